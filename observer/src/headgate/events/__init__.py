@@ -1,0 +1,82 @@
+"""The contract between observers and agents: updates, containers, cuts and control messages.
+
+Observers publish, agents consume; neither imports the other. Every message is a msgspec struct in
+msgpack with a version; a new field has a default, so that old readers skip it and new readers fill it.
+"""
+
+from headgate.events.codec import (
+    VERSION,
+    MalformedMessage,
+    decode_control,
+    decode_update,
+    encode_control,
+    encode_update,
+)
+from headgate.events.containers import Container, ContainerId, Item, Watch, row_prefix_end
+from headgate.events.control import (
+    BarrierRequest,
+    ControlMessage,
+    Fence,
+    ObserverLease,
+    WatchList,
+    control_key,
+)
+from headgate.events.cuts import Cut
+from headgate.events.origins import ORIGIN_ATTRIBUTE, Origin, decode_origin, encode_origin
+from headgate.events.topics import (
+    CONTROL_TOPIC,
+    DECISIONS_TOPIC,
+    FLOWS_TOPIC,
+    partition_of,
+    updates_topic,
+)
+from headgate.events.updates import (
+    BarrierMark,
+    Gap,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    UpdateKind,
+    UpdateMessage,
+)
+
+__all__ = [
+    "CONTROL_TOPIC",
+    "DECISIONS_TOPIC",
+    "FLOWS_TOPIC",
+    "ORIGIN_ATTRIBUTE",
+    "VERSION",
+    "BarrierMark",
+    "BarrierRequest",
+    "Container",
+    "ContainerId",
+    "ControlMessage",
+    "Cut",
+    "Fence",
+    "Gap",
+    "Item",
+    "MalformedMessage",
+    "ObserverLease",
+    "Origin",
+    "Outcome",
+    "RequestPart",
+    "TableChange",
+    "TableChangeKind",
+    "UpdateBatch",
+    "UpdateKind",
+    "UpdateMessage",
+    "Watch",
+    "WatchList",
+    "control_key",
+    "decode_control",
+    "decode_origin",
+    "decode_update",
+    "encode_control",
+    "encode_origin",
+    "encode_update",
+    "partition_of",
+    "row_prefix_end",
+    "updates_topic",
+]

@@ -1,0 +1,70 @@
+"""Messages to bytes and back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headgate.events.control import ControlMessage
+from headgate.events.updates import UpdateBatch, UpdateMessage
+
+VERSION = 1
+"""Version of the messages that this code writes. Readers accept every version from 1 on."""
+
+_encoder = msgspec.msgpack.Encoder()
+_updates = msgspec.msgpack.Decoder(UpdateMessage)
+_control = msgspec.msgpack.Decoder(ControlMessage)
+
+
+class MalformedMessage(ValueError):
+    """A message that no version of headgate wrote, or one that was damaged."""
+
+
+def encode_update(message: UpdateMessage) -> bytes:
+    """Return the value of a Kafka message for a table's topic."""
+    return _encoder.encode(message)
+
+
+def decode_update(data: bytes) -> UpdateMessage:
+    """Return the message in the value of a record of a table's topic.
+
+    Raises:
+        MalformedMessage: the bytes are no such message, or the columns of a batch do not agree.
+    """
+    try:
+        message = _updates.decode(data)
+    except msgspec.MsgspecError as error:
+        raise MalformedMessage(f"not an update message: {error}") from error
+    if isinstance(message, UpdateBatch):
+        _check_columns(message)
+    return message
+
+
+def _check_columns(batch: UpdateBatch) -> None:
+    cells = sum(part.cells for part in batch.requests)
+    lengths = {
+        "kinds": len(batch.kinds),
+        "rows": len(batch.rows),
+        "columns": len(batch.columns),
+        "timestamps": len(batch.timestamps),
+        "values": len(batch.values),
+    }
+    wrong = {name: length for name, length in lengths.items() if length != cells}
+    if wrong or any(part.cells < 0 for part in batch.requests):
+        raise MalformedMessage(f"a batch of {cells} cells has columns of length {wrong}")
+
+
+def encode_control(message: ControlMessage) -> bytes:
+    """Return the value of a Kafka message for the control topic."""
+    return _encoder.encode(message)
+
+
+def decode_control(data: bytes) -> ControlMessage:
+    """Return the message in the value of a record of the control topic.
+
+    Raises:
+        MalformedMessage: the bytes are no such message.
+    """
+    try:
+        return _control.decode(data)
+    except msgspec.MsgspecError as error:
+        raise MalformedMessage(f"not a control message: {error}") from error

@@ -1,0 +1,38 @@
+"""Cuts: exactly which updates a run has consumed."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Cut(Struct, frozen=True):
+    """The next offset to read, by topic and then by partition (list index).
+
+    A topic that is absent stands at offset 0 in all partitions.
+    """
+
+    offsets: dict[str, tuple[int, ...]] = {}
+
+    def position(self, topic: str, partition: int) -> int:
+        """Return the first offset of the partition that is not in the cut."""
+        positions = self.offsets.get(topic, ())
+        return positions[partition] if partition < len(positions) else 0
+
+    def has(self, topic: str, partition: int, offset: int) -> bool:
+        """Tell whether the message at the offset was consumed."""
+        return offset < self.position(topic, partition)
+
+    def advanced(self, topic: str, partition: int, position: int) -> Cut:
+        """Return a cut in which the partition stands at ``position`` or where it was, if later."""
+        positions = list(self.offsets.get(topic, ()))
+        positions.extend([0] * (partition + 1 - len(positions)))
+        positions[partition] = max(positions[partition], position)
+        return Cut({**self.offsets, topic: tuple(positions)})
+
+    def covers(self, other: Cut) -> bool:
+        """Tell whether everything in the other cut is in this one."""
+        return all(
+            position <= self.position(topic, partition)
+            for topic, positions in other.offsets.items()
+            for partition, position in enumerate(positions)
+        )

@@ -1,0 +1,139 @@
+"""Messages of a table's topic: what was written, and the marks between writes."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+from msgspec import Struct
+
+from headgate.events.origins import Origin
+
+
+class Outcome(StrEnum):
+    """What the observer knows of a request's effect."""
+
+    APPLIED = "applied"
+    """The server said that it was done."""
+    UNKNOWN = "unknown"
+    """It may or may not have been done, wholly or in part: the elements must be read to know."""
+
+
+class UpdateKind(IntEnum):
+    """What one cell of a batch did. The number is the byte in ``UpdateBatch.kinds``."""
+
+    PUT = 0
+    DELETE_CELL = 1
+    """One version of a column: the one at the timestamp, or the newest where it is -1."""
+    DELETE_COLUMN = 2
+    """All versions of a column up to the timestamp."""
+    DELETE_FAMILY = 3
+    """All columns of a family up to the timestamp; the column is ``family:``."""
+    DELETE_FAMILY_VERSION = 4
+    """The cells of a family at exactly the timestamp; the column is ``family:``."""
+    DELETE_ROW = 5
+    """All families of the row up to the timestamp; the column is empty."""
+    INCREMENT = 6
+    """The value is the counter after the increment (8 bytes, big-endian)."""
+    INCREMENT_DELTA = 7
+    """The value is the amount added; the counter itself must be read."""
+    APPEND = 8
+    """The value is the cell after the append."""
+    APPEND_DELTA = 9
+    """The value is what was appended; the cell itself must be read."""
+
+
+class RequestPart(Struct, frozen=True, array_like=True):
+    """The cells of one request that fall into one partition: ``cells`` consecutive entries of the batch.
+
+    ``(observer, epoch, intent, piece)`` is its identity in the partition: a second one is a duplicate.
+    ``ambiguous`` holds the positions, counted from the part's first cell, of cells whose row another
+    request wrote while this one was under way, so that the server's order is not known. An empty
+    tuple with outcome ``UNKNOWN`` still means that every cell must be read.
+    """
+
+    intent: int
+    method: str
+    outcome: Outcome
+    received: float
+    """When the observer had the whole request: Unix time in seconds."""
+    cells: int
+    piece: int = 0
+    origin: Origin | None = None
+    ambiguous: tuple[int, ...] = ()
+
+
+class UpdateBatch(Struct, frozen=True, array_like=True, tag="updates"):
+    """Requests applied to one table, one partition, in the order in which the observer saw them end.
+
+    The cells lie in columns of equal length, request after request: ``kinds[i]``, ``rows[i]``,
+    ``columns[i]`` (``family:qualifier``), ``timestamps[i]`` (milliseconds, -1 where the server chose)
+    and ``values[i]`` (None where the kind has none or no bound needs it).
+    """
+
+    version: int
+    observer: str
+    epoch: int
+    sequence: int
+    """Counts the messages of this observer and epoch in this partition from 0; a jump is a gap."""
+    watermark: int
+    """Every intent below it that concerns this partition stands at a lower offset."""
+    table: str
+    requests: tuple[RequestPart, ...]
+    kinds: bytes
+    rows: tuple[bytes, ...]
+    columns: tuple[bytes, ...]
+    timestamps: tuple[int, ...]
+    values: tuple[bytes | None, ...]
+    recovered: bool = False
+    """Published from the journal after a crash; ``sequence`` then counts nothing."""
+
+
+class TableChangeKind(StrEnum):
+    """A change of a table that destroys cells without naming them."""
+
+    DISABLED = "disabled"
+    DROPPED = "dropped"
+    TRUNCATED = "truncated"
+    FAMILY_DROPPED = "family-dropped"
+    MODIFIED = "modified"
+
+
+class TableChange(Struct, frozen=True, array_like=True, tag="table"):
+    """Data definition that went through the observer, in every partition of the table."""
+
+    version: int
+    observer: str
+    epoch: int
+    sequence: int
+    intent: int
+    table: str
+    kind: TableChangeKind
+    outcome: Outcome
+    received: float
+    family: str = ""
+
+
+class BarrierMark(Struct, frozen=True, array_like=True, tag="barrier"):
+    """Nothing that this observer forwarded before it saw barrier ``id`` can still appear here."""
+
+    version: int
+    observer: str
+    epoch: int
+    sequence: int
+    id: str
+
+
+class Gap(Struct, frozen=True, array_like=True, tag="gap"):
+    """The observer let writes pass without events from ``since`` to ``until`` (Unix seconds)."""
+
+    version: int
+    observer: str
+    epoch: int
+    sequence: int
+    table: str
+    since: float
+    until: float
+    reason: str
+
+
+UpdateMessage = UpdateBatch | TableChange | BarrierMark | Gap
