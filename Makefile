@@ -1,4 +1,4 @@
-# Everything a checkout needs; each target sets up what it uses.
+# Each target sets up what it uses; nothing has to be installed first but Python, Java and make.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -17,6 +17,34 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Starts a private HBase, Kafka, proxy and agent, runs the AQHI dataflow, stops everything again.
+demo: setup
+	$(BIN)/headgate demo aqhi
+
+test: setup
+	$(BIN)/python -m pytest -m "not soak"
+
+# The long seeds of the fault tests.
+soak: setup
+	$(BIN)/python -m pytest -m soak --timeout 7200
+
+# Ratios of two things measured in one run; not tests.
+bench: setup
+	@set -e; for program in tests/bench/*.py; do echo "== $$program"; $(BIN)/python $$program; done
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The locks name no registry: pip asks the one that the machine is set up for.
 LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes \
