@@ -1,7 +1,7 @@
 """The contract between observers and agents: updates, containers, cuts and control messages.
 
 Observers publish, agents consume; neither imports the other. Every message is a msgspec struct in
-msgpack with a version; a new field has a default, so that old readers skip it and new readers fill it.
+msgpack with a version; a new field has a default, so that old readers skip it and new ones fill it.
 """
 
 from headgate.events.codec import (

@@ -31,7 +31,7 @@ def decode_update(data: bytes) -> UpdateMessage:
         MalformedMessage: the bytes are no such message, or the columns of a batch do not agree.
     """
     try:
-        message = _updates.decode(data)
+        message: UpdateMessage = _updates.decode(data)
     except msgspec.MsgspecError as error:
         raise MalformedMessage(f"not an update message: {error}") from error
     if isinstance(message, UpdateBatch):
@@ -65,6 +65,7 @@ def decode_control(data: bytes) -> ControlMessage:
         MalformedMessage: the bytes are no such message.
     """
     try:
-        return _control.decode(data)
+        message: ControlMessage = _control.decode(data)
     except msgspec.MsgspecError as error:
         raise MalformedMessage(f"not a control message: {error}") from error
+    return message

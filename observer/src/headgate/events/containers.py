@@ -16,9 +16,10 @@ def row_prefix_end(prefix: bytes) -> bytes | None:
 
 
 class Item(Struct, frozen=True):
-    """A rectangle of one table: the rows from ``start`` to before ``stop``, in one column or family.
+    r"""A rectangle of a table: the rows from ``start`` to before ``stop``, in one column or family.
 
-    A whole table has neither family nor qualifier. A single row ``r`` is ``start=r, stop=r+b"\\0"``.
+    A whole table has neither family nor qualifier.
+    A single row ``r`` is ``start=r, stop=r+b"\0"``.
     """
 
     table: str
@@ -48,7 +49,7 @@ class Item(Struct, frozen=True):
 
 
 class Container(Struct, frozen=True):
-    """Items that one bound treats as one: an update of any of them is an update of the container."""
+    """Items that one bound treats as one: an update of any of them is one of the container."""
 
     id: ContainerId
     items: tuple[Item, ...]

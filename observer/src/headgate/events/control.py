@@ -40,8 +40,8 @@ class Fence(Struct, frozen=True, tag="fence"):
 class ObserverLease(Struct, frozen=True, tag="lease"):
     """An observer's heartbeat. It is live until ``seconds`` after the message was received.
 
-    ``sequences`` holds, by topic, the next publish sequence of each partition. ``ended`` is said once,
-    after everything was published; a lease that runs out without it makes agents reconcile.
+    ``sequences`` holds, by topic, the next publish sequence of each partition. ``ended`` is said
+    once, after everything was published; a lease that runs out without it makes agents reconcile.
     """
 
     version: int

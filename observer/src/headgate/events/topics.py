@@ -18,11 +18,11 @@ def updates_topic(table: str) -> str:
     """Return the topic of a table's updates.
 
     Letters, digits and ``-`` stand for themselves, every other byte of the name as ``_`` and two
-    hexadecimal digits. Kafka treats ``.`` and ``_`` as equal in metric names, so ``.`` is escaped too
-    and two tables never meet. A name too long for Kafka ends in a hash of the whole instead.
+    hexadecimal digits. Kafka treats ``.`` and ``_`` as equal in metric names, so ``.`` is escaped
+    too and two tables never meet. A name too long for Kafka ends in a hash of the whole instead.
     """
     escaped = "".join(
-        chr(byte) if chr(byte).isalnum() and byte < 128 or byte == 0x2D else f"_{byte:02x}"
+        chr(byte) if (chr(byte).isalnum() and byte < 128) or byte == 0x2D else f"_{byte:02x}"
         for byte in table.encode()
     )
     if len(_UPDATES_PREFIX) + len(escaped) <= _MAX_TOPIC:

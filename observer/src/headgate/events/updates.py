@@ -43,12 +43,12 @@ class UpdateKind(IntEnum):
 
 
 class RequestPart(Struct, frozen=True, array_like=True):
-    """The cells of one request that fall into one partition: ``cells`` consecutive entries of the batch.
+    """The cells of one request in one partition: ``cells`` consecutive entries of the batch.
 
-    ``(observer, epoch, intent, piece)`` is its identity in the partition: a second one is a duplicate.
-    ``ambiguous`` holds the positions, counted from the part's first cell, of cells whose row another
-    request wrote while this one was under way, so that the server's order is not known. An empty
-    tuple with outcome ``UNKNOWN`` still means that every cell must be read.
+    ``(observer, epoch, intent, piece)`` is its identity in the partition: a second is a duplicate.
+    ``ambiguous`` holds the positions, counted from the part's first cell, of cells whose row
+    another request wrote while this one was under way, so that the server's order is not known.
+    With outcome ``UNKNOWN`` every cell must be read, whatever stands there.
     """
 
     intent: int
@@ -63,11 +63,11 @@ class RequestPart(Struct, frozen=True, array_like=True):
 
 
 class UpdateBatch(Struct, frozen=True, array_like=True, tag="updates"):
-    """Requests applied to one table, one partition, in the order in which the observer saw them end.
+    """Requests to one table and partition, in the order in which the observer saw them end.
 
     The cells lie in columns of equal length, request after request: ``kinds[i]``, ``rows[i]``,
-    ``columns[i]`` (``family:qualifier``), ``timestamps[i]`` (milliseconds, -1 where the server chose)
-    and ``values[i]`` (None where the kind has none or no bound needs it).
+    ``columns[i]`` (``family:qualifier``), ``timestamps[i]`` (ms, -1 where the server chose) and
+    ``values[i]`` (None where the kind has none or no bound needs it).
     """
 
     version: int
