@@ -1,0 +1,514 @@
+"""A connection to HBase's Thrift2 server, or to an observer in front of one."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import resources
+from itertools import islice
+from types import TracebackType
+from typing import Any, Final, Self
+
+import thriftpy2
+from thriftpy2.protocol.cybin import ProtocolError, TCyBinaryProtocol
+from thriftpy2.thrift import TApplicationException, TClient, TException
+from thriftpy2.transport.buffered import TCyBufferedTransport
+from thriftpy2.transport.socket import TSocket
+
+from headgate.client.errors import ConnectionFailed, RequestRefused
+from headgate.client.rows import (
+    Cell,
+    Columns,
+    Compare,
+    DeleteKind,
+    FamilyOptions,
+    Region,
+    ScanRange,
+)
+from headgate.events import ORIGIN_ATTRIBUTE, Origin, encode_origin
+
+
+def _declarations() -> Any:
+    with resources.as_file(resources.files("headgate.client") / "hbase2.thrift") as path:
+        return thriftpy2.load(str(path), module_name="headgate_hbase2_thrift")
+
+
+_thrift: Final = _declarations()
+
+TIMEOUT: Final = 60.0
+"""Seconds to wait for a reply: as long as HBase's Thrift servers keep an idle client by default."""
+
+_BUFFER: Final = 256 * 1024
+"""Bytes of the receive buffer: a page of a scan needs few system calls."""
+
+_PAGE: Final = 2_000
+"""Rows of a page of a scan: some 100 KiB of small rows, so that neither side holds much."""
+
+_BATCH: Final = 1_000
+"""Rows of one putMultiple."""
+
+_MAX_STAMP: Final = 2**63 - 1
+
+_KEEP_DELETED: Final = {False: None, True: 1}
+"""Python's answer as ``TKeepDeletedCells``; the server's default is not to keep them."""
+
+
+def _split(column: bytes) -> tuple[bytes, bytes]:
+    family, colon, qualifier = column.partition(b":")
+    if not colon:
+        message = f"column {column!r} names no qualifier; write it as family:qualifier"
+        raise ValueError(message)
+    return family, qualifier
+
+
+def _column(column: bytes, timestamp: int | None = None) -> Any:
+    family, _, qualifier = column.partition(b":")
+    return _thrift.TColumn(family=family, qualifier=qualifier or None, timestamp=timestamp)
+
+
+def _columns(columns: Iterable[bytes]) -> list[Any] | None:
+    return [_column(column) for column in columns] or None
+
+
+def _time_range(since: int | None, until: int | None) -> Any:
+    if since is None and until is None:
+        return None
+    return _thrift.TTimeRange(
+        minStamp=0 if since is None else since, maxStamp=_MAX_STAMP if until is None else until
+    )
+
+
+def _attributes(origin: Origin | None) -> dict[bytes, bytes] | None:
+    return None if origin is None else {ORIGIN_ATTRIBUTE: encode_origin(origin)}
+
+
+def _values(result: Any) -> dict[bytes, bytes]:
+    return {cell.family + b":" + cell.qualifier: cell.value for cell in result.columnValues or ()}
+
+
+def _put(
+    row: bytes, columns: Columns, timestamp: int | None, attributes: dict[bytes, bytes] | None
+) -> Any:
+    cells = []
+    for column, value in columns.items():
+        family, qualifier = _split(column)
+        cells.append(_thrift.TColumnValue(family=family, qualifier=qualifier, value=value))
+    return _thrift.TPut(row=row, columnValues=cells, timestamp=timestamp, attributes=attributes)
+
+
+def _delete(
+    row: bytes,
+    columns: Iterable[bytes],
+    timestamp: int | None,
+    kind: DeleteKind,
+    attributes: dict[bytes, bytes] | None,
+) -> Any:
+    named = [_column(column, timestamp) for column in columns] or None
+    return _thrift.TDelete(
+        row=row, columns=named, timestamp=timestamp, deleteType=int(kind), attributes=attributes
+    )
+
+
+def _table(name: str) -> Any:
+    namespace, colon, qualifier = name.rpartition(":")
+    return _thrift.TTableName(
+        ns=namespace.encode() if colon else None, qualifier=qualifier.encode()
+    )
+
+
+class Thrift2Connection:
+    """Reads and writes HBase tables through one Thrift2 server (buffered, binary).
+
+    A connection serves one thread. It never reconnects by itself: once it is broken, every call
+    raises ``ConnectionFailed``. ``origin`` on a write says which run it belongs to.
+
+    Args:
+        host: where the server or an observer listens.
+        port: its Thrift2 port.
+        timeout: seconds to wait for a connection and for each reply.
+
+    Raises:
+        ConnectionFailed: nobody answers there.
+    """
+
+    def __init__(self, host: str, port: int, timeout: float = TIMEOUT) -> None:
+        self.address = f"{host}:{port}"
+        self._socket = TSocket(host, port, socket_timeout=timeout * 1000)
+        self._transport = TCyBufferedTransport(self._socket, _BUFFER)
+        protocol = TCyBinaryProtocol(self._transport, decode_response=False)
+        self._client: Any = TClient(_thrift.THBaseService, protocol)
+        self._broken: Exception | None = None
+        try:
+            self._transport.open()
+        except (TException, OSError) as error:
+            message = (
+                f"no Thrift2 server answers at {self.address}; start it, or correct the address"
+            )
+            raise ConnectionFailed(message) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; closing it twice does nothing."""
+        if self._socket.is_open():
+            self._transport.close()
+
+    def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        if self._broken is not None or not self._socket.is_open():
+            message = f"the connection to {self.address} is closed; open a new one"
+            raise ConnectionFailed(message) from self._broken
+        call: Callable[..., Any] = getattr(self._client, method)
+        try:
+            return call(*arguments, **named)
+        except (_thrift.TIOError, _thrift.TIllegalArgument) as error:
+            raise self._refusal(method, error) from error
+        except TApplicationException as error:
+            raise self._refusal(method, error) from error
+        except (TException, ProtocolError, OSError, EOFError) as error:
+            # What is left in the stream belongs to this reply, so nothing after it can be read.
+            self._broken = error
+            self.close()
+            message = f"{method} to {self.address} got no reply: {error}"
+            raise ConnectionFailed(message) from error
+
+    def _refusal(self, method: str, error: Any) -> RequestRefused:
+        text = error.message or "no reason given"
+        detail = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+        first = detail.splitlines()[0] if detail else "no reason given"
+        return RequestRefused(f"{method} was refused by {self.address}: {first}", detail)
+
+    # -- cells -------------------------------------------------------------------------------
+
+    def get(self, table: str, row: bytes, columns: Iterable[bytes] = ()) -> dict[bytes, bytes]:
+        """Return the newest values of a row by ``family:qualifier``; empty where it has none."""
+        request = _thrift.TGet(row=row, columns=_columns(columns))
+        return _values(self._call("get", table.encode(), request))
+
+    def pages(self, table: str, extent: ScanRange, page: int = _PAGE) -> Iterator[list[Any]]:
+        """Yield a scan as the server's own results, at most ``page`` rows at a time.
+
+        Each page is a request of its own that starts after the last row seen: there is no scanner
+        on the server that could expire while a slow reader works on a page.
+
+        Yields:
+            Lists of results; a result has ``row`` and ``columnValues``, whose items have
+            ``family``, ``qualifier``, ``value`` and ``timestamp``.
+        """
+        name = table.encode()
+        start = extent.start
+        request = _thrift.TScan(
+            stopRow=extent.stop,
+            columns=_columns(extent.columns),
+            caching=page,
+            limit=page,
+            maxVersions=extent.versions,
+            timeRange=_time_range(extent.since, extent.until),
+            filterString=None if extent.filter is None else extent.filter.encode(),
+        )
+        while extent.stop is None or start < extent.stop:
+            request.startRow = start
+            results = self._call("getScannerResults", name, request, page)
+            if results:
+                yield results
+            if len(results) < page:
+                return
+            start = results[-1].row + b"\0"
+
+    def scan(
+        self, table: str, extent: ScanRange | None = None, page: int = _PAGE
+    ) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
+        """Yield rows in order: the key and the newest values by ``family:qualifier``.
+
+        Each row is whole; rows written meanwhile may or may not be seen.
+        """
+        for results in self.pages(table, extent or ScanRange(), page):
+            for result in results:
+                yield result.row, _values(result)
+
+    def cells(
+        self, table: str, extent: ScanRange | None = None, page: int = _PAGE
+    ) -> Iterator[Cell]:
+        """Yield cells with their timestamps, by row, column and age, up to the range's versions."""
+        for results in self.pages(table, extent or ScanRange(), page):
+            for result in results:
+                for cell in result.columnValues:
+                    column = cell.family + b":" + cell.qualifier
+                    yield Cell(result.row, column, cell.timestamp, cell.value)
+
+    def put(
+        self,
+        table: str,
+        rows: Iterable[tuple[bytes, Columns]],
+        *,
+        timestamp: int | None = None,
+        origin: Origin | None = None,
+        batch: int = _BATCH,
+    ) -> int:
+        """Write rows, ``batch`` rows a request, and return how many.
+
+        Rows are atomic one by one. With a ``timestamp`` (milliseconds) a repetition changes
+        nothing.
+
+        Raises:
+            ValueError: a column has no qualifier; nothing of its batch was sent.
+            RequestRefused: the server or the observer refused a batch; earlier ones are written.
+            ConnectionFailed: whether the last batch is written is not known.
+        """
+        attributes = _attributes(origin)
+        name = table.encode()
+        remaining = iter(rows)
+        written = 0
+        while part := [
+            _put(row, columns, timestamp, attributes) for row, columns in islice(remaining, batch)
+        ]:
+            self._call("putMultiple", name, part)
+            written += len(part)
+        return written
+
+    def delete(
+        self,
+        table: str,
+        rows: Iterable[bytes],
+        columns: Iterable[bytes] = (),
+        *,
+        timestamp: int | None = None,
+        kind: DeleteKind = DeleteKind.ALL_VERSIONS,
+        origin: Origin | None = None,
+        batch: int = _BATCH,
+    ) -> int:
+        """Delete the columns (or, without any, everything) of rows, and return how many rows.
+
+        A column is ``family:qualifier``, or a family alone for all of it.
+        """
+        attributes = _attributes(origin)
+        named = tuple(columns)
+        remaining = iter(rows)
+        deleted = 0
+        while part := [
+            _delete(row, named, timestamp, kind, attributes) for row in islice(remaining, batch)
+        ]:
+            self._call("deleteMultiple", table.encode(), part)
+            deleted += len(part)
+        return deleted
+
+    def increment(
+        self,
+        table: str,
+        row: bytes,
+        column: bytes,
+        amount: int = 1,
+        *,
+        origin: Origin | None = None,
+    ) -> int:
+        """Add to a counter and return its new value."""
+        family, qualifier = _split(column)
+        request = _thrift.TIncrement(
+            row=row,
+            columns=[_thrift.TColumnIncrement(family=family, qualifier=qualifier, amount=amount)],
+            attributes=_attributes(origin),
+            returnResults=True,
+        )
+        result = self._call("increment", table.encode(), request)
+        (value,) = struct.unpack(">q", result.columnValues[0].value)
+        return int(value)
+
+    def append(
+        self,
+        table: str,
+        row: bytes,
+        columns: Columns,
+        *,
+        origin: Origin | None = None,
+    ) -> dict[bytes, bytes]:
+        """Append to columns of a row and return their new values."""
+        put = _put(row, columns, None, None)
+        request = _thrift.TAppend(
+            row=row,
+            columns=put.columnValues,
+            attributes=_attributes(origin),
+            returnResults=True,
+        )
+        return _values(self._call("append", table.encode(), request))
+
+    def mutate(
+        self,
+        table: str,
+        row: bytes,
+        put: Columns,
+        delete: Iterable[bytes] = (),
+        *,
+        origin: Origin | None = None,
+    ) -> None:
+        """Put and delete columns of one row in one atomic step."""
+        self._call("mutateRow", table.encode(), self._mutations(row, put, delete, origin))
+
+    def _mutations(
+        self, row: bytes, put: Columns, delete: Iterable[bytes], origin: Origin | None
+    ) -> Any:
+        attributes = _attributes(origin)
+        mutations = []
+        named = tuple(delete)
+        if named:
+            gone = _delete(row, named, None, DeleteKind.ALL_VERSIONS, attributes)
+            mutations.append(_thrift.TMutation(deleteSingle=gone))
+        if put:
+            mutations.append(_thrift.TMutation(put=_put(row, put, None, attributes)))
+        return _thrift.TRowMutations(row=row, mutations=mutations)
+
+    def check_and_put(
+        self,
+        table: str,
+        row: bytes,
+        column: bytes,
+        expected: bytes | None,
+        put: Columns,
+        *,
+        origin: Origin | None = None,
+    ) -> bool:
+        """Put columns of a row if one of its columns has the expected value; tell whether it had.
+
+        ``expected`` None holds where the column is absent. Check and put are one atomic step.
+
+        Raises:
+            ConnectionFailed: whether it was done is not known; read the row to learn it.
+        """
+        family, qualifier = _split(column)
+        request = _put(row, put, None, _attributes(origin))
+        return bool(
+            self._call("checkAndPut", table.encode(), row, family, qualifier, expected, request)
+        )
+
+    def check_and_delete(
+        self,
+        table: str,
+        row: bytes,
+        column: bytes,
+        expected: bytes | None,
+        delete: Iterable[bytes] = (),
+        *,
+        origin: Origin | None = None,
+    ) -> bool:
+        """Delete columns of a row, or all of it, if a column has the expected value."""
+        family, qualifier = _split(column)
+        request = _delete(row, tuple(delete), None, DeleteKind.ALL_VERSIONS, _attributes(origin))
+        return bool(
+            self._call("checkAndDelete", table.encode(), row, family, qualifier, expected, request)
+        )
+
+    def check_and_mutate(
+        self,
+        table: str,
+        row: bytes,
+        column: bytes,
+        compare: Compare,
+        expected: bytes,
+        put: Columns,
+        delete: Iterable[bytes] = (),
+        *,
+        origin: Origin | None = None,
+    ) -> bool:
+        """Put and delete columns of a row if a comparison with one of its columns holds.
+
+        HBase 2.6's Thrift server fails where no value is given, so the absence of a column can be
+        asked for by ``check_and_put`` and ``check_and_delete`` only.
+        """
+        family, qualifier = _split(column)
+        return bool(
+            self._call(
+                "checkAndMutate",
+                table.encode(),
+                row,
+                family,
+                qualifier,
+                int(compare),
+                expected,
+                self._mutations(row, put, delete, origin),
+            )
+        )
+
+    # -- tables ------------------------------------------------------------------------------
+
+    def table_exists(self, table: str) -> bool:
+        """Tell whether there is such a table, enabled or not."""
+        return bool(self._call("tableExists", _table(table)))
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables of users, ``namespace:name`` outside the default one."""
+        names = self._call("getTableNamesByPattern", includeSysTables=False)
+        return [
+            (
+                name.qualifier if name.ns in (None, b"default") else name.ns + b":" + name.qualifier
+            ).decode()
+            for name in names
+        ]
+
+    def create_table(
+        self,
+        table: str,
+        families: Mapping[str, FamilyOptions] | Iterable[str],
+        splits: Iterable[bytes] = (),
+    ) -> None:
+        """Create a table with its column families, split at the given rows."""
+        options = (
+            families
+            if isinstance(families, Mapping)
+            else {family: FamilyOptions() for family in families}
+        )
+        described = [
+            _thrift.TColumnFamilyDescriptor(
+                name=family.encode(),
+                maxVersions=option.versions,
+                timeToLive=option.seconds_to_live,
+                keepDeletedCells=_KEEP_DELETED[option.keep_deleted],
+            )
+            for family, option in options.items()
+        ]
+        description = _thrift.TTableDescriptor(tableName=_table(table), columns=described)
+        self._call("createTable", description, list(splits) or None)
+
+    def families(self, table: str) -> list[str]:
+        """Return the names of a table's column families."""
+        description = self._call("getTableDescriptor", _table(table))
+        return [family.name.decode() for family in description.columns or ()]
+
+    def disable_table(self, table: str) -> None:
+        """Take a table out of service, as must be done before it is deleted or truncated."""
+        self._call("disableTable", _table(table))
+
+    def enable_table(self, table: str) -> None:
+        """Take a table into service again."""
+        self._call("enableTable", _table(table))
+
+    def delete_table(self, table: str) -> None:
+        """Delete a table, disabled or not."""
+        if not self._call("isTableDisabled", _table(table)):
+            self.disable_table(table)
+        self._call("deleteTable", _table(table))
+
+    def truncate_table(self, table: str) -> None:
+        """Delete all rows of a disabled table, which keeps its regions and is then enabled."""
+        self._call("truncateTable", tableName=_table(table), preserveSplits=True)
+
+    def regions(self, table: str) -> list[Region]:
+        """Return the table's regions in the order of their rows."""
+        regions = []
+        for location in self._call("getAllRegionLocations", table.encode()):
+            info, server = location.regionInfo, location.serverName
+            host = server.hostName
+            regions.append(
+                Region(
+                    start=info.startKey or b"",
+                    stop=info.endKey or None,
+                    host=host.decode() if isinstance(host, bytes) else host,
+                )
+            )
+        return sorted(regions, key=lambda region: region.start)
