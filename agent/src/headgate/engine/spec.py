@@ -1,0 +1,293 @@
+"""What a dataflow is: actions over containers, with bounds (design: sections 2 and 4).
+
+A specification is plain data. ``check_specification`` says what is wrong with one; the engine refuses
+a wrong one, so that everything behind it can rely on names that exist and on a graph without cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from headgate.engine.codecs import Codec, CodecName
+from headgate.engine.conditions import Condition, all_of, bounds_of
+from headgate.events import Container, ContainerId
+
+
+class SpecificationError(ValueError):
+    """A dataflow that cannot be decided on. ``problems`` names each fault and its cure."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class Count(StrEnum):
+    """What one element of a container is: the unit of sequence bounds and of n in percentages."""
+
+    ROWS = "rows"
+    """A write that touches three columns of a container in one request is one update of one row."""
+    CELLS = "cells"
+
+
+class WatchedContainer(Struct, frozen=True):
+    """A container, how its values are read and how its elements are counted."""
+
+    container: Container
+    codec: Codec = Codec()
+    count: Count = Count.ROWS
+
+    @property
+    def id(self) -> ContainerId:
+        """The container's name in the dataflow."""
+        return self.container.id
+
+
+class Interval(Struct, frozen=True):
+    """Bounds of a limit that is adjusted while the dataflow runs. It starts at the minimum."""
+
+    minimum: float
+    maximum: float
+
+
+Limit = float | Interval
+"""A fixed limit, or the interval within which the engine keeps the current one."""
+
+
+class SequenceUnit(StrEnum):
+    """How the limit of a sequence bound is given."""
+
+    UPDATES = "updates"
+    """A number of updates."""
+    PERCENT = "percent"
+    """100 · updates / n, n being the container's current number of elements. 20 means 20 %."""
+
+
+class SequenceBound(Struct, frozen=True):
+    """σ: the number of updates since the last run's cut. ``distinct`` counts each element once."""
+
+    limit: Limit
+    unit: SequenceUnit = SequenceUnit.UPDATES
+    distinct: bool = False
+
+
+class Metric(StrEnum):
+    """How far a container has moved: x new, x′ at the last run's cut, m changed cells of n."""
+
+    RELATIVE = "relative"
+    """Σ|x−x′| / Σ|x′|, a ratio: 0.05 means 5 %."""
+    ABSOLUTE = "absolute"
+    """max |x−x′|, in the values' own units."""
+    AGAINST = "against"
+    """Σ|x−x′| / (n·c) for a constant c, a ratio: 0.05 means 5 %."""
+    CHANGED = "changed"
+    """m / n, a ratio: 0.05 means 5 % of the cells (the paper's modified keys / total keys)."""
+
+
+class ValueBound(Struct, frozen=True):
+    """ν: divergence of values. ``constant`` is the c of ``AGAINST`` and None for other metrics."""
+
+    metric: Metric
+    limit: Limit
+    constant: float | None = None
+
+
+class Bound(Struct, frozen=True):
+    """κ: reached when any of its vectors θ (``time``, seconds), σ or ν is reached."""
+
+    name: str
+    container: ContainerId
+    time: Limit | None = None
+    sequence: SequenceBound | None = None
+    value: ValueBound | None = None
+
+
+class Role(StrEnum):
+    """Whether headgate launches an action."""
+
+    INPUT = "input"
+    """Fed from outside: never launched, counts as run at the first update of what it writes."""
+    STEP = "step"
+
+
+class Evaluation(Struct, frozen=True):
+    """When bounds are evaluated (paper: evaluation and enforcement, a, b and c). Combinable.
+
+    ``write``: at each message with an update of a bound's container. ``action_end``: when a predecessor
+    ends, or the wave of an input predecessor. ``every``: periodically, in seconds.
+    """
+
+    write: bool = False
+    action_end: bool = False
+    every: float | None = None
+
+
+class RetryPolicy(Struct, frozen=True):
+    """How a failed run is repeated: exponential backoff from ``first`` to ``maximum`` seconds."""
+
+    attempts: int = 3
+    first: float = 1.0
+    maximum: float = 60.0
+
+    def backoff(self, failures: int) -> float:
+        """Return the seconds to wait after the given number of failures (1 or more)."""
+        return float(min(self.maximum, self.first * 2.0 ** min(failures - 1, 60)))
+
+
+class ActionSpec(Struct, frozen=True):
+    """One action. Without bounds it is strictly synchronous: it runs after all predecessors have.
+
+    ``condition`` None means all bounds; ``evaluation`` None means at the end of predecessors, and at
+    writes where no action precedes. ``own``: the action's own writes to its input count too.
+    ``timeout`` in seconds is for whoever launches the action; it travels in the launch instruction.
+    """
+
+    name: str
+    role: Role = Role.STEP
+    after: tuple[str, ...] = ()
+    reads: tuple[ContainerId, ...] = ()
+    writes: tuple[ContainerId, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    condition: Condition | None = None
+    evaluation: Evaluation | None = None
+    own: bool = False
+    retry: RetryPolicy = RetryPolicy()
+    timeout: float | None = None
+
+    @property
+    def effective_condition(self) -> Condition | None:
+        """The condition over the bounds, ``all`` by default; None for a synchronous action."""
+        if self.condition is not None or not self.bounds:
+            return self.condition
+        return all_of(bound.name for bound in self.bounds)
+
+    @property
+    def effective_evaluation(self) -> Evaluation:
+        """The declared evaluation, or the default of the action's place in the graph."""
+        if self.evaluation is not None:
+            return self.evaluation
+        return Evaluation(action_end=True) if self.after else Evaluation(write=True)
+
+
+class DataflowSpec(Struct, frozen=True):
+    """A dataflow: a DAG of actions over containers."""
+
+    name: str
+    containers: tuple[WatchedContainer, ...]
+    actions: tuple[ActionSpec, ...]
+
+
+def launch_order(actions: Iterable[ActionSpec]) -> tuple[str, ...]:
+    """Return the names of the actions, predecessors first, otherwise in the order given.
+
+    Raises:
+        SpecificationError: the graph has a cycle, which is named.
+    """
+    after = {action.name: action.after for action in actions}
+    order: dict[str, None] = {}
+    while len(order) < len(after):
+        ready = [
+            name
+            for name, before in after.items()
+            if name not in order and all(p in order or p not in after for p in before)
+        ]
+        if not ready:
+            raise SpecificationError((f"cycle: {_cycle(after, order)}; remove one of these edges",))
+        order.update(dict.fromkeys(ready))
+    return tuple(order)
+
+
+def _cycle(after: Mapping[str, tuple[str, ...]], sound: Mapping[str, None]) -> str:
+    name = next(name for name in after if name not in sound)
+    path: list[str] = []
+    while name not in path:
+        path.append(name)
+        name = next(p for p in after[name] if p in after and p not in sound)
+    return " -> ".join(reversed([*path[path.index(name) :], name]))
+
+
+def check_specification(spec: DataflowSpec) -> None:
+    """Raise if the dataflow cannot be decided on.
+
+    Raises:
+        SpecificationError: with every problem found, each naming its action or bound and the cure.
+    """
+    problems = [*_duplicates("container", (watched.id for watched in spec.containers))]
+    problems += _duplicates("action", (action.name for action in spec.actions))
+    codecs = {watched.id: watched.codec for watched in spec.containers}
+    names = {action.name for action in spec.actions}
+    for action in spec.actions:
+        place = f"action {action.name!r}"
+        problems += [
+            f"{place} comes after {p!r}, which is no action" for p in action.after if p not in names
+        ]
+        problems += [
+            f"{place} names container {c!r}, which is not declared"
+            for c in dict.fromkeys((*action.reads, *action.writes))
+            if c not in codecs
+        ]
+        problems += _duplicates(f"{place}: bound", (bound.name for bound in action.bounds))
+        for bound in action.bounds:
+            problems += _bound_problems(f"{place}, bound {bound.name!r}", bound, codecs)
+        if action.condition is not None:
+            known = {bound.name for bound in action.bounds}
+            problems += [
+                f"{place}: the condition names {name!r}, which is no bound of the action"
+                for name in bounds_of(action.condition)
+                if name not in known
+            ]
+        if action.role is Role.INPUT and (action.bounds or action.after):
+            problems.append(
+                f"{place} is an input: nothing launches it, so drop its bounds and after"
+            )
+        if action.evaluation is not None and action.evaluation.every is not None:
+            problems += _positive(f"{place}: every", action.evaluation.every)
+        if action.retry.attempts < 1:
+            problems.append(f"{place}: a run needs at least 1 attempt, not {action.retry.attempts}")
+    if not problems:
+        try:
+            launch_order(spec.actions)
+        except SpecificationError as error:
+            problems += error.problems
+    if problems:
+        raise SpecificationError(tuple(problems))
+
+
+def _duplicates(what: str, names: Iterable[str]) -> list[str]:
+    seen: set[str] = set()
+    return [
+        f"{what} {n!r} is declared twice; rename one" for n in names if n in seen or seen.add(n)
+    ]
+
+
+def _positive(place: str, limit: Limit) -> list[str]:
+    if isinstance(limit, Interval):
+        if not 0 < limit.minimum <= limit.maximum:
+            return [f"{place}: [{limit.minimum:g}, {limit.maximum:g}] must be 0 < min <= max"]
+    elif not limit > 0:
+        return [f"{place}: {limit:g} is always reached; give a limit above 0"]
+    return []
+
+
+def _bound_problems(place: str, bound: Bound, codecs: Mapping[ContainerId, Codec]) -> Iterable[str]:
+    if bound.container not in codecs:
+        yield f"{place} watches container {bound.container!r}, which is not declared"
+    if bound.time is None and bound.sequence is None and bound.value is None:
+        yield f"{place} has no time, sequence or value; give at least one"
+    if bound.time is not None:
+        yield from _positive(f"{place}, time", bound.time)
+    if bound.sequence is not None:
+        yield from _positive(f"{place}, sequence", bound.sequence.limit)
+    value = bound.value
+    if value is None:
+        return
+    yield from _positive(f"{place}, value", value.limit)
+    if value.metric is Metric.AGAINST and not (value.constant or 0) > 0:
+        yield f"{place}: metric 'against' needs a constant above 0"
+    if value.metric is not Metric.AGAINST and value.constant is not None:
+        yield f"{place}: only metric 'against' takes a constant"
+    codec = codecs.get(bound.container)
+    if codec and codec.name is CodecName.OPAQUE and value.metric is not Metric.CHANGED:
+        yield f"{place}: metric {value.metric.value!r} needs numbers; give {bound.container!r} a codec"

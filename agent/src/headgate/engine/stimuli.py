@@ -1,0 +1,150 @@
+"""What the engine is told. All carry ``now``, Unix time in seconds: the engine has no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from headgate.engine.spec import DataflowSpec
+from headgate.events import ContainerId, Cut, UpdateMessage
+
+
+class RecordArrived(Struct, frozen=True):
+    """One Kafka record of a watched table's topic; ``partitions`` is their number in the topic.
+
+    A record below the engine's position in its partition is ignored, so reading again does no harm.
+    """
+
+    now: float
+    topic: str
+    partition: int
+    offset: int
+    message: UpdateMessage
+    partitions: int = 0
+
+
+class WaveEnded(Struct, frozen=True):
+    """The wave of these input actions ended; sent after a barrier on the tables that they write."""
+
+    now: float
+    actions: tuple[str, ...]
+
+
+class RunStarted(Struct, frozen=True):
+    """The attempt has claimed its run and begun to work."""
+
+    now: float
+    action: str
+    run: str
+    attempt: int
+
+
+class RunFinished(Struct, frozen=True):
+    """The run has committed; sent after a barrier on the tables that the action writes."""
+
+    now: float
+    action: str
+    run: str
+    attempt: int
+
+
+class RunFailed(Struct, frozen=True):
+    """The attempt ended without commit. ``detail`` is a traceback or the like."""
+
+    now: float
+    action: str
+    run: str
+    attempt: int
+    reason: str
+    detail: str = ""
+
+
+class Tick(Struct, frozen=True):
+    """Time has come: answers ``NotifyAt``. One too many does no harm."""
+
+    now: float
+
+
+class ContainerScanned(Struct, frozen=True):
+    """All present cells of a container's part in one table: answers ``ScanContainer``.
+
+    ``rows[i]``, ``columns[i]`` (``family:qualifier``) and ``values[i]`` are one cell; ``values`` is
+    empty where none were asked for. ``positions`` is where the topics stood when the scan began.
+    """
+
+    now: float
+    container: ContainerId
+    table: str
+    rows: Sequence[bytes]
+    columns: Sequence[bytes]
+    values: Sequence[bytes | None] = ()
+    positions: Cut = Cut()
+
+
+class CellsRead(Struct, frozen=True):
+    """Current values of the cells of a ``ReadCells``, in its order; None where there is no cell."""
+
+    now: float
+    container: ContainerId
+    table: str
+    rows: Sequence[bytes]
+    columns: Sequence[bytes]
+    values: Sequence[bytes | None]
+
+
+class SpecificationChanged(Struct, frozen=True):
+    """The dataflow is another from here on. What is unchanged keeps its state."""
+
+    now: float
+    spec: DataflowSpec
+
+
+class Paused(Struct, frozen=True):
+    """Launch nothing; go on counting."""
+
+    now: float
+
+
+class Resumed(Struct, frozen=True):
+    """Launch again, first what became due while paused."""
+
+    now: float
+
+
+class RunRequested(Struct, frozen=True):
+    """Somebody wants the action to run, whatever its bounds say."""
+
+    now: float
+    action: str
+
+
+class Released(Struct, frozen=True):
+    """Somebody lets the action out of quarantine."""
+
+    now: float
+    action: str
+
+
+class Restarted(Struct, frozen=True):
+    """The service has come back; the first stimulus of an engine restored from a snapshot."""
+
+    now: float
+
+
+Stimulus = (
+    RecordArrived
+    | WaveEnded
+    | RunStarted
+    | RunFinished
+    | RunFailed
+    | Tick
+    | ContainerScanned
+    | CellsRead
+    | SpecificationChanged
+    | Paused
+    | Resumed
+    | RunRequested
+    | Released
+    | Restarted
+)
