@@ -1,6 +1,6 @@
 """Conditions over bounds: values with ``&`` and ``|`` that explain their result.
 
-``BoundReached("a") | BoundReached("b") & BoundReached("c")`` reads as the algebra of the paper (Fluχ,
+``BoundReached("a") | BoundReached("b") & BoundReached("c")`` reads as the paper's algebra (Fluχ,
 section 2): *and* binds tighter than *or*. ``parse_condition`` reads the same from text.
 """
 

@@ -1,11 +1,12 @@
 """What a dataflow is: actions over containers, with bounds (design: sections 2 and 4).
 
-A specification is plain data. ``check_specification`` says what is wrong with one; the engine refuses
-a wrong one, so that everything behind it can rely on names that exist and on a graph without cycle.
+A specification is plain data. ``check_specification`` says what is wrong with one; the engine
+refuses a wrong one, so that all behind it can rely on names that exist and a graph without cycle.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
@@ -115,8 +116,8 @@ class Role(StrEnum):
 class Evaluation(Struct, frozen=True):
     """When bounds are evaluated (paper: evaluation and enforcement, a, b and c). Combinable.
 
-    ``write``: at each message with an update of a bound's container. ``action_end``: when a predecessor
-    ends, or the wave of an input predecessor. ``every``: periodically, in seconds.
+    ``write``: at each message with an update of a bound's container. ``action_end``: when a
+    predecessor ends, or the wave of an input predecessor. ``every``: periodically, in seconds.
     """
 
     write: bool = False
@@ -139,9 +140,9 @@ class RetryPolicy(Struct, frozen=True):
 class ActionSpec(Struct, frozen=True):
     """One action. Without bounds it is strictly synchronous: it runs after all predecessors have.
 
-    ``condition`` None means all bounds; ``evaluation`` None means at the end of predecessors, and at
-    writes where no action precedes. ``own``: the action's own writes to its input count too.
-    ``timeout`` in seconds is for whoever launches the action; it travels in the launch instruction.
+    ``condition`` None means all bounds; ``evaluation`` None means at the end of predecessors, and
+    at writes where no action precedes. ``own``: the action's own writes to its input count too.
+    ``timeout`` in seconds is for whoever launches the action: the launch instruction carries it.
     """
 
     name: str
@@ -239,9 +240,7 @@ def check_specification(spec: DataflowSpec) -> None:
                 if name not in known
             ]
         if action.role is Role.INPUT and (action.bounds or action.after):
-            problems.append(
-                f"{place} is an input: nothing launches it, so drop its bounds and after"
-            )
+            problems.append(f"{place} is an input, never launched: drop its bounds and its after")
         if action.evaluation is not None and action.evaluation.every is not None:
             problems += _positive(f"{place}: every", action.evaluation.every)
         if action.retry.attempts < 1:
@@ -256,9 +255,8 @@ def check_specification(spec: DataflowSpec) -> None:
 
 
 def _duplicates(what: str, names: Iterable[str]) -> list[str]:
-    seen: set[str] = set()
     return [
-        f"{what} {n!r} is declared twice; rename one" for n in names if n in seen or seen.add(n)
+        f"{what} {n!r} is declared twice; rename one" for n, k in Counter(names).items() if k > 1
     ]
 
 
@@ -290,4 +288,5 @@ def _bound_problems(place: str, bound: Bound, codecs: Mapping[ContainerId, Codec
         yield f"{place}: only metric 'against' takes a constant"
     codec = codecs.get(bound.container)
     if codec and codec.name is CodecName.OPAQUE and value.metric is not Metric.CHANGED:
-        yield f"{place}: metric {value.metric.value!r} needs numbers; give {bound.container!r} a codec"
+        metric = value.metric.value
+        yield f"{place}: metric {metric!r} needs numbers; give {bound.container!r} a codec"
