@@ -1,0 +1,34 @@
+"""HBase's Thrift1 and Thrift2: which method does what, and what a request has done.
+
+``method_of`` and ``peek_table`` cost next to nothing and tell whether a request is worth decoding;
+``decode_request`` turns it into columns of cells, and ``judge`` says by its reply what it has done.
+"""
+
+from headgate.hbase.decoding import decode_request, peek_origin
+from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, TableIn, method_of
+from headgate.hbase.outcomes import Judgement, Verdict, judge
+from headgate.hbase.replies import io_error_reply
+from headgate.hbase.requests import Cells, Definition, Write
+from headgate.hbase.tables import peek_table, peek_tables, table_name
+
+__all__ = [
+    "METHODS",
+    "Answer",
+    "Cells",
+    "Definition",
+    "Dialect",
+    "Effect",
+    "Judgement",
+    "Method",
+    "TableIn",
+    "Verdict",
+    "Write",
+    "decode_request",
+    "io_error_reply",
+    "judge",
+    "method_of",
+    "peek_origin",
+    "peek_table",
+    "peek_tables",
+    "table_name",
+]

@@ -1,0 +1,77 @@
+"""What a request that changes something says, in columns."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from headgate.events import Origin, TableChangeKind
+
+
+class Cells(Struct):
+    """Cells in columns of equal length, in the order in which the server applies them.
+
+    ``kinds`` holds ``UpdateKind``; ``columns`` is ``family:qualifier``, ``family:`` for a family,
+    empty for a row; ``timestamps`` are milliseconds, -1 where the server chooses; ``values`` is
+    None where the kind has none.
+    """
+
+    kinds: bytearray
+    rows: list[bytes]
+    columns: list[bytes]
+    timestamps: list[int]
+    values: list[bytes | None]
+
+    @staticmethod
+    def empty() -> Cells:
+        """Return columns of length 0."""
+        return Cells(bytearray(), [], [], [], [])
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def add(
+        self, kind: int, row: bytes, column: bytes, timestamp: int, value: bytes | None
+    ) -> None:
+        """Append one cell."""
+        self.kinds.append(kind)
+        self.rows.append(row)
+        self.columns.append(column)
+        self.timestamps.append(timestamp)
+        self.values.append(value)
+
+    def taken(self, order: list[int]) -> Cells:
+        """Return the cells at these positions, in this order."""
+        return Cells(
+            bytearray([self.kinds[i] for i in order]),
+            [self.rows[i] for i in order],
+            [self.columns[i] for i in order],
+            [self.timestamps[i] for i in order],
+            [self.values[i] for i in order],
+        )
+
+
+class Write(Struct, frozen=True):
+    """A request that changes the cells it names.
+
+    Attributes:
+        ambiguous: positions of cells that are put and deleted by this one request: which of the two
+            shows then depends on timestamps that the server chooses, so they must be read.
+        others: the parts for further tables (only Thrift1's incrementRows can have them).
+    """
+
+    method: str
+    table: str
+    cells: Cells
+    origin: Origin | None = None
+    conditional: bool = False
+    ambiguous: tuple[int, ...] = ()
+    others: tuple[Write, ...] = ()
+
+
+class Definition(Struct, frozen=True):
+    """A request that changes a table's definition; ``family`` is empty where it is about all."""
+
+    method: str
+    table: str
+    kind: TableChangeKind
+    family: str = ""

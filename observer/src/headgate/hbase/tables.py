@@ -1,0 +1,110 @@
+"""Which table a request is about, read without decoding the rest."""
+
+from __future__ import annotations
+
+from headgate.hbase.methods import Dialect, TableIn, method_of
+from headgate.wire import LIST, STRING, STRUCT, Cursor, MalformedMessage, Message
+
+_DEFAULT_NAMESPACE = b"default"
+
+
+def table_name(name: bytes) -> str:
+    """Return a table's name as HBase prints it: without the namespace where that is ``default``."""
+    if name.startswith(b"default:"):
+        name = name[8:]
+    return name.decode("utf-8", "backslashreplace")
+
+
+def peek_table(dialect: Dialect, message: Message) -> str | None:
+    """Return the table that a request names first; None where the method has none.
+
+    Raises:
+        MalformedMessage: the arguments make no sense or lack the table.
+    """
+    tables = peek_tables(dialect, message)
+    return tables[0] if tables else None
+
+
+def peek_tables(dialect: Dialect, message: Message) -> tuple[str, ...]:
+    """Return the tables that a request names, each once: more than one only for incrementRows.
+
+    Raises:
+        MalformedMessage: the arguments make no sense or lack the table.
+    """
+    place = method_of(dialect, message.name).table
+    if place is TableIn.NOWHERE:
+        return ()
+    cursor = Cursor(message.raw, message.body)
+    wanted = _TYPE_OF[place]
+    while kind := cursor.next_field():
+        if cursor.field_id == 1 and kind == wanted:
+            return _read(cursor, place)
+        cursor.skip(kind)
+    raise MalformedMessage(f"{message.name} without a table")
+
+
+_TYPE_OF = {
+    TableIn.FIELD: STRING,
+    TableIn.STRUCT: STRUCT,
+    TableIn.STRUCTS: LIST,
+    TableIn.NAME: STRUCT,
+    TableIn.DESCRIPTOR: STRUCT,
+}
+
+
+def _read(cursor: Cursor, place: TableIn) -> tuple[str, ...]:
+    if place is TableIn.FIELD:
+        return (table_name(cursor.binary()),)
+    if place is TableIn.STRUCT:
+        return (_string_in_struct(cursor),)
+    if place is TableIn.NAME:
+        return (read_table_name(cursor),)
+    if place is TableIn.DESCRIPTOR:
+        return (read_descriptor(cursor),)
+    kind, count = cursor.list_head()
+    if count and kind != STRUCT:
+        raise MalformedMessage(f"a list of structs has elements of type {kind}")
+    return tuple(dict.fromkeys([_string_in_struct(cursor) for _ in range(count)]))
+
+
+def _string_in_struct(cursor: Cursor) -> str:
+    table: bytes | None = None
+    while kind := cursor.next_field():
+        if cursor.field_id == 1 and kind == STRING:
+            table = cursor.binary()
+        else:
+            cursor.skip(kind)
+    if table is None:
+        raise MalformedMessage("a request without a table")
+    return table_name(table)
+
+
+def read_table_name(cursor: Cursor) -> str:
+    """Return the table in a Thrift2 ``TTableName``."""
+    namespace = b""
+    qualifier: bytes | None = None
+    while kind := cursor.next_field():
+        if cursor.field_id == 1 and kind == STRING:
+            namespace = cursor.binary()
+        elif cursor.field_id == 2 and kind == STRING:
+            qualifier = cursor.binary()
+        else:
+            cursor.skip(kind)
+    if qualifier is None:
+        raise MalformedMessage("a table's name without its qualifier")
+    if namespace in (b"", _DEFAULT_NAMESPACE):
+        return table_name(qualifier)
+    return table_name(namespace + b":" + qualifier)
+
+
+def read_descriptor(cursor: Cursor) -> str:
+    """Return the table in a Thrift2 ``TTableDescriptor``."""
+    table: str | None = None
+    while kind := cursor.next_field():
+        if cursor.field_id == 1 and kind == STRUCT:
+            table = read_table_name(cursor)
+        else:
+            cursor.skip(kind)
+    if table is None:
+        raise MalformedMessage("a table's description without its name")
+    return table

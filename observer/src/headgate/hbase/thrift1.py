@@ -1,0 +1,409 @@
+"""Thrift1's writes, decoded straight into columns."""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+from struct import error as ShortBuffer  # noqa: N812 - what it means here
+from typing import Final
+
+from headgate.events import Origin, UpdateKind
+from headgate.hbase.attributes import read_origin
+from headgate.hbase.requests import Cells, Write
+from headgate.hbase.tables import table_name
+from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
+
+LATEST: Final = 2**63 - 1
+"""HBase's timestamp for "now", chosen by the region server."""
+
+_PUT: Final = int(UpdateKind.PUT)
+_DELETE_COLUMN: Final = int(UpdateKind.DELETE_COLUMN)
+_DELETE_FAMILY: Final = int(UpdateKind.DELETE_FAMILY)
+_DELETE_ROW: Final = int(UpdateKind.DELETE_ROW)
+
+# A Mutation as every client known writes it: isDelete, column, value, writeToWAL, in this order.
+_put_head: Final = Layout(">IBHi").unpack_from  # isDelete whole, then the head of column
+_value_head: Final = Layout(">BHi").unpack_from
+_IS_PUT: Final = BOOL << 24 | 1 << 8
+_TAIL: Final = 5  # bytes of writeToWAL and the stop byte
+
+_BATCH_HEAD: Final = Layout(">BHi").unpack_from  # a BatchMutation's row
+_batch_list: Final = Layout(">BHBi").unpack_from  # and the head of its mutations
+
+
+def decode_thrift1(message: Message) -> Write:
+    """Return the write in a request of one of Thrift1's mutating methods.
+
+    Raises:
+        MalformedMessage: the arguments make no sense or lack what the method needs.
+    """
+    cursor = Cursor(message.raw, message.body)
+    name = message.name
+    if name in _BY_COLUMN_AND_ROW:
+        return _delete(name, cursor)
+    if name in _MUTATIONS:
+        return _mutate(name, cursor)
+    if name == "checkAndPut":
+        return _check_and_put(name, cursor)
+    if name == "atomicIncrement":
+        return _atomic_increment(name, cursor)
+    if name == "append":
+        return _append(name, cursor)
+    return _increment(name, cursor)
+
+
+_MUTATIONS: Final = frozenset({"mutateRow", "mutateRowTs", "mutateRows", "mutateRowsTs"})
+_BY_COLUMN_AND_ROW: Final = {
+    # name: fields of the column and the timestamp, 0 where the method has none
+    "deleteAll": (3, 0),
+    "deleteAllTs": (3, 4),
+    "deleteAllRow": (0, 0),
+    "deleteAllRowTs": (0, 3),
+}
+
+
+def _mutate(name: str, cursor: Cursor) -> Write:
+    many = name.startswith("mutateRows")
+    mutations = 2 if many else 3
+    table: bytes | None = None
+    row: bytes | None = None
+    at = -1
+    timestamp = LATEST
+    origin: Origin | None = None
+    cells = Cells.empty()
+    puts_first = many
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            table = cursor.binary()
+        elif field == 2 and kind == STRING and not many:
+            row = cursor.binary()
+        elif field == mutations and kind == LIST:
+            at = cursor.pos
+            cells = Cells.empty()
+            if many:
+                _read_batches(cursor, cells)
+            elif row is not None:
+                _read_mutations(cursor, row, cells)
+            else:
+                cursor.skip(kind)
+        elif field == mutations + 1 and kind == I64:
+            timestamp = cursor.i64()
+        elif kind == MAP:
+            origin = read_origin(cursor)
+        else:
+            cursor.skip(kind)
+    if table is None or at < 0 or (row is None and not many):
+        raise MalformedMessage(f"{name} without its table, row or mutations")
+    if row is not None and at >= 0 and not cells.kinds:
+        # The row may have come after its mutations.
+        again = Cursor(cursor.data, at)
+        cells = Cells.empty()
+        _read_mutations(again, row, cells)
+    stamp = -1 if timestamp == LATEST else timestamp
+    cells.timestamps = [stamp] * len(cells.kinds)
+    ambiguous: tuple[int, ...] = ()
+    if any(cells.kinds) and _PUT in cells.kinds:
+        cells = _in_order(cells, puts_first=puts_first)
+        ambiguous = both_put_and_deleted(cells)
+    return Write(name, table_name(table), cells, origin, ambiguous=ambiguous)
+
+
+def _in_order(cells: Cells, *, puts_first: bool) -> Cells:
+    """Return the cells as the server applies them: all of one sort in one call, then the others."""
+    puts = [i for i, kind in enumerate(cells.kinds) if kind == _PUT]
+    deletes = [i for i, kind in enumerate(cells.kinds) if kind != _PUT]
+    return cells.taken(puts + deletes if puts_first else deletes + puts)
+
+
+def both_put_and_deleted(cells: Cells) -> tuple[int, ...]:
+    """Return the positions of the puts that a delete of the same request may hide."""
+    rows: set[bytes] = set()
+    hidden: set[tuple[bytes, bytes]] = set()
+    for i, kind in enumerate(cells.kinds):
+        if kind == _DELETE_ROW:
+            rows.add(cells.rows[i])
+        elif kind != _PUT:
+            hidden.add((cells.rows[i], cells.columns[i]))
+    return tuple(
+        i
+        for i, kind in enumerate(cells.kinds)
+        if kind == _PUT
+        and (
+            cells.rows[i] in rows
+            or (cells.rows[i], cells.columns[i]) in hidden
+            or (cells.rows[i], cells.columns[i].partition(b":")[0] + b":") in hidden
+        )
+    )
+
+
+def _read_batches(cursor: Cursor, cells: Cells) -> None:
+    kind, count = cursor.list_head()
+    if count and kind != STRUCT:
+        raise MalformedMessage(f"a list of BatchMutation has elements of type {kind}")
+    for _ in range(count):
+        row: bytes | None = None
+        at = -1
+        first = len(cells.kinds)
+        while kind := cursor.next_field():
+            if cursor.field_id == 1 and kind == STRING:
+                row = cursor.binary()
+            elif cursor.field_id == 2 and kind == LIST:
+                at = cursor.pos
+                if row is None:
+                    cursor.skip(kind)
+                else:
+                    _read_mutations(cursor, row, cells)
+            else:
+                cursor.skip(kind)
+        if row is None or at < 0:
+            raise MalformedMessage("a BatchMutation without its row or mutations")
+        if len(cells.kinds) == first:
+            again = Cursor(cursor.data, at, cursor.pos)
+            _read_mutations(again, row, cells)
+
+
+def _read_mutations(cursor: Cursor, row: bytes, cells: Cells) -> None:
+    """Append the mutations of one row; timestamps are left to the caller."""
+    kind, count = cursor.list_head()
+    if count and kind != STRUCT:
+        raise MalformedMessage(f"a list of Mutation has elements of type {kind}")
+    data = cursor.data
+    end = cursor.end
+    pos = cursor.pos
+    kinds, rows, columns, values = cells.kinds, cells.rows, cells.columns, cells.values
+    for _ in range(count):
+        try:
+            head, kind, field, length = _put_head(data, pos)
+            if head == _IS_PUT and kind == STRING and field == 2 and length >= 0:
+                behind = pos + 11 + length
+                kind, field, size = _value_head(data, behind)
+                if kind == STRING and field == 3 and size >= 0:
+                    tail = behind + 7 + size
+                    if (
+                        tail + _TAIL <= end
+                        and data[tail + 4] == 0
+                        and data[tail] == BOOL
+                        and data[tail + 2] == 4
+                    ):
+                        column = data[pos + 11 : behind]
+                        pos = tail + _TAIL
+                        # HBase answers a put without a qualifier with success and ignores it.
+                        if b":" in column:
+                            kinds.append(_PUT)
+                            rows.append(row)
+                            columns.append(column)
+                            values.append(data[behind + 7 : tail])
+                        continue
+        except (ShortBuffer, IndexError):
+            pass  # written otherwise, or cut short: the general reader below tells
+        cursor.pos = pos
+        _read_mutation(cursor, row, cells)
+        pos = cursor.pos
+    cursor.pos = pos
+
+
+def _read_mutation(cursor: Cursor, row: bytes, cells: Cells) -> None:
+    is_delete = False
+    column: bytes | None = None
+    value = b""
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == BOOL:
+            is_delete = cursor.bool()
+        elif field == 2 and kind == STRING:
+            column = cursor.binary()
+        elif field == 3 and kind == STRING:
+            value = cursor.binary()
+        else:
+            cursor.skip(kind)
+    if column is None:
+        raise MalformedMessage("a Mutation without its column")
+    qualified = b":" in column
+    if is_delete:
+        cells.kinds.append(_DELETE_COLUMN if qualified else _DELETE_FAMILY)
+        cells.rows.append(row)
+        cells.columns.append(column if qualified else column + b":")
+        cells.values.append(None)
+    elif qualified:
+        cells.kinds.append(_PUT)
+        cells.rows.append(row)
+        cells.columns.append(column)
+        cells.values.append(value)
+
+
+def _delete(name: str, cursor: Cursor) -> Write:
+    column_field, timestamp_field = _BY_COLUMN_AND_ROW[name]
+    table: bytes | None = None
+    row: bytes | None = None
+    column: bytes | None = None
+    timestamp = LATEST
+    origin: Origin | None = None
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            table = cursor.binary()
+        elif field == 2 and kind == STRING:
+            row = cursor.binary()
+        elif field == column_field and kind == STRING:
+            column = cursor.binary()
+        elif field == timestamp_field and kind == I64:
+            timestamp = cursor.i64()
+        elif kind == MAP:
+            origin = read_origin(cursor)
+        else:
+            cursor.skip(kind)
+    if table is None or row is None or (column_field and column is None):
+        raise MalformedMessage(f"{name} without its table, row or column")
+    stamp = -1 if timestamp == LATEST else timestamp
+    cells = Cells.empty()
+    if column is None:
+        cells.add(_DELETE_ROW, row, b"", stamp, None)
+    elif b":" in column:
+        cells.add(_DELETE_COLUMN, row, column, stamp, None)
+    else:
+        cells.add(_DELETE_FAMILY, row, column + b":", stamp, None)
+    return Write(name, table_name(table), cells, origin)
+
+
+def _check_and_put(name: str, cursor: Cursor) -> Write:
+    table: bytes | None = None
+    row: bytes | None = None
+    put: Cursor | None = None
+    origin: Origin | None = None
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            table = cursor.binary()
+        elif field == 2 and kind == STRING:
+            row = cursor.binary()
+        elif field == 6 and kind == STRUCT:
+            put = Cursor(cursor.data, cursor.pos)
+            cursor.skip(kind)
+        elif kind == MAP:
+            origin = read_origin(cursor)
+        else:
+            cursor.skip(kind)
+    if table is None or row is None or put is None:
+        raise MalformedMessage(f"{name} without its table, row or mutation")
+    cells = Cells.empty()
+    _read_mutation(put, row, cells)
+    # The server looks at column and value only: a mutation marked as delete is put all the same.
+    if cells.kinds and cells.kinds[0] != _PUT:
+        again = Cells.empty()
+        again.add(_PUT, row, cells.columns[0], -1, b"")
+        cells = again
+    cells.timestamps = [-1] * len(cells.kinds)
+    return Write(name, table_name(table), cells, origin, conditional=True)
+
+
+def _atomic_increment(name: str, cursor: Cursor) -> Write:
+    table: bytes | None = None
+    row: bytes | None = None
+    column: bytes | None = None
+    amount = 0
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            table = cursor.binary()
+        elif field == 2 and kind == STRING:
+            row = cursor.binary()
+        elif field == 3 and kind == STRING:
+            column = cursor.binary()
+        elif field == 4 and kind == I64:
+            amount = cursor.i64()
+        else:
+            cursor.skip(kind)
+    if table is None or row is None or column is None:
+        raise MalformedMessage(f"{name} without its table, row or column")
+    cells = Cells.empty()
+    cells.add(UpdateKind.INCREMENT_DELTA, row, _qualified(column), -1, _counter(amount))
+    return Write(name, table_name(table), cells)
+
+
+def _increment(name: str, cursor: Cursor) -> Write:
+    """Decode ``increment`` and ``incrementRows``, whose tables stand in each element."""
+    tables: dict[str, Cells] = {}
+    while kind := cursor.next_field():
+        if cursor.field_id == 1 and kind == STRUCT and name == "increment":
+            _read_increment(cursor, tables)
+        elif cursor.field_id == 1 and kind == LIST and name == "incrementRows":
+            kind, count = cursor.list_head()
+            if count and kind != STRUCT:
+                raise MalformedMessage(f"a list of TIncrement has elements of type {kind}")
+            for _ in range(count):
+                _read_increment(cursor, tables)
+        else:
+            cursor.skip(kind)
+    if not tables:
+        raise MalformedMessage(f"{name} of nothing")
+    first, *others = [Write(name, table, cells) for table, cells in tables.items()]
+    return Write(name, first.table, first.cells, others=tuple(others))
+
+
+def _read_increment(cursor: Cursor, tables: dict[str, Cells]) -> None:
+    table: bytes | None = None
+    row: bytes | None = None
+    column: bytes | None = None
+    amount = 0
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            table = cursor.binary()
+        elif field == 2 and kind == STRING:
+            row = cursor.binary()
+        elif field == 3 and kind == STRING:
+            column = cursor.binary()
+        elif field == 4 and kind == I64:
+            amount = cursor.i64()
+        else:
+            cursor.skip(kind)
+    if table is None or row is None or column is None:
+        raise MalformedMessage("a TIncrement without its table, row or column")
+    cells = tables.setdefault(table_name(table), Cells.empty())
+    if b":" in column:  # one without a qualifier is refused, or dropped when coalesced
+        cells.add(UpdateKind.INCREMENT_DELTA, row, column, -1, _counter(amount))
+
+
+def _append(name: str, cursor: Cursor) -> Write:
+    table: bytes | None = None
+    row: bytes | None = None
+    columns: list[bytes] = []
+    values: list[bytes] = []
+    while outer := cursor.next_field():
+        if cursor.field_id != 1 or outer != STRUCT:
+            cursor.skip(outer)
+            continue
+        while kind := cursor.next_field():
+            field = cursor.field_id
+            if field == 1 and kind == STRING:
+                table = cursor.binary()
+            elif field == 2 and kind == STRING:
+                row = cursor.binary()
+            elif field == 3 and kind == LIST:
+                columns = _read_strings(cursor)
+            elif field == 4 and kind == LIST:
+                values = _read_strings(cursor)
+            else:
+                cursor.skip(kind)
+    if table is None or row is None or len(columns) > len(values):
+        raise MalformedMessage(f"{name} without its table, row or a value for each column")
+    cells = Cells.empty()
+    for column, value in zip(columns, values, strict=False):
+        cells.add(UpdateKind.APPEND_DELTA, row, _qualified(column), -1, value)
+    return Write(name, table_name(table), cells)
+
+
+def _read_strings(cursor: Cursor) -> list[bytes]:
+    kind, count = cursor.list_head()
+    if count and kind != STRING:
+        raise MalformedMessage(f"a list of strings has elements of type {kind}")
+    return [cursor.binary() for _ in range(count)]
+
+
+def _qualified(column: bytes) -> bytes:
+    """Return ``family:qualifier`` of a column that may stand for its family's empty qualifier."""
+    return column if b":" in column else column + b":"
+
+
+def _counter(amount: int) -> bytes:
+    return amount.to_bytes(8, "big", signed=True)

@@ -1,0 +1,353 @@
+"""Thrift2's writes, decoded straight into columns."""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+from struct import error as ShortBuffer  # noqa: N812 - what it means here
+from typing import Final
+
+from headgate.events import Origin, UpdateKind
+from headgate.hbase.attributes import read_origin
+from headgate.hbase.requests import Cells, Write
+from headgate.hbase.tables import table_name
+from headgate.hbase.thrift1 import LATEST, both_put_and_deleted
+from headgate.wire import I32, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
+
+_PUT: Final = int(UpdateKind.PUT)
+_DELETE_COLUMNS: Final = 1  # TDeleteType, the default
+_DELETE_KINDS: Final = {
+    0: UpdateKind.DELETE_CELL,
+    _DELETE_COLUMNS: UpdateKind.DELETE_COLUMN,
+    2: UpdateKind.DELETE_FAMILY,
+    3: UpdateKind.DELETE_FAMILY_VERSION,
+}
+
+_string_head: Final = Layout(">BHi").unpack_from
+
+# Where each method keeps what it writes: the field, and whether it is a list.
+_PUTS: Final = {"put": (2, False), "putMultiple": (2, True), "checkAndPut": (6, False)}
+_DELETES: Final = {
+    "deleteSingle": (2, False),
+    "deleteMultiple": (2, True),
+    "checkAndDelete": (6, False),
+}
+_ROW_MUTATIONS: Final = {"mutateRow": (2, False), "checkAndMutate": (7, False)}
+_ARGUMENTS: Final = {
+    **_PUTS,
+    **_DELETES,
+    **_ROW_MUTATIONS,
+    "increment": (2, False),
+    "append": (2, False),
+}
+
+
+def decode_thrift2(message: Message) -> Write:
+    """Return the write in a request of one of Thrift2's mutating methods.
+
+    Raises:
+        MalformedMessage: the arguments make no sense or lack what the method needs.
+    """
+    name = message.name
+    wanted, many = _ARGUMENTS[name]
+    expected = LIST if many else STRUCT
+    cursor = Cursor(message.raw, message.body)
+    table: bytes | None = None
+    origin: Origin | None = None
+    cells: Cells | None = None
+    while kind := cursor.next_field():
+        if cursor.field_id == 1 and kind == STRING:
+            table = cursor.binary()
+        elif cursor.field_id == wanted and kind == expected:
+            cells = Cells.empty()
+            count = 1
+            if many:
+                kind, count = cursor.list_head()
+                if count and kind != STRUCT:
+                    raise MalformedMessage(f"{name}: a list of structs has elements of type {kind}")
+            for _ in range(count):
+                found = _read_one(name, cursor, cells)
+                origin = origin or found
+        else:
+            cursor.skip(kind)
+    if table is None or cells is None:
+        raise MalformedMessage(f"{name} without its table or what it writes")
+    ambiguous: tuple[int, ...] = ()
+    if name in _ROW_MUTATIONS and any(cells.kinds) and _PUT in cells.kinds:
+        ambiguous = both_put_and_deleted(cells)
+    conditional = name.startswith("checkAnd")
+    return Write(name, table_name(table), cells, origin, conditional, ambiguous)
+
+
+def _read_one(name: str, cursor: Cursor, cells: Cells) -> Origin | None:
+    if name in _PUTS:
+        return _read_put(cursor, cells)
+    if name in _DELETES:
+        return _read_delete(cursor, cells)
+    if name in _ROW_MUTATIONS:
+        return _read_row_mutations(cursor, cells)
+    if name == "increment":
+        return _read_increment(cursor, cells)
+    return _read_append(cursor, cells)
+
+
+def _read_put(cursor: Cursor, cells: Cells) -> Origin | None:
+    row: bytes | None = None
+    timestamp = LATEST
+    origin: Origin | None = None
+    first = len(cells.kinds)
+    complete = False
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            row = cursor.binary()
+        elif field == 2 and kind == LIST:
+            complete = True
+            _read_column_values(cursor, cells)
+        elif field == 3 and kind == I64:
+            timestamp = cursor.i64()
+        elif field == 5 and kind == MAP:
+            origin = read_origin(cursor)
+        else:
+            cursor.skip(kind)
+    if row is None or not complete:
+        raise MalformedMessage("a TPut without its row or columns")
+    count = len(cells.columns) - first
+    cells.kinds.extend(bytes(count))  # PUT is 0
+    cells.rows.extend([row] * count)
+    stamp = -1 if timestamp == LATEST else timestamp
+    stamps = cells.timestamps
+    for i in range(first, first + count):
+        if stamps[i] == _UNSET:
+            stamps[i] = stamp
+        elif stamps[i] == LATEST:
+            stamps[i] = -1
+    return origin
+
+
+_UNSET: Final = -(2**63) - 1
+"""No timestamp of its own: outside of what 64 bits can say, so that no request can pretend it."""
+
+
+def _read_column_values(cursor: Cursor, cells: Cells) -> None:
+    """Append columns, values and timestamps of a list of ``TColumnValue``."""
+    kind, count = cursor.list_head()
+    if count and kind != STRUCT:
+        raise MalformedMessage(f"a list of TColumnValue has elements of type {kind}")
+    data = cursor.data
+    end = cursor.end
+    pos = cursor.pos
+    columns, values, timestamps = cells.columns, cells.values, cells.timestamps
+    for _ in range(count):
+        try:
+            # As every client known writes it: family, qualifier, value, stop.
+            kind, field, length = _string_head(data, pos)
+            if kind == STRING and field == 1 and length >= 0:
+                second = pos + 7 + length
+                kind, field, size = _string_head(data, second)
+                if kind == STRING and field == 2 and size >= 0:
+                    third = second + 7 + size
+                    kind, field, rest = _string_head(data, third)
+                    behind = third + 7 + rest
+                    if (
+                        kind == STRING
+                        and field == 3
+                        and rest >= 0
+                        and behind < end
+                        and data[behind] == 0
+                    ):
+                        columns.append(data[pos + 7 : second] + b":" + data[second + 7 : third])
+                        values.append(data[third + 7 : behind])
+                        timestamps.append(_UNSET)
+                        pos = behind + 1
+                        continue
+        except ShortBuffer:
+            pass  # written otherwise, or cut short: the general reader below tells
+        cursor.pos = pos
+        column, value, timestamp = read_column_value(cursor)
+        columns.append(column)
+        values.append(value)
+        timestamps.append(_UNSET if timestamp is None else timestamp)
+        pos = cursor.pos
+    cursor.pos = pos
+
+
+def read_column_value(cursor: Cursor) -> tuple[bytes, bytes, int | None]:
+    """Return column, value and timestamp of a ``TColumnValue``, which the cursor stands before.
+
+    Raises:
+        MalformedMessage: it makes no sense or lacks a required field.
+    """
+    family: bytes | None = None
+    qualifier: bytes | None = None
+    value: bytes | None = None
+    timestamp: int | None = None
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            family = cursor.binary()
+        elif field == 2 and kind == STRING:
+            qualifier = cursor.binary()
+        elif field == 3 and kind == STRING:
+            value = cursor.binary()
+        elif field == 4 and kind == I64:
+            timestamp = cursor.i64()
+        else:
+            cursor.skip(kind)
+    if family is None or qualifier is None or value is None:
+        raise MalformedMessage("a TColumnValue without its family, qualifier or value")
+    return family + b":" + qualifier, value, timestamp
+
+
+def _read_delete(cursor: Cursor, cells: Cells) -> Origin | None:
+    row: bytes | None = None
+    columns: list[tuple[bytes, bytes, int]] | None = None
+    timestamp = LATEST
+    delete_type = _DELETE_COLUMNS
+    origin: Origin | None = None
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            row = cursor.binary()
+        elif field == 2 and kind == LIST:
+            columns = _read_columns(cursor)
+        elif field == 3 and kind == I64:
+            timestamp = cursor.i64()
+        elif field == 4 and kind == I32:
+            delete_type = cursor.i32()
+        elif field == 6 and kind == MAP:
+            origin = read_origin(cursor)
+        else:
+            cursor.skip(kind)
+    if row is None:
+        raise MalformedMessage("a TDelete without its row")
+    if not columns:
+        # An empty list of columns deletes the whole row too, and then not up to the timestamp.
+        stamp = -1 if timestamp == LATEST or columns is not None else timestamp
+        cells.add(UpdateKind.DELETE_ROW, row, b"", stamp, None)
+        return origin
+    update = _DELETE_KINDS.get(delete_type)
+    if update is None:
+        raise MalformedMessage(f"a TDelete of type {delete_type}")
+    of_family = update in (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION)
+    for family, qualifier, own in columns:
+        # Without a timestamp of its own a column is deleted as of now: the TDelete's is not used.
+        column = family + b":" if of_family else family + b":" + qualifier
+        cells.add(update, row, column, -1 if own == LATEST else own, None)
+    return origin
+
+
+def _read_columns(cursor: Cursor) -> list[tuple[bytes, bytes, int]]:
+    kind, count = cursor.list_head()
+    if count and kind != STRUCT:
+        raise MalformedMessage(f"a list of TColumn has elements of type {kind}")
+    columns: list[tuple[bytes, bytes, int]] = []
+    for _ in range(count):
+        family: bytes | None = None
+        qualifier = b""
+        timestamp = LATEST
+        while kind := cursor.next_field():
+            field = cursor.field_id
+            if field == 1 and kind == STRING:
+                family = cursor.binary()
+            elif field == 2 and kind == STRING:
+                qualifier = cursor.binary()
+            elif field == 3 and kind == I64:
+                timestamp = cursor.i64()
+            else:
+                cursor.skip(kind)
+        if family is None:
+            raise MalformedMessage("a TColumn without its family")
+        columns.append((family, qualifier, timestamp))
+    return columns
+
+
+def _read_row_mutations(cursor: Cursor, cells: Cells) -> Origin | None:
+    origin: Origin | None = None
+    complete = False
+    while kind := cursor.next_field():
+        if cursor.field_id != 2 or kind != LIST:
+            cursor.skip(kind)
+            continue
+        complete = True
+        kind, count = cursor.list_head()
+        if count and kind != STRUCT:
+            raise MalformedMessage(f"a list of TMutation has elements of type {kind}")
+        for _ in range(count):
+            while kind := cursor.next_field():
+                found: Origin | None = None
+                if cursor.field_id == 1 and kind == STRUCT:
+                    found = _read_put(cursor, cells)
+                elif cursor.field_id == 2 and kind == STRUCT:
+                    found = _read_delete(cursor, cells)
+                else:
+                    cursor.skip(kind)
+                origin = origin or found
+    if not complete:
+        raise MalformedMessage("TRowMutations without mutations")
+    return origin
+
+
+def _read_increment(cursor: Cursor, cells: Cells) -> Origin | None:
+    row: bytes | None = None
+    columns: list[tuple[bytes, int]] = []
+    origin: Origin | None = None
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            row = cursor.binary()
+        elif field == 2 and kind == LIST:
+            kind, count = cursor.list_head()
+            if count and kind != STRUCT:
+                raise MalformedMessage(f"a list of TColumnIncrement has elements of type {kind}")
+            columns = [_read_column_increment(cursor) for _ in range(count)]
+        elif field == 4 and kind == MAP:
+            origin = read_origin(cursor)
+        else:
+            cursor.skip(kind)
+    if row is None:
+        raise MalformedMessage("a TIncrement without its row")
+    for column, amount in columns:
+        delta = amount.to_bytes(8, "big", signed=True)
+        cells.add(UpdateKind.INCREMENT_DELTA, row, column, -1, delta)
+    return origin
+
+
+def _read_column_increment(cursor: Cursor) -> tuple[bytes, int]:
+    family: bytes | None = None
+    qualifier: bytes | None = None
+    amount = 1
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            family = cursor.binary()
+        elif field == 2 and kind == STRING:
+            qualifier = cursor.binary()
+        elif field == 3 and kind == I64:
+            amount = cursor.i64()
+        else:
+            cursor.skip(kind)
+    if family is None or qualifier is None:
+        raise MalformedMessage("a TColumnIncrement without its family or qualifier")
+    return family + b":" + qualifier, amount
+
+
+def _read_append(cursor: Cursor, cells: Cells) -> Origin | None:
+    row: bytes | None = None
+    found = Cells.empty()
+    origin: Origin | None = None
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            row = cursor.binary()
+        elif field == 2 and kind == LIST:
+            found = Cells.empty()
+            _read_column_values(cursor, found)
+        elif field == 3 and kind == MAP:
+            origin = read_origin(cursor)
+        else:
+            cursor.skip(kind)
+    if row is None:
+        raise MalformedMessage("a TAppend without its row")
+    for column, value in zip(found.columns, found.values, strict=True):
+        cells.add(UpdateKind.APPEND_DELTA, row, column, -1, value)
+    return origin

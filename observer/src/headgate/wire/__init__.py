@@ -1,0 +1,75 @@
+"""Thrift on the wire, without I/O: framing, the strict binary protocol, and walking over values.
+
+Transport (``reader``), protocol (``binary``, ``detection``) and walker (``walker``, ``cursor``)
+know as little of each other as they can: what nobody asks for is never decoded and passes as bytes.
+"""
+
+from headgate.wire.binary import (
+    BOOL,
+    BYTE,
+    DOUBLE,
+    I16,
+    I32,
+    I64,
+    LIST,
+    MAP,
+    SET,
+    STRING,
+    STRUCT,
+    read_header,
+)
+from headgate.wire.cursor import Cursor
+from headgate.wire.detection import detect
+from headgate.wire.errors import (
+    FrameTooLarge,
+    LimitExceeded,
+    MalformedMessage,
+    ProtocolError,
+    TransportMismatch,
+    UnsupportedProtocol,
+)
+from headgate.wire.message import Header, Limits, Message, MessageType, Transport
+from headgate.wire.reader import MessageReader
+from headgate.wire.walker import StructWalker
+from headgate.wire.writer import (
+    ApplicationError,
+    StructWriter,
+    write_exception,
+    write_message,
+    write_reply,
+)
+
+__all__ = [
+    "BOOL",
+    "BYTE",
+    "DOUBLE",
+    "I16",
+    "I32",
+    "I64",
+    "LIST",
+    "MAP",
+    "SET",
+    "STRING",
+    "STRUCT",
+    "ApplicationError",
+    "Cursor",
+    "FrameTooLarge",
+    "Header",
+    "LimitExceeded",
+    "Limits",
+    "MalformedMessage",
+    "Message",
+    "MessageReader",
+    "MessageType",
+    "ProtocolError",
+    "StructWalker",
+    "StructWriter",
+    "Transport",
+    "TransportMismatch",
+    "UnsupportedProtocol",
+    "detect",
+    "read_header",
+    "write_exception",
+    "write_message",
+    "write_reply",
+]

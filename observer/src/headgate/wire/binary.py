@@ -1,0 +1,86 @@
+"""The strict binary protocol: types, sizes and the message header."""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+from typing import Final
+
+from headgate.wire.errors import LimitExceeded, MalformedMessage
+from headgate.wire.message import Header, MessageType
+
+STOP: Final = 0
+BOOL: Final = 2
+BYTE: Final = 3
+DOUBLE: Final = 4
+I16: Final = 6
+I32: Final = 8
+I64: Final = 10
+STRING: Final = 11
+STRUCT: Final = 12
+MAP: Final = 13
+SET: Final = 14
+LIST: Final = 15
+
+TYPES: Final = 16
+"""Type codes are below this."""
+
+FIXED: Final = (0, 0, 1, 1, 8, 0, 2, 0, 4, 0, 8, 0, 0, 0, 0, 0)
+"""Bytes of a value by its type; 0 where the length varies or the type does not exist."""
+
+SMALLEST: Final = (0, 0, 1, 1, 8, 0, 2, 0, 4, 0, 8, 4, 1, 6, 5, 5)
+"""The least bytes of a value by its type; 0 where there is no such type: its elements are refused,
+since a list of 2**31 of them would be five bytes long and take for ever to walk."""
+
+VERSION: Final = 0x8001
+"""The first two bytes of a message in strict binary."""
+
+MAX_NAME: Final = 256
+"""Bytes of a method's name. The longest of HBase has 30."""
+
+i16_at: Final = Layout(">h").unpack_from
+i32_at: Final = Layout(">i").unpack_from
+u32_at: Final = Layout(">I").unpack_from
+i64_at: Final = Layout(">q").unpack_from
+container_at: Final = Layout(">Bi").unpack_from
+map_at: Final = Layout(">BBi").unpack_from
+
+_head_at: Final = Layout(">HBBi").unpack_from
+_TYPES: Final = {int(member): member for member in MessageType}
+_names: dict[bytes, str] = {}
+_MAX_NAMES: Final = 1024  # names kept decoded; an honest service has about a hundred
+
+
+def read_header(data: bytes | bytearray, start: int, end: int) -> Header | None:
+    """Return the header of the message whose protocol begins at ``start``; None: needs more bytes.
+
+    ``Header.body`` is counted from the beginning of ``data``.
+
+    Raises:
+        MalformedMessage: this is no header of strict binary.
+        LimitExceeded: the name is longer than any method's.
+    """
+    if end - start < 8:
+        return None
+    version, _, kind, length = _head_at(data, start)
+    message_type = _TYPES.get(kind)
+    if version != VERSION or message_type is None:
+        found = bytes(data[start : start + 4]).hex(" ")
+        raise MalformedMessage(
+            f"a message begins with 80 01 00 and its type, not {found}: the stream is out of step"
+        )
+    if not 0 <= length <= MAX_NAME:
+        raise LimitExceeded(f"a method name of {length} bytes; {MAX_NAME} at most")
+    body = start + 8 + length + 4
+    if body > end:
+        return None
+    name = bytes(data[start + 8 : start + 8 + length])
+    return Header(_text(name), message_type, i32_at(data, body - 4)[0], body)
+
+
+def _text(name: bytes) -> str:
+    known = _names.get(name)
+    if known is None:
+        known = name.decode("utf-8", "backslashreplace")
+        if len(_names) < _MAX_NAMES:
+            _names[name] = known
+    return known

@@ -1,0 +1,35 @@
+"""What can be wrong with bytes from a peer, each kind with its own name and cure."""
+
+from __future__ import annotations
+
+
+class ProtocolError(Exception):
+    """Bytes that this side can't or won't read. After it the stream has no known message border."""
+
+
+class UnsupportedProtocol(ProtocolError):
+    """The peer speaks something else than strict binary Thrift; the message says what and the cure.
+
+    Attributes:
+        spoken: what was recognised, e.g. ``framed/compact`` or ``TLS``.
+    """
+
+    def __init__(self, spoken: str, cure: str) -> None:
+        super().__init__(f"the peer speaks {spoken}; {cure}")
+        self.spoken = spoken
+
+
+class TransportMismatch(ProtocolError):
+    """The peer frames its messages and should not, or the other way round."""
+
+
+class FrameTooLarge(ProtocolError):
+    """A message longer than ``Limits.max_frame``; refused before its bytes were stored."""
+
+
+class LimitExceeded(ProtocolError):
+    """A string, container or nesting beyond ``Limits``."""
+
+
+class MalformedMessage(ProtocolError):
+    """Bytes that no Thrift writer produces: wrong lengths, unknown types, a message cut short."""

@@ -1,0 +1,166 @@
+"""Bytes in, messages out."""
+
+from __future__ import annotations
+
+from typing import final
+
+from headgate.wire.binary import read_header, u32_at
+from headgate.wire.detection import detect
+from headgate.wire.errors import FrameTooLarge, MalformedMessage, TransportMismatch
+from headgate.wire.message import Header, Limits, Message, Transport
+from headgate.wire.walker import StructWalker
+
+_DEFAULT_LIMITS = Limits()
+
+
+@final
+class MessageReader:
+    """One direction of one connection.
+
+    Give it what arrives with ``feed`` and take messages with ``next_message`` until there is None.
+    After a ``ProtocolError`` the stream has no known border any more: close the connection.
+
+    Attributes:
+        transport: what the peer uses; None until its first bytes have told.
+    """
+
+    __slots__ = (
+        "_checked",
+        "_data",
+        "_expected",
+        "_header",
+        "_limits",
+        "_needed",
+        "_start",
+        "_walker",
+        "transport",
+    )
+
+    def __init__(
+        self, limits: Limits = _DEFAULT_LIMITS, transport: Transport | None = None
+    ) -> None:
+        """Begin a connection.
+
+        Args:
+            limits: the most that the peer may send.
+            transport: what the peer must use; None takes what it is found to use.
+        """
+        self.transport: Transport | None = transport
+        self._limits = limits
+        self._expected = transport
+        self._checked = False
+        self._data: bytes | bytearray = b""
+        self._start = 0
+        self._needed = 1
+        self._header: Header | None = None
+        self._walker: StructWalker | None = None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes received that belong to no message returned so far."""
+        return len(self._data) - self._start
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream, of any length."""
+        if self._start == len(self._data):
+            self._data = data
+            self._start = 0
+            return
+        if isinstance(self._data, bytearray):
+            if self._start:
+                del self._data[: self._start]
+                self._start = 0
+        else:
+            self._data = bytearray(memoryview(self._data)[self._start :])
+            self._start = 0
+        self._data += data
+
+    def next_message(self) -> Message | None:
+        """Return the next whole message, or None when more bytes are needed.
+
+        Raises:
+            ProtocolError: one of its kinds, which say what the peer sent.
+        """
+        there = len(self._data) - self._start
+        if there < self._needed:
+            return None
+        if not self._checked and not self._check_transport():
+            return None
+        if self.transport is Transport.FRAMED:
+            return self._next_framed(there)
+        return self._next_buffered(there)
+
+    def _check_transport(self) -> bool:
+        found = detect(self._data[self._start : self._start + 16])
+        if found is None:
+            return False
+        if self._expected is not None and found is not self._expected:
+            raise TransportMismatch(
+                f"the peer speaks {found.value}/binary, expected is {self._expected.value}/binary; "
+                "set both to the same transport (HBase: hbase.regionserver.thrift.framed or -f)"
+            )
+        self.transport = found
+        self._checked = True
+        return True
+
+    def _next_framed(self, there: int) -> Message | None:
+        if there < 4:
+            return None
+        length = u32_at(self._data, self._start)[0]
+        if length > self._limits.max_frame:
+            raise FrameTooLarge(
+                f"a frame of {length} bytes; the limit is {self._limits.max_frame}: raise "
+                "max_frame or send smaller batches"
+            )
+        end = self._start + 4 + length
+        if end > len(self._data):
+            self._needed = 4 + length
+            return None
+        header = read_header(self._data, self._start + 4, end)
+        if header is None or header.body >= end:
+            raise MalformedMessage(f"a frame of {length} bytes ends inside its message's header")
+        return self._take(header, end)
+
+    def _next_buffered(self, there: int) -> Message | None:
+        walker = self._walker
+        if walker is None:
+            header = read_header(self._data, self._start, len(self._data))
+            if header is None:
+                self._needed = there + 1
+                return None
+            walker = StructWalker(self._limits, header.body - self._start)
+            self._header = header
+        else:
+            header = self._header
+            assert header is not None  # set with the walker  # noqa: S101
+        end = walker.walk(self._data, self._start)
+        if end < 0:
+            if self._walker is None:
+                # What was read in place is going to move to the front of the buffer.
+                self._header = Header(
+                    header.name, header.type, header.seqid, header.body - self._start
+                )
+                self._walker = walker
+            self._needed = walker.needed
+            return None
+        if self._walker is not None:
+            header = Header(header.name, header.type, header.seqid, header.body + self._start)
+            self._walker = None
+        return self._take(header, end)
+
+    def _take(self, header: Header, end: int) -> Message:
+        start = self._start
+        data = self._data
+        if isinstance(data, bytes):
+            raw = data if start == 0 and end == len(data) else data[start:end]
+        else:
+            raw = bytes(memoryview(data)[start:end])
+        self._start = end
+        self._needed = 1
+        if end == len(data):
+            self._data = b""
+            self._start = 0
+        assert self.transport is not None  # noqa: S101 - known since the first bytes
+        return Message(
+            raw, header.body - start, header.name, header.type, header.seqid, self.transport
+        )

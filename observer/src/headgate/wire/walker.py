@@ -1,0 +1,187 @@
+"""Finds where a struct ends, without building anything, in bytes that may still be arriving."""
+
+from __future__ import annotations
+
+from struct import error as ShortBuffer  # noqa: N812 - what it means here
+from typing import Final, final
+
+from headgate.wire.binary import (
+    FIXED,
+    LIST,
+    MAP,
+    SET,
+    SMALLEST,
+    STRING,
+    STRUCT,
+    container_at,
+    i32_at,
+    map_at,
+)
+from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
+from headgate.wire.message import Limits
+
+_SIZES: Final = (*FIXED, *([0] * 240))
+"""``FIXED`` for every byte that may stand where a type is expected."""
+
+_FIELDS: Final = -1
+"""In the place of a container's count: a struct, which ends at its stop byte."""
+
+
+@final
+class StructWalker:
+    """The place in one struct, kept between calls, so that each byte of it is looked at once.
+
+    What is open lies on a stack as ``(left, even, odd)``: ``left`` values of type ``even`` (an even
+    number left) or ``odd`` still to come, which serves maps with keys and values in turn and lists
+    with twice the same; ``left`` is -1 for a struct.
+    """
+
+    __slots__ = ("_even", "_left", "_limits", "_odd", "_offset", "_stack", "needed")
+
+    def __init__(self, limits: Limits, body: int) -> None:
+        """Begin at ``body``, the struct's offset from the start of its message."""
+        self._limits = limits
+        self._stack: list[tuple[int, int, int]] = []
+        self._left = _FIELDS
+        self._even = 0
+        self._odd = 0
+        self._offset = body
+        self.needed = body + 1
+        """Bytes of the message without which another call is pointless."""
+
+    def walk(self, data: bytes | bytearray, start: int) -> int:
+        """Go on as far as the bytes reach; ``start`` is where the message begins in ``data`` now.
+
+        Returns:
+            The position in ``data`` behind the struct, or -1 when it is not all there yet.
+
+        Raises:
+            MalformedMessage: an unknown type or a negative length.
+            LimitExceeded: a string, a container or the nesting is beyond the limits.
+            FrameTooLarge: the message is, or is going to be, longer than a frame may be.
+        """
+        limits = self._limits
+        max_string = limits.max_string
+        sizes = _SIZES
+        stack = self._stack
+        left, even, odd = self._left, self._even, self._odd
+        end = len(data)
+        pos = start + self._offset
+        behind = pos
+        done = False
+        try:
+            while True:
+                if left < 0:
+                    kind = data[pos]
+                    if kind == STRING:
+                        length = i32_at(data, pos + 3)[0]
+                        behind = pos + 7 + length
+                        if not 0 <= length <= max_string:
+                            raise _bad_length("string", length, max_string)
+                        if behind > end:
+                            break
+                        pos = behind
+                        continue
+                    size = sizes[kind]
+                    if size:
+                        behind = pos + 3 + size
+                        if behind > end:
+                            break
+                        pos = behind
+                        continue
+                    if kind == 0:
+                        pos += 1
+                        if not stack:
+                            done = True
+                            break
+                        left, even, odd = stack.pop()
+                        continue
+                    value = pos + 3
+                    if value > end:
+                        break
+                elif left == 0:
+                    left, even, odd = stack.pop()
+                    continue
+                else:
+                    kind = odd if left & 1 else even
+                    if kind == STRING:
+                        length = i32_at(data, pos)[0]
+                        behind = pos + 4 + length
+                        if not 0 <= length <= max_string:
+                            raise _bad_length("string", length, max_string)
+                        if behind > end:
+                            break
+                        pos = behind
+                        left -= 1
+                        continue
+                    size = sizes[kind]
+                    if size:
+                        behind = pos + size
+                        if behind > end:
+                            break
+                        pos = behind
+                        left -= 1
+                        continue
+                    value = pos
+                # Something with parts begins at ``value``. Until its head is whole nothing changes.
+                if kind == STRUCT:
+                    outer = left
+                    count, first, second = _FIELDS, 0, 0
+                    behind = value
+                elif kind in (LIST, SET):
+                    first, count = container_at(data, value)
+                    second = first
+                    behind = value + 5
+                elif kind == MAP:
+                    first, second, count = map_at(data, value)
+                    behind = value + 6
+                else:
+                    raise MalformedMessage(f"a value of type {kind}, which Thrift does not have")
+                if kind != STRUCT:
+                    if not 0 <= count <= limits.max_container:
+                        raise _bad_length("container", count, limits.max_container)
+                    if count and not (_exists(first) and _exists(second)):
+                        raise MalformedMessage(f"a container of types {first} and {second}")
+                    fixed = sizes[first] if first == second or not count else 0
+                    if fixed and kind != MAP:
+                        behind += fixed * count
+                        if behind > end:
+                            break
+                        count = 0
+                    if kind == MAP:
+                        count *= 2
+                outer = left - 1 if left > 0 else left
+                if len(stack) >= limits.max_depth:
+                    raise LimitExceeded(f"values nested deeper than {limits.max_depth}")
+                stack.append((outer, even, odd))
+                left, even, odd = count, first, second
+                pos = behind
+        except (IndexError, ShortBuffer):
+            behind = max(behind, end + 1)
+        if done:
+            self._offset = pos - start
+            if self._offset > limits.max_frame:
+                raise _too_long(limits)
+            return pos
+        self._left, self._even, self._odd = left, even, odd
+        self._offset = pos - start
+        self.needed = max(behind, end + 1) - start
+        if self.needed > limits.max_frame:
+            raise _too_long(limits)
+        return -1
+
+
+def _exists(kind: int) -> bool:
+    return kind < len(SMALLEST) and SMALLEST[kind] > 0
+
+
+def _bad_length(what: str, length: int, limit: int) -> MalformedMessage | LimitExceeded:
+    if length < 0:
+        return MalformedMessage(f"a {what} of length {length}")
+    return LimitExceeded(f"a {what} of {length}; the limit is {limit}")
+
+
+def _too_long(limits: Limits) -> FrameTooLarge:
+    return FrameTooLarge(
+        f"a message of more than {limits.max_frame} bytes; raise max_frame or send smaller batches"
+    )
