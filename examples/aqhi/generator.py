@@ -1,0 +1,100 @@
+"""Seeded input: three smooth fields of pollution that drift over the city."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from aqhi.grid import Grid
+from aqhi.model import SENSORS
+from aqhi.readings import RESOLUTION, Readings
+
+_RIPPLES = 4
+"""Plane waves that add up to one field."""
+
+_WAVELENGTHS = (70.0, 160.0)
+"""Units: hills of pollution are tens of units wide, so neighbours read nearly the same."""
+
+_PERIODS = (36.0, 120.0)
+"""Waves of input (hours) that a ripple takes to move by its own wavelength."""
+
+_MEAN = 52.0
+_SWING = 13.0
+"""The fields' mean and standard deviation in units."""
+
+_TREND = 12.0
+"""Units that a trend moves the mean by over all waves, half before and half after the middle."""
+
+
+class Trend(StrEnum):
+    """The fields' tendency over time (the paper's three)."""
+
+    INCREASING = "increasing"
+    DECREASING = "decreasing"
+    UNIFORM = "uniform"
+
+
+class _Field(Struct, frozen=True):
+    """One sensor's generating function."""
+
+    vectors: NDArray[np.float64]
+    phases: NDArray[np.float64]
+    speeds: NDArray[np.float64]
+
+    def at(
+        self, x: NDArray[np.float64], y: NDArray[np.float64], time: float
+    ) -> NDArray[np.float64]:
+        """Return the field without its trend; mean 0, standard deviation about 1."""
+        angle = (
+            self.vectors[:, 0, None, None] * x
+            + self.vectors[:, 1, None, None] * y
+            + (self.phases - self.speeds * time)[:, None, None]
+        )
+        result: NDArray[np.float64] = np.cos(angle).sum(axis=0) / np.sqrt(len(self.phases) / 2)
+        return result
+
+
+def _field(random: np.random.Generator) -> _Field:
+    turn = 2 * np.pi
+    lengths = random.uniform(*_WAVELENGTHS, _RIPPLES)
+    directions = random.uniform(0, turn, _RIPPLES)
+    vectors = (turn / lengths)[:, None] * np.stack([np.cos(directions), np.sin(directions)], axis=1)
+    speeds = turn / random.uniform(*_PERIODS, _RIPPLES)
+    return _Field(vectors, random.uniform(0, turn, _RIPPLES), speeds)
+
+
+def generate(grid: Grid, waves: int, seed: int, trend: Trend) -> Iterator[Readings]:
+    """Yield ``waves`` waves, the same for the same arguments.
+
+    Each sensor follows its own sum of plane waves, smooth over the city and drifting, plus the
+    trend, cut off at 0 and 100. In the first wave every detector reports. In every later one the
+    fraction of detectors that perceive a change is drawn from U(0, 1), and that many report, chosen
+    at random; the others keep their last reading.
+
+    Args:
+        grid: where the detectors stand.
+        waves: how many waves, and the time over which the trend acts.
+        seed: of all random choices.
+        trend: the tendency of all three fields.
+    """
+    random = np.random.default_rng(seed)
+    fields = [_field(random) for _ in SENSORS]
+    x, y = grid.positions()
+    slope = {Trend.INCREASING: _TREND, Trend.DECREASING: -_TREND, Trend.UNIFORM: 0.0}[trend]
+    for wave in range(waves):
+        elapsed = wave / max(waves - 1, 1) - 0.5
+        everywhere = np.stack(
+            [
+                np.clip(_MEAN + slope * elapsed + _SWING * field.at(x, y, wave), 0, 100)
+                for field in fields
+            ],
+            axis=-1,
+        ).reshape(grid.detectors, len(SENSORS))
+        count = grid.detectors if wave == 0 else max(1, round(random.uniform() * grid.detectors))
+        detectors = np.sort(random.choice(grid.detectors, count, replace=False))
+        readings = np.round(everywhere[detectors] / RESOLUTION) * RESOLUTION
+        yield Readings(f"wave {wave + 1}", detectors, readings)
