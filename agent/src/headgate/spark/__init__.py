@@ -1,0 +1,80 @@
+"""Running PySpark steps over HBase: the run ledger, the worker process, and what a step sees.
+
+Importing this room does not import PySpark: the agent needs the messages and the ledger only.
+``Run`` and ``register_sources`` are loaded when they are first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from headgate.spark.ledger import (
+    LEDGER_FAMILY,
+    Claimed,
+    Committed,
+    Free,
+    LedgerError,
+    LostClaim,
+    RunKey,
+    RunLedger,
+    RunState,
+)
+from headgate.spark.messages import (
+    CancelStep,
+    Ending,
+    StartSession,
+    StepEnded,
+    StepRequest,
+    StepStarted,
+    Thrift2Address,
+    WorkerFailed,
+    WorkerMessage,
+    WorkerReady,
+    WorkerReply,
+    decode_message,
+    decode_reply,
+    encode_line,
+)
+from headgate.spark.sessions import SessionWorker, WorkerGone
+
+if TYPE_CHECKING:
+    from headgate.spark.run import Run
+    from headgate.spark.sources import register_sources
+
+__all__ = [
+    "LEDGER_FAMILY",
+    "CancelStep",
+    "Claimed",
+    "Committed",
+    "Ending",
+    "Free",
+    "LedgerError",
+    "LostClaim",
+    "Run",
+    "RunKey",
+    "RunLedger",
+    "RunState",
+    "SessionWorker",
+    "StartSession",
+    "StepEnded",
+    "StepRequest",
+    "StepStarted",
+    "Thrift2Address",
+    "WorkerFailed",
+    "WorkerGone",
+    "WorkerMessage",
+    "WorkerReady",
+    "WorkerReply",
+    "decode_message",
+    "decode_reply",
+    "encode_line",
+    "register_sources",
+]
+
+_LATE = {"Run": "headgate.spark.run", "register_sources": "headgate.spark.sources"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(_LATE[name]), name)

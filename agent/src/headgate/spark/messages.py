@@ -1,0 +1,162 @@
+"""What agents and workers say to each other, whatever carries it.
+
+Messages are JSON, one a line. Requests go to the worker's standard input, replies come back on a
+file descriptor of their own, so that nothing a step prints can be taken for a reply.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from headgate.engine import WatchedContainer
+from headgate.events import Cut, Origin
+from headgate.spark.ledger import RunKey
+
+
+class Thrift2Address(Struct, frozen=True):
+    """Where HBase is read and written: an observer's Thrift2 listener."""
+
+    host: str
+    port: int
+
+
+class StartSession(Struct, frozen=True, tag="start"):
+    """First message to a worker: start Spark with this configuration."""
+
+    conf: dict[str, str] = {}
+    python_path: tuple[str, ...] = ()
+    """Directories that Spark's own Python workers import from."""
+
+
+class StepRequest(Struct, frozen=True, tag="step"):
+    """One attempt of one run of a step, with all that the step may ask for."""
+
+    dataflow: str
+    action: str
+    run: str
+    attempt: int
+    token: int
+    """Fencing token: above that of every earlier attempt of any run of this action."""
+    entry: str
+    """``module:function``; the function takes a ``Run``."""
+    hbase: Thrift2Address
+    kafka: str
+    """Bootstrap servers, ``host:port`` separated by commas."""
+    python_path: tuple[str, ...] = ()
+    """Directories searched for the module before all others."""
+    parameters: dict[str, Any] = {}
+    containers: tuple[WatchedContainer, ...] = ()
+    cut: Cut = Cut()
+    since: Cut = Cut()
+    ledger: str = "headgate"
+    """Name of the table with the run ledger."""
+    kafka_properties: dict[str, str | int | float | bool] = {}
+    """librdkafka's own, for TLS and SASL."""
+
+    @property
+    def key(self) -> RunKey:
+        """The run in the ledger."""
+        return RunKey(self.dataflow, self.action, self.run)
+
+    @property
+    def origin(self) -> Origin:
+        """What the step's writes carry."""
+        return Origin(self.dataflow, self.action, self.run, self.token)
+
+
+class CancelStep(Struct, frozen=True, tag="cancel"):
+    """Stop an attempt: its Spark jobs are cancelled, and it neither writes nor commits any more."""
+
+    run: str
+    attempt: int
+
+
+class WorkerReady(Struct, frozen=True, tag="ready"):
+    """The session is warm."""
+
+    pid: int
+    spark: str
+    """Spark's version."""
+    seconds: float
+    """How long it took to start."""
+
+
+class WorkerFailed(Struct, frozen=True, tag="unfit"):
+    """The session did not start, or a message could not be read; the worker ends."""
+
+    reason: str
+    detail: str
+
+
+class StepStarted(Struct, frozen=True, tag="started"):
+    """The attempt has claimed its run and calls the step."""
+
+    run: str
+    attempt: int
+
+
+class Ending(StrEnum):
+    """How an attempt ended."""
+
+    COMMITTED = "committed"
+    LOST_CLAIM = "lost-claim"
+    """Another attempt holds or has committed the run."""
+    FAILED = "failed"
+    """The step raised, or something that it needs did not answer. Nothing is committed."""
+    CANCELLED = "cancelled"
+    UNCERTAIN = "uncertain"
+    """The commit got no reply: the ledger knows whether it took place."""
+
+
+class StepEnded(Struct, frozen=True, tag="ended"):
+    """The attempt is over."""
+
+    run: str
+    attempt: int
+    ending: Ending
+    seconds: float
+    """From the request's arrival until now."""
+    rows_read: int = 0
+    """Rows that the driver handed to the step; what executors read by themselves is not in it."""
+    rows_written: int = 0
+    reason: str = ""
+    """The error in one line; empty where committed."""
+    detail: str = ""
+    """The traceback, or the server's own text."""
+    log: str = ""
+    """The file with everything that the step printed."""
+
+
+WorkerMessage = StartSession | StepRequest | CancelStep
+WorkerReply = WorkerReady | WorkerFailed | StepStarted | StepEnded
+
+_encoder = msgspec.json.Encoder()
+_messages: msgspec.json.Decoder[WorkerMessage] = msgspec.json.Decoder(WorkerMessage)
+_replies: msgspec.json.Decoder[WorkerReply] = msgspec.json.Decoder(WorkerReply)
+
+
+def encode_line(message: WorkerMessage | WorkerReply) -> bytes:
+    """Return the message as one line, its end included."""
+    return _encoder.encode(message) + b"\n"
+
+
+def decode_message(line: bytes) -> WorkerMessage:
+    """Return the message to a worker in a line.
+
+    Raises:
+        msgspec.MsgspecError: the line is no such message.
+    """
+    return _messages.decode(line)
+
+
+def decode_reply(line: bytes) -> WorkerReply:
+    """Return a worker's reply in a line.
+
+    Raises:
+        msgspec.MsgspecError: the line is no such reply.
+    """
+    return _replies.decode(line)
