@@ -1,0 +1,222 @@
+"""Actions: from matched trees to what the engine decides on and what launches them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    Condition,
+    Evaluation,
+    RetryPolicy,
+    Role,
+    WatchedContainer,
+)
+from headgate.events import ContainerId
+from headgate.flows import tree as yaml_tree
+from headgate.flows.bounds import check_bound_name, check_codec, read_bound, read_condition
+from headgate.flows.dataflow import SessionLauncher
+from headgate.flows.problems import Findings, suggestion
+from headgate.flows.quantities import duration_seconds
+from headgate.flows.tree import Items, Scalar, Tree
+
+
+class Declared(Struct, frozen=True):
+    """The names in a file, those of parts that have errors too: using one is no further error."""
+
+    containers: frozenset[str]
+    actions: frozenset[str]
+
+
+class ActionReader:
+    """Reads the actions of one file, whose containers are known."""
+
+    def __init__(
+        self,
+        containers: Mapping[str, WatchedContainer],
+        declared: Declared,
+        findings: Findings,
+    ) -> None:
+        self._containers = containers
+        self._declared = declared
+        self._findings = findings
+
+    def action(self, name: str, tree: yaml_tree.Mapping) -> ActionSpec:
+        """Return the action. Without ``after`` it has no predecessors yet."""
+        fed = tree.get("input")
+        if fed is not None:
+            return ActionSpec(name, Role.INPUT, writes=self._container_names(fed))
+        bounds = tuple(self._bounds(tree))
+        watched = (bound.container for bound in bounds)
+        reads = dict.fromkeys((*self._container_names(tree.get("reads")), *watched))
+        timeout = tree.get("timeout")
+        return ActionSpec(
+            name,
+            Role.STEP,
+            after=self._predecessors(name, tree.get("after")),
+            reads=tuple(reads),
+            writes=self._container_names(tree.get("writes")),
+            bounds=bounds,
+            condition=self._condition(tree, bounds),
+            evaluation=self._evaluation(tree),
+            own=_is_true(tree.get("own")),
+            retry=self._retries(tree.get("retries")),
+            timeout=_seconds(timeout) if isinstance(timeout, Scalar) else None,
+        )
+
+    def launcher(
+        self, tree: yaml_tree.Mapping, python_path: tuple[str, ...]
+    ) -> SessionLauncher | None:
+        """Return how the action is run; None for one that is fed from outside."""
+        step = tree.get("step")
+        if not isinstance(step, Scalar):
+            return None
+        parameters = tree.get("parameters")
+        plain = _plain(parameters) if parameters is not None else {}
+        return SessionLauncher(step.text, python_path, plain if isinstance(plain, dict) else {})
+
+    def _predecessors(self, name: str, tree: Tree | None) -> tuple[str, ...]:
+        known: dict[str, None] = {}
+        for one in _scalars(tree):
+            if one.text not in self._declared.actions:
+                self._findings.error(
+                    one.at,
+                    f"there is no action `{one.text}`",
+                    suggestion(
+                        one.text,
+                        (other for other in self._declared.actions if other != name),
+                        "action",
+                    ),
+                )
+            else:
+                known[one.text] = None
+        return tuple(known)
+
+    def _container_names(self, tree: Tree | None) -> tuple[ContainerId, ...]:
+        return tuple(dict.fromkeys(filter(None, map(self._container, _scalars(tree)))))
+
+    def _container(self, written: Scalar) -> ContainerId | None:
+        if written.text in self._containers:
+            return ContainerId(written.text)
+        if written.text not in self._declared.containers:
+            self._findings.error(
+                written.at,
+                f"there is no container `{written.text}`",
+                suggestion(written.text, self._declared.containers, "container"),
+            )
+        return None
+
+    def _bounds(self, tree: yaml_tree.Mapping) -> Iterator[Bound]:
+        when = tree.get("when")
+        if not isinstance(when, yaml_tree.Mapping):
+            return
+        for name, entry in when.entries.items():
+            if not isinstance(entry.value, yaml_tree.Mapping):
+                continue
+            check_bound_name(name, entry, self._findings)
+            written = entry.value.get("container")
+            if isinstance(written, Scalar):
+                container = self._container(written)
+            elif name in self._containers:
+                container = ContainerId(name)
+            elif name in self._declared.containers:
+                continue
+            else:
+                container = None
+                known = suggestion(name, self._declared.containers, "container")
+                self._findings.error(
+                    entry.key.at,
+                    f"bound `{name}` is named after no container and doesn't say which it watches",
+                    f"add `container:` to the bound, or name it after its container; {known}",
+                )
+            if container is not None:
+                bound = read_bound(name, container, entry.value, self._findings)
+                codec = self._containers[container].codec
+                check_codec(bound, codec, entry.key.at, self._findings)
+                yield bound
+
+    def _condition(self, tree: yaml_tree.Mapping, bounds: tuple[Bound, ...]) -> Condition | None:
+        written = tree.get("combine")
+        when = tree.get("when")
+        if not isinstance(written, Scalar) or not isinstance(when, yaml_tree.Mapping):
+            return None
+        # All names of the file, so that a bound with an error isn't told as unknown too.
+        condition = read_condition(written, tuple(when.entries), self._findings)
+        return condition if bounds else None
+
+    def _evaluation(self, tree: yaml_tree.Mapping) -> Evaluation | None:
+        written = tree.get("evaluate")
+        if written is None:
+            return None
+        evaluation = Evaluation()
+        for one in _scalars(written):
+            match one.text:
+                case "write":
+                    evaluation = msgspec.structs.replace(evaluation, write=True)
+                case "action-end":
+                    evaluation = msgspec.structs.replace(evaluation, action_end=True)
+                case _ if evaluation.every is not None:
+                    self._findings.error(
+                        one.at, f"`{one.text}` is a second period", "keep the shorter one"
+                    )
+                case period:
+                    seconds = duration_seconds(period.removeprefix("every "))
+                    evaluation = msgspec.structs.replace(evaluation, every=seconds)
+        return evaluation
+
+    def _retries(self, tree: Tree | None) -> RetryPolicy:
+        policy = RetryPolicy()
+        match tree:
+            case Scalar(value=int() as attempts):
+                return RetryPolicy(attempts)
+            case yaml_tree.Mapping():
+                match tree.get("attempts"):
+                    case Scalar(value=int() as attempts):
+                        policy = msgspec.structs.replace(policy, attempts=attempts)
+                return self._backoff(policy, tree.get("backoff"))
+            case _:
+                return policy
+
+    def _backoff(self, policy: RetryPolicy, tree: Tree | None) -> RetryPolicy:
+        match tree:
+            case Scalar():
+                first = _seconds(tree)
+                longest = max(first, policy.maximum)
+            case Items(values=(Scalar() as low, Scalar() as high)):
+                first, longest = _seconds(low), _seconds(high)
+                if first > longest:
+                    self._findings.error(
+                        tree.at,
+                        f"the first backoff, {low.text}, is longer than the longest, {high.text}",
+                        f"write [{high.text}, {low.text}]",
+                    )
+            case _:
+                return policy
+        return msgspec.structs.replace(policy, first=first, maximum=longest)
+
+
+def _scalars(tree: Tree | None) -> tuple[Scalar, ...]:
+    values = tree.values if isinstance(tree, Items) else (tree,)
+    return tuple(value for value in values if isinstance(value, Scalar))
+
+
+def _is_true(tree: Tree | None) -> bool:
+    return isinstance(tree, Scalar) and tree.value is True
+
+
+def _seconds(one: Scalar) -> float:
+    return duration_seconds(one.value if isinstance(one.value, int | float) else one.text)
+
+
+def _plain(tree: Tree) -> object:
+    match tree:
+        case Scalar(value=value):
+            return value
+        case Items(values=values):
+            return [_plain(value) for value in values]
+        case _:
+            return {name: _plain(entry.value) for name, entry in tree.entries.items()}

@@ -1,0 +1,288 @@
+"""From a dataflow file to a dataflow, or to everything that is wrong with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from headgate.engine import ActionSpec, Bound, DataflowSpec, Role, WatchedContainer
+from headgate.flows.actions import ActionReader, Declared
+from headgate.flows.bounds import check_codec, overridden
+from headgate.flows.dataflow import Dataflow, Launcher, WaveEnd, Waves
+from headgate.flows.grammar import DATAFLOW
+from headgate.flows.graph import cycles, implied_predecessors
+from headgate.flows.matching import matched
+from headgate.flows.places import overlap, read_container
+from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
+from headgate.flows.quantities import duration_seconds
+from headgate.flows.tree import MAX_CHARACTERS, Entry, Items, Mapping, Scalar, Tree, read_tree
+
+
+def load_dataflow(path: Path | str, profile: str | None = None) -> Dataflow:
+    """Return the dataflow in a YAML file, with the bounds of one of its profiles if one is named.
+
+    Raises:
+        DataflowErrors: the file can't be read or used; every problem found is in it.
+    """
+    findings = Findings(str(path))
+    try:
+        # A few bytes more than the limit are enough to know that it is passed.
+        with Path(path).open("rb") as file:
+            data = file.read(4 * MAX_CHARACTERS + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        findings.error(Position(1, 1), f"the file can't be read: {reason}", "check the path")
+        raise DataflowErrors(findings.problems) from error
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        at = Position(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
+        findings.error(at, f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8")
+        raise DataflowErrors(findings.problems) from error
+    return parse_dataflow(text, str(path), profile)
+
+
+def parse_dataflow(text: str, file: str, profile: str | None = None) -> Dataflow:
+    """Return the dataflow in a YAML text; ``file`` is its name in messages.
+
+    Raises:
+        DataflowErrors: the text can't be used; every problem found is in it.
+    """
+    findings = Findings(file)
+    tree = read_tree(text, findings)
+    fitting = matched(tree, DATAFLOW, findings) if tree is not None else None
+    dataflow = None
+    if isinstance(fitting, Mapping):
+        declared = Declared(_names(tree, "containers"), _names(tree, "actions"))
+        dataflow = _Builder(fitting, declared, findings).dataflow(text, file, profile)
+    if dataflow is None or findings.failed:
+        raise DataflowErrors(findings.problems)
+    return msgspec.structs.replace(dataflow, warnings=findings.problems)
+
+
+def _names(tree: Tree | None, key: str) -> frozenset[str]:
+    section = tree.get(key) if isinstance(tree, Mapping) else None
+    return frozenset(section.entries if isinstance(section, Mapping) else ())
+
+
+class _Builder:
+    """Builds from a matched tree; goes on after errors in order to find the others."""
+
+    def __init__(self, tree: Mapping, declared: Declared, findings: Findings) -> None:
+        self._tree = tree
+        self._findings = findings
+        self._containers = {
+            name: read_container(name, entry.value, findings)
+            for name, entry in self._section("containers")
+        }
+        self._action_trees = {
+            name: entry.value
+            for name, entry in self._section("actions")
+            if isinstance(entry.value, Mapping)
+        }
+        self._reader = ActionReader(self._containers, declared, findings)
+
+    def dataflow(self, text: str, file: str, profile: str | None) -> Dataflow:
+        actions = self._actions()
+        self._check_graph(actions)
+        for action in actions.values():
+            self._check_action(action)
+        if not self._findings.failed:
+            # What seems unused or unwritten in a file with errors often is so because of them.
+            self._warn_of_unused(actions)
+        chosen = self._with_profile(actions, profile)
+        name = self._tree.get("name")
+        return Dataflow(
+            DataflowSpec(
+                name.text if isinstance(name, Scalar) else "",
+                tuple(self._containers.values()),
+                tuple(chosen.values()),
+            ),
+            self._waves(),
+            dict(self._launchers()),
+            dict(self._spark()),
+            text,
+            file,
+            profile,
+            tuple(name for name, _ in self._section("profiles")),
+            dict(self._descriptions()),
+        )
+
+    def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:
+        section = self._tree.get(key)
+        return tuple(section.entries.items()) if isinstance(section, Mapping) else ()
+
+    def _actions(self) -> dict[str, ActionSpec]:
+        actions = {
+            name: self._reader.action(name, tree) for name, tree in self._action_trees.items()
+        }
+        return {
+            name: action
+            if action.role is Role.INPUT or self._action_trees[name].get("after") is not None
+            else msgspec.structs.replace(action, after=implied_predecessors(action, actions))
+            for name, action in actions.items()
+        }
+
+    def _check_graph(self, actions: dict[str, ActionSpec]) -> None:
+        for path in cycles({name: action.after for name, action in actions.items()}):
+            closing = self._action_trees[path[1]]
+            written = closing.entries.get("after")
+            what = " → ".join(f"`{name}`" for name in path)
+            if written is not None:
+                cure = f"remove `{path[0]}` from `after` of `{path[1]}`, or another of these steps"
+            else:
+                cure = (
+                    f"`{path[1]}` comes after `{path[0]}` because it reads what that writes: "
+                    f"say with `after:` which actions really come first"
+                )
+            at = written.value.at if written else closing.at
+            if isinstance(written, Entry) and isinstance(written.value, Items):
+                at = next(
+                    (
+                        one.at
+                        for one in written.value.values
+                        if isinstance(one, Scalar) and one.text == path[0]
+                    ),
+                    at,
+                )
+            self._findings.error(at, f"the actions go round in a circle: {what}", cure)
+
+    def _check_action(self, action: ActionSpec) -> None:
+        tree = self._action_trees[action.name]
+        when = tree.get("when")
+        if action.role is Role.INPUT:
+            return
+        if when is None:
+            for key in ("combine", "evaluate", "own"):
+                if key in tree.entries:
+                    self._findings.error(
+                        tree.entries[key].key.at,
+                        f"`{key}` says nothing without bounds",
+                        "add `when:` with a bound, or remove it",
+                    )
+            if not action.after and not self._findings.failed:
+                self._findings.warning(
+                    tree.at,
+                    f"`{action.name}` has neither predecessors nor bounds, so nothing starts it",
+                    "add `after:` or `when:`, or start it by hand with `headgate flow run`",
+                )
+        evaluation = action.evaluation
+        if evaluation is not None and evaluation.action_end and not action.after:
+            self._findings.error(
+                tree.entries["evaluate"].value.at,
+                f"no action precedes `{action.name}`, so none ever ends",
+                "write `write` or `every 30 s`, or add `after:`",
+            )
+
+    def _warn_of_unwritten(self, action: ActionSpec, actions: dict[str, ActionSpec]) -> None:
+        when = self._action_trees[action.name].get("when")
+        if not isinstance(when, Mapping):
+            return
+        written = [
+            self._containers[name].container
+            for other in actions.values()
+            if other.name != action.name or action.own
+            for name in other.writes
+        ]
+        for bound in action.bounds:
+            watched = self._containers[bound.container].container
+            if not any(overlap(watched, one) for one in written):
+                self._findings.warning(
+                    when.entries[bound.name].key.at,
+                    f"bound `{bound.name}`: no other action writes `{bound.container}`",
+                    "name its writer: `writes:` on a step, or an action with `input:` if it is fed "
+                    "from outside",
+                )
+
+    def _warn_of_unused(self, actions: dict[str, ActionSpec]) -> None:
+        for action in actions.values():
+            self._warn_of_unwritten(action, actions)
+        used = {name for action in actions.values() for name in (*action.reads, *action.writes)}
+        for name, entry in self._section("containers"):
+            if name not in used:
+                self._findings.warning(
+                    entry.key.at, f"no action uses container `{name}`", "remove it, or use it"
+                )
+
+    def _with_profile(
+        self, actions: dict[str, ActionSpec], profile: str | None
+    ) -> dict[str, ActionSpec]:
+        chosen = actions
+        for name, entry in self._section("profiles"):
+            if isinstance(entry.value, Mapping):
+                changed = self._overridden(actions, entry.value)
+                chosen = changed if name == profile else chosen
+        known = [name for name, _ in self._section("profiles")]
+        if profile is not None and profile not in known:
+            entry_of_profiles = self._tree.entries.get("profiles")
+            at = entry_of_profiles.key.at if entry_of_profiles else self._tree.at
+            self._findings.error(
+                at, f"there is no profile `{profile}`", suggestion(profile, known, "profile")
+            )
+        return chosen
+
+    def _overridden(self, actions: dict[str, ActionSpec], tree: Mapping) -> dict[str, ActionSpec]:
+        changed = dict(actions)
+        for name, entry in tree.entries.items():
+            if name not in actions:
+                self._findings.error(
+                    entry.key.at,
+                    f"there is no action `{name}`",
+                    suggestion(name, actions, "action"),
+                )
+            elif isinstance(entry.value, Mapping):
+                bounds = self._overridden_bounds(actions[name], entry.value)
+                changed[name] = msgspec.structs.replace(actions[name], bounds=bounds)
+        return changed
+
+    def _overridden_bounds(self, action: ActionSpec, tree: Mapping) -> tuple[Bound, ...]:
+        bounds = {bound.name: bound for bound in action.bounds}
+        for name, entry in tree.entries.items():
+            if name not in bounds:
+                self._findings.error(
+                    entry.key.at,
+                    f"action `{action.name}` has no bound `{name}`",
+                    suggestion(name, bounds, "bound"),
+                )
+            elif isinstance(entry.value, Mapping):
+                bounds[name] = overridden(bounds[name], entry.value, self._findings)
+                codec = self._watched(bounds[name]).codec
+                check_codec(bounds[name], codec, entry.key.at, self._findings)
+        return tuple(bounds.values())
+
+    def _watched(self, bound: Bound) -> WatchedContainer:
+        return self._containers[bound.container]
+
+    def _waves(self) -> Waves:
+        written = self._tree.get("waves")
+        if not isinstance(written, Scalar) or written.text == "mark":
+            return Waves()
+        end, _, duration = written.text.partition(" ")
+        return Waves(WaveEnd(end), duration_seconds(duration))
+
+    def _launchers(self) -> Iterator[tuple[str, Launcher]]:
+        match self._tree.get("python_path"):
+            case Scalar(text=directory):
+                python_path: tuple[str, ...] = (directory,)
+            case Items(values=values):
+                python_path = tuple(one.text for one in values if isinstance(one, Scalar))
+            case _:
+                python_path = (".",)
+        for name, tree in self._action_trees.items():
+            launcher = self._reader.launcher(tree, python_path)
+            if launcher is not None:
+                yield name, launcher
+
+    def _spark(self) -> Iterator[tuple[str, str]]:
+        for name, entry in self._section("spark"):
+            if isinstance(entry.value, Scalar):
+                value = entry.value.value
+                yield name, str(value).lower() if isinstance(value, bool) else entry.value.text
+
+    def _descriptions(self) -> Iterator[tuple[str, str]]:
+        for name, tree in (("", self._tree), *self._action_trees.items()):
+            written = tree.get("description")
+            if isinstance(written, Scalar):
+                yield name, written.text
