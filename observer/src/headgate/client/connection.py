@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import islice
 from types import TracebackType
@@ -16,6 +16,7 @@ from thriftpy2.transport.buffered import TCyBufferedTransport
 from thriftpy2.transport.socket import TSocket
 
 from headgate.client.errors import ConnectionFailed, RequestRefused
+from headgate.client.puts import encode_puts
 from headgate.client.rows import (
     Cell,
     Columns,
@@ -162,13 +163,18 @@ class Thrift2Connection:
         if self._socket.is_open():
             self._transport.close()
 
-    def _call(self, method: str, *arguments: Any, **named: Any) -> Any:
+    def _exchange(self, method: str, encoded: bytes) -> Any:
+        self._transport.write(encoded)
+        self._transport.flush()
+        return self._client._recv(method)  # noqa: SLF001 - thriftpy2 has no other way to a reply
+
+    def _call(self, method: str, *arguments: Any, encoded: bytes = b"", **named: Any) -> Any:
         if self._broken is not None or not self._socket.is_open():
             message = f"the connection to {self.address} is closed; open a new one"
             raise ConnectionFailed(message) from self._broken
         call: Callable[..., Any] = getattr(self._client, method)
         try:
-            return call(*arguments, **named)
+            return self._exchange(method, encoded) if encoded else call(*arguments, **named)
         except (_thrift.TIOError, _thrift.TIllegalArgument) as error:
             raise self._refusal(method, error) from error
         except TApplicationException as error:
@@ -273,6 +279,33 @@ class Thrift2Connection:
             self._call("putMultiple", name, part)
             written += len(part)
         return written
+
+    def put_columns(
+        self,
+        table: str,
+        rows: Sequence[bytes],
+        columns: Mapping[bytes, Sequence[bytes | None]],
+        *,
+        timestamp: int | None = None,
+        origin: Origin | None = None,
+        batch: int = _BATCH,
+    ) -> int:
+        """Write whole columns, one value for each row, and return how many rows got one.
+
+        The same as ``put``, several times as fast; a value None writes no cell.
+        """
+        name = table.encode()
+        attributes = _attributes(origin)
+        split = {_split(column): values for column, values in columns.items()}
+        total = 0
+        for first in range(0, len(rows), batch) if split else ():
+            part = slice(first, first + batch)
+            values = {column: all_values[part] for column, all_values in split.items()}
+            request, written = encode_puts(name, rows[part], values, timestamp, attributes)
+            if written:
+                self._call("putMultiple", encoded=request)
+                total += written
+        return total
 
     def delete(
         self,
