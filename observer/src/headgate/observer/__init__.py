@@ -1,0 +1,33 @@
+"""The proxy in front of HBase's Thrift servers: forwards bytes, publishes what writes have done."""
+
+from headgate.observer.config import (
+    ConfigurationError,
+    Fsync,
+    Journal,
+    Kafka,
+    Limits,
+    Listener,
+    ObserverConfig,
+    WhenFull,
+    load_config,
+    parse_config,
+)
+from headgate.observer.journal import JournalError
+from headgate.observer.service import Addresses, StartError, run
+
+__all__ = [
+    "Addresses",
+    "ConfigurationError",
+    "Fsync",
+    "Journal",
+    "JournalError",
+    "Kafka",
+    "Limits",
+    "Listener",
+    "ObserverConfig",
+    "StartError",
+    "WhenFull",
+    "load_config",
+    "parse_config",
+    "run",
+]

@@ -1,0 +1,90 @@
+"""The admin address: ``/metrics`` for Prometheus and ``/healthz`` for whoever restarts services."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+_log = structlog.get_logger("headgate.observer.admin")
+
+_NOBODY_TO_TELL = (
+    TimeoutError,
+    ConnectionError,
+    asyncio.IncompleteReadError,
+    asyncio.LimitOverrunError,
+)
+_REQUEST_SECONDS = 10.0
+_REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+
+class Health(Struct, frozen=True):
+    """Whether the observer serves, and if not, or not fully, why."""
+
+    serving: bool
+    state: str
+    reasons: tuple[str, ...] = ()
+
+
+class AdminServer:
+    """A small HTTP/1.1 server: one request for each connection."""
+
+    def __init__(self, metrics: Callable[[], bytes], health: Callable[[], Health]) -> None:
+        """Serve what the two functions return when asked."""
+        self._metrics = metrics
+        self._health = health
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; return the address that was taken.
+
+        Raises:
+            OSError: the address cannot be used.
+        """
+        self._server = await asyncio.start_server(self._serve, host, port)
+        address = self._server.sockets[0].getsockname()
+        return address[0], address[1]
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, kind, body = self._answer(head)
+                writer.write(
+                    f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
+                    f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+                )
+                writer.write(body)
+                await writer.drain()
+        except (
+            TimeoutError,
+            ConnectionError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ):
+            # Whoever asked is gone or sent no HTTP request: there is nobody to tell.
+            pass
+        finally:
+            writer.close()
+
+    def _answer(self, head: bytes) -> tuple[int, str, bytes]:
+        method, _, rest = head.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method != b"GET":
+            return 405, "text/plain", b"only GET\n"
+        if path == b"/metrics":
+            return 200, "text/plain; version=0.0.4; charset=utf-8", self._metrics()
+        if path == b"/healthz":
+            health = self._health()
+            body = msgspec.json.encode(health) + b"\n"
+            return (200 if health.serving else 503), "application/json", body
+        return 404, "text/plain", b"there are /metrics and /healthz\n"

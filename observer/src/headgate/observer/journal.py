@@ -1,0 +1,433 @@
+"""The journal: what was forwarded, kept on disk until Kafka has its events.
+
+A directory belongs to one observer, which holds a lock on it. ``epoch`` counts its starts. A
+segment ``<epoch>-<first intent>.segment`` is a header and then records; a record is a fixed header,
+the table's name and the request's bytes exactly as the client sent them. ``<epoch>.watermark`` says
+below which intent everything is on Kafka; a segment wholly below it is removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+_MAGIC: Final = b"HGJ1"
+_SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent
+# checksum of what follows; lengths of table name and request; intent, time, listener, dialect
+_RECORD = struct.Struct(">IHIQdBB")
+_CHECKED_FROM = 4  # the checksum does not cover itself
+_WATERMARK = struct.Struct(">QI")
+_SLOTS = 2  # the watermark is written to two places in turn, so that a torn write leaves the other
+_MAX_TABLE = 0xFFFF
+
+
+class JournalError(RuntimeError):
+    """The journal cannot be used; the message names the directory and the cure."""
+
+
+class JournalFull(RuntimeError):
+    """The journal has reached its limit: Kafka does not take events as fast as they come."""
+
+
+class Intent(Struct, frozen=True):
+    """A request that was about to be forwarded."""
+
+    number: int
+    """Counts the journalled requests of the epoch from 0."""
+    received: float
+    """Unix time in seconds."""
+    listener: int
+    dialect: int
+    table: str
+    request: bytes
+
+
+class OpenEpoch(Struct, frozen=True):
+    """An epoch that ended without having published everything, with what may be unpublished."""
+
+    epoch: int
+    intents: tuple[Intent, ...]
+    gaps: dict[str, float] = {}
+    """By table, since when (Unix seconds) writes passed without events, unannounced."""
+
+
+class _Segment:
+    __slots__ = ("end", "first", "path", "size")
+
+    def __init__(self, path: Path, first: int) -> None:
+        self.path = path
+        self.first = first
+        self.end = first
+        self.size = 0
+
+
+def _segment_path(directory: Path, epoch: int, first: int) -> Path:
+    return directory / f"{epoch:010d}-{first:020d}.segment"
+
+
+def _watermark_path(directory: Path, epoch: int) -> Path:
+    return directory / f"{epoch:010d}.watermark"
+
+
+def _gaps_path(directory: Path, epoch: int) -> Path:
+    return directory / f"{epoch:010d}.gaps"
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_all(handle: int, parts: list[bytes]) -> int:
+    """Write the parts; return their length. A short write is completed."""
+    total = sum(map(len, parts))
+    written = os.writev(handle, parts)
+    if written < total:
+        rest = memoryview(b"".join(parts))[written:]
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    return total
+
+
+def read_segment(data: bytes) -> Iterator[Intent]:
+    """Yield the intents of a segment's bytes up to the first record that is torn or damaged."""
+    if len(data) < _SEGMENT.size or data[:4] != _MAGIC:
+        return
+    position = _SEGMENT.size
+    while position + _RECORD.size <= len(data):
+        checksum, name_length, length, number, received, listener, dialect = _RECORD.unpack_from(
+            data, position
+        )
+        name_at = position + _RECORD.size
+        request_at = name_at + name_length
+        end = request_at + length
+        if end > len(data) or zlib.crc32(data[position + _CHECKED_FROM : end]) != checksum:
+            return
+        table = data[name_at:request_at].decode("utf-8", "surrogateescape")
+        yield Intent(number, received, listener, dialect, table, data[request_at:end])
+        position = end
+
+
+def _read_watermark(path: Path) -> int:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return 0
+    best = 0
+    for slot in range(_SLOTS):
+        part = data[slot * _WATERMARK.size : (slot + 1) * _WATERMARK.size]
+        if len(part) == _WATERMARK.size:
+            value, checksum = _WATERMARK.unpack(part)
+            if zlib.crc32(part[:8]) == checksum:
+                best = max(best, value)
+    return best
+
+
+class Journal:
+    """An observer's journal, opened for a new epoch.
+
+    ``append`` before forwarding, ``settle`` when nothing of the intent is left to publish.
+    """
+
+    def __init__(
+        self, directory: Path, *, limit_bytes: int, segment_bytes: int, first_epoch: int = 1
+    ) -> None:
+        """Take the directory and begin an epoch.
+
+        ``first_epoch`` is used where there was none before. It must be above any epoch that the
+        observer had in a directory that was lost, or new events would be taken for old ones: the
+        time in seconds is.
+
+        Raises:
+            JournalError: the directory cannot be used, or another observer uses it.
+        """
+        self._directory = directory
+        self._limit = limit_bytes
+        self._segment_limit = segment_bytes
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise JournalError(
+                f"journal {directory}: {error.strerror}; name a directory that can be written"
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise JournalError(
+                f"journal {directory} is in use by another observer; end it, or give this one "
+                "its own [journal] directory"
+            ) from error
+        self.epoch: int = self._begin_epoch(first_epoch)
+        self.watermark = 0
+        """Every intent below it is settled."""
+        self._next = 0
+        self._settled: set[int] = set()
+        self._times: dict[int, float] = {}
+        self._segments: list[_Segment] = []
+        self._bytes = self._left_over_bytes()
+        self._segment: _Segment | None = None
+        self._handle = -1
+        self._dirty = False
+        self._slot = 0
+        self._written_watermark = 0
+        self._watermark_handle = os.open(
+            _watermark_path(directory, self.epoch), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+
+    def _begin_epoch(self, first_epoch: int) -> int:
+        path = self._directory / "epoch"
+        try:
+            last = int(path.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            last = first_epoch - 1
+        except ValueError as error:
+            raise JournalError(f"{path} holds no number; restore it from a backup") from error
+        names = [entry.name for entry in self._directory.glob("*.segment")]
+        epoch = max([last, *(int(name.partition("-")[0]) for name in names)]) + 1
+        draft = self._directory / "epoch.draft"
+        with draft.open("w", encoding="ascii") as file:
+            file.write(f"{epoch}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+        _sync_directory(self._directory)
+        return epoch
+
+    def _left_over_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._directory.glob("*.segment"))
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return self._bytes
+
+    @property
+    def unsettled(self) -> int:
+        """Number of intents that are not settled."""
+        return self._next - self.watermark - len(self._settled)
+
+    @property
+    def next_intent(self) -> int:
+        """The number that the next intent will have."""
+        return self._next
+
+    def has_room(self, length: int) -> bool:
+        """Tell whether a request of the length can be appended below the limit.
+
+        One that is alone always fits: a limit below a single request would block it for ever.
+        """
+        return self._bytes + length <= self._limit or self.unsettled == 0
+
+    def oldest_age(self, now: float) -> float:
+        """Return for how many seconds the oldest unsettled intent has waited."""
+        received = self._times.get(self.watermark)
+        return 0.0 if received is None else max(0.0, now - received)
+
+    def append(
+        self, request: bytes, table: str, *, listener: int, dialect: int, received: float
+    ) -> int:
+        """Write a request down; return its intent's number.
+
+        Raises:
+            JournalFull: the limit is reached.
+            JournalError: the file system refused.
+        """
+        length = len(request)
+        if not self.has_room(length):
+            raise JournalFull(f"journal {self._directory} has reached {self._limit} bytes")
+        name = table.encode("utf-8", "surrogateescape")
+        number = self._next
+        segment = self._segment
+        if segment is None or segment.size >= self._segment_limit:
+            segment = self._begin_segment()
+        header = _RECORD.pack(0, len(name), length, number, received, listener, dialect)[
+            _CHECKED_FROM:
+        ]
+        checksum = zlib.crc32(request, zlib.crc32(name, zlib.crc32(header)))
+        try:
+            written = _write_all(
+                self._handle, [checksum.to_bytes(4, "big") + header + name, request]
+            )
+        except OSError as error:
+            self._cut_torn(segment)
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+        segment.size += written
+        segment.end = number + 1
+        self._bytes += written
+        self._next = number + 1
+        self._times[number] = received
+        self._dirty = True
+        return number
+
+    def _cut_torn(self, segment: _Segment) -> None:
+        os.ftruncate(self._handle, segment.size)
+        os.lseek(self._handle, segment.size, os.SEEK_SET)
+
+    def _begin_segment(self) -> _Segment:
+        self._close_segment()
+        path = _segment_path(self._directory, self.epoch, self._next)
+        segment = _Segment(path, self._next)
+        try:
+            self._handle = os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+            )
+            segment.size = _write_all(self._handle, [_SEGMENT.pack(_MAGIC, self.epoch, self._next)])
+        except OSError as error:
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+        self._bytes += segment.size
+        self._segments.append(segment)
+        self._segment = segment
+        return segment
+
+    def _close_segment(self) -> None:
+        if self._handle >= 0:
+            if self._dirty:
+                os.fdatasync(self._handle)
+            os.close(self._handle)
+            self._handle = -1
+            self._segment = None
+
+    def settle(self, number: int) -> None:
+        """Note that all of the intent's events are on Kafka, or that it has none."""
+        if number < self.watermark or number in self._settled:
+            return
+        self._settled.add(number)
+        while self.watermark in self._settled:
+            self._settled.remove(self.watermark)
+            del self._times[self.watermark]
+            self.watermark += 1
+
+    def save_watermark(self) -> None:
+        """Write the watermark down and remove the segments below it.
+
+        One that is behind only costs repeats, so this need not follow every ``settle``.
+        """
+        if self.watermark == self._written_watermark:
+            return
+        value = self.watermark.to_bytes(8, "big")
+        record = value + zlib.crc32(value).to_bytes(4, "big")
+        os.pwrite(self._watermark_handle, record, self._slot * _WATERMARK.size)
+        self._slot = (self._slot + 1) % _SLOTS
+        self._written_watermark = self.watermark
+        self._remove_segments()
+
+    def _remove_segments(self) -> None:
+        active = self._segment
+        if (
+            active is not None
+            and self.watermark == self._next
+            and active.size >= self._segment_limit
+        ):
+            self._dirty = False
+            self._close_segment()
+        while self._segments:
+            segment = self._segments[0]
+            if segment is self._segment or segment.end > self.watermark:
+                return
+            segment.path.unlink()
+            self._bytes -= segment.size
+            self._segments.pop(0)
+
+    def sync_handle(self) -> int | None:
+        """Return a descriptor of what must reach the disk, for ``os.fdatasync``; None if nothing.
+
+        It is a copy, which the caller closes: the segment may end while another thread syncs it.
+        """
+        if not self._dirty or self._handle < 0:
+            return None
+        self._dirty = False
+        return os.dup(self._handle)
+
+    def open_epochs(self) -> list[OpenEpoch]:
+        """Return what earlier epochs left behind, oldest first; ``forget_epoch`` ends each.
+
+        Raises:
+            JournalError: a segment cannot be read.
+        """
+        found: dict[int, list[Path]] = {}
+        for path in sorted(self._directory.glob("*.segment")):
+            epoch = int(path.name.partition("-")[0])
+            if epoch != self.epoch:
+                found.setdefault(epoch, []).append(path)
+        for path in sorted(self._directory.glob("*.watermark")):
+            epoch = int(path.stem)
+            if epoch != self.epoch:
+                found.setdefault(epoch, [])
+        epochs = []
+        for epoch, paths in sorted(found.items()):
+            watermark = _read_watermark(_watermark_path(self._directory, epoch))
+            intents: list[Intent] = []
+            for path in paths:
+                try:
+                    data = path.read_bytes()
+                except OSError as error:
+                    raise JournalError(
+                        f"{path}: {error.strerror}; without it updates would be lost"
+                    ) from error
+                intents.extend(
+                    intent for intent in read_segment(data) if intent.number >= watermark
+                )
+            epochs.append(OpenEpoch(epoch, tuple(intents), self._read_gaps(epoch)))
+        return epochs
+
+    def _read_gaps(self, epoch: int) -> dict[str, float]:
+        path = _gaps_path(self._directory, epoch)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
+        except FileNotFoundError:
+            return {}
+        except msgspec.MsgspecError as error:
+            raise JournalError(f"{path}: {error}; without it a gap would be hidden") from error
+
+    def save_gaps(self, gaps: Mapping[str, float]) -> None:
+        """Write down since when (Unix seconds) writes of which tables pass without events.
+
+        Raises:
+            JournalError: the file system refused.
+        """
+        path = _gaps_path(self._directory, self.epoch)
+        draft = path.with_suffix(".draft")
+        try:
+            if not gaps:
+                path.unlink(missing_ok=True)
+                return
+            draft.write_bytes(msgspec.json.encode(gaps))
+            draft.rename(path)
+        except OSError as error:
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+
+    def forget_epoch(self, epoch: int) -> None:
+        """Remove what an earlier epoch left, once it is all on Kafka."""
+        for path in self._directory.glob(f"{epoch:010d}-*.segment"):
+            self._bytes -= path.stat().st_size
+            path.unlink()
+        _gaps_path(self._directory, epoch).unlink(missing_ok=True)
+        _watermark_path(self._directory, epoch).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Sync and let go of the directory. With nothing unsettled, no trace of the epoch stays."""
+        self.save_watermark()
+        self._close_segment()
+        os.close(self._watermark_handle)
+        if self.watermark == self._next:
+            self.forget_epoch(self.epoch)
+        os.close(self._lock)

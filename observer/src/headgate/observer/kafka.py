@@ -1,0 +1,269 @@
+"""Kafka: the producer behind the publisher, topics, and a reader of the control topic."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headgate.observer.publisher import Done, Failure, FailureKind
+
+_log = structlog.get_logger("headgate.observer.kafka")
+
+_METADATA_SECONDS = 10.0
+_POLL_SECONDS = 0.2
+_TOPIC_ERRORS = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - confluent-kafka's names for local errors
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    }
+)
+# Without the right to create topics the observer uses what an administrator made.
+_ALREADY_THERE = frozenset(
+    {
+        KafkaError.TOPIC_ALREADY_EXISTS,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class KafkaUnavailable(ConnectionError):
+    """Kafka does not answer or refuses; the message names the brokers and the reason."""
+
+
+def _common(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "socket.keepalive.enable": True,
+        "reconnect.backoff.max.ms": 2000,
+        **properties,
+    }
+
+
+def _log_error(error: KafkaError) -> None:
+    _log.warning("kafka client", reason=error.str(), code=error.name())
+
+
+class KafkaProducer:
+    """An idempotent producer with acks of all replicas, whose messages never time out.
+
+    A message that times out could be overtaken by the next; so the client keeps trying, in order,
+    and the journal bounds what waits. ``poll`` must be called while messages are under way: it is
+    what calls their ``done``.
+    """
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, Any]) -> None:
+        """Make a producer; brokers are contacted in the background."""
+        self._settings = {
+            **_common(bootstrap, properties),
+            "enable.idempotence": True,
+            "acks": "all",
+            "message.timeout.ms": 0,
+            "linger.ms": 0,
+            "queue.buffering.max.messages": 500_000,
+            "queue.buffering.max.kbytes": 1_048_576,
+            "error_cb": _log_error,
+        }
+        self._producer = ConfluentProducer(self._settings)
+        self._restarting = False
+        self._broken = False
+
+    def send(self, topic: str, partition: int, value: bytes, done: Done) -> bool:
+        """Take a message to be delivered; tell whether there was room for it."""
+        return self._produce(topic, partition, value, None, done)
+
+    def send_keyed(self, topic: str, key: bytes, value: bytes, done: Done) -> bool:
+        """Take a message for partition 0 of a compacted topic."""
+        return self._produce(topic, 0, value, key, done)
+
+    def _produce(
+        self, topic: str, partition: int, value: bytes, key: bytes | None, done: Done
+    ) -> bool:
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            done(None if error is None else _failure(error))
+
+        if self._broken:
+            return False
+        try:
+            self._producer.produce(
+                topic, value=value, key=key, partition=partition, on_delivery=delivered
+            )
+        except BufferError:
+            return False
+        return True
+
+    def poll(self) -> None:
+        """Call ``done`` for every message whose fate has become known."""
+        self._producer.poll(0)
+        if self._broken:
+            self._renew()
+
+    def restart(self) -> None:
+        """Give up everything that was sent and begin anew, at the next poll."""
+        self._broken = True
+
+    def _renew(self) -> None:
+        if self._restarting:
+            return
+        self._restarting = True
+        old = self._producer
+        old.purge()
+        old.flush(_METADATA_SECONDS)
+        self._producer = ConfluentProducer(self._settings)
+        self._broken = self._restarting = False
+
+    def flush(self, seconds: float) -> int:
+        """Wait until everything is delivered; return how many messages are not."""
+        return int(self._producer.flush(seconds))
+
+
+def _failure(error: KafkaError) -> Failure:
+    if error.fatal():
+        kind = FailureKind.FATAL
+    elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        kind = FailureKind.TOO_LARGE
+    elif error.code() in _TOPIC_ERRORS:
+        kind = FailureKind.TOPIC
+    else:
+        kind = FailureKind.OTHER
+    return Failure(kind, f"{error.name()}: {error.str()}")
+
+
+class Topics:
+    """Looks topics up and makes those that are missing. It blocks: call it in a thread."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, Any], *, replication: int) -> None:
+        """Make an administration client; brokers are contacted at the first call."""
+        self._bootstrap = bootstrap
+        self._replication = replication
+        self._admin = AdminClient({**_common(bootstrap, properties), "error_cb": _log_error})
+
+    def ensure(self, topic: str, *, partitions: int, settings: Mapping[str, str]) -> int:
+        """Return the number of partitions of the topic, which is made if it is not there.
+
+        Raises:
+            KafkaUnavailable: the brokers did not answer, or refused.
+        """
+        try:
+            # Made before it is looked up: brokers may create a topic that is only asked for.
+            wanted = NewTopic(
+                topic,
+                num_partitions=partitions,
+                replication_factor=self._replication,
+                config=dict(settings),
+            )
+            self._create(wanted)
+            deadline = time.monotonic() + _METADATA_SECONDS
+            while time.monotonic() < deadline:
+                count = self._partitions(topic)
+                if count:
+                    return count
+                time.sleep(0.05)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+        raise KafkaUnavailable(
+            f"Kafka at {self._bootstrap} does not show topic {topic}; make it, or allow to"
+        )
+
+    def _partitions(self, topic: str) -> int:
+        found = self._admin.list_topics(topic, timeout=_METADATA_SECONDS).topics.get(topic)
+        if found is None or found.error is not None:
+            return 0
+        return len(found.partitions)
+
+    def _create(self, wanted: NewTopic) -> None:
+        try:
+            self._admin.create_topics([wanted])[wanted.topic].result(timeout=_METADATA_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() not in _ALREADY_THERE:
+                raise
+
+    def _unavailable(self, error: KafkaException) -> KafkaUnavailable:
+        cause = error.args[0]
+        return KafkaUnavailable(
+            f"Kafka at {self._bootstrap}: {cause.str() or cause.name()}; "
+            "is it running, and is [kafka] bootstrap right?"
+        )
+
+
+class ControlReader:
+    """Reads the control topic from its beginning, for ever, in a thread of its own.
+
+    ``deliver(values, position, end)`` is called in that thread with the values of the records that
+    came, the position after them, and the end of the topic as it was at start.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        properties: Mapping[str, Any],
+        topic: str,
+        deliver: Callable[[list[bytes], int, int], None],
+    ) -> None:
+        """Make a reader; ``start`` begins to read."""
+        self._topic = topic
+        self._deliver = deliver
+        self._stop = threading.Event()
+        self._settings = {
+            **_common(bootstrap, properties),
+            "group.id": "headgate-observer-reads-without-a-group",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "error_cb": _log_error,
+        }
+        self._thread = threading.Thread(target=self._read, name="control-topic", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading and wait for the thread."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(_METADATA_SECONDS)
+
+    def _read(self) -> None:
+        consumer = Consumer(self._settings)
+        try:
+            place = TopicPartition(self._topic, 0)
+            end = -1
+            while end < 0 and not self._stop.is_set():
+                try:
+                    start, end = consumer.get_watermark_offsets(place, timeout=_METADATA_SECONDS)
+                except KafkaException as error:
+                    _log.warning("control topic", reason=str(error.args[0]))
+            if self._stop.is_set():
+                return
+            place.offset = start
+            consumer.assign([place])
+            position = start
+            self._deliver([], position, end)
+            while not self._stop.is_set():
+                records = consumer.consume(num_messages=1000, timeout=_POLL_SECONDS)
+                values: list[bytes] = []
+                for record in records:
+                    refusal = record.error()
+                    if refusal is not None:
+                        _log.warning("control topic", reason=refusal.str())
+                        continue
+                    position = (record.offset() or 0) + 1
+                    value = record.value()
+                    if value is not None:
+                        values.append(value)
+                if position < end:
+                    # Compaction may have removed the last records before the end.
+                    known = consumer.position([place])[0].offset
+                    position = max(position, known)
+                if values or records or position < end:
+                    self._deliver(values, position, end)
+        finally:
+            consumer.close()

@@ -1,0 +1,54 @@
+"""Writes under way, by table: which of them the server may have done in another order than seen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+
+class Flight:
+    """A journalled write between forwarding and its end."""
+
+    __slots__ = ("ambiguous", "intent", "rows")
+
+    def __init__(self, intent: int) -> None:
+        self.intent = intent
+        self.rows: frozenset[bytes] | None = None
+        """Rows that it writes; None until they are decoded."""
+        self.ambiguous: set[bytes] = set()
+        """Rows that another write wrote at the same time."""
+
+
+class TableFlights:
+    """The writes of one table that are under way."""
+
+    __slots__ = ("_flights",)
+
+    def __init__(self) -> None:
+        self._flights: dict[int, Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def depart(self, flight: Flight) -> None:
+        """Note that a write is being forwarded. Intents depart in ascending order."""
+        self._flights[flight.intent] = flight
+
+    def identify(self, flight: Flight, rows: Collection[bytes]) -> None:
+        """Say which rows a write has; must come before any flight that it overlaps lands."""
+        flight.rows = mine = frozenset(rows)
+        if len(self._flights) == 1:
+            return
+        for other in self._flights.values():
+            theirs = other.rows
+            if other is not flight and theirs is not None and not mine.isdisjoint(theirs):
+                common = mine & theirs
+                flight.ambiguous |= common
+                other.ambiguous |= common
+
+    def land(self, flight: Flight) -> None:
+        """Note that a write has ended."""
+        del self._flights[flight.intent]
+
+    def lowest(self) -> int | None:
+        """Return the lowest intent under way; None if there is none."""
+        return next(iter(self._flights), None)

@@ -1,0 +1,300 @@
+"""Writes of watched tables: written down before they are forwarded, told when they have ended.
+
+Decoding waits in a backlog until the event loop has sent what there is to send, so that it happens
+while HBase works. Beginnings and ends stay in their order there, which is what tells overlaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+from msgspec import Struct
+
+from headgate.events import Outcome
+from headgate.hbase import (
+    Definition,
+    Dialect,
+    Effect,
+    Judgement,
+    Method,
+    Verdict,
+    Write,
+    decode_request,
+    judge,
+)
+from headgate.observer.journal import Intent
+from headgate.observer.metrics import Metrics
+from headgate.observer.overlaps import Flight, TableFlights
+from headgate.observer.publisher import EndedDefinition, EndedWrite, Publisher
+from headgate.wire import Limits, Message, MessageReader, ProtocolError
+
+_log = structlog.get_logger("headgate.observer.recorder")
+
+DIALECTS = (Dialect.THRIFT1, Dialect.THRIFT2)
+"""A dialect's number in the journal is its position here."""
+
+_OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
+
+
+class IntentLog(Protocol):
+    """The seam to the journal."""
+
+    @property
+    def next_intent(self) -> int:
+        """The number that the next intent will have."""
+
+    def append(
+        self, request: bytes, table: str, *, listener: int, dialect: int, received: float
+    ) -> int:
+        """Write a request down; return its intent's number."""
+
+    def settle(self, number: int) -> None:
+        """Note that nothing of the intent is left to publish."""
+
+
+class Ticket:
+    """A journalled request from before it is forwarded to its end."""
+
+    __slots__ = ("decoded", "dialect", "flights", "intent", "message", "received", "tables")
+
+    def __init__(
+        self,
+        intent: int,
+        dialect: Dialect,
+        message: Message,
+        tables: tuple[str, ...],
+        received: float,
+    ) -> None:
+        self.intent = intent
+        self.dialect = dialect
+        self.message = message
+        self.tables = tables
+        self.received = received
+        self.flights: list[Flight] = []
+        self.decoded: Write | Definition | None = None
+
+
+class _Cancelled(Struct, frozen=True):
+    pass
+
+
+_CANCELLED = _Cancelled()
+
+
+class Recorder:
+    """Follows watched writes from the journal to the publisher."""
+
+    def __init__(
+        self,
+        *,
+        journal: IntentLog,
+        publisher: Publisher,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        """Connect the recorder; ``clock`` is Unix time, ``soon`` runs a call after what is sent."""
+        self._journal = journal
+        self._publisher = publisher
+        self._metrics = metrics
+        self._clock = clock
+        self._soon = soon
+        self._flights: dict[str, TableFlights] = {}
+        self._backlog: list[Callable[[], None]] = []
+
+    def lowest_unfinished(self, table: str) -> int:
+        """Return the lowest intent of the table that was not given to the publisher."""
+        flights = self._flights.get(table)
+        lowest = flights.lowest() if flights is not None else None
+        return self._journal.next_intent if lowest is None else lowest
+
+    def begin(self, dialect: Dialect, message: Message, tables: tuple[str, ...]) -> Ticket:
+        """Write a request down that is about to be forwarded; ``tables`` are those watched.
+
+        Raises:
+            JournalFull: there is no room.
+            JournalError: the journal's disk refused.
+        """
+        received = self._clock()
+        number = DIALECTS.index(dialect)
+        intent = self._journal.append(
+            message.raw, tables[0], listener=number, dialect=number, received=received
+        )
+        ticket = Ticket(intent, dialect, message, tables, received)
+        for table in tables:
+            flights = self._flights.get(table)
+            if flights is None:
+                flights = self._flights[table] = TableFlights()
+            flight = Flight(intent)
+            flights.depart(flight)
+            ticket.flights.append(flight)
+        self._later(lambda: self._decode(ticket))
+        return ticket
+
+    def end(self, ticket: Ticket, reply: Message | None) -> None:
+        """Take the reply of a request that was forwarded; None: its connection broke."""
+        self._later(lambda: self._end(ticket, reply))
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Take back a request that was not forwarded after all."""
+        self._later(lambda: self._cancel(ticket))
+
+    def after(self, call: Callable[[], None]) -> None:
+        """Run a call after all ends that were reported so far."""
+        self._later(call)
+
+    def _later(self, call: Callable[[], None]) -> None:
+        backlog = self._backlog
+        backlog.append(call)
+        if len(backlog) == 1:
+            self._soon(self.work)
+
+    def work(self) -> None:
+        """Do what waits in the backlog."""
+        backlog, self._backlog = self._backlog, []
+        for call in backlog:
+            call()
+
+    def _decode(self, ticket: Ticket) -> None:
+        try:
+            decoded = decode_request(ticket.dialect, ticket.message)
+        except ProtocolError as error:
+            self._metrics.decode_errors += 1
+            _log.warning(
+                "a write could not be decoded",
+                method=ticket.message.name,
+                table=ticket.tables[0],
+                reason=str(error),
+            )
+            return
+        ticket.decoded = decoded
+        for part in _parts(decoded):
+            for table, flight in zip(ticket.tables, ticket.flights, strict=True):
+                if table == part.table:
+                    rows = part.cells.rows if isinstance(part, Write) else ()
+                    self._flights[table].identify(flight, rows)
+
+    def _land(self, ticket: Ticket) -> None:
+        for table, flight in zip(ticket.tables, ticket.flights, strict=True):
+            self._flights[table].land(flight)
+
+    def _cancel(self, ticket: Ticket) -> None:
+        self._land(ticket)
+        self._journal.settle(ticket.intent)
+
+    def _end(self, ticket: Ticket, reply: Message | None) -> None:
+        self._land(ticket)
+        decoded = ticket.decoded
+        if decoded is None:
+            # HBase may have understood what was not understood here: readers must look themselves.
+            for table in ticket.tables:
+                self._publisher.announce_gap(
+                    table,
+                    since=ticket.received,
+                    until=self._clock(),
+                    reason=f"a {ticket.message.name} could not be decoded",
+                )
+            self._journal.settle(ticket.intent)
+            self._count(ticket, "undecoded")
+            return
+        judgement = judge(ticket.dialect, decoded, reply)
+        self._count(ticket, judgement.verdict.value)
+        if judgement.verdict is Verdict.NOTHING:
+            self._journal.settle(ticket.intent)
+            return
+        self._publish(ticket, decoded, judgement)
+
+    def _count(self, ticket: Ticket, outcome: str) -> None:
+        self._metrics.count_request(ticket.dialect.value, ticket.message.name, outcome)
+        self._metrics.events[outcome] = self._metrics.events.get(outcome, 0) + 1
+
+    def _publish(self, ticket: Ticket, decoded: Write | Definition, judgement: Judgement) -> None:
+        outcome = _OUTCOMES[judgement.verdict]
+        if isinstance(decoded, Definition):
+            ended = EndedDefinition(
+                ticket.intent, decoded.kind, outcome, ticket.received, decoded.family
+            )
+            self._publisher.add(ticket.tables[0], ended)
+            return
+        writes = ended_writes(ticket.intent, ticket.received, decoded, judgement)
+        published = False
+        flights = dict(zip(ticket.tables, ticket.flights, strict=True))
+        for table, write in writes:
+            flight = flights.get(table)
+            if flight is None or not write.rows:
+                continue
+            if flight.ambiguous:
+                write.ambiguous = flight.ambiguous.union(write.ambiguous)
+            self._publisher.add(table, write)
+            published = True
+        if not published:
+            self._journal.settle(ticket.intent)
+
+
+def _parts(decoded: Write | Definition) -> tuple[Write | Definition, ...]:
+    return (decoded, *decoded.others) if isinstance(decoded, Write) else (decoded,)
+
+
+def ended_writes(
+    intent: int, received: float, decoded: Write, judgement: Judgement
+) -> list[tuple[str, EndedWrite]]:
+    """Return what is to be published of a write, by table; the reply's values are in it."""
+    outcome = _OUTCOMES[judgement.verdict]
+    cells = judgement.cells
+    found = []
+    for part in (decoded, *decoded.others):
+        columns = cells if part is decoded else part.cells
+        rows = columns.rows
+        ended = EndedWrite(
+            intent,
+            decoded.method,
+            outcome,
+            received,
+            decoded.origin,
+            columns.kinds,
+            rows,
+            columns.columns,
+            columns.timestamps,
+            columns.values,
+            frozenset(rows[i] for i in part.ambiguous) if part.ambiguous else frozenset(),
+        )
+        found.append((part.table, ended))
+    return found
+
+
+class Unreadable(Struct, frozen=True):
+    """A journalled request that cannot be decoded: only its table and time are known."""
+
+    intent: int
+    table: str
+    received: float
+    reason: str
+
+
+def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] | Unreadable:
+    """Return what a journalled request may have done, by table, with outcome unknown."""
+    reader = MessageReader(Limits(max_frame=1 << 31, max_string=1 << 31, max_container=1 << 31))
+    dialect = DIALECTS[intent.dialect]
+    try:
+        reader.feed(intent.request)
+        message = reader.next_message()
+        if message is None:
+            return Unreadable(intent.number, intent.table, intent.received, "it is incomplete")
+        decoded = decode_request(dialect, message)
+    except (ProtocolError, ValueError) as error:
+        return Unreadable(intent.number, intent.table, intent.received, str(error))
+    judgement = judge(dialect, decoded, None)
+    if isinstance(decoded, Definition):
+        ended = EndedDefinition(
+            intent.number, decoded.kind, Outcome.UNKNOWN, intent.received, decoded.family
+        )
+        return [(decoded.table, ended)]
+    writes = ended_writes(intent.number, intent.received, decoded, judgement)
+    return [(table, write) for table, write in writes if write.rows]
+
+
+def changes_cells(method: Method) -> bool:
+    """Tell whether a method may change what a table holds."""
+    return method.effect is Effect.WRITE or method.effect is Effect.DEFINE

@@ -1,0 +1,629 @@
+"""The observer's service: starts, serves, answers the control topic, and ends without losing."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from headgate.events import (
+    VERSION,
+    BarrierRequest,
+    ControlMessage,
+    MalformedMessage,
+    ObserverLease,
+    control_key,
+    decode_control,
+    encode_control,
+)
+from headgate.hbase import Dialect
+from headgate.observer.admin import AdminServer, Health
+from headgate.observer.admission import Admission
+from headgate.observer.config import Listener, ObserverConfig, parse_address
+from headgate.observer.control import ControlState
+from headgate.observer.journal import Journal, OpenEpoch
+from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailable, Topics
+from headgate.observer.metrics import Metrics
+from headgate.observer.publisher import EndedDefinition, EndedWrite, Failure, Publisher
+from headgate.observer.recorder import Recorder, Unreadable, recovered
+from headgate.observer.session import Endpoint, Session
+from headgate.wire import Limits
+
+_log = structlog.get_logger("headgate.observer")
+
+_DELIVERY_SECONDS = 0.004  # how soon an acknowledgement of Kafka's is looked at
+_TEND_SECONDS = 0.1
+_RETRY_SECONDS = 2.0
+_DRAIN_SECONDS = 0.05
+_BACKLOG = 1024  # connections that the kernel holds until they are accepted
+
+
+class StartError(RuntimeError):
+    """The observer cannot begin to serve; the message says what is missing and where."""
+
+
+class Addresses:
+    """Where the observer can be reached; ``host:port`` each, empty where there is none."""
+
+    def __init__(self) -> None:
+        self.thrift1 = ""
+        self.thrift2 = ""
+        self.admin = ""
+
+    def line(self) -> str:
+        """Return the line that says that clients are accepted."""
+        parts = [
+            f"{name}={value}"
+            for name, value in (
+                ("thrift1", self.thrift1),
+                ("thrift2", self.thrift2),
+                ("admin", self.admin),
+            )
+            if value
+        ]
+        return "ready " + " ".join(parts)
+
+
+class Observer:
+    """One observer process."""
+
+    def __init__(self, config: ObserverConfig) -> None:
+        """Take the journal's directory; nothing is contacted yet.
+
+        Raises:
+            JournalError: the directory cannot be used.
+        """
+        self._config = config
+        self._state = "starting"
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._metrics = Metrics()
+        self._control = ControlState()
+        self._journal = Journal(
+            Path(config.journal.directory),
+            limit_bytes=config.journal.limit_bytes,
+            segment_bytes=config.journal.segment_bytes,
+            first_epoch=int(time.time()),
+        )
+        kafka = config.kafka
+        self._producer = KafkaProducer(kafka.bootstrap, kafka.properties)
+        self._topics = Topics(kafka.bootstrap, kafka.properties, replication=kafka.replication)
+        self._publisher = Publisher(
+            observer=config.name,
+            epoch=self._journal.epoch,
+            producer=self._producer,
+            settle=self._journal.settle,
+            unfinished=lambda table: self._recorder.lowest_unfinished(table),
+            ensure=self._ensure_topic,
+            later=self._loop.call_later,
+            linger_seconds=kafka.linger_seconds,
+        )
+        self._recorder = Recorder(
+            journal=self._journal,
+            publisher=self._publisher,
+            metrics=self._metrics,
+            clock=time.time,
+            soon=self._loop.call_soon,
+        )
+        self._admission = Admission(self._journal, self._publisher, config.journal, clock=time.time)
+        self._admin = AdminServer(self._metrics.text, self.health)
+        self._reader = ControlReader(
+            kafka.bootstrap,
+            kafka.properties,
+            kafka.control_topic,
+            self._hear_from_thread,
+        )
+        self._caught_up = asyncio.Event()
+        self._own_lease_heard = asyncio.Event()
+        self._heard_at = 0.0
+        self._leased_at = 0.0
+        self._undelivered_control = 0
+        self._endpoints: list[Endpoint] = []
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed: BaseException | None = None
+        self.addresses = Addresses()
+        self._loop.set_exception_handler(self._fail)
+        self._describe()
+
+    def _fail(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """End on an error that nobody expected: the journal has what must not be lost."""
+        error = context.get("exception")
+        if isinstance(error, OSError):
+            _log.warning("connection error", reason=str(error))
+            return
+        failure = error if isinstance(error, BaseException) else RuntimeError(context["message"])
+        _log.critical("unexpected error: ending", exc_info=failure)
+        self._failed = failure
+        self._stopping.set()
+
+    def _describe(self) -> None:
+        metrics = self._metrics
+        journal, publisher, admission = self._journal, self._publisher, self._admission
+        metrics.gauge("journal_bytes", "Bytes of the journal on disk.", lambda: journal.size)
+        metrics.gauge(
+            "journal_unsettled_requests",
+            "Journalled requests whose events Kafka has not acknowledged.",
+            lambda: journal.unsettled,
+        )
+        metrics.gauge(
+            "journal_oldest_seconds",
+            "Age of the oldest of them.",
+            lambda: journal.oldest_age(time.time()),
+        )
+        metrics.gauge(
+            "undelivered_messages",
+            "Messages that Kafka has not acknowledged.",
+            lambda: publisher.undelivered,
+        )
+        metrics.gauge(
+            "control_topic_lost",
+            "1 while the control topic cannot be read and every table is treated as watched.",
+            lambda: float(self._control.everything),
+        )
+        metrics.gauge(
+            "watched_tables", "Tables in watch lists.", lambda: len(self._control.watched)
+        )
+        metrics.counter(
+            "messages", "Messages that Kafka acknowledged.", lambda: publisher.published
+        )
+        metrics.counter(
+            "delivery_failures",
+            "Deliveries to Kafka that failed and were repeated.",
+            lambda: publisher.failures,
+        )
+        metrics.counter(
+            "blocked_writes",
+            "Writes refused because the journal had no room.",
+            lambda: admission.blocked,
+        )
+        metrics.counter(
+            "passed_writes", "Writes that went by without events.", lambda: admission.passed
+        )
+
+    def health(self) -> Health:
+        """Tell whether clients are served, and what is not as it should be."""
+        reasons = list(self._admission.reasons)
+        if self._control.everything:
+            reasons.append("the control topic cannot be read: every table is treated as watched")
+        waiting = self._publisher.waiting_topics()
+        if waiting:
+            reasons.append(f"topics are missing for tables {', '.join(sorted(waiting)[:10])}")
+        return Health(self._state == "serving", self._state, tuple(reasons))
+
+    def stop(self) -> None:
+        """Ask for a clean end."""
+        self._stopping.set()
+
+    # -- life
+
+    async def run(self, ready: Callable[[Addresses], None]) -> None:
+        """Serve until ``stop``; ``ready`` is called once clients are accepted.
+
+        Raises:
+            StartError: something needed at start did not come.
+        """
+        host, port = parse_address(self._config.admin)
+        try:
+            host, port = await self._admin.start(host, port)
+        except OSError as error:
+            raise StartError(
+                f"admin address {self._config.admin}: {error.strerror or error}; choose another"
+            ) from error
+        self.addresses.admin = f"{host}:{port}"
+        work = self._loop.create_task(self._serve(ready))
+        stop = self._loop.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+            else:
+                work.cancel()
+                await asyncio.wait({work})
+            if self._failed is not None:
+                raise self._failed
+            await self._shut_down()
+        finally:
+            stop.cancel()
+            await self._admin.close()
+            self._reader.close()
+            self._journal.close()
+
+    async def _serve(self, ready: Callable[[Addresses], None]) -> None:
+        deadline = self._loop.time() + self._config.start_seconds
+        await self._await_kafka(deadline)
+        await self._await_upstreams(deadline)
+        self._loop.call_later(_DELIVERY_SECONDS, self._look_at_deliveries)
+        self._reader.start()
+        await self._within(self._caught_up.wait(), deadline, "the control topic was not read")
+        await self._recover(deadline)
+        self._send_lease()
+        await self._within(
+            self._own_lease_heard.wait(), deadline, "the observer's own lease did not come back"
+        )
+        await self._listen()
+        self._state = "serving"
+        self._loop.call_later(_TEND_SECONDS, self._tend)
+        ready(self.addresses)
+        _log.info(
+            "serving",
+            observer=self._config.name,
+            epoch=self._journal.epoch,
+            thrift1=self.addresses.thrift1,
+            thrift2=self.addresses.thrift2,
+            admin=self.addresses.admin,
+        )
+        await self._stopping.wait()
+
+    async def _within(self, awaited: object, deadline: float, what: str) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await awaited  # type: ignore[misc]
+        except TimeoutError as error:
+            raise StartError(
+                f"Kafka at {self._config.kafka.bootstrap}: {what} within "
+                f"{self._config.start_seconds:g} s; look at the broker's log"
+            ) from error
+
+    async def _await_kafka(self, deadline: float) -> None:
+        topic = self._config.kafka.control_topic
+        settings = {"cleanup.policy": "compact"}
+        while True:
+            try:
+                await self._loop.run_in_executor(
+                    None,
+                    lambda: self._topics.ensure(topic, partitions=1, settings=settings),
+                )
+            except KafkaUnavailable as error:
+                if self._loop.time() + _RETRY_SECONDS > deadline:
+                    raise StartError(
+                        f"{error} (waited {self._config.start_seconds:g} s)"
+                    ) from error
+                _log.warning("waiting for Kafka", reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    async def _await_upstreams(self, deadline: float) -> None:
+        for name, listener in self._listeners():
+            host, port = parse_address(listener.upstream)
+            while True:
+                try:
+                    async with asyncio.timeout(self._config.connect_seconds):
+                        _, writer = await asyncio.open_connection(host, port)
+                    writer.close()
+                    break
+                except (OSError, TimeoutError) as error:
+                    text = f"HBase's {name} server at {listener.upstream}: {error or 'no answer'}"
+                    if self._loop.time() + _RETRY_SECONDS > deadline:
+                        raise StartError(
+                            f"{text} (waited {self._config.start_seconds:g} s); is it running, and "
+                            f"is [{name}] upstream right?"
+                        ) from error
+                    _log.warning("waiting for HBase", reason=text)
+                    await asyncio.sleep(_RETRY_SECONDS)
+
+    def _listeners(self) -> list[tuple[str, Listener]]:
+        found = (("thrift1", self._config.thrift1), ("thrift2", self._config.thrift2))
+        return [(name, listener) for name, listener in found if listener is not None]
+
+    async def _listen(self) -> None:
+        limits = self._config.limits
+        for name, listener in self._listeners():
+            endpoint = Endpoint(
+                dialect=Dialect(name),
+                upstream=parse_address(listener.upstream),
+                connect_seconds=self._config.connect_seconds,
+                limits=Limits(
+                    max_frame=limits.message_bytes,
+                    max_string=limits.string_bytes,
+                    max_container=limits.container_elements,
+                    max_depth=limits.nesting,
+                ),
+                control=self._control,
+                recorder=self._recorder,
+                admission=self._admission,
+                metrics=self._metrics,
+            )
+            host, port = parse_address(listener.listen)
+            try:
+                server = await self._loop.create_server(
+                    lambda endpoint=endpoint: Session(endpoint),  # type: ignore[misc]
+                    host,
+                    port,
+                    backlog=_BACKLOG,
+                )
+            except OSError as error:
+                raise StartError(
+                    f"[{name}] listen = {listener.listen}: {error.strerror or error}; "
+                    "choose another address"
+                ) from error
+            self._endpoints.append(endpoint)
+            self._servers.append(server)
+            taken = server.sockets[0].getsockname()
+            setattr(self.addresses, name, f"{taken[0]}:{taken[1]}")
+
+    async def _shut_down(self) -> None:
+        was_serving = self._state == "serving"
+        self._state = "ending"
+        _log.info("ending: no more clients are accepted")
+        for server in self._servers:
+            server.close()
+        deadline = self._loop.time() + self._config.shutdown_seconds
+        while self._loop.time() < deadline:
+            open_sessions = [each for endpoint in self._endpoints for each in endpoint.sessions]
+            if not open_sessions:
+                break
+            for session in open_sessions:
+                if session.quiet():
+                    session.close()
+            await asyncio.sleep(_DRAIN_SECONDS)
+        for endpoint in self._endpoints:
+            for session in list(endpoint.sessions):
+                session.abort()
+        await asyncio.sleep(0)
+        self._recorder.work()
+        self._publisher.flush()
+        while not self._publisher.idle and self._loop.time() < deadline:
+            self._look_at_deliveries_once()
+            await asyncio.sleep(_DELIVERY_SECONDS)
+        self._look_at_deliveries_once()
+        if not was_serving:
+            return
+        if self._publisher.idle:
+            self._say(self._lease(ended=True))
+            while self._undelivered_control and self._loop.time() < deadline:
+                self._look_at_deliveries_once()
+                await asyncio.sleep(_DELIVERY_SECONDS)
+            _log.info("ended", observer=self._config.name, epoch=self._journal.epoch)
+        else:
+            _log.error(
+                "ended with events that Kafka did not take; they are in the journal and are "
+                "published at the next start",
+                requests=self._journal.unsettled,
+                journal=self._config.journal.directory,
+            )
+
+    # -- recovery
+
+    async def _recover(self, deadline: float) -> None:
+        for open_epoch in self._journal.open_epochs():
+            if open_epoch.intents or open_epoch.gaps:
+                _log.warning(
+                    "an earlier epoch ended without publishing everything",
+                    epoch=open_epoch.epoch,
+                    requests=len(open_epoch.intents),
+                )
+            await self._republish(open_epoch, deadline)
+            self._say(
+                ObserverLease(
+                    VERSION,
+                    self._config.name,
+                    open_epoch.epoch,
+                    self._config.lease_seconds,
+                    {},
+                    ended=True,
+                )
+            )
+            while self._undelivered_control:
+                await self._pause(deadline)
+            self._journal.forget_epoch(open_epoch.epoch)
+
+    async def _republish(self, open_epoch: OpenEpoch, deadline: float) -> None:
+        now = time.time()
+        for intent in open_epoch.intents:
+            found = recovered(intent)
+            if isinstance(found, Unreadable):
+                _log.error("a journalled request is unreadable", reason=found.reason)
+                self._publisher.announce_gap(
+                    found.table,
+                    since=found.received,
+                    until=now,
+                    reason=f"a journalled request could not be decoded: {found.reason}",
+                )
+                continue
+            for table, ended in found:
+                await self._republish_one(table, open_epoch.epoch, ended, deadline)
+        for table, since in open_epoch.gaps.items():
+            self._publisher.announce_gap(
+                table,
+                since=since,
+                until=now,
+                reason="the journal was full and its policy is to pass",
+            )
+        while not self._publisher.idle:
+            await self._pause(deadline)
+
+    async def _republish_one(
+        self, table: str, epoch: int, ended: EndedWrite | EndedDefinition, deadline: float
+    ) -> None:
+        while not self._publisher.is_ready(table):
+            await self._pause(deadline)
+        if isinstance(ended, EndedWrite):
+            self._publisher.recover(table, epoch, [ended])
+        else:
+            self._publisher.recover_definition(table, epoch, ended)
+
+    async def _pause(self, deadline: float) -> None:
+        if self._loop.time() > deadline:
+            raise StartError(
+                f"Kafka at {self._config.kafka.bootstrap} did not take what the journal "
+                f"{self._config.journal.directory} holds of earlier epochs within "
+                f"{self._config.start_seconds:g} s; look at the broker's log"
+            )
+        await asyncio.sleep(_DELIVERY_SECONDS)
+
+    # -- Kafka
+
+    def _ensure_topic(self, table: str, topic: str) -> None:
+        task = self._loop.create_task(self._make_topic(table, topic))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _make_topic(self, table: str, topic: str) -> None:
+        partitions = self._config.kafka.partitions
+        while True:
+            try:
+                count = await self._loop.run_in_executor(
+                    None,
+                    lambda: self._topics.ensure(topic, partitions=partitions, settings={}),
+                )
+            except KafkaUnavailable as error:
+                _log.warning("a topic could not be made", topic=topic, reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                self._publisher.topic_ready(table, count)
+                return
+
+    def _look_at_deliveries_once(self) -> None:
+        self._producer.poll()
+        self._journal.save_watermark()
+
+    def _look_at_deliveries(self) -> None:
+        self._look_at_deliveries_once()
+        under_way = self._publisher.undelivered or self._undelivered_control
+        delay = _DELIVERY_SECONDS if under_way else _TEND_SECONDS
+        self._loop.call_later(delay, self._look_at_deliveries)
+
+    def _say(self, message: ControlMessage) -> None:
+        self._undelivered_control += 1
+
+        def done(failure: Failure | None) -> None:
+            self._undelivered_control -= 1
+            if failure is not None:
+                _log.warning("control message not delivered", reason=failure.text)
+
+        topic = self._config.kafka.control_topic
+        if not self._producer.send_keyed(
+            topic, control_key(message), encode_control(message), done
+        ):
+            self._undelivered_control -= 1
+            _log.warning("control message not sent: the producer is full")
+
+    def _lease(self, *, ended: bool = False) -> ObserverLease:
+        return ObserverLease(
+            VERSION,
+            self._config.name,
+            self._journal.epoch,
+            self._config.lease_seconds,
+            self._publisher.sequences(),
+            self.addresses.admin,
+            ended,
+        )
+
+    def _send_lease(self) -> None:
+        self._leased_at = self._heard_at = self._loop.time()
+        self._say(self._lease())
+
+    # -- the control topic
+
+    def _hear_from_thread(self, values: list[bytes], position: int, end: int) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._hear, values, position, end)
+
+    def _hear(self, values: list[bytes], position: int, end: int) -> None:
+        for value in values:
+            try:
+                message = decode_control(value)
+            except MalformedMessage as error:
+                _log.warning("control message skipped", reason=str(error))
+                continue
+            barrier = self._control.apply(message, self._config.name)
+            if barrier is not None and self._caught_up.is_set():
+                self._answer_barrier(barrier)
+            if (
+                isinstance(message, ObserverLease)
+                and message.observer == self._config.name
+                and message.epoch == self._journal.epoch
+            ):
+                self._hear_own_lease()
+        for table, wanted in self._control.watched.items():
+            self._publisher.prepare(table, values=wanted)
+        if position >= end:
+            self._caught_up.set()
+
+    def _hear_own_lease(self) -> None:
+        self._heard_at = self._loop.time()
+        self._own_lease_heard.set()
+        if self._control.everything:
+            self._control.found()
+            _log.info("the control topic is back")
+            for table in self._publisher.waiting_topics():
+                if not self._control.is_watched(table):
+                    self._publisher.forget(table)
+
+    def _answer_barrier(self, barrier: BarrierRequest) -> None:
+        for table in dict.fromkeys(barrier.tables):
+            self._metrics.barriers += 1
+            under_way = [
+                exchange for endpoint in self._endpoints for exchange in endpoint.unanswered(table)
+            ]
+            waiting = len(under_way)
+
+            def mark(table: str = table) -> None:
+                self._publisher.mark(table, barrier.id)
+
+            if not waiting:
+                self._recorder.after(mark)
+                continue
+            countdown = _Countdown(waiting, mark)
+            for exchange in under_way:
+                if exchange.waiters is None:
+                    exchange.waiters = []
+                exchange.waiters.append(countdown.count)
+
+    def _tend(self) -> None:
+        now = self._loop.time()
+        lease = self._config.lease_seconds
+        if now - self._leased_at >= lease / 3:
+            self._leased_at = now
+            self._say(self._lease())
+        if now - self._heard_at > lease and not self._control.everything:
+            self._control.lost()
+            _log.error(
+                "the control topic is lost: every table is treated as watched until it is back",
+                topic=self._config.kafka.control_topic,
+            )
+        self._admission.tend()
+        self._admission.sync_if_due()
+        if self._state == "serving":
+            self._loop.call_later(_TEND_SECONDS, self._tend)
+
+
+class _Countdown:
+    """Calls once it has been counted down."""
+
+    __slots__ = ("_call", "_left")
+
+    def __init__(self, left: int, call: Callable[[], None]) -> None:
+        self._left = left
+        self._call = call
+
+    def count(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._call()
+
+
+def run(config: ObserverConfig, ready: Callable[[Addresses], None]) -> None:
+    """Run an observer in this process until SIGTERM or SIGINT, then end cleanly.
+
+    Raises:
+        StartError: something needed at start did not come.
+        JournalError: the journal cannot be used.
+    """
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(config, ready))
+
+
+async def _run(config: ObserverConfig, ready: Callable[[Addresses], None]) -> None:
+    observer = Observer(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, observer.stop)
+    await observer.run(ready)

@@ -1,0 +1,619 @@
+"""One client's connection, with the one connection to HBase's Thrift server that it is pinned to.
+
+Request bytes go on as they came and reply bytes go back as they came. A reply is walked only where
+something hangs on it: the outcome of a watched write, or the order of pipelined requests. Otherwise
+a reply's first bytes tell that the server is done, and the next request that it has been read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+import structlog
+
+from headgate.hbase import (
+    Dialect,
+    Effect,
+    Method,
+    TableIn,
+    io_error_reply,
+    method_of,
+    peek_origin,
+    peek_table,
+    peek_tables,
+)
+from headgate.observer.admission import Admission
+from headgate.observer.control import ControlState
+from headgate.observer.journal import JournalError, JournalFull
+from headgate.observer.metrics import Metrics
+from headgate.observer.recorder import Recorder, Ticket, changes_cells
+from headgate.wire import (
+    ApplicationError,
+    Limits,
+    Message,
+    MessageReader,
+    MessageType,
+    ProtocolError,
+    write_exception,
+)
+
+_log = structlog.get_logger("headgate.observer.session")
+
+_PIPELINE_HIGH: Final = 128  # requests under way on one connection before its client must wait
+_PIPELINE_LOW: Final = 64
+_ORPHAN_SECONDS: Final = 60.0  # HBase's own default limit for an operation of a client
+_QUIET_SECONDS: Final = 0.2  # without bytes for so long, a reply that was not walked is over
+_REPLY_LIMITS: Final = Limits(
+    # HBase is trusted to answer what was asked, however large.
+    max_frame=(1 << 31) - 1,
+    max_string=(1 << 31) - 1,
+    max_container=(1 << 31) - 1,
+    max_depth=64,
+)
+
+
+# Why no requests are read, as bits.
+_HELD: Final = 1
+_UPSTREAM_FULL: Final = 2
+_PIPELINE: Final = 4
+
+
+class Exchange:
+    """A request and the reply that is due for it."""
+
+    __slots__ = ("begun", "forwarded", "local", "method", "tables", "ticket", "waiters")
+
+    def __init__(self, method: Method, tables: tuple[str, ...], ticket: Ticket | None) -> None:
+        self.method = method
+        self.tables = tables
+        self.ticket = ticket
+        self.begun = False
+        """Whether bytes of the reply have come: the server is done with the request."""
+        self.forwarded = 0.0
+        self.local: bytes | None = None
+        """The reply, when it does not come from HBase."""
+        self.waiters: list[Callable[[], None]] | None = None
+
+
+class Endpoint:
+    """One listener: what all its sessions share."""
+
+    def __init__(
+        self,
+        *,
+        dialect: Dialect,
+        upstream: tuple[str, int],
+        connect_seconds: float,
+        limits: Limits,
+        control: ControlState,
+        recorder: Recorder,
+        admission: Admission,
+        metrics: Metrics,
+    ) -> None:
+        """Describe a listener; ``upstream`` is host and port of HBase's Thrift server."""
+        self.dialect = dialect
+        self.name = dialect.value
+        self.upstream = upstream
+        self.connect_seconds = connect_seconds
+        self.limits = limits
+        self.control = control
+        self.recorder = recorder
+        self.admission = admission
+        self.metrics = metrics
+        self.sessions: set[Session] = set()
+
+    def unanswered(self, table: str) -> list[Exchange]:
+        """Return the writes of a table, watched or not, that were forwarded and are under way."""
+        return [
+            exchange
+            for session in self.sessions
+            for exchange in session.in_flight
+            if table in exchange.tables and not exchange.begun and changes_cells(exchange.method)
+        ]
+
+
+class Session(asyncio.Protocol):
+    """The client's side. It lives until both connections are over."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Wait for a client of the endpoint."""
+        self._endpoint = endpoint
+        self._metrics = endpoint.metrics
+        self._dialect = endpoint.dialect
+        self._loop = asyncio.get_running_loop()
+        self._client: asyncio.Transport | None = None
+        self._upstream: asyncio.Transport | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._unreachable = ""
+        self._reader = MessageReader(endpoint.limits)
+        self._replies: MessageReader | None = None
+        self._walking = False
+        self._locals = 0
+        self._passed = 0
+        self.in_flight: deque[Exchange] = deque()
+        """What was forwarded and not wholly answered, oldest first."""
+        self._paused = 0
+        self._waiting: tuple[Message, Method, tuple[str, ...]] | None = None
+        self._closing = False
+        self._eof = False
+        self._touched = 0.0
+        self._orphaned: asyncio.TimerHandle | None = None
+
+    # -- the client's connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a client."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - we listen on TCP
+        self._client = transport
+        self._endpoint.sessions.add(self)
+        self._metrics.connections += 1
+        self._metrics.connections_accepted += 1
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the client."""
+        if self._closing:
+            return
+        started = perf_counter()
+        self._metrics.received_bytes += len(data)
+        self._reader.feed(data)
+        if self._upstream is None and not self._unreachable:
+            self._connect()
+            return
+        self._pump()
+        self._metrics.added.observe(perf_counter() - started)
+
+    def eof_received(self) -> bool:
+        """Pass the end of the client's requests on; replies may still come."""
+        self._eof = True
+        self._pass_end_on()
+        return True
+
+    def _pass_end_on(self) -> None:
+        if self._paused & _HELD:
+            return
+        upstream = self._upstream
+        if upstream is not None and not upstream.is_closing() and self._waits_for_reply():
+            upstream.write_eof()
+        else:
+            self._close()
+
+    def pause_writing(self) -> None:
+        """Stop reading replies: the client is slow."""
+        if self._upstream is not None and not self._upstream.is_closing():
+            self._upstream.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Read replies again."""
+        if self._upstream is not None and not self._upstream.is_closing():
+            self._upstream.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the base's
+        """End with the client, but hear HBase out about writes that are under way."""
+        self._client = None
+        self._metrics.connections -= 1
+        self._endpoint.admission.leave(self)
+        self._waiting = None
+        if self._connecting is not None:
+            self._connecting.cancel()
+        upstream = self._upstream
+        if upstream is None:
+            self._endpoint.sessions.discard(self)
+            return
+        if any(
+            changes_cells(exchange.method) and not exchange.begun for exchange in self.in_flight
+        ):
+            upstream.resume_reading()
+            self._orphaned = self._loop.call_later(_ORPHAN_SECONDS, upstream.abort)
+        else:
+            upstream.close()
+
+    # -- the connection to HBase
+
+    def _connect(self) -> None:
+        self._hold()
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._open())
+
+    async def _open(self) -> None:
+        host, port = self._endpoint.upstream
+        try:
+            async with asyncio.timeout(self._endpoint.connect_seconds):
+                await self._loop.create_connection(lambda: Upstream(self), host, port)
+        except (OSError, TimeoutError) as error:
+            reason = str(error) or "no answer"
+            self._unreachable = (
+                f"headgate: HBase's Thrift server at {host}:{port} cannot be reached ({reason})"
+            )
+            _log.warning("upstream unreachable", upstream=f"{host}:{port}", reason=reason)
+        finally:
+            self._connecting = None
+        self._release()
+        if self._unreachable:
+            self.close_when_answered()
+
+    def upstream_made(self, transport: asyncio.Transport) -> None:
+        """Take the connection to HBase."""
+        self._upstream = transport
+        if self._client is None:
+            transport.close()
+
+    def upstream_lost(self, error: Exception | None) -> None:
+        """End with HBase's connection: what is under way may or may not have been done."""
+        self._upstream = None
+        if self._orphaned is not None:
+            self._orphaned.cancel()
+        broken = [exchange for exchange in self.in_flight if not exchange.begun]
+        if broken and self._client is not None:
+            hint = ""
+            if not self._touched:
+                hint = "it never answered: does it speak the client's transport (framed, buffered)?"
+            _log.warning(
+                "upstream closed the connection with requests under way",
+                requests=len(broken),
+                reason=str(error) if error else "closed",
+                hint=hint,
+            )
+        while self.in_flight:
+            exchange = self.in_flight.popleft()
+            if exchange.local is None:
+                self._finish(exchange, None, "answered" if exchange.begun else "broken")
+        self._closing = True
+        if self._client is None:
+            self._endpoint.sessions.discard(self)
+        else:
+            self._client.close()
+
+    def upstream_full(self) -> None:
+        """Stop reading requests: HBase is slow."""
+        self._pause(_UPSTREAM_FULL)
+
+    def upstream_drained(self) -> None:
+        """Read requests again."""
+        self._unpause(_UPSTREAM_FULL)
+
+    # -- requests
+
+    def _pump(self) -> None:
+        reader = self._reader
+        while not self._paused & _HELD and not self._closing:
+            try:
+                message = reader.next_message()
+            except ProtocolError as error:
+                self._refuse(error)
+                return
+            if message is None:
+                return
+            if self._unreachable:
+                self._answer(message, self._io_error(message, self._unreachable))
+            else:
+                self._dispatch(message)
+
+    def _dispatch(self, message: Message) -> None:
+        endpoint = self._endpoint
+        method = method_of(self._dialect, message.name)
+        effect = method.effect
+        tables: tuple[str, ...] = ()
+        try:
+            if method.table is TableIn.STRUCTS:
+                tables = peek_tables(self._dialect, message)
+            elif method.table is not TableIn.NOWHERE:
+                table = peek_table(self._dialect, message)
+                if table is not None:
+                    tables = (table,)
+        except ProtocolError as error:
+            # HBase refuses it in its own words.
+            _log.warning("a request names no table", method=message.name, reason=str(error))
+            self._metrics.decode_errors += 1
+        if effect is Effect.READ:
+            if tables:
+                self._metrics.count_read(tables[0])
+        elif tables and changes_cells(method):
+            control = endpoint.control
+            watched = tuple(table for table in tables if control.is_watched(table))
+            if effect is Effect.WRITE and not self._may_write(message):
+                return
+            if watched:
+                self._record(message, method, watched)
+                return
+        self._forward(message, Exchange(method, tables, None))
+
+    def _may_write(self, message: Message) -> bool:
+        try:
+            origin = peek_origin(self._dialect, message)
+        except ProtocolError as error:
+            _log.warning("a request's origin is unreadable", reason=str(error))
+            return True
+        if origin is None:
+            return True
+        fence = self._endpoint.control.fence_above(origin)
+        if fence is None:
+            return True
+        self._metrics.fenced += 1
+        self._metrics.count_request(self._endpoint.name, message.name, "fenced")
+        text = (
+            f"headgate: run {origin.run} of {origin.dataflow}/{origin.action} may not write "
+            f"any more: its token {origin.token} is below the fence {fence}, "
+            "so a newer attempt has begun"
+        )
+        self._answer(message, io_error_reply(self._dialect, message, text, can_retry=False))
+        return False
+
+    def _record(self, message: Message, method: Method, tables: tuple[str, ...]) -> bool:
+        """Write a watched request down and forward it; tell whether that was possible."""
+        endpoint = self._endpoint
+        try:
+            ticket = endpoint.recorder.begin(self._dialect, message, tables)
+        except (JournalFull, JournalError) as error:
+            if endpoint.admission.passes:
+                endpoint.admission.let_pass(tables)
+                self._forward(message, Exchange(method, tables, None))
+                return True
+            if self._waiting is None:
+                _log.warning("a write waits for room in the journal", reason=str(error))
+                self._waiting = (message, method, tables)
+                self._hold()
+                endpoint.admission.wait(self)
+            return False
+        exchange = Exchange(method, tables, ticket)
+        if endpoint.admission.syncs_each:
+            self._hold()
+            endpoint.admission.when_synced(lambda: self._synced(message, exchange))
+        else:
+            self._forward(message, exchange)
+        return True
+
+    def _synced(self, message: Message, exchange: Exchange) -> None:
+        if self._upstream is None or self._client is None:
+            if exchange.ticket is not None:
+                self._endpoint.recorder.cancel(exchange.ticket)
+            return
+        self._forward(message, exchange)
+        self._release()
+
+    def try_again(self) -> bool:
+        """Try to write the waiting request down and forward it; tell whether it waits no more."""
+        if self._waiting is None:
+            return True
+        if not self._record(*self._waiting):
+            return False
+        self._waiting = None
+        if not self._endpoint.admission.syncs_each:
+            self._release()
+        return True
+
+    def give_up(self, reason: str) -> None:
+        """Answer the waiting request with an IOError that may be retried."""
+        if self._waiting is None:
+            return
+        message = self._waiting[0]
+        self._waiting = None
+        self._metrics.count_request(self._endpoint.name, message.name, "blocked")
+        self._answer(message, self._io_error(message, reason))
+        self._release()
+
+    def _forward(self, message: Message, exchange: Exchange) -> None:
+        upstream = self._upstream
+        if upstream is None or upstream.is_closing():
+            # It broke a moment ago: nothing was sent, and the client is being closed.
+            if exchange.ticket is not None:
+                self._endpoint.recorder.cancel(exchange.ticket)
+            return
+        upstream.write(message.raw)
+        if message.type is MessageType.ONEWAY:
+            self._finish(exchange, None, "oneway")
+            return
+        exchange.forwarded = perf_counter()
+        self._enqueue(exchange, message)
+
+    def _enqueue(self, exchange: Exchange, message: Message) -> None:
+        in_flight = self.in_flight
+        if in_flight and not self._walking:
+            head = in_flight[0]
+            if head.begun:
+                # The client has read that reply: it would not have gone on otherwise.
+                in_flight.popleft()
+                self._finish(head, None, "answered")
+            else:
+                self._walking = True
+        if self._replies is None:
+            self._replies = MessageReader(_REPLY_LIMITS, message.transport)
+        in_flight.append(exchange)
+        if len(in_flight) >= _PIPELINE_HIGH:
+            self._pause(_PIPELINE)
+
+    # -- replies
+
+    def reply_received(self, data: bytes) -> None:
+        """Take bytes from HBase."""
+        started = perf_counter()
+        self._touched = started
+        client = self._client
+        self._metrics.sent_bytes += len(data)
+        if client is not None and not self._locals:
+            client.write(data)
+        in_flight = self.in_flight
+        if not in_flight:
+            return
+        head = in_flight[0]
+        if head.ticket is None and not self._walking:
+            if not head.begun:
+                head.begun = True
+                self._metrics.upstream.observe(started - head.forwarded)
+                self._wake(head)
+            self._metrics.added.observe(perf_counter() - started)
+            return
+        self._walk(data, started)
+        self._metrics.added.observe(perf_counter() - started)
+
+    def _walk(self, data: bytes, started: float) -> None:
+        replies = self._replies
+        assert replies is not None  # noqa: S101 - made with the first request
+        replies.feed(data)
+        try:
+            while self.in_flight:
+                reply = replies.next_message()
+                if reply is None:
+                    break
+                if self._locals and self._client is not None:
+                    self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
+                self._passed = 0
+                exchange = self.in_flight.popleft()
+                self._metrics.upstream.observe(started - exchange.forwarded)
+                outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
+                self._finish(exchange, reply, outcome)
+                self._send_locals()
+        except ProtocolError as error:
+            _log.error("a reply of HBase's cannot be read", reason=str(error))
+            if self._upstream is not None:
+                self._upstream.abort()
+            return
+        if len(self.in_flight) <= _PIPELINE_LOW:
+            self._unpause(_PIPELINE)
+        if not self.in_flight:
+            self._walking = False
+            if self._closing:
+                self._close()
+
+    def _finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
+        ticket = exchange.ticket
+        if ticket is not None:
+            self._endpoint.recorder.end(ticket, reply)
+        else:
+            name = exchange.method.name
+            if exchange.method.effect is Effect.UNKNOWN:
+                name = "(unknown)"
+            self._metrics.count_request(self._endpoint.name, name, outcome)
+        self._wake(exchange)
+
+    def _wake(self, exchange: Exchange) -> None:
+        if exchange.waiters is not None:
+            for waiter in exchange.waiters:
+                self._endpoint.recorder.after(waiter)
+            exchange.waiters = None
+
+    # -- replies of our own
+
+    def _io_error(self, message: Message, text: str) -> bytes:
+        return io_error_reply(self._dialect, message, text)
+
+    def _answer(self, message: Message, reply: bytes) -> None:
+        """Answer a request in HBase's place, when its turn has come."""
+        if message.type is MessageType.ONEWAY:
+            return
+        exchange = Exchange(method_of(self._dialect, message.name), (), None)
+        exchange.local = reply
+        self._enqueue(exchange, message)
+        self._locals += 1
+        if self._locals == 1 and self._replies is not None:
+            self._passed = self._replies.buffered
+        self._send_locals()
+
+    def _send_locals(self) -> None:
+        in_flight = self.in_flight
+        while in_flight and in_flight[0].local is not None:
+            local = in_flight.popleft().local
+            self._locals -= 1
+            if self._client is not None and local is not None:
+                self._client.write(local)
+        if not in_flight:
+            self._walking = False
+
+    def _refuse(self, error: ProtocolError) -> None:
+        """Answer what cannot be read, as far as the client can read that, and close."""
+        self._metrics.protocol_errors += 1
+        client = self._client
+        peer = client.get_extra_info("peername") if client is not None else None
+        _log.warning("client refused", listener=self._endpoint.name, client=peer, reason=str(error))
+        transport = self._reader.transport
+        if transport is not None:
+            request = Message(b"", 0, "", MessageType.CALL, 0, transport)
+            text = f"headgate: {error}"
+            reply = write_exception(request, ApplicationError.PROTOCOL_ERROR, text)
+            self._answer(request, reply)
+        self.close_when_answered()
+
+    # -- the end
+
+    def _waits_for_reply(self) -> bool:
+        return any(not exchange.begun for exchange in self.in_flight)
+
+    def quiet(self) -> bool:
+        """Tell whether the connection can be closed without cutting a request or a reply."""
+        if self._waits_for_reply() or self._waiting is not None or self._reader.buffered:
+            return False
+        return not self.in_flight or perf_counter() - self._touched > _QUIET_SECONDS
+
+    def close_when_answered(self) -> None:
+        """Take no more requests; close once those under way are answered."""
+        self._closing = True
+        if not self._waits_for_reply():
+            self._close()
+
+    def _close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def close(self) -> None:
+        """Close at once, in order: what is written is still sent."""
+        self._closing = True
+        self._close()
+
+    def abort(self) -> None:
+        """Break both connections: requests under way end as unknown."""
+        self._closing = True
+        if self._upstream is not None:
+            self._upstream.abort()
+        elif self._client is not None:
+            self._client.abort()
+
+    # -- flow control
+
+    def _hold(self) -> None:
+        self._pause(_HELD)
+
+    def _release(self) -> None:
+        self._unpause(_HELD)
+        self._pump()
+        if self._eof:
+            self._pass_end_on()
+
+    def _pause(self, reason: int) -> None:
+        if not self._paused and self._client is not None:
+            self._client.pause_reading()
+        self._paused |= reason
+
+    def _unpause(self, reason: int) -> None:
+        if self._paused & reason:
+            self._paused &= ~reason
+            if not self._paused and self._client is not None and not self._client.is_closing():
+                self._client.resume_reading()
+
+
+class Upstream(asyncio.Protocol):
+    """The side of HBase's Thrift server."""
+
+    def __init__(self, session: Session) -> None:
+        """Belong to a session."""
+        self._session = session
+        self.data_received = session.reply_received  # type: ignore[method-assign]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - it is TCP
+        self._session.upstream_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the session."""
+        self._session.upstream_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Tell the session."""
+        self._session.upstream_full()
+
+    def resume_writing(self) -> None:
+        """Tell the session."""
+        self._session.upstream_drained()
