@@ -1,0 +1,107 @@
+"""``headgate flow check`` and ``headgate flow schema``: dataflow files, without a running agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from headgate.flows import (
+    Dataflow,
+    DataflowErrors,
+    Problem,
+    Severity,
+    load_dataflow,
+    schema_text,
+)
+
+
+class CheckedFile(Struct, frozen=True):
+    """What ``--json`` prints of one file; the dataflow's name is empty where there is an error."""
+
+    file: str
+    in_order: bool
+    dataflow: str = ""
+    profiles: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def check(
+    paths: Annotated[list[Path], typer.Argument(help="Dataflow files (YAML).")],
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Check dataflow files: every error and warning with its place and what to do about it."""
+    checked = [_checked(path, as_text=not json) for path in paths]
+    if json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(checked)).decode())
+    if not all(one.in_order for one in checked):
+        raise typer.Exit(1)
+
+
+def schema() -> None:
+    """Print the JSON Schema of dataflow files, for editors."""
+    typer.echo(schema_text(), nl=False)
+
+
+def _checked(path: Path, *, as_text: bool) -> CheckedFile:
+    try:
+        dataflow = load_dataflow(path)
+    except DataflowErrors as errors:
+        checked = CheckedFile(str(path), in_order=False, problems=errors.problems)
+    else:
+        checked = CheckedFile(
+            str(path),
+            in_order=True,
+            dataflow=dataflow.name,
+            profiles=dataflow.profiles,
+            problems=dataflow.warnings,
+        )
+        if as_text:
+            typer.echo(_in_order(dataflow))
+    if as_text and checked.problems:
+        lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []
+        for problem in checked.problems:
+            _show(problem, lines)
+        _show_count(checked)
+    return checked
+
+
+def _in_order(dataflow: Dataflow) -> str:
+    bounds = sum(len(action.bounds) for action in dataflow.spec.actions)
+    return (
+        f"{dataflow.file}: dataflow {dataflow.name} is in order: "
+        f"{_counted(len(dataflow.spec.actions), 'action')}, {_counted(bounds, 'bound')}, "
+        f"{_counted(len(dataflow.spec.containers), 'container')}"
+    )
+
+
+def _show(problem: Problem, lines: list[str]) -> None:
+    colour = typer.colors.RED if problem.severity is Severity.ERROR else typer.colors.YELLOW
+    place = f"{problem.file}:{problem.line}:{problem.column}:"
+    severity = typer.style(f"{problem.severity}:", fg=colour, bold=True)
+    typer.echo(f"{place} {severity} {problem.message}", err=True)
+    if problem.line <= len(lines):
+        margin = f"{problem.line:>5} | "
+        pointer = " " * (len(margin) + problem.column - 1)
+        typer.echo(f"{margin}{lines[problem.line - 1]}", err=True)
+        typer.echo(f"{pointer}{typer.style('^', fg=colour, bold=True)}", err=True)
+    typer.echo(f"        {problem.cure}\n", err=True)
+
+
+def _show_count(checked: CheckedFile) -> None:
+    errors = sum(problem.severity is Severity.ERROR for problem in checked.problems)
+    warnings = len(checked.problems) - errors
+    told = [
+        _counted(number, noun)
+        for number, noun in ((errors, "error"), (warnings, "warning"))
+        if number
+    ]
+    typer.echo(f"{checked.file}: {' and '.join(told)}", err=True)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
