@@ -35,7 +35,7 @@ class Grid(Struct, frozen=True):
         y, x = np.meshgrid(along, along, indexing="ij")
         return x, y
 
-    def keys(self) -> list[bytes]:
+    def rows(self) -> list[bytes]:
         """Return the HBase row of every detector, row after row of the grid."""
         return [cell_key(row, column) for row in range(self.side) for column in range(self.side)]
 

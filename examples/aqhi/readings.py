@@ -22,13 +22,13 @@ class Readings(Struct, frozen=True):
     label: str
     """What people call the wave: its number, or its hour."""
     detectors: NDArray[np.int64]
-    """Positions in ``Grid.keys()``, ascending, shape (m,)."""
+    """Positions in ``Grid.rows()``, ascending, shape (m,)."""
     values: NDArray[np.float64]
     """0 to 100, shape (m, 3): O3, PM2.5, NO2; NaN where the sensor has nothing new to say."""
 
     def puts(self, grid: Grid, family: str = "s") -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
         """Yield (row, cells) of each changed detector, values as decimal text."""
-        keys = grid.keys()
+        keys = grid.rows()
         columns = [f"{family}:{sensor}".encode() for sensor in SENSORS]
         for detector, row in zip(self.detectors.tolist(), self.values.tolist(), strict=True):
             yield (

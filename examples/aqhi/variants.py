@@ -1,0 +1,102 @@
+"""The dataflow of ``aqhi.yaml`` for another city, with other bounds, or with none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+DATAFLOW_FILE = Path(__file__).with_name("aqhi.yaml")
+"""The dataflow that people read; all variants are made from it."""
+
+SENSORS_TABLE = "aqhi-sensors"
+"""The input, which all variants share."""
+
+INPUT_ACTION = "feed"
+"""The action that is fed from outside."""
+
+_PREFIX = "aqhi-"
+_TENTH = 10
+
+
+class City(Struct, frozen=True):
+    """What differs between inputs."""
+
+    side: int
+    """Detectors along each side."""
+    reference: float
+    """A zone above it is a hotspot."""
+    charts: Path
+    """The folder for step D's charts."""
+
+
+def dataflow(name: str, city: City, sigma: float | None) -> str:
+    """Return the text of a dataflow file.
+
+    Args:
+        name: of the dataflow, and of its own tables: ``name-detectors`` and so on.
+        city: the input's properties.
+        sigma: the bound of step C in percent of the detectors; None takes all bounds away, so that
+            every step runs after every wave.
+    """
+    tree: dict[str, Any] = yaml.safe_load(DATAFLOW_FILE.read_text(encoding="utf-8"))
+    tree["name"] = name
+    tree["containers"] = {
+        container: _renamed(place, name) for container, place in tree["containers"].items()
+    }
+    actions: dict[str, Any] = tree["actions"]
+    for action, body in actions.items():
+        parameters = body.get("parameters", {})
+        values = {
+            "side": city.side,
+            "reference": city.reference,
+            "chart": str(city.charts / f"{name}.png"),
+        }
+        parameters.update({key: values[key] for key in parameters})
+        if sigma is None and action != INPUT_ACTION:
+            del body["when"]
+    if sigma is not None:
+        actions["zones"]["when"]["detectors"]["sequence"] = f"{sigma:g}%"
+        actions["index"]["when"]["hotspots"]["value"]["against"] = city.reference / _TENTH
+    return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+
+
+def bounds_in_words(text: str) -> str:
+    """Return the bounds of a dataflow file, one action after another: ``zones: sequence 20%``."""
+    actions: dict[str, Any] = yaml.safe_load(text)["actions"]
+    return "; ".join(
+        f"{action}: {_in_words(bound)}"
+        for action, body in actions.items()
+        for bound in body.get("when", {}).values()
+    )
+
+
+def tables(name: str) -> dict[str, tuple[str, ...]]:
+    """Return the families of every table that a dataflow of that name uses, the input too."""
+    return {
+        SENSORS_TABLE: ("s",),
+        **{f"{name}-{kind}": ("c",) for kind in ("detectors", "zones", "map", "index")},
+    }
+
+
+def _renamed(place: str | dict[str, Any], name: str) -> str | dict[str, Any]:
+    if isinstance(place, dict):
+        return {**place, "table": _table(place["table"], name)}
+    table, _, column = place.partition(" ")
+    return f"{_table(table, name)} {column}"
+
+
+def _table(table: str, name: str) -> str:
+    return table if table == SENSORS_TABLE else f"{name}-{table.removeprefix(_PREFIX)}"
+
+
+def _in_words(bound: dict[str, Any]) -> str:
+    parts = []
+    for vector, limit in bound.items():
+        if isinstance(limit, dict):
+            parts.append(" ".join([vector, *(f"{key} {value}" for key, value in limit.items())]))
+        else:
+            parts.append(f"{vector} {limit}")
+    return ", ".join(parts)

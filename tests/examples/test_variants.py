@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import pytest
+from aqhi.results import STEPS
+from aqhi.variants import (
+    DATAFLOW_FILE,
+    INPUT_ACTION,
+    SENSORS_TABLE,
+    City,
+    bounds_in_words,
+    dataflow,
+    tables,
+)
+
+from headgate.flows import load_dataflow, parse_dataflow
+
+CITY = City(20, 35.0, Path("charts"))
+
+
+def parsed(sigma):
+    return parse_dataflow(dataflow("town", CITY, sigma), "town.yaml")
+
+
+def bounds(flow):
+    return {action.name: action.bounds for action in flow.spec.actions}
+
+
+def test_the_file_that_people_read_is_in_order():
+    flow = load_dataflow(DATAFLOW_FILE)
+    assert flow.warnings == ()
+    assert [action.name for action in flow.spec.actions] == [
+        INPUT_ACTION,
+        *(step.action for step in STEPS),
+    ]
+
+
+def test_the_paper_s_bounds_stand_in_it():
+    found = bounds(load_dataflow(DATAFLOW_FILE))
+    assert found["zones"][0].sequence.limit == 20
+    assert found["city-map"][0].value.limit == pytest.approx(0.05)
+    assert found["hotspots"][0].value.limit == 2
+    assert found["index"][0].value.limit == pytest.approx(0.3)
+
+
+def test_without_a_sigma_no_step_has_a_bound():
+    assert not any(bounds(parsed(None)).values())
+
+
+def test_a_sigma_is_the_bound_of_step_c():
+    assert bounds(parsed(62.5))["zones"][0].sequence.limit == 62.5
+
+
+def test_the_constant_of_step_f_follows_the_reference():
+    assert bounds(parsed(20))["index"][0].value.constant == pytest.approx(3.5)
+
+
+def test_a_variant_shares_the_input_and_nothing_else():
+    used = {
+        item.table for watched in parsed(20).spec.containers for item in watched.container.items
+    }
+    assert used == set(tables("town"))
+    assert [table for table in used if not table.startswith("town-")] == [SENSORS_TABLE]
+
+
+def test_parameters_are_those_of_the_city():
+    launchers = parsed(20).launchers
+    assert launchers["zones"].parameters == {"side": 20}
+    assert launchers["hotspots"].parameters == {"reference": 35.0}
+    assert launchers["city-map"].parameters["chart"] == str(Path("charts") / "town.png")
+
+
+def test_bounds_are_told_in_words():
+    assert bounds_in_words(dataflow("town", CITY, 20)) == (
+        "combine: sequence 5%; zones: sequence 20%; city-map: value relative 5%; "
+        "hotspots: value absolute 2; index: value against 3.5 limit 30%"
+    )
+    assert bounds_in_words(dataflow("town", CITY, None)) == ""
