@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final
+from typing import Final, cast
 
 import structlog
 
@@ -147,8 +147,7 @@ class Session(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a client."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - we listen on TCP
-        self._client = transport
+        self._client = cast("asyncio.Transport", transport)
         self._endpoint.sessions.add(self)
         self._metrics.connections += 1
         self._metrics.connections_accepted += 1
@@ -603,8 +602,7 @@ class Upstream(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - it is TCP
-        self._session.upstream_made(transport)
+        self._session.upstream_made(cast("asyncio.Transport", transport))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the session."""
