@@ -1,0 +1,113 @@
+"""The way up: parts side by side, each as soon as those before it are ready."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from headgate.local import processes
+from headgate.local.errors import PartFailedError
+from headgate.local.launch import Launch
+from headgate.local.parts import PLANS, Part, PartPlan
+from headgate.local.places import InstancePlaces
+from headgate.local.ports import HOST, Port
+from headgate.local.processes import Children, ProcessIdentity
+from headgate.local.progress import Listener, Progress
+from headgate.local.zookeeper import expel_the_dead
+
+_POLL_SECONDS = 0.1
+_ADOPTED_SECONDS = 20.0  # for a part that ran before to find the others again, else it is restarted
+_LOG_TAIL_LINES = 25
+
+
+class Ascent:
+    """Brings the parts up side by side, each as soon as those before it are ready."""
+
+    def __init__(
+        self,
+        places: InstancePlaces,
+        launch: Launch,
+        ports: Mapping[str, int],
+        before: Mapping[Part, ProcessIdentity],
+        children: Children,
+        listen: Listener,
+    ) -> None:
+        self._places = places
+        self._children = children
+        self._launch = launch
+        self._ports = ports
+        self._listen = listen
+        self._adopted = dict(before)
+        self._running = dict(before)
+        self._begun: dict[Part, float] = {}
+        self._ready: set[Part] = set()
+        self._expelled: ProcessIdentity | None = None
+
+    def run(self) -> None:
+        """Return when all parts are ready."""
+        while len(self._ready) < len(PLANS):
+            for plan in PLANS.values():
+                if plan.part not in self._ready and self._ready.issuperset(plan.after):
+                    self._advance(plan)
+            if len(self._ready) < len(PLANS):
+                self._children.reap()
+                time.sleep(_POLL_SECONDS)
+
+    def _advance(self, plan: PartPlan) -> None:
+        part = plan.part
+        now = time.monotonic()
+        if part not in self._running:
+            self._listen(Progress(subject=part.value, text="starting"))
+            self._running[part] = self._launch.start(plan)
+            self._begun[part] = now
+            return
+        self._begun.setdefault(part, now)
+        if plan.is_ready(self._places.log(part.value), self._ports[plan.ports[0].key]):
+            self._launch.mark_initialised(part)
+            self._ready.add(part)
+            listening = ", ".join(f"{HOST}:{self._ports[port.key]}" for port in plan.ports[:1])
+            verb = "runs" if part in self._adopted else "ready"
+            self._listen(Progress(subject=part.value, text=f"{verb} at {listening}"))
+            return
+        waited = now - self._begun[part]
+        if part is Part.HBASE:
+            self._expel_its_dead_forerunner(plan)
+        if part in self._adopted:
+            self._renew_if_lost(plan, waited)
+        elif not self._running[part].lives():
+            raise PartFailedError(self._failure(plan, "ended while it was starting"))
+        elif waited > plan.start_seconds:
+            raise PartFailedError(
+                self._failure(plan, f"did not answer within {plan.start_seconds:g} s")
+            )
+
+    def _expel_its_dead_forerunner(self, plan: PartPlan) -> None:
+        if self._expelled == self._running[plan.part]:
+            return
+        try:
+            paths = expel_the_dead(
+                self._ports[Port.ZOOKEEPER.key], self._running[plan.part].started
+            )
+        except OSError:
+            return  # ZooKeeper does not listen yet: the next round asks again
+        self._expelled = self._running[plan.part]
+        if paths:
+            self._listen(
+                Progress(subject=plan.part.value, text="taking over from one that was killed")
+            )
+
+    def _renew_if_lost(self, plan: PartPlan, waited: float) -> None:
+        """Restart a part that ran before but does not find its way back, or died meanwhile."""
+        identity = self._running[plan.part]
+        if identity.lives() and waited <= _ADOPTED_SECONDS:
+            return
+        self._listen(Progress(subject=plan.part.value, text="does not answer, restarting"))
+        processes.end([identity], 0, self._children.reap)
+        del self._adopted[plan.part]
+        del self._running[plan.part]
+
+    def _failure(self, plan: PartPlan, what: str) -> str:
+        log = self._places.log(plan.part.value)
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        tail = "\n".join(f"  {line[:300]}" for line in lines[-_LOG_TAIL_LINES:])
+        return f"{plan.part.value} {what}; the end of {log}:\n{tail}"

@@ -1,0 +1,85 @@
+"""Finding a Java that HBase, Kafka and Spark run on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from headgate.local.errors import JavaUnfitError
+
+FIT_VERSIONS = (17, 21)  # PySpark 4 runs on these two only
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_ANSWER_SECONDS = 20.0  # `java -version` takes 0.1 s; a stalled disk deserves patience, not a hang
+_CURE = (
+    "HBase, Kafka and Spark need Java 17 or 21. Install one (Debian, Ubuntu: apt-get install "
+    "openjdk-17-jre-headless; Fedora: dnf install java-17-openjdk-headless; macOS: brew install "
+    "openjdk@17), or set JAVA_HOME to one that is installed."
+)
+
+
+class Java(msgspec.Struct, frozen=True):
+    """One Java that was found: its program and its feature release, 17 for 17.0.15."""
+
+    program: Path
+    version: int
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """Return the first fit Java of ``JAVA_HOME`` and ``PATH``, in this order.
+
+    Args:
+        environment: Where the two variables are read from; by default the process's own.
+
+    Raises:
+        JavaUnfitError: If there is none; the message says what was found and what to install.
+    """
+    looked_at: list[str] = []
+    for origin, program in _candidates(os.environ if environment is None else environment):
+        if program is None:
+            looked_at.append(f"{origin}: no java there")
+            continue
+        try:
+            said = _ask_version(program)
+        except (OSError, subprocess.SubprocessError) as error:
+            looked_at.append(f"{origin}: {program} does not run ({error})")
+            continue
+        version = parse_version(said)
+        if version in FIT_VERSIONS:
+            return Java(program=program, version=version)
+        found = f"is Java {version}" if version else f"says {said.strip()[:200]!r}"
+        looked_at.append(f"{origin}: {program} {found}")
+    raise JavaUnfitError(f"no fit Java found. {'; '.join(looked_at)}. {_CURE}")
+
+
+def parse_version(said: str) -> int | None:
+    """Return the feature release out of what ``java -version`` says, or None."""
+    match = _VERSION.search(said)
+    return int(match.group(1)) if match else None
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
+    home = environment.get("JAVA_HOME")
+    if home:
+        program = Path(home) / "bin" / "java"
+        yield f"JAVA_HOME={home}", program if program.is_file() else None
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    yield "PATH", Path(on_path) if on_path else None
+
+
+def _ask_version(program: Path) -> str:
+    answer = subprocess.run(
+        [str(program), "-version"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_ANSWER_SECONDS,
+        check=True,
+    )
+    return answer.stderr + answer.stdout

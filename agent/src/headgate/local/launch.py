@@ -1,0 +1,132 @@
+"""Starting single parts: command lines, and the data folders that they expect."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from headgate.local import processes
+from headgate.local.errors import PartFailedError
+from headgate.local.java import Java
+from headgate.local.parts import Part, PartPlan, log_says
+from headgate.local.places import InstancePlaces
+from headgate.local.processes import Children, Lifetime, ProcessIdentity
+
+_FORMAT_SECONDS = 60.0  # Kafka's StorageTool takes 1 s
+
+
+class Launch:
+    """Starts single parts: command lines, and the data folders that they expect."""
+
+    def __init__(
+        self,
+        places: InstancePlaces,
+        java: Java,
+        class_paths: Mapping[str, Sequence[Path]],
+        ports: Mapping[str, int],
+        lifetime: Lifetime,
+        children: Children,
+    ) -> None:
+        self._places = places
+        self._java = java
+        self._class_paths = class_paths
+        self._ports = ports
+        self._lifetime = lifetime
+        self._children = children
+
+    def start(self, plan: PartPlan) -> ProcessIdentity:
+        """Start a part and return its process."""
+        self._prepare(plan)
+        child = processes.start(
+            self._command(plan),
+            self._environment(plan),
+            self._places.log(plan.part.value),
+            self._lifetime,
+        )
+        self._children.add(child)
+        try:
+            return ProcessIdentity(pid=child.pid, started=psutil.Process(child.pid).create_time())
+        except psutil.NoSuchProcess as error:
+            raise PartFailedError(f"{plan.part.value} ended at once") from error
+
+    def mark_initialised(self, part: Part) -> None:
+        """Remember that a part's data is whole from now on."""
+        self._initialised(part).touch()
+
+    def _prepare(self, plan: PartPlan) -> None:
+        """Make the data folder usable; one whose first start was cut short is begun anew."""
+        data = self._places.data
+        if self._initialised(plan.part).exists():
+            return
+        if plan.part is Part.HBASE:
+            if plan.ready_line and log_says(self._places.log(plan.part.value), plan.ready_line):
+                self.mark_initialised(plan.part)
+                return
+            for name in ("hbase", "zookeeper", "tmp"):
+                _remove(data / name)
+        if plan.part is Part.KAFKA:
+            _remove(data / "kafka")
+            self._format_kafka(plan)
+            self.mark_initialised(plan.part)
+
+    def _format_kafka(self, plan: PartPlan) -> None:
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if cluster.startswith("-"):
+            cluster = "h" + cluster[1:]  # the tool would take it for an option
+        command = [
+            str(self._java.program),
+            *processes.marks(self._places.folder, "kafka-format"),
+            "-XX:TieredStopAtLevel=1",
+            "-Xmx128m",
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            cluster,
+            "-c",
+            str(self._places.conf / "server.properties"),
+        ]
+        done = subprocess.run(
+            command,
+            env=self._environment(plan),
+            cwd=self._places.scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            timeout=_FORMAT_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise PartFailedError(f"Kafka's storage could not be formatted:\n{done.stdout}")
+
+    def _initialised(self, part: Part) -> Path:
+        return self._places.data / f"{part.value}.initialised"
+
+    def _command(self, plan: PartPlan) -> list[str]:
+        values = {key: str(number) for key, number in self._ports.items()}
+        values["conf"] = str(self._places.conf)
+        return [
+            str(self._java.program),
+            *processes.marks(self._places.folder, plan.part.value),
+            f"-Djava.io.tmpdir={self._places.scratch}",
+            *plan.java,
+            *(argument.format_map(values) for argument in plan.arguments),
+        ]
+
+    def _environment(self, plan: PartPlan) -> dict[str, str]:
+        # In the environment, not on the command line: 150 paths would drown what people look for.
+        paths = [self._places.conf, *self._class_paths[plan.jars]]
+        return {**os.environ, "CLASSPATH": os.pathsep.join(str(path) for path in paths)}
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)

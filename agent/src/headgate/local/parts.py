@@ -1,0 +1,161 @@
+"""The four parts of the stack, as data: how each is started, probed and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from headgate.local.ports import Port
+from headgate.local.probes import kafka_answers, listens, thrift1_answers, thrift2_answers
+
+
+class Part(Enum):
+    """A process of the stack."""
+
+    HBASE = "hbase"
+    KAFKA = "kafka"
+    THRIFT1 = "thrift1"
+    THRIFT2 = "thrift2"
+
+
+class PartPlan(msgspec.Struct, frozen=True):
+    """How one part runs.
+
+    Attributes:
+        part: Which one.
+        jars: The folder below ``hbase-conf`` whose lock makes its class path.
+        ports: The ports that it listens on; the probe asks the first.
+        after: The parts that must be ready before it is started.
+        java: Arguments for Java that come before the main class.
+        arguments: Main class and its arguments; ``{name}`` stands for a port or a folder.
+        ready_line: What its log says once it is initialised, where only the log tells.
+        answers: Asks it, given its first port.
+        start_seconds: How long it may take until it answers, on a machine that is busy.
+        stop_seconds: How long it may take to end in order before it is killed.
+    """
+
+    part: Part
+    jars: str
+    ports: tuple[Port, ...]
+    after: tuple[Part, ...]
+    java: tuple[str, ...]
+    arguments: tuple[str, ...]
+    ready_line: bytes | None
+    answers: Callable[[int], bool]
+    start_seconds: float
+    stop_seconds: float
+
+    def is_ready(self, log: Path, port: int) -> bool:
+        """Say whether the part works: its log says so, where only that tells, and it answers."""
+        if self.ready_line is not None and not log_says(log, self.ready_line):
+            return False
+        return self.answers(port)
+
+
+_EVERY_JVM = (
+    "-XX:+ExitOnOutOfMemoryError",  # a part that is half dead would only look alive
+    "-XX:+UseSerialGC",  # fewer threads and less memory than the default on small machines
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+    "-Dfile.encoding=UTF-8",
+    "-Duser.timezone=UTC",
+    "-Djava.net.preferIPv4Stack=true",
+)
+
+# What HBase 2 and its Netty reach into since Java 17 keeps its own internals closed.
+_HBASE_JVM = (
+    *_EVERY_JVM,
+    "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
+    "--add-modules=jdk.unsupported",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang.reflect=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
+    "--add-exports=java.base/sun.net.dns=ALL-UNNAMED",
+    "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
+    "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+)
+
+_THRIFT_ARGUMENTS = ("start", "-b", "127.0.0.1", "--infoport", "-1", "-p")
+
+PLANS: dict[Part, PartPlan] = {
+    plan.part: plan
+    for plan in (
+        PartPlan(
+            part=Part.HBASE,
+            jars="hbase",
+            ports=(Port.ZOOKEEPER,),
+            after=(),
+            java=(*_HBASE_JVM, "-Xmx1g"),
+            arguments=("org.apache.hadoop.hbase.master.HMaster", "start"),
+            ready_line=b"Master has completed initialization",
+            answers=listens,
+            start_seconds=120.0,
+            stop_seconds=30.0,
+        ),
+        PartPlan(
+            part=Part.KAFKA,
+            jars="kafka",
+            ports=(Port.KAFKA, Port.KAFKA_CONTROLLER),
+            after=(),
+            java=(*_EVERY_JVM, "-Xmx384m"),
+            arguments=("kafka.Kafka", "{conf}/server.properties"),
+            ready_line=None,
+            answers=kafka_answers,
+            start_seconds=90.0,
+            stop_seconds=20.0,
+        ),
+        PartPlan(
+            part=Part.THRIFT1,
+            jars="hbase",
+            ports=(Port.THRIFT1,),
+            after=(Part.HBASE,),
+            java=(*_HBASE_JVM, "-Xmx384m"),
+            arguments=(
+                "org.apache.hadoop.hbase.thrift.ThriftServer",
+                *_THRIFT_ARGUMENTS,
+                "{thrift1}",
+            ),
+            ready_line=None,
+            answers=thrift1_answers,
+            start_seconds=60.0,
+            stop_seconds=5.0,
+        ),
+        PartPlan(
+            part=Part.THRIFT2,
+            jars="hbase",
+            ports=(Port.THRIFT2,),
+            after=(Part.HBASE,),
+            java=(*_HBASE_JVM, "-Xmx384m"),
+            arguments=(
+                "org.apache.hadoop.hbase.thrift2.ThriftServer",
+                *_THRIFT_ARGUMENTS,
+                "{thrift2}",
+            ),
+            ready_line=None,
+            answers=thrift2_answers,
+            start_seconds=60.0,
+            stop_seconds=5.0,
+        ),
+    )
+}
+
+# Thrift servers first, so that none is left that asks an HBase which has gone.
+STOP_ORDER: tuple[tuple[Part, ...], ...] = (
+    (Part.THRIFT1, Part.THRIFT2),
+    (Part.HBASE, Part.KAFKA),
+)
+
+
+def log_says(log: Path, line: bytes) -> bool:
+    """Say whether a log holds a line by now."""
+    try:
+        with log.open("rb") as lines:
+            return any(line in each for each in lines)
+    except FileNotFoundError:
+        return False
