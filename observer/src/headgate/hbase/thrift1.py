@@ -20,14 +20,15 @@ _DELETE_COLUMN: Final = int(UpdateKind.DELETE_COLUMN)
 _DELETE_FAMILY: Final = int(UpdateKind.DELETE_FAMILY)
 _DELETE_ROW: Final = int(UpdateKind.DELETE_ROW)
 
-# A Mutation as every client known writes it: isDelete, column, value, writeToWAL, in this order.
-_put_head: Final = Layout(">IBHi").unpack_from  # isDelete whole, then the head of column
-_value_head: Final = Layout(">BHi").unpack_from
+_put_head: Final = Layout(">IBHI").unpack_from  # isDelete whole, then the head of column
+_string_head: Final = Layout(">BHI").unpack_from
 _IS_PUT: Final = BOOL << 24 | 1 << 8
-_TAIL: Final = 5  # bytes of writeToWAL and the stop byte
-
-_BATCH_HEAD: Final = Layout(">BHi").unpack_from  # a BatchMutation's row
-_batch_list: Final = Layout(">BHBi").unpack_from  # and the head of its mutations
+_TAILS: Final = (b"\x02\x00\x04\x01\x00", b"\x02\x00\x04\x00\x00")
+"""writeToWAL, either way, and the stop byte."""
+_TAIL: Final = 5
+_STOP: Final = b"\x00"
+_LIST_OF_MUTATIONS: Final = b"\x0f\x00\x02\x0c"
+"""The head of field 2, a list, and the type of its elements."""
 
 
 def decode_thrift1(message: Message) -> Write:
@@ -102,7 +103,8 @@ def _mutate(name: str, cursor: Cursor) -> Write:
     stamp = -1 if timestamp == LATEST else timestamp
     cells.timestamps = [stamp] * len(cells.kinds)
     ambiguous: tuple[int, ...] = ()
-    if any(cells.kinds) and _PUT in cells.kinds:
+    puts = cells.kinds.count(_PUT)
+    if 0 < puts < len(cells.kinds):
         cells = _in_order(cells, puts_first=puts_first)
         ambiguous = both_put_and_deleted(cells)
     return Write(name, table_name(table), cells, origin, ambiguous=ambiguous)
@@ -140,26 +142,47 @@ def _read_batches(cursor: Cursor, cells: Cells) -> None:
     kind, count = cursor.list_head()
     if count and kind != STRUCT:
         raise MalformedMessage(f"a list of BatchMutation has elements of type {kind}")
+    data = cursor.data
     for _ in range(count):
-        row: bytes | None = None
-        at = -1
-        first = len(cells.kinds)
-        while kind := cursor.next_field():
-            if cursor.field_id == 1 and kind == STRING:
-                row = cursor.binary()
-            elif cursor.field_id == 2 and kind == LIST:
-                at = cursor.pos
-                if row is None:
-                    cursor.skip(kind)
+        pos = cursor.pos
+        try:
+            # As every client known writes it: row, mutations, stop.
+            kind, field, length = _string_head(data, pos)
+            mutations = pos + 7 + length
+            if kind == STRING and field == 1 and data.startswith(_LIST_OF_MUTATIONS, mutations):
+                cursor.pos = mutations + 3
+                _read_mutations(cursor, data[pos + 7 : mutations], cells)
+                if data.startswith(_STOP, cursor.pos):
+                    cursor.pos += 1
                 else:
-                    _read_mutations(cursor, row, cells)
-            else:
-                cursor.skip(kind)
-        if row is None or at < 0:
-            raise MalformedMessage("a BatchMutation without its row or mutations")
-        if len(cells.kinds) == first:
-            again = Cursor(cursor.data, at, cursor.pos)
-            _read_mutations(again, row, cells)
+                    _skip_rest(cursor)
+                continue
+        except ShortBuffer:
+            cursor.pos = pos  # cut short: the general reader below tells where
+        _read_batch(cursor, cells)
+
+
+def _skip_rest(cursor: Cursor) -> None:
+    while kind := cursor.next_field():
+        if cursor.field_id in (1, 2):
+            raise MalformedMessage("a BatchMutation with two rows or two lists of mutations")
+        cursor.skip(kind)
+
+
+def _read_batch(cursor: Cursor, cells: Cells) -> None:
+    row: bytes | None = None
+    mutations: Cursor | None = None
+    while kind := cursor.next_field():
+        if cursor.field_id == 1 and kind == STRING:
+            row = cursor.binary()
+        elif cursor.field_id == 2 and kind == LIST:
+            mutations = Cursor(cursor.data, cursor.pos)
+            cursor.skip(kind)
+        else:
+            cursor.skip(kind)
+    if row is None or mutations is None:
+        raise MalformedMessage("a BatchMutation without its row or mutations")
+    _read_mutations(mutations, row, cells)
 
 
 def _read_mutations(cursor: Cursor, row: bytes, cells: Cells) -> None:
@@ -168,34 +191,27 @@ def _read_mutations(cursor: Cursor, row: bytes, cells: Cells) -> None:
     if count and kind != STRUCT:
         raise MalformedMessage(f"a list of Mutation has elements of type {kind}")
     data = cursor.data
-    end = cursor.end
     pos = cursor.pos
-    kinds, rows, columns, values = cells.kinds, cells.rows, cells.columns, cells.values
     for _ in range(count):
         try:
+            # A put as every client known writes it: isDelete, column, value, writeToWAL, stop.
             head, kind, field, length = _put_head(data, pos)
-            if head == _IS_PUT and kind == STRING and field == 2 and length >= 0:
-                behind = pos + 11 + length
-                kind, field, size = _value_head(data, behind)
-                if kind == STRING and field == 3 and size >= 0:
-                    tail = behind + 7 + size
-                    if (
-                        tail + _TAIL <= end
-                        and data[tail + 4] == 0
-                        and data[tail] == BOOL
-                        and data[tail + 2] == 4
-                    ):
-                        column = data[pos + 11 : behind]
-                        pos = tail + _TAIL
-                        # HBase answers a put without a qualifier with success and ignores it.
-                        if b":" in column:
-                            kinds.append(_PUT)
-                            rows.append(row)
-                            columns.append(column)
-                            values.append(data[behind + 7 : tail])
-                        continue
-        except (ShortBuffer, IndexError):
-            pass  # written otherwise, or cut short: the general reader below tells
+            if head == _IS_PUT and kind == STRING and field == 2:
+                value = pos + 11 + length
+                kind, field, length = _string_head(data, value)
+                tail = value + 7 + length
+                if kind == STRING and field == 3 and data.startswith(_TAILS, tail):
+                    column = data[pos + 11 : value]
+                    pos = tail + _TAIL
+                    # HBase answers a put without a qualifier with success and ignores it.
+                    if b":" in column:
+                        cells.kinds.append(_PUT)
+                        cells.rows.append(row)
+                        cells.columns.append(column)
+                        cells.values.append(data[value + 7 : tail])
+                    continue
+        except ShortBuffer:
+            cursor.pos = pos  # cut short: the general reader below tells where
         cursor.pos = pos
         _read_mutation(cursor, row, cells)
         pos = cursor.pos

@@ -22,7 +22,8 @@ _DELETE_KINDS: Final = {
     3: UpdateKind.DELETE_FAMILY_VERSION,
 }
 
-_string_head: Final = Layout(">BHi").unpack_from
+_string_head: Final = Layout(">BHI").unpack_from
+_STOP: Final = b"\x00"
 
 # Where each method keeps what it writes: the field, and whether it is a list.
 _PUTS: Final = {"put": (2, False), "putMultiple": (2, True), "checkAndPut": (6, False)}
@@ -72,7 +73,7 @@ def decode_thrift2(message: Message) -> Write:
     if table is None or cells is None:
         raise MalformedMessage(f"{name} without its table or what it writes")
     ambiguous: tuple[int, ...] = ()
-    if name in _ROW_MUTATIONS and any(cells.kinds) and _PUT in cells.kinds:
+    if name in _ROW_MUTATIONS and 0 < cells.kinds.count(_PUT) < len(cells.kinds):
         ambiguous = both_put_and_deleted(cells)
     conditional = name.startswith("checkAnd")
     return Write(name, table_name(table), cells, origin, conditional, ambiguous)
@@ -134,34 +135,27 @@ def _read_column_values(cursor: Cursor, cells: Cells) -> None:
     if count and kind != STRUCT:
         raise MalformedMessage(f"a list of TColumnValue has elements of type {kind}")
     data = cursor.data
-    end = cursor.end
     pos = cursor.pos
     columns, values, timestamps = cells.columns, cells.values, cells.timestamps
     for _ in range(count):
         try:
             # As every client known writes it: family, qualifier, value, stop.
             kind, field, length = _string_head(data, pos)
-            if kind == STRING and field == 1 and length >= 0:
-                second = pos + 7 + length
-                kind, field, size = _string_head(data, second)
-                if kind == STRING and field == 2 and size >= 0:
-                    third = second + 7 + size
-                    kind, field, rest = _string_head(data, third)
-                    behind = third + 7 + rest
-                    if (
-                        kind == STRING
-                        and field == 3
-                        and rest >= 0
-                        and behind < end
-                        and data[behind] == 0
-                    ):
+            second = pos + 7 + length
+            if kind == STRING and field == 1:
+                kind, field, length = _string_head(data, second)
+                third = second + 7 + length
+                if kind == STRING and field == 2:
+                    kind, field, length = _string_head(data, third)
+                    behind = third + 7 + length
+                    if kind == STRING and field == 3 and data.startswith(_STOP, behind):
                         columns.append(data[pos + 7 : second] + b":" + data[second + 7 : third])
                         values.append(data[third + 7 : behind])
                         timestamps.append(_UNSET)
                         pos = behind + 1
                         continue
         except ShortBuffer:
-            pass  # written otherwise, or cut short: the general reader below tells
+            cursor.pos = pos  # cut short: the general reader below tells where
         cursor.pos = pos
         column, value, timestamp = read_column_value(cursor)
         columns.append(column)

@@ -41,11 +41,12 @@ i16_at: Final = Layout(">h").unpack_from
 i32_at: Final = Layout(">i").unpack_from
 u32_at: Final = Layout(">I").unpack_from
 i64_at: Final = Layout(">q").unpack_from
-container_at: Final = Layout(">Bi").unpack_from
-map_at: Final = Layout(">BBi").unpack_from
+container_at: Final = Layout(">BI").unpack_from
+map_at: Final = Layout(">BBI").unpack_from
 
-_head_at: Final = Layout(">HBBi").unpack_from
-_TYPES: Final = {int(member): member for member in MessageType}
+_SHORTEST: Final = 8  # bytes: version, type and the length of the name
+_head_at: Final = Layout(">HxBI").unpack_from
+_KINDS: Final = {int(member): member for member in MessageType}
 _names: dict[bytes, str] = {}
 _MAX_NAMES: Final = 1024  # names kept decoded; an honest service has about a hundred
 
@@ -59,21 +60,21 @@ def read_header(data: bytes | bytearray, start: int, end: int) -> Header | None:
         MalformedMessage: this is no header of strict binary.
         LimitExceeded: the name is longer than any method's.
     """
-    if end - start < 8:
+    if end - start < _SHORTEST:
         return None
-    version, _, kind, length = _head_at(data, start)
-    message_type = _TYPES.get(kind)
+    version, kind, length = _head_at(data, start)
+    message_type = _KINDS.get(kind)
     if version != VERSION or message_type is None:
         found = bytes(data[start : start + 4]).hex(" ")
         raise MalformedMessage(
             f"a message begins with 80 01 00 and its type, not {found}: the stream is out of step"
         )
-    if not 0 <= length <= MAX_NAME:
+    if length > MAX_NAME:
         raise LimitExceeded(f"a method name of {length} bytes; {MAX_NAME} at most")
-    body = start + 8 + length + 4
+    body = start + _SHORTEST + length + 4
     if body > end:
         return None
-    name = bytes(data[start + 8 : start + 8 + length])
+    name = bytes(data[start + _SHORTEST : body - 4])
     return Header(_text(name), message_type, i32_at(data, body - 4)[0], body)
 
 

@@ -33,11 +33,11 @@ class Cursor:
 
     __slots__ = ("data", "end", "field_id", "pos")
 
-    def __init__(self, data: bytes, pos: int, end: int = -1) -> None:
-        """Begin at ``pos``; ``end`` is where the bytes end, their length unless told."""
+    def __init__(self, data: bytes, pos: int) -> None:
+        """Begin at ``pos``; the message ends with the bytes."""
         self.data = data
         self.pos = pos
-        self.end = len(data) if end < 0 else end
+        self.end = len(data)
         self.field_id = 0
 
     def next_field(self) -> int:
@@ -136,7 +136,7 @@ class Cursor:
             )
 
     def _check_count(self, count: int, smallest: int) -> None:
-        if count < 0 or count * smallest > self.end - self.pos:
+        if count * smallest > self.end - self.pos:
             raise MalformedMessage(
                 f"a container of {count} elements with {self.end - self.pos} bytes left"
             )

@@ -53,7 +53,7 @@ class MessageReader:
         self._start = 0
         self._needed = 1
         self._header: Header | None = None
-        self._walker: StructWalker | None = None
+        self._walker = StructWalker(limits)
 
     @property
     def buffered(self) -> int:
@@ -66,14 +66,16 @@ class MessageReader:
             self._data = data
             self._start = 0
             return
+        self._compact()
+        self._data += data
+
+    def _compact(self) -> None:
+        """Drop what was taken, and keep the rest where it can grow."""
         if isinstance(self._data, bytearray):
-            if self._start:
-                del self._data[: self._start]
-                self._start = 0
+            del self._data[: self._start]
         else:
             self._data = bytearray(memoryview(self._data)[self._start :])
-            self._start = 0
-        self._data += data
+        self._start = 0
 
     def next_message(self) -> Message | None:
         """Return the next whole message, or None when more bytes are needed.
@@ -122,31 +124,24 @@ class MessageReader:
         return self._take(header, end)
 
     def _next_buffered(self, there: int) -> Message | None:
-        walker = self._walker
-        if walker is None:
+        header = self._header
+        if header is None:
             header = read_header(self._data, self._start, len(self._data))
             if header is None:
                 self._needed = there + 1
                 return None
-            walker = StructWalker(self._limits, header.body - self._start)
-            self._header = header
-        else:
-            header = self._header
-            assert header is not None  # set with the walker  # noqa: S101
-        end = walker.walk(self._data, self._start)
-        if end < 0:
-            if self._walker is None:
-                # What was read in place is going to move to the front of the buffer.
-                self._header = Header(
-                    header.name, header.type, header.seqid, header.body - self._start
-                )
-                self._walker = walker
-            self._needed = walker.needed
-            return None
-        if self._walker is not None:
-            header = Header(header.name, header.type, header.seqid, header.body + self._start)
-            self._walker = None
-        return self._take(header, end)
+            self._walker.begin(header.body - self._start)
+        end = self._walker.walk(self._data, self._start)
+        if end >= 0:
+            self._header = None
+            return self._take(header, end)
+        if self._header is None:
+            # What is there moves to the front of the buffer with the next bytes.
+            body = header.body - self._start
+            self._header = Header(header.name, header.type, header.seqid, body)
+            self._compact()
+        self._needed = self._walker.needed
+        return None
 
     def _take(self, header: Header, end: int) -> Message:
         start = self._start

@@ -11,17 +11,21 @@ from headgate.wire.binary import (
     MAP,
     SET,
     SMALLEST,
+    STOP,
     STRING,
     STRUCT,
     container_at,
-    i32_at,
     map_at,
+    u32_at,
 )
 from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
 from headgate.wire.message import Limits
 
 _SIZES: Final = (*FIXED, *([0] * 240))
 """``FIXED`` for every byte that may stand where a type is expected."""
+
+_NEGATIVE: Final = 2**31
+"""Lengths are read unsigned, so that one comparison finds both too long and negative ones."""
 
 _FIELDS: Final = -1
 """In the place of a container's count: a struct, which ends at its stop byte."""
@@ -38,16 +42,21 @@ class StructWalker:
 
     __slots__ = ("_even", "_left", "_limits", "_odd", "_offset", "_stack", "needed")
 
-    def __init__(self, limits: Limits, body: int) -> None:
-        """Begin at ``body``, the struct's offset from the start of its message."""
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._stack: list[tuple[int, int, int]] = []
         self._left = _FIELDS
         self._even = 0
         self._odd = 0
-        self._offset = body
-        self.needed = body + 1
+        self._offset = 0
+        self.needed = 0
         """Bytes of the message without which another call is pointless."""
+
+    def begin(self, body: int) -> None:
+        """Stand before a struct; ``body`` is its offset from the start of its message."""
+        self._stack.clear()
+        self._left = _FIELDS
+        self._offset = body
 
     def walk(self, data: bytes | bytearray, start: int) -> int:
         """Go on as far as the bytes reach; ``start`` is where the message begins in ``data`` now.
@@ -74,13 +83,20 @@ class StructWalker:
                 if left < 0:
                     kind = data[pos]
                     if kind == STRING:
-                        length = i32_at(data, pos + 3)[0]
-                        behind = pos + 7 + length
-                        if not 0 <= length <= max_string:
+                        (length,) = u32_at(data, pos + 3)
+                        if length > max_string:
                             raise _bad_length("string", length, max_string)
+                        behind = pos + 7 + length
                         if behind > end:
                             break
                         pos = behind
+                        continue
+                    if kind == STOP:
+                        pos += 1
+                        if not stack:
+                            done = True
+                            break
+                        left, even, odd = stack.pop()
                         continue
                     size = sizes[kind]
                     if size:
@@ -88,13 +104,6 @@ class StructWalker:
                         if behind > end:
                             break
                         pos = behind
-                        continue
-                    if kind == 0:
-                        pos += 1
-                        if not stack:
-                            done = True
-                            break
-                        left, even, odd = stack.pop()
                         continue
                     value = pos + 3
                     if value > end:
@@ -105,10 +114,10 @@ class StructWalker:
                 else:
                     kind = odd if left & 1 else even
                     if kind == STRING:
-                        length = i32_at(data, pos)[0]
-                        behind = pos + 4 + length
-                        if not 0 <= length <= max_string:
+                        (length,) = u32_at(data, pos)
+                        if length > max_string:
                             raise _bad_length("string", length, max_string)
+                        behind = pos + 4 + length
                         if behind > end:
                             break
                         pos = behind
@@ -124,36 +133,32 @@ class StructWalker:
                         continue
                     value = pos
                 # Something with parts begins at ``value``. Until its head is whole nothing changes.
-                if kind == STRUCT:
-                    outer = left
-                    count, first, second = _FIELDS, 0, 0
-                    behind = value
-                elif kind in (LIST, SET):
+                behind = value
+                count, first, second = _FIELDS, 0, 0
+                if kind in (LIST, SET):
                     first, count = container_at(data, value)
                     second = first
                     behind = value + 5
                 elif kind == MAP:
                     first, second, count = map_at(data, value)
                     behind = value + 6
-                else:
+                elif kind != STRUCT:
                     raise MalformedMessage(f"a value of type {kind}, which Thrift does not have")
                 if kind != STRUCT:
-                    if not 0 <= count <= limits.max_container:
+                    if count > limits.max_container:
                         raise _bad_length("container", count, limits.max_container)
                     if count and not (_exists(first) and _exists(second)):
                         raise MalformedMessage(f"a container of types {first} and {second}")
-                    fixed = sizes[first] if first == second or not count else 0
-                    if fixed and kind != MAP:
-                        behind += fixed * count
-                        if behind > end:
-                            break
-                        count = 0
                     if kind == MAP:
                         count *= 2
-                outer = left - 1 if left > 0 else left
+                    elif sizes[first]:
+                        behind += sizes[first] * count
+                        count = 0
+                    if behind > end:
+                        break
                 if len(stack) >= limits.max_depth:
                     raise LimitExceeded(f"values nested deeper than {limits.max_depth}")
-                stack.append((outer, even, odd))
+                stack.append((left - 1 if left > 0 else left, even, odd))
                 left, even, odd = count, first, second
                 pos = behind
         except (IndexError, ShortBuffer):
@@ -176,8 +181,8 @@ def _exists(kind: int) -> bool:
 
 
 def _bad_length(what: str, length: int, limit: int) -> MalformedMessage | LimitExceeded:
-    if length < 0:
-        return MalformedMessage(f"a {what} of length {length}")
+    if length >= _NEGATIVE:
+        return MalformedMessage(f"a {what} of length {length - 2 * _NEGATIVE}")
     return LimitExceeded(f"a {what} of {length}; the limit is {limit}")
 
 
