@@ -1,0 +1,242 @@
+"""Every mutating method, decoded from what an independent encoder wrote."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from headgate.events import TableChangeKind
+from headgate.hbase import (
+    METHODS,
+    Dialect,
+    Effect,
+    Write,
+    decode_request,
+    method_of,
+    peek_origin,
+    peek_table,
+    peek_tables,
+)
+from headgate.wire import (
+    MalformedMessage,
+    Message,
+    MessageReader,
+    MessageType,
+    ProtocolError,
+    StructWriter,
+    Transport,
+    write_message,
+)
+
+
+def read(data: bytes) -> Message:
+    reader = MessageReader()
+    reader.feed(data)
+    message = reader.next_message()
+    assert message is not None
+    return message
+
+
+def in_rows(write: Write) -> list[tuple]:
+    cells = write.cells
+    columns = (cells.kinds, cells.rows, cells.columns, cells.timestamps, cells.values)
+    return list(zip(*columns, strict=True))
+
+
+def on_the_wire(case, transport: Transport) -> bytes:
+    data = case.encoded
+    return struct.pack(">i", len(data)) + data if transport is Transport.FRAMED else data
+
+
+def arrivals(data: bytes, manner: str) -> list[bytes]:
+    if manner == "byte by byte":
+        return [data[i : i + 1] for i in range(len(data))]
+    return [data]
+
+
+@pytest.mark.parametrize("transport", Transport)
+@pytest.mark.parametrize("manner", ["whole", "byte by byte", "with trailing data"])
+def test_a_request_is_decoded_into_its_cells(case, transport, manner):
+    data = on_the_wire(case, transport)
+    trailing = data[: len(data) // 2] if manner == "with trailing data" else b""
+    reader = MessageReader()
+    message = None
+    for part in arrivals(data + trailing, manner):
+        assert message is None, "a message before its last byte"
+        reader.feed(part)
+        message = reader.next_message()
+    assert message is not None
+    assert message.raw == data
+    assert message.transport is transport
+    assert (message.name, message.type, message.seqid) == (case.method, MessageType.CALL, 7)
+    assert reader.buffered == len(trailing)
+
+    write = decode_request(case.dialect, message)
+
+    assert isinstance(write, Write)
+    assert in_rows(write) == case.cells
+    assert (write.method, write.table) == (case.method, "t")
+    assert write.origin == case.origin
+    assert write.conditional is case.conditional
+    assert write.ambiguous == case.ambiguous
+    assert tuple(other.table for other in write.others) == case.others
+
+
+def test_the_table_and_the_origin_are_seen_without_decoding(case):
+    message = read(case.encoded)
+    assert peek_table(case.dialect, message) == "t"
+    assert peek_tables(case.dialect, message) == ("t", *case.others)
+    assert peek_origin(case.dialect, message) == case.origin
+
+
+def test_the_table_of_requests_has_every_method_that_writes(cases):
+    for dialect, methods in METHODS.items():
+        mutators = {name for name, method in methods.items() if method.effect is Effect.WRITE}
+        assert mutators == {case.method for case in cases if case.dialect is dialect}
+
+
+def test_a_request_cut_anywhere_is_malformed_and_nothing_else(case):
+    whole = case.encoded
+    message = read(whole)
+    for end in range(message.body, len(whole)):
+        cut = Message(whole[:end], message.body, message.name, message.type, 7, Transport.BUFFERED)
+        with pytest.raises(MalformedMessage):
+            decode_request(case.dialect, cut)
+
+
+def backwards(dialect: Dialect, name: str, *fields: tuple[str, int, object]) -> Message:
+    """Return a request whose fields come in an unusual order, with unknown ones among them."""
+    writer = StructWriter().i64(99, 1).mapping(98, {b"k": b"v"})
+    for kind, field, value in fields:
+        getattr(writer, kind)(field, value)
+    return read(write_message(Transport.BUFFERED, name, MessageType.CALL, 1, writer.end()))
+
+
+def test_fields_may_come_in_any_order_and_with_unknown_ones_among_them():
+    mutation = (
+        StructWriter().i32(50, 1).binary(3, b"v").binary(2, b"f:a").bool(1, False).i64(51, 2).end()
+    )
+    batch = StructWriter().structs(2, [mutation]).i32(9, 9).binary(1, b"r").i64(51, 2).end()
+    row = backwards(
+        Dialect.THRIFT1,
+        "mutateRow",
+        ("structs", 3, [mutation]),
+        ("binary", 2, b"r"),
+        ("binary", 1, b"t"),
+    )
+    rows = backwards(
+        Dialect.THRIFT1,
+        "mutateRowsTs",
+        ("i64", 3, 44),
+        ("structs", 2, [batch, batch]),
+        ("binary", 1, b"t"),
+    )
+    value = StructWriter().binary(3, b"v").binary(2, b"a").i32(40, 1).binary(1, b"f").end()
+    put = StructWriter().i64(3, 5).structs(2, [value]).binary(1, b"r").end()
+    put2 = backwards(Dialect.THRIFT2, "put", ("struct", 2, put), ("binary", 1, b"t"))
+
+    assert in_rows(decode_request(Dialect.THRIFT1, row)) == [(0, b"r", b"f:a", -1, b"v")]
+    assert in_rows(decode_request(Dialect.THRIFT1, rows)) == 2 * [(0, b"r", b"f:a", 44, b"v")]
+    assert in_rows(decode_request(Dialect.THRIFT2, put2)) == [(0, b"r", b"f:a", 5, b"v")]
+    assert peek_table(Dialect.THRIFT2, put2) == "t"
+
+
+def test_a_row_may_carry_unknown_fields_behind_its_mutations():
+    mutation = StructWriter().bool(1, False).binary(2, b"f:a").binary(3, b"v").bool(4, True).end()
+    batch = StructWriter().binary(1, b"r").structs(2, [mutation]).i32(9, 9).end()
+    rows = backwards(
+        Dialect.THRIFT1, "mutateRows", ("binary", 1, b"t"), ("structs", 2, [batch, batch])
+    )
+    assert in_rows(decode_request(Dialect.THRIFT1, rows)) == 2 * [(0, b"r", b"f:a", -1, b"v")]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "method", "body"),
+    [
+        (Dialect.THRIFT1, "mutateRow", StructWriter().binary(1, b"t").end()),
+        (Dialect.THRIFT1, "mutateRows", StructWriter().structs(2, []).end()),
+        (Dialect.THRIFT1, "incrementRows", StructWriter().structs(1, []).end()),
+        (Dialect.THRIFT1, "deleteAll", StructWriter().binary(1, b"t").binary(2, b"r").end()),
+        (Dialect.THRIFT2, "put", StructWriter().binary(1, b"t").end()),
+        (
+            Dialect.THRIFT2,
+            "deleteSingle",
+            StructWriter().binary(1, b"t").struct(2, StructWriter().end()).end(),
+        ),
+    ],
+)
+def test_a_request_without_what_its_method_needs_is_malformed(dialect, method, body):
+    message = read(write_message(Transport.BUFFERED, method, MessageType.CALL, 1, body))
+    with pytest.raises(MalformedMessage, match=r"without|of nothing"):
+        decode_request(dialect, message)
+
+
+def test_an_origin_that_headgate_did_not_write_is_malformed_and_says_where(encoder):
+    put = encoder.two.TPut(row=b"r", columnValues=[], attributes={b"headgate.origin": b"\xc1"})
+    message = read(encoder.call(Dialect.THRIFT2, "put", table=b"t", tput=put))
+    with pytest.raises(ProtocolError, match=r"headgate\.origin"):
+        peek_origin(Dialect.THRIFT2, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [(b"t", "t"), (b"default:t", "t"), (b"space:t", "space:t"), (b"\xff", "\\xff")],
+)
+def test_tables_are_named_as_hbase_prints_them(encoder, name, seen):
+    message = read(encoder.call(Dialect.THRIFT1, "deleteAllRow", tableName=name, row=b"r"))
+    assert peek_table(Dialect.THRIFT1, message) == seen
+
+
+@pytest.mark.parametrize(
+    ("namespace", "seen"), [(None, "t"), (b"", "t"), (b"default", "t"), (b"space", "space:t")]
+)
+def test_table_names_of_thrift2_include_their_namespace(encoder, namespace, seen):
+    name = encoder.two.TTableName(ns=namespace, qualifier=b"t")
+    message = read(encoder.call(Dialect.THRIFT2, "disableTable", tableName=name))
+    definition = decode_request(Dialect.THRIFT2, message)
+    assert (definition.table, definition.kind) == (seen, TableChangeKind.DISABLED)
+
+
+def test_definitions_that_destroy_cells_name_their_table_and_family(encoder):
+    two = encoder.two
+    name = two.TTableName(qualifier=b"t")
+    family = two.TColumnFamilyDescriptor(name=b"f", maxVersions=1)
+    descriptor = two.TTableDescriptor(tableName=name, columns=[family])
+    requests = {
+        (Dialect.THRIFT1, "disableTable", "disabled", ""): {"tableName": b"t"},
+        (Dialect.THRIFT1, "deleteTable", "dropped", ""): {"tableName": b"t"},
+        (Dialect.THRIFT2, "disableTable", "disabled", ""): {"tableName": name},
+        (Dialect.THRIFT2, "deleteTable", "dropped", ""): {"tableName": name},
+        (Dialect.THRIFT2, "truncateTable", "truncated", ""): {
+            "tableName": name,
+            "preserveSplits": True,
+        },
+        (Dialect.THRIFT2, "deleteColumnFamily", "family-dropped", "f"): {
+            "tableName": name,
+            "column": b"f",
+        },
+        (Dialect.THRIFT2, "modifyColumnFamily", "modified", "f"): {
+            "tableName": name,
+            "column": family,
+        },
+        (Dialect.THRIFT2, "modifyTable", "modified", ""): {"desc": descriptor},
+    }
+    for (dialect, method, kind, of_family), arguments in requests.items():
+        definition = decode_request(dialect, read(encoder.call(dialect, method, **arguments)))
+        assert (definition.table, definition.kind, definition.family) == ("t", kind, of_family)
+    for dialect, methods in METHODS.items():
+        destroying = {name for name, method in methods.items() if method.effect is Effect.DEFINE}
+        assert destroying == {method for d, method, _, _ in requests if d is dialect}
+
+
+def test_a_method_that_hbase_does_not_have_is_unknown():
+    assert method_of(Dialect.THRIFT1, "putMultiple").effect is Effect.UNKNOWN
+    assert method_of(Dialect.THRIFT2, "put").effect is Effect.WRITE
+
+
+def test_reads_are_not_decoded(encoder):
+    message = read(encoder.call(Dialect.THRIFT1, "getRow", tableName=b"t", row=b"r", attributes={}))
+    assert peek_table(Dialect.THRIFT1, message) == "t"
+    with pytest.raises(ValueError, match="changes nothing"):
+        decode_request(Dialect.THRIFT1, message)
