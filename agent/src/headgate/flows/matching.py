@@ -157,17 +157,17 @@ def _check_keys(tree: Mapping, kind: Record, findings: Findings) -> None:
     there = tree.entries
     for name, key in kind.keys.items():
         if key.required and name not in there:
-            _missing(tree, kind, f"`{name}`", f"add `{name}:` ({key.doc})", findings)
+            _missing(tree, kind, f"no `{name}`", f"add `{name}:` ({key.doc})", findings)
     if kind.one_of:
         found = [name for name in there if name in kind.one_of]
         if not found:
-            names = " or ".join(f"`{name}`" for name in kind.one_of)
-            _missing(tree, kind, names, f"add one of them: {names}", findings)
+            names = " nor ".join(f"`{name}`" for name in kind.one_of)
+            _missing(tree, kind, f"neither {names}", "add one of them", findings)
         for extra in found[1:]:
             _clash(there[extra].key.at, found[0], extra, findings)
     if kind.some_of and not any(name in there for name in kind.some_of):
         names = ", ".join(f"`{name}`" for name in kind.some_of)
-        _missing(tree, kind, f"any of {names}", "add at least one of them", findings)
+        _missing(tree, kind, f"none of {names}", "add at least one of them", findings)
     for first, second in kind.apart:
         if first in there and second in there:
             _clash(there[second].key.at, first, second, findings)
@@ -185,7 +185,7 @@ def _missing(tree: Mapping, kind: Record, names: str, cure: str, findings: Findi
     # A misspelt key is told already; what it was meant to be would be told as missing once more.
     if any(name not in kind.keys and nearest(name, kind.keys) for name in tree.entries):
         return
-    findings.error(tree.at, f"{kind.what} has no {names}", cure)
+    findings.error(tree.at, f"{kind.what} has {names}", cure)
 
 
 def _clash(at: Position, first: str, second: str, findings: Findings) -> None:

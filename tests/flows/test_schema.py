@@ -1,0 +1,165 @@
+"""The JSON Schema that editors use and the parser accept the same files."""
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.flows import DataflowErrors, parse_dataflow, schema_text
+from headgate.flows.grammar import DATAFLOW
+from headgate.flows.matching import matched
+from headgate.flows.problems import Findings
+from headgate.flows.schema import generated_schema
+from headgate.flows.tree import read_tree
+
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
+
+FULL = {
+    "name": "air",
+    "description": "all of it",
+    "waves": "every 5 min",
+    "python_path": ["src", "lib"],
+    "spark": {"spark.sql.shuffle.partitions": 4, "spark.ui.enabled": False, "a": "b"},
+    "containers": {
+        "readings": "detectors s:o3 s:pm25",
+        "zones": {"table": "zones", "column": "c:concentration", "prefix": "z", "codec": "float64"},
+        "rows": {"table": "ns:t", "family": "f", "rows": ["a", "b"], "count": "cells"},
+        "both": {"group": ["t f:q", {"table": "u", "row": "r"}], "codec": "json $.a[0]"},
+    },
+    "actions": {
+        "feed": {"input": ["readings", "rows"], "description": "from outside"},
+        "zones": {
+            "step": "air.steps:zones",
+            "reads": "readings",
+            "writes": ["zones", "both"],
+            "when": {
+                "readings": {"time": "1 h 30 min", "sequence": "20%", "value": "5%"},
+                "rows": {
+                    "time": [30, "PT5M"],
+                    "sequence": {"limit": [10, 20], "count": "distinct"},
+                    "value": {"relative": ["5%", "10%"]},
+                },
+                "k": {"container": "readings", "value": {"against": 100, "limit": "5%"}},
+            },
+            "combine": "readings or (rows and k)",
+            "evaluate": ["write", "action-end", "every 30 s"],
+            "own": True,
+            "retries": {"attempts": 5, "backoff": ["1 s", "1 min"]},
+            "timeout": "10 min",
+            "parameters": {"reference": 60, "list": [1, None, {"x": True}]},
+        },
+        "last": {
+            "step": "steps:last",
+            "after": ["zones"],
+            "when": {"zones": {"value": 2}, "both": {"value": {"absolute": [0.5, 1]}}},
+            "combine": "at-least-one",
+            "evaluate": "write",
+            "retries": 3,
+        },
+    },
+    "profiles": {
+        "cheap": {"zones": {"readings": {"sequence": "60%", "value": "none"}}},
+        "exact": {"last": {"zones": {"time": 5, "value": {"changed": "1%"}}}},
+    },
+}
+
+WORDS = st.sampled_from(
+    [
+        *("5%", "0%", "-5%", "%", "0.5 %", "150%", "5 s", "0 s", "PT5M", "PT", "P", "5 parsecs"),
+        *("every 5 s", "every", "quiet 1 min", "mark", "write", "action-end", "none", "all"),
+        *("steps:zones", "steps.py", "zones", "t f:q", "t f:", "t q", "n:t f:q", "f:q", "a b", ""),
+        *("json $.a", "json", "float64", "number", "rows", "cells", "distinct", "updates", "é"),
+        *(0, 1, -1, 1.5, 0.0, 100, 101, True, False, None, 1e9),
+    ]
+)
+NAMES = st.sampled_from(
+    [
+        *("name", "actions", "containers", "when", "step", "input", "table", "column", "family"),
+        *("row", "prefix", "rows", "group", "codec", "count", "container", "time", "sequence"),
+        *("value", "relative", "absolute", "changed", "against", "limit", "attempts", "backoff"),
+        *("zones", "readings", "x y", "profiles", "spark", "waves", "after", "evaluate", "own"),
+    ]
+)
+VALUES = st.recursive(
+    WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def paths(value, path=()):
+    yield path
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from paths(inner, (*path, key))
+
+
+PATHS = [path for path in paths(FULL) if path]
+TYPED_PATHS = [path for path in PATHS if "parameters" not in path[:-1]]
+
+
+@st.composite
+def mutated_dataflows(draw):
+    document = json.loads(json.dumps(FULL))
+    for path in draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=3)):
+        place = document
+        for key in path[:-1]:
+            reachable = isinstance(place, dict) and key in place
+            reachable |= isinstance(place, list) and isinstance(key, int) and key < len(place)
+            if not reachable:
+                break
+            place = place[key]
+        else:
+            if isinstance(place, dict):
+                key = draw(st.sampled_from([path[-1], draw(NAMES)]))
+                if draw(st.booleans()):
+                    place[key] = draw(VALUES)
+                else:
+                    place.pop(key, None)
+    return document
+
+
+def grammar_accepts(text):
+    findings = Findings("flow.yaml")
+    tree = read_tree(text, findings)
+    assert not findings.problems
+    matched(tree, DATAFLOW, findings)
+    return not findings.failed
+
+
+def test_the_shipped_schema_is_the_one_that_the_grammar_gives():
+    assert schema_text() == generated_schema(), (
+        "run: python -m headgate.flows.schema > agent/src/headgate/flows/dataflow.schema.json"
+    )
+
+
+def test_the_schema_is_a_schema():
+    jsonschema.Draft202012Validator.check_schema(json.loads(schema_text()))
+
+
+def test_both_accept_a_file_with_everything_in_it():
+    text = json.dumps(FULL)
+
+    assert parse_dataflow(text, "flow.yaml").name == "air"
+    assert VALIDATOR.is_valid(FULL)
+
+
+@pytest.mark.parametrize("path", TYPED_PATHS, ids=lambda path: "/".join(map(str, path)))
+def test_both_refuse_a_wrong_type(path):
+    document = json.loads(json.dumps(FULL))
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = [[]]
+
+    assert not VALIDATOR.is_valid(document)
+    with pytest.raises(DataflowErrors):
+        parse_dataflow(json.dumps(document), "flow.yaml")
+
+
+@given(mutated_dataflows())
+@settings(max_examples=400, deadline=None)
+def test_both_agree_on_every_change_of_it(document):
+    assert grammar_accepts(json.dumps(document)) == VALIDATOR.is_valid(document)
