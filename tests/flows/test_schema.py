@@ -131,7 +131,8 @@ def grammar_accepts(text):
 
 def test_the_shipped_schema_is_the_one_that_the_grammar_gives():
     assert schema_text() == generated_schema(), (
-        "run: python -m headgate.flows.schema > agent/src/headgate/flows/dataflow.schema.json"
+        "the grammar has changed; write its schema again with python -c 'from headgate.flows import "
+        "schema; print(schema.generated_schema(), end=str())' into dataflow.schema.json"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from importlib import resources
 from typing import Any, assert_never
 
@@ -118,7 +117,3 @@ def _record(kind: Record) -> dict[str, Any]:
             name: [other] for pair in kind.together for name, other in (pair, pair[::-1])
         }
     return schema
-
-
-if __name__ == "__main__":
-    sys.stdout.write(generated_schema())
