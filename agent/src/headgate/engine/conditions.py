@@ -183,6 +183,8 @@ class VectorResult(Struct, frozen=True):
     """One vector measured against its limit; ``unit`` is ``s``, ``updates``, ``%`` or empty.
 
     ``value`` is None while it cannot be known, and ``words`` then says what is waited for.
+    ``limit`` and ``value`` of a value bound are the metric's own: a ratio of 0.05 is said as 5 %.
+    ``missing`` says in words what is needed to reach the limit; it is empty when it is reached.
     """
 
     dimension: Dimension
@@ -191,6 +193,7 @@ class VectorResult(Struct, frozen=True):
     unit: str
     reached: bool
     words: str
+    missing: str = ""
 
 
 class BoundResult(Struct, frozen=True, tag="bound"):
@@ -256,15 +259,21 @@ def reasons(result: ConditionResult) -> tuple[str, ...]:
     )
 
 
-def shortfalls(result: ConditionResult) -> tuple[str, ...]:
-    """Return in words what is not reached: one sentence per bound, and per predecessor awaited."""
+def missing(result: ConditionResult) -> str:
+    """Return in words what is needed for the condition to be reached; empty when it is."""
+    if result.reached:
+        return ""
+    if isinstance(result, BoundResult):
+        return " or ".join(v.missing or v.words for v in result.vectors)
     if isinstance(result, PredecessorsResult):
-        return tuple(f"{name} has not ended since" for name in result.waiting)
-    return tuple(
-        " and ".join(vector.words for vector in leaf.vectors)
-        for leaf in leaves(result)
-        if not leaf.reached
-    )
+        return f"the end of {_list_words(result.waiting)}"
+    parts = [text for part in result.parts if (text := missing(part))]
+    left = result.needed - sum(part.reached for part in result.parts)
+    if left == len(parts):
+        return ", and ".join(parts)
+    if left == 1:
+        return ", or ".join(parts)
+    return f"{left} of: " + "; ".join(parts)
 
 
 def _list_words(names: tuple[str, ...]) -> str:

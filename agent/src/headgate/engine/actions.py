@@ -1,0 +1,145 @@
+"""What is known of one action: its run, its clock, and what it has not consumed."""
+
+from __future__ import annotations
+
+import math
+
+from headgate.engine.bounds import Clock, Part, Precision, current_limit, measure
+from headgate.engine.cells import Cells, Detail
+from headgate.engine.conditions import BoundResult, Dimension
+from headgate.engine.pending import Pending
+from headgate.engine.policy import Bounded, Synchronous, TriggerPolicy
+from headgate.engine.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
+from headgate.engine.spec import ActionSpec, Bound, Role, SequenceUnit
+from headgate.events import ContainerId, Cut
+
+
+class ImpossibleTransition(Exception):
+    """Something happened to a run that cannot happen in its state."""
+
+
+class Action:
+    """The state of one action. ``parts`` holds, by container, what its bounds watch."""
+
+    def __init__(self, spec: ActionSpec) -> None:
+        self.spec = spec
+        condition = spec.effective_condition
+        self.policy: TriggerPolicy = Synchronous() if condition is None else Bounded(condition)
+        self.parts: dict[ContainerId, list[Part]] = {}
+        self.state = RunState.IDLE
+        self.run: ActiveRun | None = None
+        self.last: PastRun | None = None
+        self.number = 0
+        self.has_run = False
+        self.since: float | None = None
+        """Start of θ: the last launch, or when every predecessor had run once."""
+        self.ended: set[str] = set()
+        """Predecessors that ended since the last launch."""
+        self.missed: str | None = None
+        """The moment of an evaluation that could not take place or not decide."""
+        self.requested = False
+        self.reading = False
+        self.next_evaluation: float | None = None
+        self.limits: dict[tuple[str, Dimension], float] = {}
+        self.failure = ""
+        """Why it is in quarantine, or why the last attempt failed."""
+        self.shown = ""
+        """What the last recorded decision at a write was about."""
+        self.looked_at = -math.inf
+        """When θ was last looked at because its time had come."""
+
+    @property
+    def name(self) -> str:
+        """The action's name."""
+        return self.spec.name
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is fed from outside and never launched."""
+        return self.spec.role is Role.INPUT
+
+    @property
+    def committed(self) -> Cut:
+        """The cut of the last committed run."""
+        return self.last.cut if self.last is not None else Cut()
+
+    def happen(self, event: RunEvent) -> None:
+        """Go to the next state.
+
+        Raises:
+            ImpossibleTransition: the table of runs has none; the state stays.
+        """
+        following = TRANSITIONS.get((self.state, event))
+        if following is None:
+            raise ImpossibleTransition(f"a run of `{self.name}` is {self.state}, not {event}")
+        self.state = following
+
+    def limit_times(self) -> list[float]:
+        """Return when each θ is reached that was not looked at yet, in Unix seconds."""
+        times = (self.time_of(bound) for bound in self.spec.bounds)
+        return [time for time in times if time is not None and time > self.looked_at]
+
+    def time_of(self, bound: Bound) -> float | None:
+        """Return when the bound's θ is reached; None if never or if its clock does not run yet."""
+        if bound.time is None or self.since is None:
+            return None
+        return self.since + current_limit(self.limits, bound.name, Dimension.TIME, bound.time)
+
+    def all_parts(self) -> list[Part]:
+        """Return all parts of all containers that bounds watch."""
+        return [part for parts in self.parts.values() for part in parts]
+
+
+class ActionInputs:
+    """An action's inputs at one moment, as a trigger policy sees them."""
+
+    def __init__(self, action: Action, now: float, *, read: bool) -> None:
+        self._action = action
+        self._clock = Clock(now, action.since)
+        self._bounds = {bound.name: bound for bound in action.spec.bounds}
+        self._read = read
+        """Whether cells were just read: then what is still unsettled is taken as it is."""
+
+    @property
+    def predecessors(self) -> tuple[str, ...]:
+        """The actions that precede."""
+        return self._action.spec.after
+
+    @property
+    def ended(self) -> set[str]:
+        """The predecessors that ended since the action's last launch."""
+        return self._action.ended
+
+    @property
+    def unscanned(self) -> bool:
+        """Whether a container's first scan is awaited."""
+        return any(not cells.scanned for cells, _ in self._action.all_parts())
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a value bound watches cells that must be read to be known."""
+        return not self._read and any(needs_reading(*part) for part in self._action.all_parts())
+
+    def measure(self, bound: str, precision: Precision) -> BoundResult:
+        """Return how far a bound of the action is."""
+        found = self._bounds[bound]
+        parts = self._action.parts[found.container]
+        return measure(found, self._action.limits, parts, self._clock, precision)
+
+    def time_bound(self, bound: str) -> float | None:
+        """Return when the bound's θ is reached, in Unix seconds."""
+        return self._action.time_of(self._bounds[bound])
+
+
+def needs_reading(cells: Cells, pending: Pending) -> bool:
+    """Tell whether cells of the part must be read before a value bound decides."""
+    return pending.keeps_values and bool(cells.unsettled)
+
+
+def detail_of(bound: Bound) -> Detail:
+    """Return how much of a container's cells a bound must know."""
+    if bound.value is not None:
+        return Detail.VALUES
+    if bound.sequence is not None and bound.sequence.unit is SequenceUnit.PERCENT:
+        return Detail.KEYS
+    return Detail.COUNTS

@@ -1,0 +1,211 @@
+"""Bounds measured: θ, σ and ν against their limits, in numbers and in words (design: section 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from functools import reduce
+
+from msgspec import Struct
+
+from headgate.engine.cells import Cells
+from headgate.engine.conditions import BoundResult, Dimension, VectorResult
+from headgate.engine.metrics import METRICS, NO_DIVERGENCE, Divergence, ratio
+from headgate.engine.pending import Pending
+from headgate.engine.spec import (
+    Bound,
+    Interval,
+    Limit,
+    Metric,
+    SequenceBound,
+    SequenceUnit,
+    ValueBound,
+)
+
+
+class Precision(Enum):
+    """How value bounds are measured."""
+
+    RUNNING = "running"
+    """From sums kept update by update, unless they are too near the limit to be trusted."""
+    EXACT = "exact"
+    """From scratch: the same whatever the order of updates was."""
+    OPTIMISTIC = "optimistic"
+    """Running, and what is not known yet is taken as reached: may anything come of it?"""
+
+
+_TRUST = 1e-6
+"""Share of the limit by which a running sum must miss it to be trusted: rounding errors are some
+10⁻¹⁶ per update, so this holds for 10⁹ updates between two runs."""
+
+
+class Clock(Struct, frozen=True):
+    """``now``, and when the action was launched or first could be (None: not yet). Unix seconds."""
+
+    now: float
+    since: float | None
+
+
+Part = tuple[Cells, Pending]
+Limits = Mapping[tuple[str, Dimension], float]
+"""Current limits of intervals, by bound and vector."""
+
+
+def current_limit(limits: Limits, bound: str, dimension: Dimension, limit: Limit) -> float:
+    """Return the limit that holds now: of an interval its current value, at first the minimum."""
+    if isinstance(limit, Interval):
+        return limits.get((bound, dimension), limit.minimum)
+    return limit
+
+
+def measure(
+    bound: Bound,
+    limits: Limits,
+    parts: Sequence[Part],
+    clock: Clock,
+    precision: Precision,
+) -> BoundResult:
+    """Return how far each vector of the bound is.
+
+    Args:
+        bound: what to measure.
+        limits: current limits of intervals.
+        parts: the bound's container, table by table, with what the action has pending there.
+        clock: since when time counts.
+        precision: how to take value bounds.
+    """
+    vectors = []
+    if bound.time is not None:
+        limit = current_limit(limits, bound.name, Dimension.TIME, bound.time)
+        vectors.append(_time(clock, limit))
+    if bound.sequence is not None:
+        limit = current_limit(limits, bound.name, Dimension.SEQUENCE, bound.sequence.limit)
+        vectors.append(_sequence(bound, bound.sequence, limit, parts, precision))
+    if bound.value is not None:
+        limit = current_limit(limits, bound.name, Dimension.VALUE, bound.value.limit)
+        vectors.append(_value(bound, bound.value, limit, parts, precision))
+    reached = any(vector.reached for vector in vectors)
+    return BoundResult(bound.name, bound.container, reached, tuple(vectors))
+
+
+def _time(clock: Clock, limit: float) -> VectorResult:
+    if clock.since is None:
+        words = f"θ starts when every predecessor has run (limit {seconds_words(limit)})"
+        return VectorResult(Dimension.TIME, None, limit, "s", reached=False, words=words)
+    elapsed = clock.now - clock.since
+    # Not elapsed >= limit: rounding must not make a timer come too early for its own bound.
+    reached = clock.now >= clock.since + limit
+    verb = "reached" if reached else "is at"
+    words = f"θ {verb} {seconds_words(elapsed)} of {seconds_words(limit)}"
+    missing = "" if reached else seconds_words(limit - elapsed)
+    return VectorResult(Dimension.TIME, elapsed, limit, "s", reached, words, missing)
+
+
+def _sequence(
+    bound: Bound,
+    sequence: SequenceBound,
+    limit: float,
+    parts: Sequence[Part],
+    precision: Precision,
+) -> VectorResult:
+    percent = sequence.unit is SequenceUnit.PERCENT
+    unit = "%" if percent else "updates"
+    if percent and not all(cells.scanned for cells, _ in parts):
+        return _unknown(Dimension.SEQUENCE, bound, limit, unit, precision)
+    if sequence.distinct:
+        updates = sum(len(pending.distinct) for _, pending in parts)
+    else:
+        updates = sum(pending.updates for _, pending in parts)
+    elements = sum(cells.elements for cells, _ in parts)
+    value = 100 * ratio(updates, elements) if percent else float(updates)
+    reached = value >= limit
+    verb = "reached" if reached else "is at"
+    kind = "distinct elements" if sequence.distinct else "updates"
+    if percent:
+        amount = f"{_figure(value, '%')} of {limit:g} % ({updates} {kind} of {elements})"
+    else:
+        amount = f"{updates} of {limit:g} {kind}"
+    words = f"σ of `{bound.container}` {verb} {amount}"
+    missing = ""
+    if not reached:
+        needed = limit * elements / 100 if percent else limit
+        left = max(1, math.ceil(needed - updates - _TRUST))
+        missing = f"{left} more {_plural(kind, left)} of `{bound.container}`"
+    return VectorResult(Dimension.SEQUENCE, value, limit, unit, reached, words, missing)
+
+
+def _value(
+    bound: Bound, value: ValueBound, limit: float, parts: Sequence[Part], precision: Precision
+) -> VectorResult:
+    unit = "" if value.metric is Metric.ABSOLUTE else "%"
+    scale = 1.0 if value.metric is Metric.ABSOLUTE else 100.0
+    if not all(cells.scanned for cells, _ in parts):
+        return _unknown(Dimension.VALUE, bound, limit, unit, precision)
+    metric, constant = METRICS[value.metric], value.constant or 0.0
+    amount = metric(_divergence(parts, exact=precision is Precision.EXACT), constant)
+    if precision is not Precision.EXACT and abs(amount - limit) <= _TRUST * limit:
+        amount = metric(_divergence(parts, exact=True), constant)
+    reached = amount >= limit
+    unsettled = sum(len(cells.unsettled) for cells, _ in parts)
+    if not reached and unsettled and precision is Precision.OPTIMISTIC:
+        reached = True
+    verb = "reached" if reached else "is at"
+    words = (
+        f"ν of `{bound.container}` ({value.metric.value}) {verb} "
+        f"{_figure(amount * scale, unit)} of {_figure(limit * scale, unit)}"
+    )
+    if unsettled:
+        words += f", with {unsettled} cells to be read again"
+    missing = ""
+    if not reached:
+        missing = (
+            f"{_figure((limit - amount) * scale, unit)} more divergence of `{bound.container}`"
+        )
+    return VectorResult(Dimension.VALUE, amount, limit, unit, reached, words, missing)
+
+
+def _unknown(
+    dimension: Dimension, bound: Bound, limit: float, unit: str, precision: Precision
+) -> VectorResult:
+    symbol = "σ" if dimension is Dimension.SEQUENCE else "ν"
+    words = f"{symbol} of `{bound.container}` waits for the container's first scan"
+    reached = precision is Precision.OPTIMISTIC
+    return VectorResult(dimension, None, limit, unit, reached, words, words)
+
+
+def _divergence(parts: Iterable[Part], *, exact: bool) -> Divergence:
+    return reduce(Divergence.__add__, (_part(*p, exact=exact) for p in parts), NO_DIVERGENCE)
+
+
+def _part(cells: Cells, pending: Pending, *, exact: bool) -> Divergence:
+    if exact:
+        changed, difference, largest = pending.measured(cells.values)
+    else:
+        changed, difference = pending.changed, pending.difference
+        largest = pending.largest(cells.values)
+    return Divergence(changed, len(cells.values), difference, largest, pending.magnitude)
+
+
+def _figure(value: float, unit: str) -> str:
+    if math.isinf(value):
+        return "∞"  # there was nothing before
+    return f"{value:.4g} {unit}".rstrip()
+
+
+_MINUTE = 60
+_HOUR = 3600
+
+
+def seconds_words(seconds: float) -> str:
+    """Return a duration for people: ``41 s``, ``5 min 20 s``, ``3 h 5 min``."""
+    if seconds < _MINUTE:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+
+
+def _plural(kind: str, number: int) -> str:
+    return kind.removesuffix("s") if number == 1 else kind

@@ -1,0 +1,763 @@
+"""The engine: stimuli in, instructions out (design: section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headgate.engine.actions import (
+    Action,
+    ActionInputs,
+    ImpossibleTransition,
+    detail_of,
+    needs_reading,
+)
+from headgate.engine.arrivals import arrivals_of
+from headgate.engine.cells import Cells, Detail
+from headgate.engine.conditions import ConditionResult, leaves, missing, reasons
+from headgate.engine.duplicates import Source, only
+from headgate.engine.explain import Explanation, explain_dataflow
+from headgate.engine.instructions import (
+    Cause,
+    Decision,
+    DecisionKind,
+    Instruction,
+    Launch,
+    NotifyAt,
+    Quarantine,
+    ReadCells,
+    RecordDecision,
+    ScanContainer,
+)
+from headgate.engine.pending import Pending
+from headgate.engine.policy import NeedsReading, Run, WaitUntil
+from headgate.engine.runs import ActiveRun, PastRun, RunEvent, RunState
+from headgate.engine.snapshot import read_snapshot, restore, write_snapshot
+from headgate.engine.spec import DataflowSpec, Role, check_specification, launch_order
+from headgate.engine.stimuli import (
+    CellsRead,
+    ContainerScanned,
+    Paused,
+    RecordArrived,
+    Released,
+    Restarted,
+    Resumed,
+    RunFailed,
+    RunFinished,
+    RunRequested,
+    RunStarted,
+    SpecificationChanged,
+    Stimulus,
+    Tick,
+    WaveEnded,
+)
+from headgate.engine.timers import Timers
+from headgate.events import (
+    ContainerId,
+    Cut,
+    Gap,
+    Outcome,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    updates_topic,
+)
+
+
+class Engine:
+    """Decides for one dataflow when each of its actions runs.
+
+    Args:
+        spec: the dataflow.
+        state: a snapshot of an engine of this dataflow, maybe of another specification: what is
+            unchanged since keeps its state.
+        incarnation: part of run ids, so that a dataflow that was removed and submitted again never
+            repeats one. Ignored where a snapshot says it.
+
+    Raises:
+        SpecificationError: the specification cannot be decided on.
+        SnapshotError: the state is no snapshot that this version reads.
+    """
+
+    def __init__(
+        self, spec: DataflowSpec, state: bytes | None = None, *, incarnation: str = ""
+    ) -> None:
+        check_specification(spec)
+        self.spec = spec
+        self.incarnation = incarnation
+        self.paused = False
+        self.positions: dict[str, list[int]] = {}
+        self.sources: dict[tuple[str, int, str, int], Source] = {}
+        self.actions: dict[str, Action] = {}
+        self.cells: dict[tuple[ContainerId, str], Cells] = {}
+        self._out: list[Instruction] = []
+        self._notified: float | None = None
+        self._now = 0.0
+        self._begun = False
+        self._build()
+        if state is not None:
+            restore(self, read_snapshot(state))
+        self._index()
+        self._ask_for_scans()
+        for cells in self.cells.values():
+            if cells.read_awaited:
+                self._ask_for_read(cells)
+
+    # The face.
+
+    def handle(self, stimulus: Stimulus) -> list[Instruction]:
+        """Take one stimulus and return what is to be done, in this order."""
+        self._now = stimulus.now
+        if not self._begun:
+            self._begun = True
+            self._start_clocks()
+        self._dispatch(stimulus)
+        if self._timers.next != self._notified:
+            self._notified = self._timers.next
+            self._out.append(NotifyAt(self._notified))
+        out, self._out = self._out, []
+        return out
+
+    def _dispatch(self, stimulus: Stimulus) -> None:
+        match stimulus:
+            case RecordArrived():
+                self._record(stimulus)
+            case WaveEnded():
+                self._wave(stimulus)
+            case RunStarted():
+                self._started(stimulus)
+            case RunFinished():
+                self._finished(stimulus)
+            case RunFailed():
+                self._failed(stimulus)
+            case Tick():
+                self._tick(stimulus)
+            case ContainerScanned():
+                self._scanned(stimulus)
+            case CellsRead():
+                self._read(stimulus)
+            case SpecificationChanged():
+                self._specification_changed(stimulus)
+            case Paused():
+                self._pause(stimulus)
+            case Resumed():
+                self._resume(stimulus)
+            case RunRequested():
+                self._requested(stimulus)
+            case Released():
+                self._released(stimulus)
+            case Restarted():
+                self._restarted(stimulus)
+
+    def snapshot(self) -> bytes:
+        """Return the whole state; an engine made from it decides as this one would."""
+        return write_snapshot(self)
+
+    def explain(self, now: float) -> Explanation:
+        """Return, for each action, why it last ran and what is missing for it to run again."""
+        return explain_dataflow(self, now)
+
+    @property
+    def cut(self) -> Cut:
+        """Where each topic is to be read on: everything before was taken in."""
+        return Cut({topic: tuple(p) for topic, p in sorted(self.positions.items())})
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """Actions with a run under way, or due as soon as a read or a scan is answered."""
+        return tuple(
+            name
+            for name, action in self.actions.items()
+            if action.run is not None
+            or (
+                (action.missed is not None or action.requested)
+                and self._obstacle(action) in (None, _READING)
+            )
+        )
+
+    # What belongs together.
+
+    def _build(self) -> None:
+        order = launch_order(self.spec.actions)
+        specs = {action.name: action for action in self.spec.actions}
+        self.actions = {name: Action(specs[name]) for name in order}
+        details: dict[ContainerId, Detail] = {}
+        for action in self.spec.actions:
+            fed = (*action.writes, *action.reads) if action.role is Role.INPUT else ()
+            for container in fed:
+                details.setdefault(container, Detail.COUNTS)
+            for bound in action.bounds:
+                known = details.get(bound.container, Detail.COUNTS)
+                details[bound.container] = max(known, detail_of(bound))
+        self.cells = {
+            (watched.id, table): Cells(watched, table, details[watched.id])
+            for watched in self.spec.containers
+            if watched.id in details
+            for table in watched.container.tables
+        }
+        for found in self.actions.values():
+            self._connect(found)
+
+    def _connect(self, action: Action) -> None:
+        for container in dict.fromkeys(bound.container for bound in action.spec.bounds):
+            bounds = [b for b in action.spec.bounds if b.container == container]
+            action.parts[container] = []
+            for (name, _), cells in self.cells.items():
+                if name != container:
+                    continue
+                pending = Pending(
+                    action.name,
+                    values=any(b.value is not None for b in bounds),
+                    distinct=any(b.sequence is not None and b.sequence.distinct for b in bounds),
+                    own=action.spec.own,
+                )
+                cells.pendings.append(pending)
+                action.parts[container].append((cells, pending))
+
+    def _index(self) -> None:
+        self._tables: dict[str, list[Cells]] = {}
+        for cells in self.cells.values():
+            self._tables.setdefault(cells.table, []).append(cells)
+        self._successors: dict[str, list[Action]] = {name: [] for name in self.actions}
+        self._feeders: dict[ContainerId, list[Action]] = {}
+        self._watchers: dict[ContainerId, list[Action]] = {}
+        self._timers = Timers()
+        for action in self.actions.values():
+            for name in action.spec.after:
+                self._successors[name].append(action)
+            if action.is_input:
+                for container in dict.fromkeys((*action.spec.writes, *action.spec.reads)):
+                    self._feeders.setdefault(container, []).append(action)
+            if action.spec.effective_evaluation.write:
+                for container in action.parts:
+                    self._watchers.setdefault(container, []).append(action)
+            self._set_timers(action)
+
+    def _set_timers(self, action: Action) -> None:
+        times = action.limit_times()
+        if action.run is not None and action.run.retry_at is not None:
+            times.append(action.run.retry_at)
+        if action.next_evaluation is not None:
+            times.append(action.next_evaluation)
+        for time in times:
+            self._timers.wake(action.name, time)
+
+    # Asking.
+
+    def _decide(
+        self,
+        kind: DecisionKind,
+        words: str,
+        action: Action | None = None,
+        *,
+        moment: str = "",
+        result: ConditionResult | None = None,
+    ) -> None:
+        run = action.run if action is not None else None
+        decision = Decision(
+            time=self._now,
+            dataflow=self.spec.name,
+            kind=kind,
+            words=words,
+            action=action.name if action is not None else "",
+            run=run.run if run is not None else "",
+            attempt=run.attempt if run is not None else 0,
+            moment=moment,
+            result=result,
+        )
+        self._out.append(RecordDecision(decision))
+
+    def _ask_for_scans(self) -> None:
+        for cells in self.cells.values():
+            if not cells.scanned or cells.scanning is not None:
+                self._ask_for_scan(cells)
+
+    def _ask_for_scan(self, cells: Cells) -> None:
+        if cells.detail is Detail.COUNTS:
+            return
+        cells.start_scan()
+        values = cells.detail is Detail.VALUES
+        self._out.append(ScanContainer(cells.watched.id, cells.table, values))
+
+    def _ask_for_read(self, cells: Cells) -> None:
+        keys = cells.to_read()
+        rows, columns = tuple(k[0] for k in keys), tuple(k[1] for k in keys)
+        self._out.append(ReadCells(cells.watched.id, cells.table, rows, columns))
+
+    # Records.
+
+    def _record(self, stimulus: RecordArrived) -> None:
+        positions = self.positions.setdefault(stimulus.topic, [])
+        if stimulus.partition >= len(positions):
+            positions.extend([0] * (stimulus.partition + 1 - len(positions)))
+        if stimulus.offset < positions[stimulus.partition]:
+            return
+        positions[stimulus.partition] = stimulus.offset + 1
+        message = stimulus.message
+        identity = (stimulus.topic, stimulus.partition, message.observer, message.epoch)
+        source = self.sources.get(identity)
+        if source is None:
+            source = self.sources[identity] = Source()
+        if not (isinstance(message, UpdateBatch) and message.recovered):
+            missed = source.missed(message.sequence)
+            if missed:
+                self._lost(
+                    self._tables_of(stimulus.topic),
+                    f"{missed} messages of observer {message.observer!r} are missing in "
+                    f"{stimulus.topic}, partition {stimulus.partition}",
+                )
+        if isinstance(message, UpdateBatch):
+            self._updates(message, source)
+        elif isinstance(message, TableChange):
+            if source.once(message.intent):
+                self._table_changed(message, stimulus.partition, stimulus.partitions)
+        elif isinstance(message, Gap):
+            self._lost(
+                (message.table,),
+                f"observer {message.observer!r} let writes to table {message.table!r} pass for "
+                f"{message.until - message.since:.3g} s: {message.reason}",
+            )
+
+    def _tables_of(self, topic: str) -> list[str]:
+        return [t for t in self._tables if updates_topic(t) == topic] or list(self._tables)
+
+    def _updates(self, batch: UpdateBatch, source: Source) -> None:
+        if not batch.requests:
+            return
+        new = source.unseen(batch)
+        if new is not None:
+            if not new:
+                return
+            batch = only(batch, new)
+        watched = self._tables.get(batch.table)
+        if watched is None:
+            return
+        touched: dict[ContainerId, None] = {}
+        for arrivals in arrivals_of(batch, self.spec.name):
+            for cells in watched:
+                if cells.take(arrivals):
+                    touched[cells.watched.id] = None
+        self._touched(touched)
+
+    def _touched(self, containers: Iterable[ContainerId]) -> None:
+        watchers: dict[str, Action] = {}
+        for container in containers:
+            for feeder in self._feeders.get(container, ()):
+                if not feeder.has_run:
+                    self._has_run(feeder)
+                    self._take_up(self._followers(feeder))
+            for action in self._watchers.get(container, ()):
+                watchers[action.name] = action
+        if watchers:
+            for action in self._in_order(watchers):
+                self._consider(action, _AT_WRITE)
+
+    def _table_changed(self, change: TableChange, partition: int, partitions: int) -> None:
+        first = partition == 0 or not partitions
+        if change.kind in _DESTROYING:
+            touched: dict[ContainerId, None] = {}
+            removed = 0
+            for cells in self._tables.get(change.table, ()):
+                if change.family and not cells.matcher.has_family(change.family.encode()):
+                    continue
+                removed += cells.change_table(change.family.encode(), partition, partitions)
+                touched[cells.watched.id] = None
+                if change.outcome is not Outcome.APPLIED and cells.scanning is None:
+                    self._ask_for_scan(cells)
+            if first or removed:
+                words = f"table {change.table!r} {change.kind}: {removed} elements removed"
+                self._decide(DecisionKind.TABLE_CHANGED, words)
+            self._touched(touched)
+        elif first:
+            self._decide(DecisionKind.TABLE_CHANGED, f"table {change.table!r} {change.kind}")
+            if change.kind is TableChangeKind.MODIFIED:
+                # A family may be gone; the message does not say.
+                for cells in self._tables.get(change.table, ()):
+                    if cells.scanning is None:
+                        self._ask_for_scan(cells)
+
+    def _lost(self, tables: Iterable[str], words: str) -> None:
+        self._decide(DecisionKind.GAP, words)
+        for table in tables:
+            for cells in self._tables.get(table, ()):
+                if cells.scanning is None:
+                    self._ask_for_scan(cells)
+
+    def _scanned(self, stimulus: ContainerScanned) -> None:
+        cells = self.cells.get((stimulus.container, stimulus.table))
+        if cells is None or cells.scanning is None:
+            return
+        if cells.scanning.emptied:
+            # The scan may have read what is gone since.
+            self._ask_for_scan(cells)
+            return
+        found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values)
+        if found:
+            self._touched((cells.watched.id,))
+        self._take_up(action for action in self._watching(cells) if action.missed is not None)
+
+    def _read(self, stimulus: CellsRead) -> None:
+        cells = self.cells.get((stimulus.container, stimulus.table))
+        if cells is None or not cells.read_awaited:
+            return
+        cells.settle(stimulus.rows, stimulus.columns, stimulus.values)
+        for action in self._watching(cells):
+            if action.reading and not any(c.read_awaited for c, _ in action.all_parts()):
+                action.reading = False
+                self._take_up((action,), read=True)
+
+    def _watching(self, cells: Cells) -> list[Action]:
+        return [a for a in self.actions.values() if cells.watched.id in a.parts]
+
+    # Moments of evaluation.
+
+    def _in_order(self, names: Iterable[str]) -> list[Action]:
+        wanted = set(names)
+        return [action for name, action in self.actions.items() if name in wanted]
+
+    def _obstacle(self, action: Action) -> str | None:
+        if action.state is RunState.QUARANTINED:
+            return "it is in quarantine"
+        if action.run is not None:
+            return f"run {action.run.run} is active"
+        waiting = [p for p in action.spec.after if not self.actions[p].has_run]
+        if waiting:
+            return f"{', '.join(f'`{p}`' for p in waiting)} has not run yet"
+        if self.paused:
+            return "the dataflow is paused"
+        return _READING if action.reading else None
+
+    def _take_up(self, actions: Iterable[Action], *, read: bool = False) -> None:
+        """Evaluate what could not be evaluated before."""
+        for action in actions:
+            if action.requested or action.missed is not None:
+                self._consider(action, action.missed or _ASKED, read=read)
+
+    def _consider(self, action: Action, moment: str, *, read: bool = False) -> None:
+        if action.is_input:
+            return
+        obstacle = self._obstacle(action)
+        if obstacle is not None:
+            if action.missed is None and moment is not _AT_WRITE:
+                self._decide(DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment)
+            action.missed = moment
+            return
+        action.missed = None
+        if action.requested:
+            self._launch(action, Cause(_ASKED, "somebody asked for it"))
+            return
+        verdict = action.policy.judge(ActionInputs(action, self._now, read=read), self._now)
+        if isinstance(verdict, Run):
+            words = f"{'; '.join(reasons(verdict.result))} ({moment})"
+            self._launch(action, Cause(moment, words, verdict.result))
+        elif isinstance(verdict, NeedsReading):
+            action.missed = moment
+            self._hold_for_reading(action, moment, verdict.result)
+        else:
+            if isinstance(verdict, WaitUntil):
+                self._timers.wake(action.name, verdict.time)
+            self._skip(action, moment, verdict.result)
+
+    def _hold_for_reading(self, action: Action, moment: str, result: ConditionResult) -> None:
+        for cells, pending in action.all_parts():
+            if needs_reading(cells, pending):
+                action.reading = True
+                if not cells.read_awaited:
+                    self._ask_for_read(cells)
+        what = "cells are read again" if action.reading else "a container is scanned first"
+        self._skip(action, moment, result, kind=DecisionKind.HELD, prefix=f"{what}; ")
+
+    def _skip(
+        self,
+        action: Action,
+        moment: str,
+        result: ConditionResult,
+        *,
+        kind: DecisionKind = DecisionKind.SKIPPED,
+        prefix: str = "",
+    ) -> None:
+        if moment is _AT_WRITE:
+            shown = " ".join((kind, *(leaf.bound for leaf in leaves(result) if leaf.reached)))
+            if shown == action.shown:
+                return
+            action.shown = shown
+        words = f"{prefix}needs {missing(result)}"
+        self._decide(kind, words, action, moment=moment, result=result)
+
+    def _ended(self, names: Iterable[str], moment: str) -> None:
+        """Predecessors ended: evaluate their successors, each once."""
+        followers: dict[str, None] = {}
+        for name in names:
+            for action in self._successors[name]:
+                action.ended.add(name)
+                followers[action.name] = None
+        for action in self._in_order(followers):
+            evaluation = action.spec.effective_evaluation
+            synchronous = not action.spec.bounds and evaluation.every is None
+            if evaluation.action_end or synchronous:
+                self._consider(action, moment)
+
+    def _has_run(self, action: Action) -> None:
+        """The action ran for the first time: its successors' clocks may start."""
+        action.has_run = True
+        for follower in self._successors[action.name]:
+            self._start_clock(follower)
+
+    def _followers(self, action: Action) -> list[Action]:
+        """Return the successors that nothing keeps from being evaluated any more."""
+        return [a for a in self._successors[action.name] if self._obstacle(a) is None]
+
+    def _start_clocks(self) -> None:
+        for action in self.actions.values():
+            self._start_clock(action)
+
+    def _start_clock(self, action: Action) -> None:
+        if action.is_input or not all(self.actions[p].has_run for p in action.spec.after):
+            return
+        if action.since is None:
+            action.since = self._now
+        every = action.spec.effective_evaluation.every
+        if every is not None and action.next_evaluation is None:
+            action.next_evaluation = self._now + every
+        self._set_timers(action)
+
+    def _wave(self, stimulus: WaveEnded) -> None:
+        inputs = []
+        for name in stimulus.actions:
+            action = self.actions.get(name)
+            if action is None or not action.is_input:
+                self._refuse(f"a wave of {name!r} ended, which is no input action", action)
+                continue
+            if not action.has_run:
+                if action.spec.writes or action.spec.reads:
+                    self._decide(DecisionKind.HELD, "its wave ended before anything came", action)
+                    continue
+                self._has_run(action)
+            inputs.append(name)
+        if inputs:
+            names = ", ".join(f"`{name}`" for name in inputs)
+            self._ended(inputs, f"end of the wave of {names}")
+
+    def _tick(self, _stimulus: Tick | Restarted | Resumed) -> None:
+        for action in self._in_order(self._timers.due(self._now)):
+            run = action.run
+            if run is not None and run.retry_at is not None and run.retry_at <= self._now:
+                self._retry(action, run)
+            every = action.spec.effective_evaluation.every
+            due = action.next_evaluation
+            if every is not None and due is not None and due <= self._now:
+                action.next_evaluation = due + ((self._now - due) // every + 1) * every
+                self._timers.wake(action.name, action.next_evaluation)
+                self._consider(action, f"every {every:g} s")
+                continue
+            if any(time <= self._now for time in action.limit_times()):
+                action.looked_at = self._now
+                self._consider(action, "time")
+
+    # Runs.
+
+    def _launch(self, action: Action, cause: Cause) -> None:
+        action.happen(RunEvent.DECIDED)
+        action.number += 1
+        parts = (self.spec.name, self.incarnation, action.name, str(action.number))
+        run = ActiveRun(
+            run="-".join(filter(None, parts)),
+            attempt=1,
+            cut=self.cut,
+            since=action.committed,
+            cause=cause,
+            launched_at=self._now,
+            time_before=action.since,
+            ended_before=action.ended,
+        )
+        action.run = run
+        for cells, pending in action.all_parts():
+            cells.consumed[action.name] = pending.take(cells.values)
+        action.since = self._now
+        action.ended = set()
+        action.requested = False
+        action.shown = ""
+        self._set_timers(action)
+        self._order(action, run)
+
+    def _order(self, action: Action, run: ActiveRun) -> None:
+        self._decide(
+            DecisionKind.LAUNCHED if run.attempt == 1 else DecisionKind.RETRIED,
+            run.cause.words,
+            action,
+            moment=run.cause.moment,
+            result=run.cause.result,
+        )
+        self._out.append(
+            Launch(
+                action.name,
+                run.run,
+                run.attempt,
+                run.cut,
+                run.since,
+                run.cause,
+                action.spec.timeout,
+            )
+        )
+
+    def _retry(self, action: Action, run: ActiveRun) -> None:
+        if self.paused:
+            return
+        action.happen(RunEvent.RETRY_DUE)
+        run.retry_at = None
+        run.attempt += 1
+        self._order(action, run)
+
+    def _of_run(self, stimulus: RunStarted | RunFinished | RunFailed) -> Action | None:
+        action = self.actions.get(stimulus.action)
+        if action is None or action.run is None or action.run.run != stimulus.run:
+            what = type(stimulus).__name__
+            self._refuse(f"{what} of {stimulus.run!r}, which is not the active run", action)
+            return None
+        return action
+
+    def _refuse(self, words: str, action: Action | None = None) -> None:
+        self._decide(DecisionKind.REFUSED, words, action)
+
+    def _started(self, stimulus: RunStarted) -> None:
+        action = self._of_run(stimulus)
+        if action is None or action.run is None or stimulus.attempt != action.run.attempt:
+            return
+        self._happen(action, RunEvent.STARTED)
+
+    def _happen(self, action: Action, event: RunEvent) -> bool:
+        try:
+            action.happen(event)
+        except ImpossibleTransition as error:
+            self._refuse(str(error), action)
+            return False
+        return True
+
+    def _finished(self, stimulus: RunFinished) -> None:
+        action = self._of_run(stimulus)
+        if action is None or action.run is None:
+            return
+        # Whichever attempt it was: one attempt commits, and this one says that it has.
+        if not self._happen(action, RunEvent.FINISHED):
+            return
+        run = action.run
+        self._decide(DecisionKind.FINISHED, f"committed by attempt {stimulus.attempt}", action)
+        for cells, pending in action.all_parts():
+            consumed = cells.consumed.pop(action.name, None)
+            pending.committed += consumed.updates if consumed is not None else 0
+        action.run = None
+        action.failure = ""
+        action.last = PastRun(
+            run.run,
+            stimulus.attempt,
+            run.cut,
+            run.since,
+            run.cause,
+            run.launched_at,
+            self._now,
+        )
+        if not action.has_run:
+            self._has_run(action)
+        self._ended((action.name,), f"end of `{action.name}`")
+        self._take_up(self._followers(action))
+        self._take_up((action,))
+
+    def _failed(self, stimulus: RunFailed) -> None:
+        action = self._of_run(stimulus)
+        if action is None or action.run is None:
+            return
+        run = action.run
+        if stimulus.attempt != run.attempt:
+            self._refuse(f"attempt {stimulus.attempt} failed, but {run.attempt} is active", action)
+            return
+        if not self._happen(action, RunEvent.FAILED):
+            return
+        run.failures += 1
+        run.failure = action.failure = stimulus.reason
+        if run.failures >= action.spec.retry.attempts:
+            self._give_up(action, run)
+            return
+        wait = action.spec.retry.backoff(run.failures)
+        run.retry_at = self._now + wait
+        self._timers.wake(action.name, run.retry_at)
+        words = f"attempt {run.attempt} failed: {stimulus.reason}; the next one in {wait:g} s"
+        self._decide(DecisionKind.FAILED, words, action)
+
+    def _give_up(self, action: Action, run: ActiveRun) -> None:
+        action.happen(RunEvent.GIVEN_UP)
+        words = f"given up after {run.failures} failures, the last: {run.failure}"
+        self._decide(DecisionKind.QUARANTINED, words, action)
+        for cells, pending in action.all_parts():
+            consumed = cells.consumed.pop(action.name, None)
+            if consumed is not None:
+                pending.restore(consumed, cells.values)
+        action.since = run.time_before
+        action.ended |= run.ended_before
+        action.run = None
+        self._out.append(Quarantine(action.name, run.run, run.failure))
+
+    # What people and the service want.
+
+    def _requested(self, stimulus: RunRequested) -> None:
+        action = self.actions.get(stimulus.action)
+        if action is None or action.is_input:
+            self._refuse(f"a run of {stimulus.action!r}, which is no step, was asked for", action)
+        elif action.state is RunState.QUARANTINED:
+            self._refuse("a run was asked for in quarantine: release it first", action)
+        else:
+            action.requested = True
+            self._consider(action, _ASKED)
+
+    def _released(self, stimulus: Released) -> None:
+        action = self.actions.get(stimulus.action)
+        if action is None or action.state is not RunState.QUARANTINED:
+            self._refuse(f"{stimulus.action!r} is not in quarantine", action)
+            return
+        action.happen(RunEvent.RELEASED)
+        action.failure = ""
+        self._decide(DecisionKind.RELEASED, "released from quarantine", action)
+        self._consider(action, "release")
+
+    def _pause(self, _stimulus: Paused) -> None:
+        if not self.paused:
+            self.paused = True
+            self._decide(DecisionKind.PAUSED, "nothing is launched; updates are counted")
+
+    def _resume(self, stimulus: Resumed) -> None:
+        if not self.paused:
+            return
+        self.paused = False
+        self._decide(DecisionKind.RESUMED, "launching again")
+        for action in self.actions.values():
+            self._set_timers(action)
+        self._tick(stimulus)
+        self._take_up(self.actions.values())
+
+    def _restarted(self, stimulus: Restarted) -> None:
+        for action in self.actions.values():
+            run = action.run
+            if run is not None and run.retry_at is None:
+                action.happen(RunEvent.LOST)
+                run.retry_at = self._now
+                self._timers.wake(action.name, self._now)
+        self._tick(stimulus)
+
+    def _specification_changed(self, stimulus: SpecificationChanged) -> None:
+        check_specification(stimulus.spec)
+        before = read_snapshot(self.snapshot())
+        self.spec = stimulus.spec
+        self._build()
+        restore(self, before)
+        self._index()
+        self._decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
+        self._ask_for_scans()
+        self._start_clocks()
+        self._take_up(self.actions.values())
+
+
+_AT_WRITE = "write"
+_ASKED = "request"
+_READING = "its cells are being read again"
+
+_DESTROYING = frozenset(
+    {TableChangeKind.DROPPED, TableChangeKind.TRUNCATED, TableChangeKind.FAMILY_DROPPED}
+)

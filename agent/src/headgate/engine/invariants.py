@@ -1,0 +1,125 @@
+"""What is always true of an engine. Every test of the room calls this at its end."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from headgate.engine.cells import Cells, Detail
+from headgate.engine.engine import Engine
+from headgate.engine.pending import Pending
+from headgate.engine.runs import RunState
+from headgate.engine.spec import Role
+
+
+class BrokenInvariant(AssertionError):
+    """The engine contradicts itself: a defect of the engine, never of its input."""
+
+
+_TOLERANCE = 1e-9
+"""Relative error allowed to a sum kept update by update."""
+
+_ACTIVE = {RunState.LAUNCHED, RunState.RUNNING, RunState.BACKOFF}
+
+
+def _require(*, holds: bool, words: str) -> None:
+    if not holds:
+        raise BrokenInvariant(words)
+
+
+def check_invariants(engine: Engine) -> None:
+    """Raise if the engine's state is inconsistent.
+
+    Raises:
+        BrokenInvariant: naming what contradicts what.
+    """
+    for action in engine.actions.values():
+        place = f"action {action.name}"
+        _require(
+            holds=(action.run is not None) == (action.state in _ACTIVE),
+            words=f"{place}: state {action.state} with run {action.run}",
+        )
+        if action.run is not None:
+            run = action.run
+            _require(
+                holds=action.state is RunState.BACKOFF or run.retry_at is None,
+                words=f"{place}: a retry is due while {action.state}",
+            )
+            _require(holds=run.cut.covers(run.since), words=f"{place}: the cut goes backwards")
+            _require(holds=engine.cut.covers(run.cut), words=f"{place}: a cut of the future")
+        if action.spec.role is Role.INPUT:
+            _require(holds=action.number == 0, words=f"{place}: an input was launched")
+        elif action.number:
+            missing = [p for p in action.spec.after if not engine.actions[p].has_run]
+            _require(holds=not missing, words=f"{place}: ran before {missing}")
+        _require(
+            holds=action.ended <= set(action.spec.after),
+            words=f"{place}: {action.ended} are not all predecessors",
+        )
+    for cells in engine.cells.values():
+        _check_cells(engine, cells)
+
+
+def _check_cells(engine: Engine, cells: Cells) -> None:
+    place = f"container {cells.watched.id}, table {cells.table}"
+    _require(
+        holds=cells.detail is not Detail.COUNTS or not cells.values,
+        words=f"{place}: cells are kept that no bound needs",
+    )
+    if cells.rows_apart:
+        _require(
+            holds=dict(Counter(row for row, _ in cells.values)) == cells.rows,
+            words=f"{place}: rows and cells disagree",
+        )
+        _require(
+            holds={column for _, column in cells.values} <= cells.columns,
+            words=f"{place}: a column is not known",
+        )
+    _require(holds=cells.reading <= cells.unsettled, words=f"{place}: settled cells are read")
+    for name in cells.consumed:
+        _require(
+            holds=engine.actions[name].run is not None,
+            words=f"{place}: consumed by {name}, which has no run",
+        )
+    for pending in cells.pendings:
+        _check_pending(cells, pending, f"{place}, action {pending.action}")
+
+
+def _check_pending(cells: Cells, pending: Pending, place: str) -> None:
+    taken = cells.consumed.get(pending.action)
+    counted = pending.updates + pending.committed + (taken.updates if taken is not None else 0)
+    _require(
+        holds=counted == pending.received,
+        words=f"{place}: {pending.received} updates came, {counted} are accounted for",
+    )
+    if pending.keeps_distinct:
+        _require(
+            holds=len(pending.distinct) <= pending.updates,
+            words=f"{place}: more distinct elements than updates",
+        )
+    changed, difference, largest = pending.measured(cells.values)
+    _require(
+        holds=changed == pending.changed,
+        words=f"{place}: {pending.changed} changed cells were counted, there are {changed}",
+    )
+    scale = max(1.0, difference, pending.magnitude)
+    _require(
+        holds=math.isclose(difference, pending.difference, abs_tol=_TOLERANCE * scale),
+        words=f"{place}: Σ|x−x′| is {difference}, not {pending.difference}",
+    )
+    _require(
+        holds=largest == pending.largest(cells.values),
+        words=f"{place}: max |x−x′| is {largest}, not {pending.largest(cells.values)}",
+    )
+    _check_magnitude(cells, pending, place)
+
+
+def _check_magnitude(cells: Cells, pending: Pending, place: str) -> None:
+    if not pending.keeps_values or not cells.scanned:
+        return
+    before = {**cells.values, **pending.previous}
+    magnitude = math.fsum(abs(n) for n in before.values() if isinstance(n, float) and n == n)
+    _require(
+        holds=math.isclose(magnitude, pending.magnitude, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE),
+        words=f"{place}: Σ|x′| is {magnitude}, not {pending.magnitude}",
+    )

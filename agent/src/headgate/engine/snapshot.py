@@ -1,0 +1,346 @@
+"""The engine's state as bytes: msgpack, compressed, with a version.
+
+Cells are stored in columns. What a specification no longer has, or has otherwise, is left out when
+a snapshot is read back: the rest keeps its state.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from headgate.engine.actions import Action
+from headgate.engine.cells import PRESENT, Cells, Detail, Scanning
+from headgate.engine.conditions import Dimension
+from headgate.engine.duplicates import Source
+from headgate.engine.pending import Consumed, Element, Key, Pending, Value, number
+from headgate.engine.runs import ActiveRun, PastRun, RunState
+from headgate.engine.spec import WatchedContainer
+
+if TYPE_CHECKING:
+    from headgate.engine.engine import Engine
+
+SNAPSHOT_VERSION = 1
+"""Version of the snapshots that this code writes."""
+
+_LEVEL = 1  # zlib's fastest: a snapshot is written before every launch
+
+
+class SnapshotError(ValueError):
+    """Bytes that are no snapshot of an engine, or one of a later version."""
+
+
+class KeyColumns(Struct, frozen=True, array_like=True):
+    """Cells in columns; ``columns[i]`` is the position in ``names`` of cell i's column."""
+
+    rows: tuple[bytes, ...]
+    columns: tuple[int, ...]
+    names: tuple[bytes, ...]
+
+    def keys(self) -> Iterator[Key]:
+        """Yield the cells."""
+        return zip(self.rows, (self.names[c] for c in self.columns), strict=True)
+
+
+def key_columns(keys: Collection[Key]) -> KeyColumns:
+    """Return cells in columns, in their order."""
+    names: dict[bytes, int] = {}
+    columns = tuple(names.setdefault(column, len(names)) for _, column in keys)
+    return KeyColumns(tuple(row for row, _ in keys), columns, tuple(names))
+
+
+class ElementColumns(Struct, frozen=True, array_like=True):
+    """Elements: rows and cells."""
+
+    rows: tuple[bytes, ...]
+    cells: KeyColumns
+
+
+def _element_columns(elements: Iterable[Element]) -> ElementColumns:
+    rows = [e for e in elements if isinstance(e, bytes)]
+    cells = [e for e in elements if not isinstance(e, bytes)]
+    return ElementColumns(tuple(sorted(rows)), key_columns(sorted(cells)))
+
+
+def _elements(state: ElementColumns) -> set[Element]:
+    return {*state.rows, *state.cells.keys()}
+
+
+class ConsumedState(Struct, frozen=True):
+    """See ``Consumed``."""
+
+    updates: int
+    distinct: ElementColumns
+    keys: KeyColumns
+    previous: tuple[float | bytes | None, ...]
+    magnitude: float
+    fresh: bool
+
+
+class PendingState(Struct, frozen=True):
+    """See ``Pending``; its sums are computed again."""
+
+    action: str
+    values: bool
+    now: ConsumedState
+    received: int
+    committed: int
+    taken: ConsumedState | None
+
+
+class ScanningState(Struct, frozen=True):
+    """See ``Scanning``."""
+
+    written: KeyColumns
+    deleted_rows: tuple[bytes, ...]
+    emptied: bool
+
+
+class CellsState(Struct, frozen=True):
+    """See ``Cells``. ``values`` is empty where only keys are kept."""
+
+    watched: WatchedContainer
+    table: str
+    detail: int
+    keys: KeyColumns
+    values: tuple[float | bytes, ...]
+    stamped: KeyColumns
+    timestamps: tuple[int, ...]
+    deletes: bool
+    unsettled: KeyColumns
+    read_awaited: bool
+    scanning: ScanningState | None
+    scanned: bool
+    dead_letters: int
+    pendings: tuple[PendingState, ...]
+
+
+class ActionState(Struct, frozen=True):
+    """See ``Action``."""
+
+    name: str
+    state: RunState
+    run: ActiveRun | None
+    last: PastRun | None
+    number: int
+    has_run: bool
+    since: float | None
+    ended: tuple[str, ...]
+    missed: str | None
+    requested: bool
+    reading: bool
+    next_evaluation: float | None
+    limits: tuple[tuple[str, Dimension, float], ...]
+    failure: str
+    shown: str
+    looked_at: float
+
+
+class EngineState(Struct, frozen=True):
+    """See ``Engine``."""
+
+    version: int
+    dataflow: str
+    incarnation: str
+    paused: bool
+    positions: dict[str, tuple[int, ...]]
+    sources: tuple[tuple[str, int, str, int, Source], ...]
+    actions: tuple[ActionState, ...]
+    cells: tuple[CellsState, ...]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(EngineState)
+
+
+def write_snapshot(engine: Engine) -> bytes:
+    """Return the engine's state."""
+    state = EngineState(
+        version=SNAPSHOT_VERSION,
+        dataflow=engine.spec.name,
+        incarnation=engine.incarnation,
+        paused=engine.paused,
+        positions={topic: tuple(p) for topic, p in engine.positions.items()},
+        sources=tuple((*identity, source) for identity, source in engine.sources.items()),
+        actions=tuple(_action_state(action) for action in engine.actions.values()),
+        cells=tuple(_cells_state(cells) for cells in engine.cells.values()),
+    )
+    return zlib.compress(_encoder.encode(state), _LEVEL)
+
+
+def read_snapshot(data: bytes) -> EngineState:
+    """Return the state in a snapshot.
+
+    Raises:
+        SnapshotError: the bytes are none, or a later version wrote them.
+    """
+    try:
+        state = _decoder.decode(zlib.decompress(data))
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise SnapshotError(f"not a snapshot of an engine: {error}") from error
+    if state.version > SNAPSHOT_VERSION:
+        raise SnapshotError(
+            f"a snapshot of version {state.version}; this headgate reads up to {SNAPSHOT_VERSION}: "
+            "upgrade it"
+        )
+    return state
+
+
+def restore(engine: Engine, state: EngineState) -> None:
+    """Give a newly built engine the state of what it has in common with the snapshot."""
+    engine.incarnation = state.incarnation
+    engine.paused = state.paused
+    engine.positions = {topic: list(p) for topic, p in state.positions.items()}
+    engine.sources = {
+        (topic, partition, observer, epoch): source
+        for topic, partition, observer, epoch, source in state.sources
+    }
+    for stored in state.cells:
+        cells = engine.cells.get((stored.watched.id, stored.table))
+        if cells is not None and cells.watched == stored.watched:
+            _restore_cells(cells, stored)
+    for saved in state.actions:
+        action = engine.actions.get(saved.name)
+        if action is not None:
+            _restore_action(action, saved)
+
+
+def _action_state(action: Action) -> ActionState:
+    return ActionState(
+        name=action.name,
+        state=action.state,
+        run=action.run,
+        last=action.last,
+        number=action.number,
+        has_run=action.has_run,
+        since=action.since,
+        ended=tuple(sorted(action.ended)),
+        missed=action.missed,
+        requested=action.requested,
+        reading=action.reading,
+        next_evaluation=action.next_evaluation,
+        limits=tuple((*place, limit) for place, limit in action.limits.items()),
+        failure=action.failure,
+        shown=action.shown,
+        looked_at=action.looked_at,
+    )
+
+
+def _restore_action(action: Action, state: ActionState) -> None:
+    action.state = state.state
+    action.run = state.run
+    action.last = state.last
+    action.number = state.number
+    action.has_run = state.has_run
+    action.since = state.since
+    action.ended = {name for name in state.ended if name in action.spec.after}
+    action.missed = state.missed
+    action.requested = state.requested
+    action.reading = state.reading and any(c.read_awaited for c, _ in action.all_parts())
+    every = action.spec.effective_evaluation.every
+    action.next_evaluation = state.next_evaluation if every is not None else None
+    bounds = {bound.name for bound in action.spec.bounds}
+    action.limits = {(b, dimension): v for b, dimension, v in state.limits if b in bounds}
+    action.failure = state.failure
+    action.shown = state.shown
+    action.looked_at = state.looked_at
+
+
+def _cells_state(cells: Cells) -> CellsState:
+    scanning = cells.scanning
+    return CellsState(
+        watched=cells.watched,
+        table=cells.table,
+        detail=int(cells.detail),
+        keys=key_columns(cells.values),
+        values=tuple(cells.values.values()) if cells.detail is Detail.VALUES else (),
+        stamped=key_columns(cells.timestamps),
+        timestamps=tuple(cells.timestamps.values()),
+        deletes=cells.deletes,
+        unsettled=key_columns(cells.unsettled),
+        read_awaited=cells.read_awaited,
+        scanning=None
+        if scanning is None
+        else ScanningState(
+            key_columns(scanning.written), tuple(scanning.deleted_rows), scanning.emptied
+        ),
+        scanned=cells.scanned,
+        dead_letters=cells.dead_letters,
+        pendings=tuple(_pending_state(cells, pending) for pending in cells.pendings),
+    )
+
+
+def _restore_cells(cells: Cells, state: CellsState) -> None:
+    if cells.detail == state.detail:
+        values: Iterable[Value] = state.values or [PRESENT] * len(state.keys.rows)
+        cells.load(zip(state.keys.keys(), values, strict=True))
+        cells.timestamps = dict(zip(state.stamped.keys(), state.timestamps, strict=True))
+        cells.deletes = state.deletes
+        cells.unsettled = set(state.unsettled.keys())
+        cells.read_awaited = state.read_awaited
+        cells.scanned = state.scanned
+        cells.dead_letters = state.dead_letters
+        if state.scanning is not None:
+            cells.scanning = Scanning()
+    for stored in state.pendings:
+        for pending in cells.pendings:
+            if pending.action == stored.action:
+                _restore_pending(cells, pending, stored)
+
+
+def _pending_state(cells: Cells, pending: Pending) -> PendingState:
+    taken = cells.consumed.get(pending.action)
+    now = Consumed(
+        pending.updates, pending.distinct, pending.previous, pending.magnitude, pending.fresh
+    )
+    return PendingState(
+        action=pending.action,
+        values=pending.keeps_values,
+        now=_consumed_state(now),
+        received=pending.received,
+        committed=pending.committed,
+        taken=None if taken is None else _consumed_state(taken),
+    )
+
+
+def _restore_pending(cells: Cells, pending: Pending, state: PendingState) -> None:
+    now = _consumed(state.now)
+    pending.updates = now.updates
+    pending.distinct = now.distinct
+    pending.previous = now.previous
+    pending.magnitude = now.magnitude
+    pending.fresh = now.fresh
+    pending.received = state.received
+    pending.committed = state.committed
+    if pending.keeps_values and not state.values and not pending.fresh:
+        # No x′ was kept until now: it starts where x is.
+        pending.magnitude = math.fsum(abs(number(value)) for value in cells.values.values())
+    pending.recount(cells.values)
+    if state.taken is not None:
+        cells.consumed[pending.action] = _consumed(state.taken)
+
+
+def _consumed_state(consumed: Consumed) -> ConsumedState:
+    return ConsumedState(
+        consumed.updates,
+        _element_columns(consumed.distinct),
+        key_columns(consumed.previous),
+        tuple(consumed.previous.values()),
+        consumed.magnitude,
+        consumed.fresh,
+    )
+
+
+def _consumed(state: ConsumedState) -> Consumed:
+    return Consumed(
+        state.updates,
+        _elements(state.distinct),
+        dict(zip(state.keys.keys(), state.previous, strict=True)),
+        state.magnitude,
+        state.fresh,
+    )
