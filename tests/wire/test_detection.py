@@ -1,0 +1,117 @@
+"""What a peer speaks is said in words."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from headgate.wire import (
+    FrameTooLarge,
+    Limits,
+    MalformedMessage,
+    MessageReader,
+    MessageType,
+    ProtocolError,
+    StructWriter,
+    Transport,
+    TransportMismatch,
+    UnsupportedProtocol,
+    detect,
+    write_message,
+)
+
+CALL = write_message(Transport.BUFFERED, "getTableNames", MessageType.CALL, 1, b"\0")
+FRAMED = write_message(Transport.FRAMED, "getTableNames", MessageType.CALL, 1, b"\0")
+COMPACT = bytes([0x82, 0x21, 0x01, 13]) + b"getTableNames\0"
+OLD = struct.pack(">i", 13) + b"getTableNames\x01" + struct.pack(">i", 1) + b"\0"
+SASL = b"\x01" + struct.pack(">i", 6) + b"GSSAPI" + b"\x02" + struct.pack(">i", 900)
+
+
+def framed(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+@pytest.mark.parametrize(
+    ("data", "transport"), [(CALL, Transport.BUFFERED), (FRAMED, Transport.FRAMED)]
+)
+def test_strict_binary_is_recognised_from_its_first_bytes(data, transport):
+    verdicts = [detect(data[:length]) for length in range(len(data))]
+    known = [verdict for verdict in verdicts if verdict is not None]
+    assert set(known) == {transport}
+    assert verdicts[6] is transport
+
+
+OTHERS = {
+    "buffered/compact": COMPACT,
+    "framed/compact": framed(COMPACT),
+    "buffered/old binary": OLD,
+    "framed/old binary": framed(OLD),
+    "HTTP": b"POST /hbase HTTP/1.1\r\nHost: h\r\n\r\n",
+    "TLS": bytes([0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3]),
+    "SASL": SASL,
+}
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "byte by byte"])
+@pytest.mark.parametrize("spoken", OTHERS)
+def test_other_protocols_are_refused_by_name_with_the_cure(spoken, whole):
+    data = OTHERS[spoken]
+    reader = MessageReader()
+
+    def receive() -> None:
+        for part in [data] if whole else [data[i : i + 1] for i in range(len(data))]:
+            reader.feed(part)
+            assert reader.next_message() is None
+
+    with pytest.raises(UnsupportedProtocol, match=spoken) as caught:
+        receive()
+    assert caught.value.spoken == spoken
+    assert ";" in str(caught.value), "no cure"
+
+
+@pytest.mark.parametrize("data", [b"\x00" * 4 + b"\xff" * 4, b"\xde\xad\xbe\xef\xde\xad"])
+def test_garbage_is_refused_with_its_first_bytes(data):
+    with pytest.raises(MalformedMessage, match=data[:6].hex(" ")):
+        detect(data)
+
+
+@pytest.mark.parametrize(
+    ("expected", "data"), [(Transport.FRAMED, CALL), (Transport.BUFFERED, FRAMED)]
+)
+def test_the_wrong_transport_is_said_with_both_names(expected, data):
+    reader = MessageReader(transport=expected)
+    reader.feed(data)
+    with pytest.raises(TransportMismatch, match=f"expected is {expected.value}/binary"):
+        reader.next_message()
+
+
+def test_a_frame_beyond_the_limit_is_refused_by_its_length_alone():
+    reader = MessageReader(Limits(max_frame=1000))
+    reader.feed(struct.pack(">i", 1001) + CALL[:6])
+    with pytest.raises(FrameTooLarge, match="1001 bytes; the limit is 1000"):
+        reader.next_message()
+
+
+def test_a_buffered_message_beyond_the_limit_is_refused_before_it_is_there():
+    body = StructWriter().binary(1, b"x" * 2000).end()
+    data = write_message(Transport.BUFFERED, "get", MessageType.CALL, 1, body)
+    reader = MessageReader(Limits(max_frame=1000))
+    reader.feed(data[:40])
+    with pytest.raises(FrameTooLarge, match="more than 1000 bytes"):
+        reader.next_message()
+
+
+def test_a_second_message_out_of_step_is_refused():
+    reader = MessageReader()
+    reader.feed(CALL + b"\x00\x01" + CALL)
+    assert reader.next_message() is not None
+    with pytest.raises(ProtocolError, match="out of step"):
+        reader.next_message()
+
+
+def test_a_frame_that_ends_in_its_header_is_malformed():
+    reader = MessageReader()
+    reader.feed(framed(CALL[:10]))
+    with pytest.raises(MalformedMessage, match="ends inside its message's header"):
+        reader.next_message()
