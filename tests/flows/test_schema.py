@@ -131,7 +131,7 @@ def grammar_accepts(text):
 
 def test_the_shipped_schema_is_the_one_that_the_grammar_gives():
     assert schema_text() == generated_schema(), (
-        "the grammar has changed; write its schema again with python -c 'from headgate.flows import "
+        "the grammar has changed: write its schema with python -c 'from headgate.flows import "
         "schema; print(schema.generated_schema(), end=str())' into dataflow.schema.json"
     )
 
