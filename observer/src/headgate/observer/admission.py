@@ -138,6 +138,9 @@ class Admission:
 
     def sync_if_due(self) -> None:
         """Start a sync when the interval is over and there is something to sync."""
+        if self._config.fsync is Fsync.NEVER:
+            for handle in self._journal.take_unsynced():
+                os.close(handle)
         if self._config.fsync is not Fsync.INTERVAL:
             return
         now = self._clock()
@@ -154,19 +157,27 @@ class Admission:
         try:
             while True:
                 calls, self._unsynced = self._unsynced, []
-                handle = self._journal.sync_handle()
-                if handle is not None:
-                    try:
-                        await loop.run_in_executor(None, os.fdatasync, handle)
-                    except OSError as error:
-                        raise JournalError(
-                            f"the journal cannot be synced: {error.strerror}; check its disk"
-                        ) from error
-                    finally:
-                        os.close(handle)
+                handles = self._journal.take_unsynced()
+                if handles:
+                    await loop.run_in_executor(None, _sync, handles)
                 for call in calls:
                     call()
                 if not self._unsynced:
                     return
+        except OSError as error:
+            failure = JournalError(
+                f"the journal cannot be synced: {error.strerror}; check its disk"
+            )
+            failure.__cause__ = error
+            loop.call_exception_handler({"message": str(failure), "exception": failure})
         finally:
             self._sync = None
+
+
+def _sync(handles: list[int]) -> None:
+    try:
+        for handle in handles:
+            os.fdatasync(handle)
+    finally:
+        for handle in handles:
+            os.close(handle)

@@ -181,6 +181,7 @@ class Journal:
         self._segment: _Segment | None = None
         self._handle = -1
         self._dirty = False
+        self._unsynced: list[int] = []
         self._slot = 0
         self._written_watermark = 0
         self._watermark_handle = os.open(
@@ -298,9 +299,12 @@ class Journal:
 
     def _close_segment(self) -> None:
         if self._handle >= 0:
+            # The loop must not wait for the disk: whoever syncs takes over what is not synced.
             if self._dirty:
-                os.fdatasync(self._handle)
-            os.close(self._handle)
+                self._unsynced.append(self._handle)
+                self._dirty = False
+            else:
+                os.close(self._handle)
             self._handle = -1
             self._segment = None
 
@@ -335,7 +339,6 @@ class Journal:
             and self.watermark == self._next
             and active.size >= self._segment_limit
         ):
-            self._dirty = False
             self._close_segment()
         while self._segments:
             segment = self._segments[0]
@@ -345,15 +348,16 @@ class Journal:
             self._bytes -= segment.size
             self._segments.pop(0)
 
-    def sync_handle(self) -> int | None:
-        """Return a descriptor of what must reach the disk, for ``os.fdatasync``; None if nothing.
+    def take_unsynced(self) -> list[int]:
+        """Return descriptors of what must reach the disk, for ``os.fdatasync``.
 
-        It is a copy, which the caller closes: the segment may end while another thread syncs it.
+        They belong to the caller, who closes them: a segment may end while another thread syncs it.
         """
-        if not self._dirty or self._handle < 0:
-            return None
-        self._dirty = False
-        return os.dup(self._handle)
+        taken, self._unsynced = self._unsynced, []
+        if self._dirty:
+            self._dirty = False
+            taken.append(os.dup(self._handle))
+        return taken
 
     def open_epochs(self) -> list[OpenEpoch]:
         """Return what earlier epochs left behind, oldest first; ``forget_epoch`` ends each.
@@ -427,6 +431,9 @@ class Journal:
         """Sync and let go of the directory. With nothing unsettled, no trace of the epoch stays."""
         self.save_watermark()
         self._close_segment()
+        for handle in self._unsynced:
+            os.fdatasync(handle)
+            os.close(handle)
         os.close(self._watermark_handle)
         if self.watermark == self._next:
             self.forget_epoch(self.epoch)

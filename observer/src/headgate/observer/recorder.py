@@ -35,6 +35,9 @@ _log = structlog.get_logger("headgate.observer.recorder")
 DIALECTS = (Dialect.THRIFT1, Dialect.THRIFT2)
 """A dialect's number in the journal is its position here."""
 
+_AFTERMATH_SECONDS = 60.0
+"""How long a write whose connection broke may still take effect: HBase's ``hbase.rpc.timeout``."""
+
 _OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
 
 
@@ -94,13 +97,19 @@ class Recorder:
         metrics: Metrics,
         clock: Callable[[], float],
         soon: Callable[[Callable[[], None]], object],
+        later: Callable[[float, Callable[[], None]], object],
     ) -> None:
-        """Connect the recorder; ``clock`` is Unix time, ``soon`` runs a call after what is sent."""
+        """Connect the recorder.
+
+        ``clock`` is Unix time in seconds, ``soon`` runs a call after what there is to send was
+        sent, ``later`` after so many seconds.
+        """
         self._journal = journal
         self._publisher = publisher
         self._metrics = metrics
         self._clock = clock
         self._soon = soon
+        self._at = later
         self._flights: dict[str, TableFlights] = {}
         self._backlog: list[Callable[[], None]] = []
 
@@ -185,7 +194,11 @@ class Recorder:
         self._journal.settle(ticket.intent)
 
     def _end(self, ticket: Ticket, reply: Message | None) -> None:
-        self._land(ticket)
+        if reply is None:
+            # HBase may still do it: until then later writes of its rows overlap with it.
+            self._at(_AFTERMATH_SECONDS, lambda: self._land(ticket))
+        else:
+            self._land(ticket)
         decoded = ticket.decoded
         if decoded is None:
             # HBase may have understood what was not understood here: readers must look themselves.

@@ -109,6 +109,7 @@ class Observer:
             metrics=self._metrics,
             clock=time.time,
             soon=self._loop.call_soon,
+            later=self._loop.call_later,
         )
         self._admission = Admission(self._journal, self._publisher, config.journal, clock=time.time)
         self._admin = AdminServer(self._metrics.text, self.health)
@@ -366,7 +367,8 @@ class Observer:
         for endpoint in self._endpoints:
             for session in list(endpoint.sessions):
                 session.abort()
-        await asyncio.sleep(0)
+        while any(endpoint.sessions for endpoint in self._endpoints):
+            await asyncio.sleep(_DRAIN_SECONDS)
         self._recorder.work()
         self._publisher.flush()
         while not self._publisher.idle and self._loop.time() < deadline:

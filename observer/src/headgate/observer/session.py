@@ -566,7 +566,7 @@ class Session(asyncio.Protocol):
         self._closing = True
         if self._upstream is not None:
             self._upstream.abort()
-        elif self._client is not None:
+        if self._client is not None:
             self._client.abort()
 
     # -- flow control

@@ -1,0 +1,91 @@
+import pytest
+
+from headgate.observer import ConfigurationError, Fsync, WhenFull, parse_config
+
+WHOLE = """\
+name = "o1"
+admin = "127.0.0.1:9180"
+
+[thrift1]
+listen = "127.0.0.1:9190"
+upstream = "127.0.0.1:9090"
+
+[kafka]
+bootstrap = "127.0.0.1:9092"
+
+[kafka.properties]
+"security.protocol" = "SSL"
+
+[journal]
+directory = "/var/lib/headgate"
+fsync = "always"
+when_full = "pass"
+"""
+
+
+def problem(text: str, environment: dict[str, str] | None = None) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config(text, "observer.toml", environment or {})
+    return str(caught.value)
+
+
+def test_a_file_is_read() -> None:
+    config = parse_config(WHOLE, "observer.toml", {})
+    assert config.thrift1 is not None
+    assert config.thrift1.upstream == "127.0.0.1:9090"
+    assert config.thrift2 is None
+    assert config.journal.fsync is Fsync.ALWAYS
+    assert config.journal.when_full is WhenFull.PASS
+    assert config.kafka.properties == {"security.protocol": "SSL"}
+
+
+def test_the_environment_overrides_the_file() -> None:
+    environment = {
+        "HEADGATE_OBSERVER_NAME": "o2",
+        "HEADGATE_OBSERVER_JOURNAL_LIMIT_BYTES": "99999999",
+        "HEADGATE_OBSERVER_THRIFT2_LISTEN": "127.0.0.1:1",
+        "HEADGATE_OBSERVER_THRIFT2_UPSTREAM": "127.0.0.1:2",
+        "PATH": "/bin",
+    }
+    config = parse_config(WHOLE, "observer.toml", environment)
+    assert config.name == "o2"
+    assert config.journal.limit_bytes == 99999999
+    assert config.thrift2 is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("fsync =", "fsink =", "toml:16: unknown key 'journal.fsink'; did you mean 'fsync'?"),
+        ("[thrift1]", "[thrift3]", "observer.toml:4: unknown key 'thrift3'; did you mean 'thrift"),
+        ('"always"', '"sometimes"', "observer.toml:16: 'journal.fsync': Invalid enum value"),
+        ('"127.0.0.1:9090"', '"9090"', "observer.toml:6: 'thrift1.upstream': '9090' is no address"),
+        ('name = "o1"', "", "'name' is missing; add it at the top"),
+        (
+            'directory = "/var/lib/headgate"',
+            "",
+            "observer.toml:14: 'journal.directory' is missing; add it under [journal]",
+        ),
+        ('name = "o1"', "name = ", "observer.toml: not valid TOML"),
+        ('name = "o1"', 'name = "o 1"', "observer.toml:1: 'name'"),
+        ('fsync = "always"', "limit_bytes = 10", "'journal.segment_bytes' is above"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_cure(before: str, after: str, expected: str) -> None:
+    assert expected in problem(WHOLE.replace(before, after))
+
+
+def test_without_a_listener_there_is_nothing_to_do() -> None:
+    text = WHOLE.replace("[thrift1]\n", "").replace('listen = "127.0.0.1:9190"\n', "")
+    text = text.replace('upstream = "127.0.0.1:9090"\n', "")
+    assert "nothing to listen on" in problem(text)
+
+
+def test_a_misspelt_variable_is_told() -> None:
+    text = problem(WHOLE, {"HEADGATE_OBSERVER_JOURNAL_LIMIT": "1"})
+    assert "did you mean HEADGATE_OBSERVER_JOURNAL_LIMIT_BYTES?" in text
+
+
+def test_a_wrong_variable_is_named() -> None:
+    text = problem(WHOLE, {"HEADGATE_OBSERVER_LEASE_SECONDS": "soon"})
+    assert text.startswith("environment: HEADGATE_OBSERVER_LEASE_SECONDS: ")
