@@ -1,0 +1,5 @@
+"""The command ``headgate``."""
+
+from headgate.cli.app import main
+
+__all__ = ["main"]

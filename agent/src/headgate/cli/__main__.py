@@ -1,0 +1,5 @@
+"""``python -m headgate.cli`` is the command ``headgate``."""
+
+from headgate.cli import main
+
+main()

@@ -1,0 +1,123 @@
+"""The commands of ``headgate``, each imported only when it is called.
+
+So ``headgate --help`` is quick, and a command whose extra is not installed says which one it
+needs while the others work.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+try:
+    import msgspec
+    import typer
+    from typer.core import TyperCommand, TyperGroup
+except ModuleNotFoundError as missing:
+    sys.exit(
+        f"headgate: its commands need the package {missing.name}, which is not installed. "
+        "Run: pip install 'headgate[agent,local]'"
+    )
+
+
+class CommandEntry(msgspec.Struct, frozen=True):
+    """One command and where it lives.
+
+    Attributes:
+        name: What people type, and the module in this package.
+        summary: What ``headgate --help`` says of it.
+        extra: The extra of the distribution that its imports need.
+    """
+
+    name: str
+    summary: str
+    extra: str
+
+
+ENTRIES = (
+    CommandEntry(
+        "local", "Run HBase, its Thrift servers and Kafka on this machine.", "local,agent"
+    ),
+    CommandEntry("observer", "Run the proxy that watches writes to HBase.", "observer"),
+    CommandEntry("agent", "Run the service that decides and launches steps.", "agent"),
+    CommandEntry("flow", "Check, submit and look at dataflows.", "agent"),
+    CommandEntry("demo", "Run a whole example and report on it.", "agent,observer,spark,local"),
+)
+
+
+class LazyCommands(TyperGroup):
+    """A group that knows its commands by name and imports the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._entries = {entry.name: entry for entry in ENTRIES if _exists(entry)}
+        for entry in self._entries.values():
+            self.add_command(TyperCommand(entry.name, help=entry.summary))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Return the command that ``args`` begins with, imported."""
+        name, placeholder, rest = super().resolve_command(ctx, args)
+        entry = self._entries.get(name) if name else None
+        return name, _load(entry) if entry else placeholder, rest
+
+
+app = typer.Typer(
+    cls=LazyCommands,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_show_locals=False,
+)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 -- Typer calls it so
+    if wanted:
+        typer.echo(f"headgate {version('headgate')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _headgate(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Run PySpark steps over HBase only when their input has changed enough."""
+    del show_version  # its callback has printed it and left
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="headgate")
+
+
+def _exists(entry: CommandEntry) -> bool:
+    return importlib.util.find_spec(f"headgate.cli.{entry.name}") is not None
+
+
+def _load(entry: CommandEntry) -> Any:
+    try:
+        module = importlib.import_module(f"headgate.cli.{entry.name}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "headgate":
+            raise
+        typer.echo(
+            f"headgate {entry.name}: the package {error.name} is not installed. "
+            f"Run: pip install 'headgate[{entry.extra}]'",
+            err=True,
+        )
+        raise typer.Exit(1) from error
+    if hasattr(module, "app"):
+        return typer.main.get_command(module.app)
+    single = typer.Typer(add_completion=False)
+    single.command(entry.name)(getattr(module, entry.name))
+    return typer.main.get_command(single)
