@@ -37,7 +37,8 @@ class SessionWorker:
 
     Replies arrive on a thread of the worker's own, in the order in which they were said:
     ``WorkerReady`` or ``WorkerFailed`` first, then ``StepStarted`` and ``StepEnded`` of each
-    request. The worker ends when this process does, however that happens: its standard input then closes.
+    request. The worker ends when this process does, however that happens: its standard input then
+    closes.
 
     Args:
         start: Spark's configuration.
@@ -74,7 +75,7 @@ class SessionWorker:
                     cwd=directory,
                     env={**os.environ, **(environment or {})},
                     pass_fds=(reply,),
-                    # A group of its own: a terminal's signals stay away, and it can be killed whole.
+                    # A group of its own: signals of a terminal stay away, and it can be killed.
                     start_new_session=True,
                 )
         except OSError:

@@ -1,0 +1,12 @@
+"""``python -m headgate.spark --reply-fd N``: a worker, started by an agent."""
+
+import argparse
+
+from headgate.spark.worker import serve
+
+parser = argparse.ArgumentParser(
+    prog="python -m headgate.spark",
+    description="Runs PySpark steps for an agent, which starts it; not meant to be run by hand.",
+)
+parser.add_argument("--reply-fd", type=int, required=True, help="file descriptor for replies")
+serve(parser.parse_args().reply_fd)

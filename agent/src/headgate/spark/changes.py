@@ -1,0 +1,115 @@
+"""What changed in a container between two cuts, from the messages of its table's topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from headgate.events import (
+    Gap,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    UpdateKind,
+    UpdateMessage,
+)
+from headgate.spark.views import ContainerView
+
+
+class _Mark(Enum):
+    READ = "read"
+
+
+READ: Final = _Mark.READ
+"""Stands for a value that the messages do not tell: the cell must be read."""
+
+Latest = bytes | None | _Mark
+"""A cell's newest value, None where it was deleted."""
+
+_SERVER_TIME: Final = -1
+_WIDE: Final = {
+    UpdateKind.DELETE_ROW,
+    UpdateKind.DELETE_FAMILY,
+    UpdateKind.DELETE_FAMILY_VERSION,
+}
+_VALUE: Final = {UpdateKind.PUT, UpdateKind.INCREMENT, UpdateKind.APPEND}
+_DESTROYS: Final = {
+    TableChangeKind.DROPPED,
+    TableChangeKind.TRUNCATED,
+    TableChangeKind.FAMILY_DROPPED,
+}
+
+
+class ChangedCells:
+    """The changed cells of a container, each with its newest value as far as messages tell it.
+
+    ``everything`` is set where messages cannot name what changed (a table was emptied, or writes
+    passed without events): then the whole container counts as changed.
+    """
+
+    def __init__(self, view: ContainerView) -> None:
+        self._view = view
+        self._seen: set[tuple[str, int, int, int]] = set()
+        self.cells: dict[tuple[bytes, bytes], Latest] = {}
+        self.everything = False
+
+    def add(self, message: UpdateMessage) -> None:
+        """Take in the next message of one partition; a request that came before is skipped."""
+        match message:
+            case UpdateBatch():
+                first = 0
+                for part in message.requests:
+                    identity = message.observer, message.epoch, part.intent, part.piece
+                    if identity not in self._seen:
+                        self._seen.add(identity)
+                        self._request(message, part, first)
+                    first += part.cells
+            case TableChange(kind=kind):
+                self.everything = self.everything or kind in _DESTROYS
+            case Gap():
+                self.everything = True
+
+    def _request(self, batch: UpdateBatch, part: RequestPart, first: int) -> None:
+        sure = part.outcome is Outcome.APPLIED
+        ambiguous = set(part.ambiguous)
+        for offset in range(part.cells):
+            at = first + offset
+            kind, row, column = UpdateKind(batch.kinds[at]), batch.rows[at], batch.columns[at]
+            if kind in _WIDE:
+                self._wide(row, column)
+            elif self._view.has(row, column):
+                # A client's own timestamp may lie below that of a cell which is there already.
+                plain = sure and offset not in ambiguous and batch.timestamps[at] == _SERVER_TIME
+                self.cells[row, column] = _latest(kind, batch.values[at]) if plain else READ
+
+    def _wide(self, row: bytes, family: bytes) -> None:
+        known = dict.fromkeys(self._view.declared)
+        known.update(dict.fromkeys(column for r, column in self.cells if r == row))
+        touched = [
+            column for column in known if column.startswith(family) and self._view.has(row, column)
+        ]
+        for column in touched:
+            self.cells[row, column] = READ
+        if not touched and any(item.has_row(row) for item in self._view.items):
+            # No column is known by name; the row itself is what changed.
+            self.cells[row, family] = READ
+
+    def unread(self) -> list[bytes]:
+        """Return the rows with cells that must be read, in order."""
+        return sorted({row for (row, _), latest in self.cells.items() if latest is READ})
+
+    def settle(self, rows: Iterable[bytes], found: dict[bytes, dict[bytes, bytes]]) -> None:
+        """Put in what was read: the values by row and column; what is not there is deleted."""
+        wanted = set(rows)
+        for (row, column), latest in list(self.cells.items()):
+            if latest is READ and row in wanted:
+                self.cells[row, column] = found.get(row, {}).get(column)
+
+
+def _latest(kind: UpdateKind, value: bytes | None) -> Latest:
+    if kind in _VALUE:
+        return READ if value is None else value
+    return None if kind is UpdateKind.DELETE_COLUMN else READ

@@ -1,0 +1,361 @@
+r"""PySpark's data source ``headgate``: HBase tables through a Thrift2 server.
+
+Options (rows are text in which ``\xNN`` stands for one byte):
+
+=============  ===================================================================================
+host, port     the Thrift2 server, or an observer's listener
+table          name of the table
+family         column family of columns that name none
+columns        JSON object: column of the frame to ``family:qualifier``, where the names differ
+codec          ``utf8`` (default), ``float64``, ``int64``, ``json`` or ``opaque``; ``codec.path``
+codecs         JSON object: column of the frame to its codec, where codecs differ
+start, stop    first row, and first row after the range
+since, until   only cells written at or after, and before, in milliseconds
+partitions     how many partitions to make at least; each region is one by itself
+page           rows a request
+origin         the run that writes (base64 of an encoded origin)
+timestamp      of written cells in milliseconds; the server's clock by default
+=============  ===================================================================================
+
+The schema has ``row`` and one column per HBase column, of type string, binary, double or bigint.
+Only the columns of the schema are read: name fewer to read less. Comparisons of ``row`` with
+constants narrow the range where ``spark.sql.python.filterPushdown.enabled`` is set.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructType,
+)
+
+from headgate.client import ScanRange, Thrift2Connection
+from headgate.engine import Codec, CodecName
+from headgate.events import Origin, decode_origin, row_prefix_end
+from headgate.spark.tables import (
+    PAGE,
+    ROW,
+    ColumnMapping,
+    read_batches,
+    split_extent,
+    write_batch,
+)
+from headgate.spark.values import ValueType
+
+_TYPES: Final[dict[type[DataType], ValueType]] = {
+    StringType: ValueType.STRING,
+    BinaryType: ValueType.BINARY,
+    DoubleType: ValueType.DOUBLE,
+    LongType: ValueType.LONG,
+}
+
+
+class OptionError(ValueError):
+    """An option or a schema that the data source cannot work with."""
+
+
+def row_of(text: str) -> bytes:
+    r"""Return a row from its text, in which ``\xNN`` is one byte."""
+    escaped = text.encode()
+    return re.sub(rb"\\x([0-9A-Fa-f]{2})", lambda match: bytes.fromhex(match[1].decode()), escaped)
+
+
+def text_of(row: bytes) -> str:
+    """Return a row as text that ``row_of`` reads back."""
+    return "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte != ord("\\") else f"\\x{byte:02x}" for byte in row
+    )
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the options say; picklable, since tasks carry it."""
+
+    host: str
+    port: int
+    table: str
+    family: str
+    columns: Mapping[str, str]
+    codec: Codec
+    codecs: Mapping[str, str]
+    extent: ScanRange
+    partitions: int
+    page: int
+    origin: Origin | None
+    timestamp: int | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> TableOptions:
+        """Return the options as given to Spark.
+
+        Raises:
+            OptionError: one is missing or malformed.
+        """
+        for name in ("host", "port", "table"):
+            if name not in options:
+                message = f"data source headgate needs option {name!r}: .option({name!r}, ...)"
+                raise OptionError(message)
+        start, stop = options.get("start", ""), options.get("stop")
+        origin = options.get("origin")
+        return cls(
+            host=options["host"],
+            port=_whole(options, "port", 0),
+            table=options["table"],
+            family=options.get("family", ""),
+            columns=_object(options, "columns"),
+            codec=_codec(options.get("codec", CodecName.UTF8), options.get("codec.path", "")),
+            codecs=_object(options, "codecs"),
+            extent=ScanRange(
+                start=row_of(start),
+                stop=None if stop is None else row_of(stop),
+                since=_whole(options, "since", None),
+                until=_whole(options, "until", None),
+            ),
+            partitions=_whole(options, "partitions", 1),
+            page=_whole(options, "page", PAGE),
+            origin=None if origin is None else decode_origin(base64.b64decode(origin)),
+            timestamp=_whole(options, "timestamp", None),
+        )
+
+    def connect(self) -> Thrift2Connection:
+        """Open a connection to the server."""
+        return Thrift2Connection(self.host, self.port)
+
+    def column(self, name: str) -> bytes:
+        """Return the HBase column of a frame's column.
+
+        Raises:
+            OptionError: no family is known for it.
+        """
+        column = self.columns.get(name, name)
+        if ":" in column:
+            return column.encode()
+        if not self.family:
+            message = (
+                f"column {name!r} has no family: set option 'family', or map it in 'columns' "
+                f'as {{"{name}": "family:qualifier"}}'
+            )
+            raise OptionError(message)
+        return f"{self.family}:{column}".encode()
+
+    def codec_of(self, name: str) -> Codec:
+        """Return the codec of a frame's column."""
+        return _codec(self.codecs[name], "") if name in self.codecs else self.codec
+
+
+def _whole(options: Mapping[str, str], name: str, default: Any) -> Any:
+    if name not in options:
+        return default
+    try:
+        return int(options[name])
+    except ValueError as error:
+        message = f"option {name!r} is {options[name]!r}; it must be a whole number"
+        raise OptionError(message) from error
+
+
+def _object(options: Mapping[str, str], name: str) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(options.get(name, "{}"), type=dict[str, str])
+    except msgspec.MsgspecError as error:
+        message = f"option {name!r} must be a JSON object of texts: {error}"
+        raise OptionError(message) from error
+
+
+def _codec(name: str, path: str) -> Codec:
+    try:
+        return Codec(CodecName(name), path)
+    except ValueError as error:
+        message = f"codec {name!r} is none of {', '.join(CodecName)}"
+        raise OptionError(message) from error
+
+
+def _kind(name: str, kind: DataType) -> ValueType:
+    if type(kind) not in _TYPES:
+        message = (
+            f"column {name!r} has type {kind.simpleString()}; "
+            "read string, binary, double or bigint, and cast afterwards"
+        )
+        raise OptionError(message)
+    return _TYPES[type(kind)]
+
+
+@dataclass
+class RangePartition(InputPartition):  # type: ignore[misc]
+    """The rows that one task reads."""
+
+    extent: ScanRange
+
+
+class HBaseSource(DataSource):  # type: ignore[misc]
+    """``spark.read.format("headgate")`` and ``frame.write.format("headgate").mode("append")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the format's name."""
+        return "headgate"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader of the schema's columns."""
+        return HBaseReader(TableOptions.parse(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
+        """Return a writer of the schema's columns."""
+        if overwrite:
+            message = "mode 'overwrite' would empty the table; use 'append', which puts the rows"
+            raise OptionError(message)
+        return HBaseWriter(TableOptions.parse(self.options), schema)
+
+
+class HBaseReader(DataSourceReader):  # type: ignore[misc]
+    """Reads a range of a table in partitions of Arrow batches."""
+
+    def __init__(self, options: TableOptions, schema: StructType) -> None:
+        self._options = options
+        self._extent = options.extent
+        if ROW not in schema.names:
+            message = f"the schema needs a column {ROW!r} for the row's key, string or binary"
+            raise OptionError(message)
+        self._names = list(schema.names)
+        self._row = _kind(ROW, schema[ROW].dataType)
+        self._mappings = [
+            ColumnMapping(
+                field.name,
+                options.column(field.name),
+                options.codec_of(field.name),
+                _kind(field.name, field.dataType),
+            )
+            for field in schema.fields
+            if field.name != ROW
+        ]
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
+        """Narrow the range by comparisons of the row; leave the rest to Spark."""
+        for condition in filters:
+            narrowed = self._narrowed(condition)
+            if narrowed is None:
+                yield condition
+            else:
+                self._extent = narrowed
+
+    def _narrowed(self, condition: Filter) -> ScanRange | None:
+        if getattr(condition, "attribute", None) != (ROW,):
+            return None
+        value = getattr(condition, "value", None)
+        row = value.encode() if isinstance(value, str) else value
+        if not isinstance(row, bytes | bytearray):
+            return None
+        row = bytes(row)
+        start: bytes
+        stop: bytes | None
+        match condition:
+            case EqualTo():
+                start, stop = row, row + b"\0"
+            case GreaterThan():
+                start, stop = row + b"\0", None
+            case GreaterThanOrEqual():
+                start, stop = row, None
+            case LessThan():
+                start, stop = b"", row
+            case LessThanOrEqual():
+                start, stop = b"", row + b"\0"
+            case StringStartsWith():
+                start, stop = row, row_prefix_end(row)
+            case _:
+                return None
+        old = self._extent
+        ends = [end for end in (old.stop, stop) if end is not None]
+        return msgspec.structs.replace(
+            old, start=max(old.start, start), stop=min(ends) if ends else None
+        )
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition for each region in the range, or more where few were found."""
+        options, extent = self._options, self._extent
+        if extent.stop is not None and extent.start >= extent.stop:
+            return [RangePartition(extent)]
+        with options.connect() as connection:
+            regions = connection.regions(options.table)
+            ends = None
+            if len(regions) < options.partitions:
+                ends = connection.ends(options.table, extent)
+        parts = split_extent(extent, regions, options.partitions, ends)
+        return [RangePartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a partition's rows in batches, columns in the schema's order."""
+        options = self._options
+        assert isinstance(partition, RangePartition)  # noqa: S101 - made by partitions()
+        with options.connect() as connection:
+            for batch in read_batches(
+                connection,
+                options.table,
+                partition.extent,
+                self._mappings,
+                self._row,
+                options.page,
+            ):
+                yield batch.select(self._names)
+
+
+@dataclass
+class Written(WriterCommitMessage):  # type: ignore[misc]
+    """How many rows a task put."""
+
+    rows: int
+
+
+class HBaseWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """Puts rows, a batch at a time. A task that is repeated puts the same rows again."""
+
+    def __init__(self, options: TableOptions, schema: StructType) -> None:
+        self._options = options
+        if ROW not in schema.names:
+            message = f"the frame needs a column {ROW!r} with the rows' keys"
+            raise OptionError(message)
+        self._targets = {
+            name: (options.column(name), options.codec_of(name))
+            for name in schema.names
+            if name != ROW
+        }
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Put all rows of a task."""
+        options = self._options
+        rows = 0
+        with options.connect() as connection:
+            for batch in iterator:
+                rows += write_batch(
+                    connection,
+                    options.table,
+                    batch,
+                    self._targets,
+                    options.origin,
+                    options.timestamp,
+                )
+        return Written(rows)

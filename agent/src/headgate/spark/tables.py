@@ -1,0 +1,193 @@
+"""Parts of HBase tables as Arrow tables: which columns, how decoded, where cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from msgspec import Struct
+
+from headgate.client import Region, ScanRange, Thrift2Connection
+from headgate.engine import Codec
+from headgate.events import Origin
+from headgate.spark.values import ValueType, row_keys, to_arrow, to_bytes
+
+ROW: Final = "row"
+"""Name of the frame's column with the row's key."""
+
+PAGE: Final = 5_000
+"""Rows asked of the server at a time: fastest of those tried between 1,000 and 20,000."""
+
+
+class ColumnMapping(Struct, frozen=True):
+    """A frame's column and the HBase column (``family:qualifier``) behind it."""
+
+    name: str
+    column: bytes
+    codec: Codec = Codec()
+    kind: ValueType = ValueType.DOUBLE
+
+
+class CellColumns:
+    """Results of a scan, gathered column by column.
+
+    Args:
+        wanted: the columns to keep; None keeps every column that appears.
+    """
+
+    def __init__(self, wanted: Iterable[bytes] | None) -> None:
+        self.rows: list[bytes] = []
+        self._open = wanted is None
+        self._values: dict[tuple[bytes, bytes], list[bytes | None]] = {}
+        for column in wanted or ():
+            family, _, qualifier = column.partition(b":")
+            self._values[family, qualifier] = []
+
+    def add(self, results: Iterable[Any]) -> None:
+        """Take over the results of one page."""
+        rows, values = self.rows, self._values
+        before = len(rows)
+        for result in results:
+            rows.append(result.row)
+            for cell in result.columnValues:
+                key = cell.family, cell.qualifier
+                column = values.get(key)
+                if column is None:
+                    if not self._open:
+                        continue
+                    column = values[key] = []
+                if len(column) < before:
+                    column.extend([None] * (before - len(column)))
+                column.append(cell.value)
+            before += 1
+
+    def add_row(self, row: bytes, cells: Mapping[bytes, bytes]) -> None:
+        """Take in one row with its values by ``family:qualifier``, all of wanted columns."""
+        before = len(self.rows)
+        self.rows.append(row)
+        for column, value in cells.items():
+            family, _, qualifier = column.partition(b":")
+            values = self._values[family, qualifier]
+            values.extend([None] * (before - len(values)))
+            values.append(value)
+
+    def columns(self) -> dict[bytes, list[bytes | None]]:
+        """Return the values by column, one for each row; None where a row has no cell."""
+        for column in self._values.values():
+            column.extend([None] * (len(self.rows) - len(column)))
+        return {family + b":" + name: values for (family, name), values in self._values.items()}
+
+
+def _schema(mappings: Sequence[ColumnMapping], row: ValueType) -> pa.Schema:
+    fields = [(ROW, row.arrow), *((mapping.name, mapping.kind.arrow) for mapping in mappings)]
+    return pa.schema(fields)
+
+
+def to_batch(
+    cells: CellColumns, mappings: Sequence[ColumnMapping], row: ValueType
+) -> pa.RecordBatch:
+    """Return the gathered rows as one batch: ``row``, then the mapped columns in their order."""
+    values = cells.columns()
+    arrays = [to_arrow(cells.rows, Codec(), row)]
+    arrays += [
+        to_arrow(values[mapping.column], mapping.codec, mapping.kind) for mapping in mappings
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=_schema(mappings, row))
+
+
+def read_batches(
+    connection: Thrift2Connection,
+    table: str,
+    extent: ScanRange,
+    mappings: Sequence[ColumnMapping],
+    row: ValueType = ValueType.STRING,
+    page: int = PAGE,
+) -> Iterator[pa.RecordBatch]:
+    """Yield a part of a table in batches of at most ``page`` rows, decoded.
+
+    Rows that have none of the mapped columns are left out, unless no column is mapped at all.
+    """
+    wanted = tuple(mapping.column for mapping in mappings)
+    narrowed = ScanRange(
+        extent.start, extent.stop, wanted or extent.columns, extent.since, extent.until
+    )
+    for results in connection.pages(table, narrowed, page):
+        cells = CellColumns(wanted)
+        cells.add(results)
+        yield to_batch(cells, mappings, row)
+
+
+def write_batch(
+    connection: Thrift2Connection,
+    table: str,
+    frame: pa.RecordBatch | pa.Table,
+    targets: Mapping[str, tuple[bytes, Codec]],
+    origin: Origin | None,
+    timestamp: int | None = None,
+) -> int:
+    """Write a frame's rows and return how many cells' rows that were.
+
+    A null writes no cell: what the table holds there stays.
+
+    Args:
+        connection: where to write.
+        table: name of the table.
+        frame: column ``row`` and those named in ``targets``.
+        targets: for each column, ``family:qualifier`` and codec.
+        origin: the run that writes.
+        timestamp: of all cells in milliseconds; None lets the server choose.
+    """
+    keys = row_keys(frame.column(ROW))
+    columns = {
+        column: to_bytes(frame.column(name), codec) for name, (column, codec) in targets.items()
+    }
+    return connection.put_columns(table, keys, columns, timestamp=timestamp, origin=origin)
+
+
+def split_extent(
+    extent: ScanRange, regions: Sequence[Region], wanted: int, ends: tuple[bytes, bytes] | None
+) -> list[ScanRange]:
+    """Cut a range at the borders of regions, and further where these are fewer than ``wanted``.
+
+    Args:
+        extent: the range.
+        regions: of the whole table, in order.
+        wanted: how many parts there should be at least, if there are rows enough.
+        ends: first and last key of the range, between which keys are taken to be spread evenly;
+            None where it has no rows.
+
+    Returns:
+        Ranges in order that do not overlap and together are the extent.
+    """
+    borders = {region.start for region in regions}
+    if ends is not None and len(regions) < wanted:
+        borders.update(_between(*ends, wanted))
+    inner = sorted(
+        border
+        for border in borders
+        if border > extent.start and (extent.stop is None or border < extent.stop)
+    )
+    starts = [extent.start, *inner]
+    stops: list[bytes | None] = [*inner, extent.stop]
+    return [
+        ScanRange(start, stop, extent.columns, extent.since, extent.until)
+        for start, stop in zip(starts, stops, strict=True)
+    ]
+
+
+_DIGITS: Final = 8
+"""Bytes after the common prefix that take part in the arithmetic on keys."""
+
+
+def _between(first: bytes, last: bytes, parts: int) -> list[bytes]:
+    common = 0
+    while common < min(len(first), len(last)) and first[common] == last[common]:
+        common += 1
+    prefix = first[:common]
+    low = int.from_bytes(first[common:][:_DIGITS].ljust(_DIGITS, b"\0"), "big")
+    high = int.from_bytes(last[common:][:_DIGITS].ljust(_DIGITS, b"\0"), "big")
+    return [
+        prefix + (low + (high - low) * part // parts).to_bytes(_DIGITS, "big").rstrip(b"\0")
+        for part in range(1, parts)
+    ]

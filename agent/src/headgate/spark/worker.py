@@ -1,0 +1,324 @@
+"""The worker: a warm Spark session that runs steps as it is asked to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+import pyspark
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
+from headgate.spark.ledger import Claimed, LostClaim, RunLedger
+from headgate.spark.messages import (
+    CancelStep,
+    Ending,
+    StartSession,
+    StepEnded,
+    StepRequest,
+    StepStarted,
+    WorkerFailed,
+    WorkerReady,
+    WorkerReply,
+    decode_message,
+    encode_line,
+)
+from headgate.spark.printing import PrintedLines
+from headgate.spark.run import Run, RunCancelled
+from headgate.spark.sources import register_sources
+from headgate.spark.steps import load_step
+from headgate.spark.updates import UpdateReader
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.master": "local[*]",
+    "spark.app.name": "headgate",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""What a dataflow's configuration overrides. Steps are small: few partitions, no web page."""
+
+_COMMIT_PAUSES: Final = (0.5, 1.0, 2.0)
+"""Seconds between tries to commit where no reply came: an observer restarts in less."""
+
+_JVM_SECONDS: Final = 5.0
+"""How long Spark's JVM may take to delete its temporary files."""
+
+
+def session_of(conf: Mapping[str, str]) -> SparkSession:
+    """Return a session with headgate's data sources.
+
+    Args:
+        conf: Spark's configuration, over ``DEFAULTS``.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {**DEFAULTS, **conf}
+    if settings["spark.master"].startswith("local"):
+        # A machine's own name may lead to an address that is not there any more.
+        settings.setdefault("spark.driver.host", "127.0.0.1")
+        settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register_sources(spark)
+    return spark
+
+
+class _Readers:
+    """Kafka consumers that are lent out and kept for the next."""
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, str], list[UpdateReader]] = {}
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def lent(self, request: StepRequest) -> Iterator[UpdateReader]:
+        key = request.kafka, repr(sorted(request.kafka_properties.items()))
+        with self._lock:
+            idle = self._idle.setdefault(key, [])
+            reader = idle.pop() if idle else None
+        reader = reader or UpdateReader(request.kafka, request.kafka_properties)
+        try:
+            yield reader
+        except BaseException:
+            reader.close()
+            raise
+        with self._lock:
+            idle.append(reader)
+
+
+class _Attempt:
+    """An attempt that is under way."""
+
+    def __init__(self, request: StepRequest) -> None:
+        self.request = request
+        self.arrived = time.monotonic()
+        self.cancelled = threading.Event()
+        self.tag = f"headgate-{uuid.uuid4().hex}"
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.request.run, self.request.attempt
+
+
+class Worker:
+    """Runs attempts side by side in one Spark session.
+
+    Args:
+        spark: the session.
+        reply: called with each reply, from any thread.
+        directory: where each run's output goes.
+        printed: takes what steps print.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        reply: Callable[[WorkerReply], None],
+        directory: Path,
+        printed: PrintedLines,
+    ) -> None:
+        self._spark = spark
+        self._reply = reply
+        self._directory = directory
+        self._printed = printed
+        self._readers = _Readers()
+        self._attempts: dict[tuple[str, int], _Attempt] = {}
+        self._holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
+
+    def begin(self, request: StepRequest) -> threading.Thread:
+        """Start an attempt on a thread of its own and return the thread."""
+        attempt = _Attempt(request)
+        self._attempts[attempt.key] = attempt
+        thread: threading.Thread = InheritableThread(
+            target=self._attempt, args=(attempt,), daemon=True
+        )
+        thread.name = f"{request.action}-{request.run}"
+        thread.start()
+        return thread
+
+    def cancel(self, run: str, attempt: int) -> None:
+        """Stop an attempt; nothing happens where it is over already."""
+        found = self._attempts.get((run, attempt))
+        if found is not None:
+            found.cancelled.set()
+            self._spark.sparkContext.cancelJobsWithTag(found.tag)
+
+    def _attempt(self, attempt: _Attempt) -> None:
+        request = attempt.request
+        path = self._directory / request.action / f"{request.run}-{request.attempt}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", buffering=1) as log, self._printed.to(log):
+            ended = self._carried_out(attempt, log)
+        del self._attempts[attempt.key]
+        self._reply(msgspec.structs.replace(ended, log=str(path)))
+
+    def _carried_out(self, attempt: _Attempt, log: IO[str]) -> StepEnded:
+        request = attempt.request
+        run: Run | None = None
+
+        def ended(ending: Ending, reason: str = "", detail: str = "") -> StepEnded:
+            if reason:
+                print(reason, detail, sep="\n", file=log)
+            return StepEnded(
+                run=request.run,
+                attempt=request.attempt,
+                ending=ending,
+                seconds=time.monotonic() - attempt.arrived,
+                rows_read=0 if run is None else run.rows_read,
+                rows_written=0 if run is None else run.rows_written,
+                reason=reason,
+                detail=detail,
+            )
+
+        def failed(error: BaseException) -> StepEnded:
+            ending = Ending.CANCELLED if attempt.cancelled.is_set() else Ending.FAILED
+            return ended(ending, _in_one_line(error), traceback.format_exc())
+
+        try:
+            claim = self._claim(request)
+            self._reply(StepStarted(request.run, request.attempt))
+            step = load_step(request.entry, request.python_path)
+            self._spark.sparkContext.addJobTag(attempt.tag)
+            # Spark finds the format of a write by the session of the thread, which this sets.
+            self._spark.createDataFrame([], "row string")
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", request.action)
+            run = Run(
+                self._spark,
+                request,
+                readers=lambda: self._readers.lent(request),
+                cancelled=attempt.cancelled.is_set,
+            )
+            step(run)
+            if attempt.cancelled.is_set():
+                message = f"run {request.run} was cancelled before its commit"
+                raise RunCancelled(message)  # noqa: TRY301 - reported with the others
+        except LostClaim as error:
+            return ended(Ending.LOST_CLAIM, str(error))
+        # A step may raise anything, SystemExit too; the worker goes on and the agent decides.
+        except BaseException as error:  # noqa: BLE001
+            return failed(error)
+        try:
+            self._commit(request, claim)
+        except LostClaim as error:
+            return ended(Ending.LOST_CLAIM, str(error))
+        except ConnectionFailed as error:
+            return ended(Ending.UNCERTAIN, _in_one_line(error), traceback.format_exc())
+        except ClientError as error:
+            return failed(error)
+        return ended(Ending.COMMITTED)
+
+    def _claim(self, request: StepRequest) -> Claimed:
+        with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
+            ledger = RunLedger(connection, request.ledger)
+            return ledger.claim(request.key, request.attempt, request.token, self._holder)
+
+    def _commit(self, request: StepRequest, claim: Claimed) -> None:
+        for pause in (*_COMMIT_PAUSES, None):
+            try:
+                with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
+                    RunLedger(connection, request.ledger).commit(request.key, claim)
+                return
+            except ConnectionFailed:
+                # A commit may be repeated: one that took place is found to have.
+                if pause is None:
+                    raise
+                time.sleep(pause)
+
+
+def _in_one_line(error: BaseException) -> str:
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else ""
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def serve(reply_fd: int) -> None:
+    """Read requests from standard input until it closes, which ends the process.
+
+    Args:
+        reply_fd: file descriptor that replies are written to.
+    """
+    # A terminal's Ctrl-C is the agent's to act on.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    printed = PrintedLines(sys.stderr)
+    sys.stdout = sys.stderr = printed
+    sending = threading.Lock()
+    replies = os.fdopen(reply_fd, "wb", buffering=0)
+
+    def reply(message: WorkerReply) -> None:
+        with sending, contextlib.suppress(BrokenPipeError):  # the agent is gone; input ends next
+            replies.write(encode_line(message))
+
+    # What a step starts must neither eat requests nor keep the pipe open.
+    requests = iter(os.fdopen(os.dup(0), "rb").readline, b"")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    try:
+        worker = _started(requests, reply, printed)
+        for line in requests:
+            match decode_message(line):
+                case StepRequest() as request:
+                    worker.begin(request)
+                case CancelStep(run=run, attempt=attempt):
+                    worker.cancel(run, attempt)
+                case StartSession():
+                    message = "a second start: a worker has one session; start another worker"
+                    raise ValueError(message)  # noqa: TRY301 - told to the agent as the others
+    except StopIteration:
+        _end(0)
+    # Whatever it is, the agent learns it before the process ends.
+    except Exception as error:  # noqa: BLE001
+        reply(WorkerFailed(_in_one_line(error), traceback.format_exc()))
+        traceback.print_exc()
+        _end(1)
+    _end(0)
+
+
+def _started(
+    requests: Iterator[bytes], reply: Callable[[WorkerReply], None], printed: PrintedLines
+) -> Worker:
+    begun = time.monotonic()
+    start = decode_message(next(requests))
+    if not isinstance(start, StartSession):
+        message = f"the first message must be a start, not {type(start).__name__}"
+        raise TypeError(message)
+    if start.python_path:
+        known = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [*start.python_path, *([known] if known else [])]
+        )
+    spark = session_of(start.conf)
+    worker = Worker(spark, reply, Path.cwd() / "runs", printed)
+    reply(WorkerReady(os.getpid(), pyspark.__version__, time.monotonic() - begun))
+    return worker
+
+
+def _end(status: int) -> None:
+    """End the process and Spark's JVM, whatever steps are doing."""
+    context = pyspark.SparkContext._active_spark_context  # noqa: SLF001 - there is no other way to it
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is not None:
+        # The JVM ends when its input does, and deletes its temporary files on the way.
+        process.stdin.close()
+        with contextlib.suppress(Exception):
+            process.wait(_JVM_SECONDS)
+    sys.stderr.flush()
+    os._exit(status)
