@@ -1,0 +1,253 @@
+"""The layout of the house: rooms, their public faces, and what must not be in any file."""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE_ROOTS = {
+    "observer": ROOT / "observer" / "src" / "headgate",
+    "agent": ROOT / "agent" / "src" / "headgate",
+}
+ROOMS = {
+    "observer": {"wire", "hbase", "events", "observer", "client"},
+    "agent": {"flows", "engine", "agent", "spark", "local", "cli"},
+}
+ROOMS_TO_COME = {
+    "observer": set[str](),
+    "agent": {"learning", "console", "incremental", "temporal", "reuse"},
+}
+TESTS_WITHOUT_ROOM = {"stack", "bench", "examples", "deploy", "house"}
+
+MEANINGLESS_NAMES = re.compile(
+    r"(^|_)(utils?|helpers?|common|misc|managers?|stuff|tools|lib)(_|$)", re.IGNORECASE
+)
+
+MAX_LINES = 1000
+"""Longest Python file. A file is about one thing, and one thing is rarely longer."""
+LONGER_FOR_A_REASON: dict[str, str] = {}
+"""Files that are longer, each with its reason."""
+
+
+def rooms() -> Iterator[tuple[str, Path]]:
+    """The rooms on disk; a folder without Python files is none."""
+    for side, source in SOURCE_ROOTS.items():
+        for folder in sorted(source.iterdir()):
+            if folder.is_dir() and any(folder.rglob("*.py")):
+                yield side, folder
+
+
+def room_named(name: str) -> Path:
+    return next(folder for _, folder in rooms() if folder.name == name)
+
+
+ROOM_NAMES = sorted(folder.name for _, folder in rooms())
+
+
+def python_files(*folders: Path) -> Iterator[Path]:
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            if "__pycache__" not in path.parts:
+                yield path
+
+
+def house_files() -> Iterator[Path]:
+    """Every file that belongs to the project: what builds, caches and version control put aside."""
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        put_aside = any(
+            (part.startswith(".") and part not in {".ci", ".gitignore"})
+            or part in {"__pycache__", "build", "dist"}
+            for part in parts
+        )
+        if path.is_file() and not put_aside and path.suffix not in {".so", ".pyc"}:
+            yield path
+
+
+def text_of(path: Path) -> str:
+    return path.read_bytes().decode(errors="replace")
+
+
+def public_face(room: Path) -> list[str]:
+    """The names in ``__all__``, as they are written."""
+    for statement in ast.parse(text_of(room / "__init__.py")).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=names)):
+                return [name.value for name in names if isinstance(name, ast.Constant)]
+    return []
+
+
+def place(path: Path, line: int | None = None) -> str:
+    where = str(path.relative_to(ROOT))
+    return where if line is None else f"{where}:{line}"
+
+
+def test_every_room_is_one_of_the_house():
+    found = {(side, folder.name) for side, folder in rooms()}
+    known = {(side, name) for side, names in ROOMS.items() for name in names}
+    to_come = {(side, name) for side, names in ROOMS_TO_COME.items() for name in names}
+
+    assert found <= known | to_come, "a new room belongs into the design first"
+    assert known <= found
+
+
+def test_the_namespace_has_nothing_of_its_own():
+    loose = [
+        place(path)
+        for source in SOURCE_ROOTS.values()
+        for path in source.parent.rglob("*")
+        if path.is_file() and path.parent in {source, source.parent}
+    ]
+
+    assert loose == [], "headgate/ is a namespace over two source roots: code lives in rooms"
+
+
+@pytest.mark.parametrize("name", ROOM_NAMES)
+def test_room_has_a_public_face(name):
+    face = room_named(name) / "__init__.py"
+
+    assert face.is_file()
+    assert ast.get_docstring(ast.parse(text_of(face))), "say what the room is for"
+    assert public_face(room_named(name)), "list in __all__ what other rooms may import"
+
+
+@pytest.mark.parametrize("name", ROOM_NAMES)
+def test_room_keeps_what_its_face_promises(name):
+    promised = public_face(room_named(name))
+    room = importlib.import_module(f"headgate.{name}")
+
+    assert [one for one in promised if not hasattr(room, one)] == []
+    assert len(promised) == len(set(promised))
+
+
+def imports(path: Path) -> Iterator[tuple[int, str, str | None]]:
+    """Each import of the file: its line, the module, and the name taken from it."""
+    for node in ast.walk(ast.parse(text_of(path), filename=str(path))):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name, None) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                yield from ((node.lineno, "." * level + (module or ""), a.name) for a in names)
+
+
+def trespasses(path: Path, own: str | None) -> Iterator[str]:
+    """What a file imports across rooms other than ``from headgate.ROOM import NAME``."""
+    for line, module, name in imports(path):
+        parts = module.split(".")
+        if module.startswith("."):
+            yield f"{place(path, line)}: relative import of {module!r}"
+        elif parts[0] != "headgate" or (own is not None and parts[1:2] == [own]):
+            continue
+        elif name is None or len(parts) != 2:
+            yield f"{place(path, line)}: {module} is inside another room"
+        elif name not in public_face(room_named(parts[1])):
+            yield f"{place(path, line)}: {name} is not in __all__ of {module}"
+
+
+def test_rooms_import_only_from_public_faces():
+    found = [
+        trespass
+        for _, room in rooms()
+        for path in python_files(room)
+        for trespass in trespasses(path, room.name)
+    ]
+
+    assert found == []
+
+
+def test_examples_import_only_from_public_faces():
+    found = [
+        trespass for path in python_files(ROOT / "examples") for trespass in trespasses(path, None)
+    ]
+
+    assert found == []
+
+
+def test_what_stands_in_the_write_path_imports_nothing_that_decides():
+    deciding = ROOMS["agent"] | ROOMS_TO_COME["agent"]
+
+    found = [
+        f"{place(path, line)}: {module}"
+        for path in python_files(SOURCE_ROOTS["observer"])
+        for line, module, _ in imports(path)
+        if module.split(".")[0] == "headgate" and module.split(".")[1] in deciding
+    ]
+
+    assert found == []
+
+
+def test_names_say_what_is_inside():
+    named = (
+        path
+        for folder in (*SOURCE_ROOTS.values(), ROOT / "examples", ROOT / "tests")
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts
+    )
+
+    assert [place(path) for path in named if MEANINGLESS_NAMES.search(path.stem)] == []
+
+
+def test_tests_mirror_the_rooms():
+    known = set().union(*ROOMS.values(), *ROOMS_TO_COME.values(), TESTS_WITHOUT_ROOM)
+    folders = {
+        path.parent.relative_to(ROOT / "tests").parts for path in python_files(ROOT / "tests")
+    }
+
+    assert {parts[0] for parts in folders if parts} - known == set()
+
+
+def test_files_are_about_one_thing():
+    folders = (*SOURCE_ROOTS.values(), ROOT / "examples", ROOT / "tests")
+    lengths = {place(path): text_of(path).count("\n") for path in python_files(*folders)}
+    longer = {name for name, length in lengths.items() if length > MAX_LINES}
+
+    assert longer - LONGER_FOR_A_REASON.keys() == set(), f"split what is over {MAX_LINES} lines"
+    assert LONGER_FOR_A_REASON.keys() - longer == set(), "no reason is needed any more"
+
+
+def machine_paths() -> list[str]:
+    """Directories that exist on this machine only, wherever the tests run."""
+    here = [path for path in (ROOT, ROOT.parent, Path.home()) if len(path.parts) > 1]
+    shared = {Path(name) for name in ("/opt", "/srv", "/usr", "/usr/src", "/tmp", "/var", "/home")}
+    return [str(path) for path in here if path not in shared]
+
+
+# Written with escapes, so that this file does not hold the names itself.
+REGISTRIES = re.compile(
+    r"pypi\.org|pythonhosted\.org|repo1?\.maven\.|registry\.npmjs\.|artifact[o]ry|index\-url[ =]\S*//"
+)
+UNFINISHED = re.compile(r"\b(T[O]DO|F[I]XME|X[X]X)\b")
+
+
+def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{place(path, number)}: {line.strip()[:100]}"
+        for path in house_files()
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_knows_this_machine():
+    paths = "|".join(re.escape(path) for path in machine_paths())
+
+    assert lines_with(re.compile(rf"(?<![\w.$}}/\-])(?:{paths})(?:/|\b)")) == []
+
+
+def test_no_file_names_a_registry():
+    assert lines_with(REGISTRIES) == [], "the machine's own settings say where packages come from"
+
+
+def test_locks_name_no_host():
+    locks = [*ROOT.glob("*.lock"), *(ROOT / "hbase-conf").rglob("*.lock.toml")]
+
+    assert locks
+    assert [place(path) for path in locks if "://" in text_of(path)] == []
+
+
+def test_nothing_is_left_unfinished():
+    assert lines_with(UNFINISHED) == []
