@@ -20,6 +20,7 @@ from headgate.local.java import Java, find_java
 from headgate.local.parts import Part
 from headgate.local.places import default_cache, default_home
 from headgate.local.processes import Lifetime, ProcessIdentity
+from headgate.local.processes import start as start_process
 from headgate.local.progress import Listener, Progress
 from headgate.local.stack import (
     Address,
@@ -56,4 +57,5 @@ __all__ = [
     "default_cache",
     "default_home",
     "find_java",
+    "start_process",
 ]

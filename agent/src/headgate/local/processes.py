@@ -24,6 +24,9 @@ _INSTANCE_MARK = "-Dheadgate.instance="
 _PART_MARK = "-Dheadgate.part="
 _LINUX_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 _POLL_SECONDS = 0.05
+# Start times are counted from the boot time, which moves when the clock is corrected; no number
+# comes round again this fast.
+_CLOCK_STEP_SECONDS = 2.0
 
 
 class Lifetime(Enum):
@@ -58,7 +61,7 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
         """Return it for psutil, or None when it has ended."""
         try:
             process = psutil.Process(self.pid)
-            same = process.create_time() == self.started
+            same = abs(process.create_time() - self.started) < _CLOCK_STEP_SECONDS
         except psutil.NoSuchProcess:
             return None
         return process if same else None
@@ -147,7 +150,7 @@ def end(
     Returns:
         Those that had to be killed.
     """
-    left = list(identities)
+    left = [identity for identity in identities if identity.lives()]
     if patience > 0:
         _signal(left, signal.SIGTERM)
         left = _wait(left, patience, reap)

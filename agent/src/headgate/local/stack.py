@@ -181,6 +181,15 @@ class LocalStack:
             with self._ended_on_failure(before):
                 return self._start_missing(java, source, class_paths, before, listen)
 
+    def fetch_jars(self, listen: Listener = silent) -> None:
+        """Fetch the jars that are missing, so that a later ``up`` needs no network.
+
+        Raises:
+            JarsUnavailableError: If a jar cannot be fetched.
+            ChecksumMismatchError: If a jar is not the pinned one.
+        """
+        self._class_paths(find_configuration(), listen)
+
     def down(self, listen: Listener = silent) -> list[Part]:
         """End every process of the instance, in order; return the parts that ran."""
         if not self._places.folder.exists():
@@ -275,9 +284,11 @@ class LocalStack:
             yield
         except BaseException:
             with _interrupts_held():
-                kept = set(before.values())
+                kept = {each.pid for each in before.values()}
                 found = processes.find(self._places.folder)
-                started = [each for group in found.values() for each in group if each not in kept]
+                started = [
+                    each for group in found.values() for each in group if each.pid not in kept
+                ]
                 processes.end(started, 0, self._children.reap)
             raise
 

@@ -20,6 +20,10 @@ _MOST_REPLY = 1 << 20  # bytes; HBase's folders hold a handful of names
 _DELETE, _EXISTS, _GET_CHILDREN, _CLOSE = 2, 3, 8, -11
 _NO_NODE = -101
 
+# A process's start is known to a second; HBase makes its nodes later than that, and a forerunner
+# made its own many seconds before it could be followed.
+_START_SLACK_SECONDS = 1.0
+
 _SINGLE_NODES = ("/hbase/master",)
 _FOLDERS = ("/hbase/rs", "/hbase/backup-masters")
 
@@ -34,11 +38,12 @@ def expel_the_dead(port: int, started: float) -> list[str]:
     Raises:
         OSError: If ZooKeeper cannot be reached or breaks off; ask again later.
     """
+    before = started - _START_SLACK_SECONDS
     with _Session(port) as session:
         paths = [*_SINGLE_NODES]
         for folder in _FOLDERS:
             paths += [f"{folder}/{name}" for name in session.children(folder)]
-        return [path for path in paths if session.delete_ephemeral(path, made_before=started)]
+        return [path for path in paths if session.delete_ephemeral(path, made_before=before)]
 
 
 class _Session:

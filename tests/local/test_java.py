@@ -1,0 +1,72 @@
+"""Java is found where people say it is, and an unfit one is refused with what to install."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headgate.local import JavaUnfitError, find_java
+from headgate.local.java import parse_version
+
+
+def make_java(folder: Path, said: str) -> Path:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\n")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('java version "1.8.0_412"', 8),
+        ('openjdk version "25-ea" 2025-09-16', 25),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "17.0.1" 2021-10-19', 17),
+        ("command not found", None),
+    ],
+)
+def test_the_feature_release_is_read_out_of_what_java_says(said: str, version: int | None) -> None:
+    assert parse_version(said) == version
+
+
+def test_java_home_comes_before_path(tmp_path: Path) -> None:
+    home = make_java(tmp_path / "home", 'openjdk version "21.0.2"')
+    path = make_java(tmp_path / "path", 'openjdk version "17.0.2"')
+    found = find_java({"JAVA_HOME": str(home), "PATH": f"{path}/bin:/usr/bin:/bin"})
+    assert (found.program, found.version) == (home / "bin" / "java", 21)
+
+
+def test_an_unfit_java_home_gives_way_to_a_fit_one_on_path(tmp_path: Path) -> None:
+    home = make_java(tmp_path / "home", 'openjdk version "25"')
+    path = make_java(tmp_path / "path", 'openjdk version "17.0.2"')
+    found = find_java({"JAVA_HOME": str(home), "PATH": f"{path}/bin:/usr/bin:/bin"})
+    assert found.program == path / "bin" / "java"
+
+
+def test_without_java_the_error_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(JavaUnfitError, match=r"17 or 21\. Install one .*openjdk-17"):
+        find_java({"PATH": str(tmp_path)})
+
+
+def test_an_unfit_java_is_named_with_its_version(tmp_path: Path) -> None:
+    home = make_java(tmp_path, 'openjdk version "11.0.2"')
+    with pytest.raises(JavaUnfitError, match="is Java 11"):
+        find_java({"JAVA_HOME": str(home), "PATH": ""})
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JavaUnfitError, match=f"JAVA_HOME={tmp_path}: no java there"):
+        find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})
+
+
+def test_a_java_that_does_not_run_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    with pytest.raises(JavaUnfitError, match="does not run"):
+        find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})

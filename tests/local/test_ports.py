@@ -1,0 +1,107 @@
+"""Ports are chosen free, kept where possible, and held until their servers listen."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from headgate.local import NoFreePortError
+from headgate.local.ports import HOST, Port, PortReservation, candidates, moved
+
+
+@pytest.fixture
+def reservation() -> Iterator[PortReservation]:
+    held = PortReservation()
+    yield held
+    held.close()
+
+
+def listening(number: int = 0) -> socket.socket:
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((HOST, number))
+    server.listen()
+    return server
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+    monkeypatch.setattr("headgate.local.ports.candidates", lambda port: list(numbers))
+
+
+def free_number() -> int:
+    with listening() as server:
+        return int(server.getsockname()[1])
+
+
+def test_the_default_is_tried_first_and_no_replacement_is_shared_by_two_ports() -> None:
+    tried = {port: candidates(port) for port in Port}
+    assert all(numbers[0] == port.value for port, numbers in tried.items())
+    every = [number for numbers in tried.values() for number in numbers]
+    assert len(every) == len(set(every))
+
+
+def test_no_replacement_lies_where_outgoing_connections_take_theirs() -> None:
+    assert max(number for port in Port for number in candidates(port)) < 32768
+
+
+def test_a_taken_port_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, reservation: PortReservation
+) -> None:
+    free = free_number()
+    with listening() as other:
+        offer(monkeypatch, other.getsockname()[1], free)
+        assert reservation.choose(Port.THRIFT1, before=None) == free
+
+
+def test_the_port_of_the_last_run_is_taken_again(
+    monkeypatch: pytest.MonkeyPatch, reservation: PortReservation
+) -> None:
+    before = free_number()
+    offer(monkeypatch)
+    assert reservation.choose(Port.THRIFT1, before=before) == before
+
+
+def test_the_port_of_the_last_run_is_replaced_when_another_program_listens_there(
+    monkeypatch: pytest.MonkeyPatch, reservation: PortReservation
+) -> None:
+    free = free_number()
+    offer(monkeypatch, free)
+    with listening() as other:
+        assert reservation.choose(Port.THRIFT1, before=other.getsockname()[1]) == free
+
+
+def test_a_reserved_port_is_not_chosen_by_another_stack(
+    monkeypatch: pytest.MonkeyPatch, reservation: PortReservation
+) -> None:
+    first, second = free_number(), free_number()
+    offer(monkeypatch, first, second)
+    other = PortReservation()
+    try:
+        assert other.choose(Port.THRIFT1, before=None) == first
+        assert reservation.choose(Port.THRIFT1, before=None) == second
+    finally:
+        other.close()
+
+
+def test_a_server_may_listen_on_the_port_that_is_reserved_for_it(
+    monkeypatch: pytest.MonkeyPatch, reservation: PortReservation
+) -> None:
+    offer(monkeypatch, free_number())
+    number = reservation.choose(Port.THRIFT1, before=None)
+    with listening(number) as server, socket.create_connection((HOST, number)):
+        assert server.getsockname()[1] == number
+
+
+def test_when_everything_is_taken_the_error_names_the_port(
+    monkeypatch: pytest.MonkeyPatch, reservation: PortReservation
+) -> None:
+    with listening() as other:
+        offer(monkeypatch, other.getsockname()[1])
+        with pytest.raises(NoFreePortError, match="thrift1: 9090"):
+            reservation.choose(Port.THRIFT1, before=None)
+
+
+def test_only_ports_that_are_not_the_default_are_told() -> None:
+    assert moved({"thrift1": 9090, "kafka": 19092}) == {"kafka": (9092, 19092)}

@@ -1,0 +1,152 @@
+"""Processes are known for certain, and end when they should."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from headgate.local import ProcessIdentity, processes
+from headgate.local.processes import Children, Lifetime
+
+SLEEPER = "import time; time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('ready', flush=True); time.sleep(600)"
+)
+
+
+def identity_of(child: subprocess.Popen[bytes]) -> ProcessIdentity:
+    return ProcessIdentity(pid=child.pid, started=psutil.Process(child.pid).create_time())
+
+
+def start_sleeper(tmp_path: Path, part: str, instance: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", SLEEPER, *processes.marks(instance, part)]
+    return processes.start(command, {}, tmp_path / f"{part}.log", Lifetime.DETACHED)
+
+
+def wait_for(condition, seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_process_lives_until_it_ends(tmp_path: Path) -> None:
+    child = start_sleeper(tmp_path, "kafka", tmp_path)
+    identity = identity_of(child)
+    assert identity.lives()
+    child.kill()
+    child.wait()
+    assert not identity.lives()
+
+
+def test_a_number_that_another_program_has_now_is_not_the_process(tmp_path: Path) -> None:
+    child = start_sleeper(tmp_path, "kafka", tmp_path)
+    real = identity_of(child)
+    stale = ProcessIdentity(pid=real.pid, started=real.started - 1000)
+    try:
+        assert not stale.lives()
+        assert processes.end([stale], 0, lambda: None) == []
+        assert real.lives()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_zombie_does_not_live(tmp_path: Path) -> None:
+    child = start_sleeper(tmp_path, "kafka", tmp_path)
+    identity = identity_of(child)
+    child.kill()
+    try:
+        assert wait_for(lambda: not identity.lives())
+    finally:
+        child.wait()
+
+
+def test_parts_are_found_by_their_marks_and_those_of_other_instances_are_not(
+    tmp_path: Path,
+) -> None:
+    mine, other = tmp_path / "a", tmp_path / "ab"
+    first = start_sleeper(tmp_path, "kafka", mine)
+    second = start_sleeper(tmp_path, "hbase", other)
+    try:
+        assert wait_for(lambda: bool(processes.find(mine)) and bool(processes.find(other)))
+        assert processes.find(mine) == {"kafka": [identity_of(first)]}
+    finally:
+        for child in (first, second):
+            child.kill()
+            child.wait()
+
+
+def test_a_command_line_without_marks_is_no_part(tmp_path: Path) -> None:
+    assert processes.part_of(["java", "-Xmx1g", "Main"], tmp_path) is None
+
+
+def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "stubborn.log"
+    child = processes.start([sys.executable, "-c", STUBBORN], {}, log, Lifetime.DETACHED)
+    children = Children()
+    children.add(child)
+    assert wait_for(lambda: b"ready" in log.read_bytes())
+    identity = identity_of(child)
+    assert processes.end([identity], 0.2, children.reap) == [identity]
+    assert child.returncode == -signal.SIGKILL
+
+
+def test_a_process_that_ends_when_asked_is_not_killed(tmp_path: Path) -> None:
+    child = start_sleeper(tmp_path, "kafka", tmp_path)
+    children = Children()
+    children.add(child)
+    assert processes.end([identity_of(child)], 10, children.reap) == []
+    assert child.returncode == -signal.SIGTERM
+
+
+def test_a_part_is_in_a_session_of_its_own(tmp_path: Path) -> None:
+    child = start_sleeper(tmp_path, "kafka", tmp_path)
+    try:
+        with Path(f"/proc/{child.pid}/stat").open() as stat:
+            session = int(stat.read().rpartition(")")[2].split()[3])
+        assert session == child.pid
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_the_log_of_the_run_before_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "part.log"
+    for said in ("first", "second"):
+        processes.start(
+            [sys.executable, "-c", f"print('{said}')"], {}, log, Lifetime.DETACHED
+        ).wait()
+    assert log.read_text() == "second\n"
+    assert (tmp_path / "part.log.1").read_text() == "first\n"
+
+
+def test_a_process_with_its_callers_lifetime_ends_when_the_caller_is_killed(
+    tmp_path: Path,
+) -> None:
+    caller = f"""
+import sys, time
+from pathlib import Path
+from headgate.local import processes
+from headgate.local.processes import Lifetime
+child = processes.start(
+    [sys.executable, "-c", {SLEEPER!r}], {{}}, Path({str(tmp_path)!r}) / "log",
+    Lifetime.WITH_CALLER,
+)
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", caller], stdout=subprocess.PIPE) as starter:
+        assert starter.stdout is not None
+        pid = int(starter.stdout.readline())
+        identity = ProcessIdentity(pid=pid, started=psutil.Process(pid).create_time())
+        starter.kill()
+    assert wait_for(lambda: not identity.lives())

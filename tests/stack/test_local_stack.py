@@ -1,0 +1,240 @@
+"""The local stack comes up, stays as it was through crashes, and goes without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import happybase
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from headgate.local import Address, LocalStack, Part, PartState
+
+pytestmark = pytest.mark.stack
+
+DEFAULT_PORTS = (2181, 9090, 9091, 9092, 9093, 16000, 16010, 16020, 16030)
+READY_SECONDS = 40.0  # the promise: from jars in place to every part answering
+
+
+class Command:
+    """``headgate local`` for one home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def start(self, action: str, *options: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                *("-m", "headgate.cli", "local", action),
+                f"--home={self.home}",
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, action: str, *options: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(action, *options)
+        said, told = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, said, told)
+
+
+@pytest.fixture(scope="module")
+def taken_ports() -> Iterator[None]:
+    """Every default port is taken by something else, from before the start to the end."""
+    with ExitStack() as servers:
+        for port in DEFAULT_PORTS:
+            server = servers.enter_context(socket.socket())
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                server.bind(("127.0.0.1", port))
+            except OSError:
+                continue  # taken indeed, and not by us
+            server.listen()
+        yield
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    return Command(tmp_path_factory.mktemp("local"))
+
+
+@pytest.fixture(scope="module")
+def first_starts(taken_ports: None, command: Command) -> Iterator[list[dict[str, object]]]:
+    """Two commands at once brought the instance up; what each printed, and how long it took."""
+    # The jars may have to be fetched first, which is not what is measured.
+    LocalStack(command.home, "jars").fetch_jars()
+    began = time.monotonic()
+    processes = [command.start("up", "--json") for _ in range(2)]
+    try:
+        outputs = [process.communicate() for process in processes]
+        took = time.monotonic() - began
+        assert [process.returncode for process in processes] == [0, 0], outputs
+        yield [{**json.loads(said), "seconds": took} for said, _ in outputs]
+    finally:
+        command("down")
+
+
+@pytest.fixture
+def running(first_starts: list[dict[str, object]], command: Command) -> LocalStack:
+    """The instance, up."""
+    local = LocalStack(command.home)
+    local.up()
+    return local
+
+
+def pids(local: LocalStack) -> dict[Part, int]:
+    return {each.part: each.process.pid for each in local.status().parts if each.process}
+
+
+def write_row(thrift1: Address, table: str) -> None:
+    connection = happybase.Connection(*thrift1, timeout=60_000)
+    connection.create_table(table, {"f": {}})
+    connection.table(table).put(b"row", {b"f:cell": b"value"})
+    connection.close()
+
+
+def read_row(thrift1: Address, table: str) -> dict[bytes, bytes]:
+    connection = happybase.Connection(*thrift1, timeout=60_000)
+    try:
+        return dict(connection.table(table).row(b"row"))
+    finally:
+        connection.close()
+
+
+def produce(kafka: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
+    producer.produce(topic, b"message")
+    assert producer.flush(30) == 0
+
+
+def consume(kafka: str, topic: str) -> bytes | None:
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": topic})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        message = consumer.poll(30)
+        return message.value() if message is not None and message.error() is None else None
+    finally:
+        consumer.close()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_the_stack_is_ready_in_time_on_other_ports_when_the_defaults_are_taken(
+    first_starts: list[dict[str, object]], command: Command
+) -> None:
+    said = first_starts[0]
+    ports = {
+        int(str(said[name]).rpartition(":")[2])
+        for name in ("thrift1", "thrift2", "kafka", "zookeeper")
+    }
+    assert not ports & set(DEFAULT_PORTS)
+    assert float(str(said["seconds"])) < READY_SECONDS
+
+
+def test_two_commands_at_once_bring_up_one_stack(
+    first_starts: list[dict[str, object]], running: LocalStack
+) -> None:
+    assert first_starts[0] == first_starts[1]
+    assert set(pids(running)) == set(Part)
+
+
+def test_up_again_changes_nothing(running: LocalStack) -> None:
+    before, addresses = pids(running), running.addresses()
+    assert running.up() == addresses
+    assert pids(running) == before
+
+
+def test_ports_that_are_not_the_default_are_told(running: LocalStack, command: Command) -> None:
+    running.kill(Part.THRIFT2)
+    told = command("up").stderr
+    assert f"thrift2 uses port {running.up().thrift2.port}, because 9091" in told
+
+
+@pytest.mark.parametrize("part", [Part.HBASE, Part.THRIFT1])
+def test_a_killed_part_alone_is_started_again_at_its_address_with_its_data(
+    running: LocalStack, part: Part
+) -> None:
+    addresses, before = running.up(), pids(running)
+    table = f"killed_{part.value}"
+    write_row(addresses.thrift1, table)
+    running.kill(part)
+    began = time.monotonic()
+    assert running.up() == addresses
+    assert time.monotonic() - began < READY_SECONDS
+    after = pids(running)
+    assert {each for each in Part if after[each] != before[each]} == {part}
+    assert read_row(addresses.thrift1, table) == {b"f:cell": b"value"}
+
+
+def test_everything_killed_at_once_comes_back_with_its_data(running: LocalStack) -> None:
+    addresses = running.up()
+    write_row(addresses.thrift1, "outage")
+    produce(addresses.kafka, "outage")
+    for part in Part:
+        running.kill(part)
+    assert all(each.state is PartState.STOPPED for each in running.status().parts)
+    assert running.up() == addresses
+    assert read_row(addresses.thrift1, "outage") == {b"f:cell": b"value"}
+    assert consume(addresses.kafka, "outage") == b"message"
+
+
+def test_down_leaves_no_process_and_keeps_the_data(running: LocalStack, command: Command) -> None:
+    addresses = running.up()
+    write_row(addresses.thrift1, "down")
+    identities = [each.process for each in running.status().parts if each.process]
+    assert command("down").returncode == 0
+    assert not any(identity.lives() for identity in identities)
+    assert pids(running) == {}
+    assert command("status").returncode == 1
+    assert running.up() == addresses
+    assert read_row(addresses.thrift1, "down") == {b"f:cell": b"value"}
+
+
+def test_a_start_that_is_interrupted_or_killed_leaves_nothing_in_the_way(
+    taken_ports: None, command: Command
+) -> None:
+    local = LocalStack(command.home, "interrupted")
+    options = ("--instance", "interrupted")
+
+    # Ctrl-C: what was started is stopped, and the exit code says so.
+    process = command.start("up", *options)
+    assert wait_until(lambda: set(pids(local)) >= {Part.HBASE, Part.KAFKA}, 30)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode == 130
+    assert pids(local) == {}
+
+    # kill -9: what was started runs on, and the next command makes it whole.
+    process = command.start("up", *options)
+    assert wait_until(lambda: Part.HBASE in pids(local), 30)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    orphan = pids(local)[Part.HBASE]
+    try:
+        addresses = local.up()
+        assert pids(local)[Part.HBASE] == orphan
+        write_row(addresses.thrift1, "whole")
+        assert read_row(addresses.thrift1, "whole") == {b"f:cell": b"value"}
+    finally:
+        local.reset()
+    assert pids(local) == {}
+    assert [each.name for each in local.folder.iterdir()] == ["lock"]
