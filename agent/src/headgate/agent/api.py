@@ -1,0 +1,375 @@
+"""The agent's HTTP API. Any agent answers for any dataflow: what runs elsewhere is asked there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import httpx
+import msgspec
+from msgspec import Meta, Struct
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
+from headgate.agent.hosting import Hosted
+from headgate.agent.runtime import FlowStatus, Phase, Runtime, WaveStatus
+from headgate.agent.service import Agent, FlowRow
+from headgate.agent.store import RunRecord
+from headgate.flows import DataflowErrors
+
+_FORWARDED = "headgate-forwarded"
+_NO_OBSERVER = 10.0  # seconds a submit waits for a first observer before it says that there is none
+_LOOK = 0.02  # seconds between two looks at a dataflow that starts
+_FORWARD = 90.0  # seconds another agent may take to answer, beyond any wait that was asked for
+_JSON = "application/json"
+
+
+class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A dataflow file: its text, its name for messages, the directory its paths start from."""
+
+    source: str
+    file: str = "dataflow"
+    directory: str = "."
+
+
+class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names an action; releasing without one means all that are in quarantine."""
+
+    action: str | None = None
+
+
+class WaveRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names the input actions whose wave ends; all of them where none is named."""
+
+    actions: tuple[str, ...] = ()
+
+
+class Wave(Struct, frozen=True):
+    """The number of the wave that was ended."""
+
+    wave: int
+
+
+class Released(Struct, frozen=True):
+    """What was let out of quarantine."""
+
+    actions: tuple[str, ...]
+
+
+class FlowView(Struct, frozen=True):
+    """A dataflow whole: as listed, and as its owner sees it."""
+
+    flow: FlowRow
+    status: FlowStatus
+    runs: tuple[RunRecord, ...]
+
+
+class ProblemView(Struct, frozen=True):
+    """One fault of a dataflow file."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    cure: str
+
+
+class ErrorView(Struct, frozen=True):
+    """Why a request was not carried out."""
+
+    error: str
+    problems: tuple[ProblemView, ...] = ()
+
+
+class Health(Struct, frozen=True):
+    """How the agent is."""
+
+    status: str
+    words: str
+    dataflows: int
+    observers: tuple[str, ...]
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), status, media_type=_JSON)
+
+
+_Wait = Annotated[float, Meta(ge=0, le=3600)]
+
+
+class _Api:
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._client = httpx.AsyncClient(trust_env=False)
+
+    # -- dataflows -------------------------------------------------------------------------------
+
+    async def submit(self, request: Request) -> Response:
+        body = await _body(request, SubmitRequest)
+        dataflow = await run_in_threadpool(self._agent.parse, body.source, body.file)
+        here = self._agent.hosted(dataflow.name)
+        if here is None:
+            try:
+                row = await run_in_threadpool(self._agent.row, dataflow.name)
+            except UnknownDataflow:
+                row = None
+            if row is not None and row.owner and not row.here:
+                return await self._forward(request, row)
+        await run_in_threadpool(self._define, here, body)
+        return _json(await run_in_threadpool(self._wait_started, dataflow.name))
+
+    def _define(self, here: Hosted | None, body: SubmitRequest) -> None:
+        agent = self._agent
+        dataflow = agent.parse(body.source, body.file)
+        if here is not None:
+            old = agent.store.listing(dataflow.name).definition
+            if (old.source, old.directory) == (body.source, body.directory):
+                return
+        definition = agent.define(dataflow, body.directory)
+        if here is not None:
+            agent.change(here, definition, dataflow)
+
+    def _wait_started(self, name: str) -> FlowRow:
+        """Wait until the dataflow's watches are in effect, wherever it runs."""
+        agent = self._agent
+        started = time.monotonic()
+        while True:
+            row = agent.row(name)
+            waited = time.monotonic() - started
+            if row.state in {Phase.RUNNING, Phase.PAUSED, "elsewhere"}:
+                return row
+            if row.state == "failed":
+                raise Refused(f"dataflow {name} cannot run: {row.words}")
+            nobody = not agent.observers.live(time.time())
+            limit = agent.configuration.submit_seconds
+            if waited > limit or (nobody and waited > min(limit, _NO_OBSERVER)):
+                raise Unreachable(
+                    f"dataflow {name} is saved but does not run yet: {row.words or row.state}; it "
+                    "starts by itself when that changes"
+                )
+            time.sleep(_LOOK)
+
+    def flows(self, _: Request) -> Response:
+        return _json(self._agent.rows())
+
+    async def flow(self, request: Request) -> Response:
+        def view(runtime: Runtime, now: float) -> tuple[FlowStatus, tuple[RunRecord, ...]]:
+            return runtime.status(now), tuple(runtime.records)
+
+        def answer(flow: Hosted) -> FlowView:
+            status, runs = self._agent.call(flow, view)
+            return FlowView(self._agent.row(flow.name), status, runs)
+
+        return await self._owner(request, answer)
+
+    async def remove(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        row = await run_in_threadpool(self._agent.row, name)
+        if not row.here and not row.owner and row.state == "failed":
+            raise Refused(
+                f"dataflow {name} cannot run: {row.words}; submit one that can, then remove"
+            )
+        return await self._owner(request, lambda flow: self._agent.remove(flow.name))
+
+    async def pause(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, now: runtime.pause(now))
+
+    async def resume(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, now: runtime.resume(now))
+
+    async def run(self, request: Request) -> Response:
+        body = await _body(request, ActionRequest)
+        if body.action is None:
+            raise Refused("name the action to run")
+        action = body.action
+        return await self._called(request, lambda runtime, now: runtime.run(action, now))
+
+    async def release(self, request: Request) -> Response:
+        body = await _body(request, ActionRequest)
+        return await self._called(
+            request, lambda runtime, now: Released(runtime.release(body.action, now))
+        )
+
+    async def explain(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, now: runtime.explain(now))
+
+    async def runs(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, _: tuple(runtime.records))
+
+    async def decisions(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, _: tuple(runtime.decisions))
+
+    # -- waves -----------------------------------------------------------------------------------
+
+    async def mark(self, request: Request) -> Response:
+        body = await _body(request, WaveRequest)
+        return await self._called(
+            request, lambda runtime, now: Wave(runtime.mark(body.actions, now))
+        )
+
+    async def wave(self, request: Request) -> Response:
+        number = int(request.path_params["wave"])
+        try:
+            seconds = msgspec.convert(request.query_params.get("wait", "0"), _Wait, strict=False)
+        except msgspec.ValidationError as error:
+            raise HTTPException(400, f"wait: {error}; give seconds, as in ?wait=30") from error
+        name = request.path_params["name"]
+        flow = self._agent.hosted(name)
+        if flow is None:
+            return await self._forward(request, await run_in_threadpool(self._agent.row, name))
+        if seconds:
+            settled: Future[WaveStatus] = Future()
+
+            def told(status: WaveStatus) -> None:
+                if not settled.done():
+                    settled.set_result(status)
+
+            def ask(runtime: Runtime, _: float) -> None:
+                runtime.when_settled(number, told)
+
+            await asyncio.wrap_future(flow.call(ask))
+            try:
+                async with asyncio.timeout(seconds):
+                    while not settled.done():
+                        if not flow.alive:
+                            raise Refused(f"dataflow {name} has been stopped here")
+                        await asyncio.wait([asyncio.wrap_future(settled)], timeout=1.0)
+            except TimeoutError:
+                settled.cancel()
+        return await self._called(request, lambda runtime, _: runtime.wave_status(number))
+
+    # -- the agent itself ------------------------------------------------------------------------
+
+    def healthz(self, _: Request) -> Response:
+        agent = self._agent
+        trouble = agent.trouble()
+        health = Health(
+            "ok" if trouble is None else "impaired",
+            trouble or "",
+            agent.hosted_count(),
+            tuple(agent.observers.live(time.time())),
+        )
+        return _json(health, 200 if trouble is None else 503)
+
+    def metrics(self, _: Request) -> Response:
+        self._agent.refresh_measures()
+        return Response(self._agent.measures.text(), media_type="text/plain; version=0.0.4")
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    # -- whose it is -----------------------------------------------------------------------------
+
+    async def _called(self, request: Request, work: Callable[[Runtime, float], Any]) -> Response:
+        return await self._owner(request, lambda flow: self._agent.call(flow, work))
+
+    async def _owner(self, request: Request, work: Callable[[Hosted], Any]) -> Response:
+        name = request.path_params["name"]
+        flow = self._agent.hosted(name)
+        if flow is None:
+            return await self._forward(request, await run_in_threadpool(self._agent.row, name))
+        result = await run_in_threadpool(work, flow)
+        return _json({} if result is None else result)
+
+    async def _forward(self, request: Request, row: FlowRow) -> Response:
+        if row.state == "failed":
+            raise Refused(f"dataflow {row.name} cannot run: {row.words}; submit a corrected one")
+        if not row.owner or row.here or _FORWARDED in request.headers:
+            raise Unreachable(
+                f"dataflow {row.name} is with no agent at the moment; one takes it over within "
+                f"{self._agent.configuration.lease_seconds:g} s"
+            )
+        try:
+            answer = await self._client.request(
+                request.method,
+                f"http://{row.address}{request.url.path}",
+                params=request.url.query,
+                content=await request.body(),
+                headers={_FORWARDED: self._agent.owner.name, "content-type": _JSON},
+                timeout=_FORWARD + float(request.query_params.get("wait", 0)),
+            )
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"dataflow {row.name} is with agent {row.owner}, which does not answer at "
+                f"{row.address}: {error}; it is taken over when its lease ends"
+            ) from error
+        return Response(answer.content, answer.status_code, media_type=_JSON)
+
+
+async def _body(request: Request, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(await request.body() or b"{}", type=kind)
+    except msgspec.MsgspecError as error:
+        raise HTTPException(400, f"the body is no such request: {error}") from error
+
+
+def _status(error: Exception) -> int:
+    match error:
+        case UnknownDataflow():
+            return 404
+        case Refused():
+            return 409
+        case _:
+            return 503
+
+
+async def _agent_error(_: Request, error: Exception) -> Response:
+    return _json(ErrorView(str(error)), _status(error))
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = error.detail if isinstance(error, HTTPException) else str(error)
+    return _json(ErrorView(words), status)
+
+
+async def _dataflow_errors(_: Request, error: Exception) -> Response:
+    found = error.problems if isinstance(error, DataflowErrors) else ()
+    problems = tuple(ProblemView(p.file, p.line, p.column, p.message, p.cure) for p in found)
+    return _json(ErrorView("the dataflow file is not in order", problems), 422)
+
+
+def make_application(agent: Agent) -> Starlette:
+    """Return the API of an agent, to be served by any ASGI server."""
+    api = _Api(agent)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await api.close()
+
+    flow = "/v1/flows/{name}"
+    return Starlette(
+        routes=[
+            Route("/v1/flows", api.submit, methods=["POST"]),
+            Route("/v1/flows", api.flows),
+            Route(flow, api.flow),
+            Route(flow, api.remove, methods=["DELETE"]),
+            Route(f"{flow}/pause", api.pause, methods=["POST"]),
+            Route(f"{flow}/resume", api.resume, methods=["POST"]),
+            Route(f"{flow}/run", api.run, methods=["POST"]),
+            Route(f"{flow}/release", api.release, methods=["POST"]),
+            Route(f"{flow}/explain", api.explain),
+            Route(f"{flow}/runs", api.runs),
+            Route(f"{flow}/decisions", api.decisions),
+            Route(f"{flow}/waves", api.mark, methods=["POST"]),
+            Route(f"{flow}/waves/{{wave:int}}", api.wave),
+            Route("/healthz", api.healthz),
+            Route("/metrics", api.metrics),
+        ],
+        exception_handlers={
+            AgentError: _agent_error,
+            DataflowErrors: _dataflow_errors,
+            HTTPException: _http_error,
+        },
+        lifespan=lifespan,
+    )

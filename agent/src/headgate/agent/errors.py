@@ -1,0 +1,45 @@
+"""What can go wrong in the agent, each with its cure in the message."""
+
+from __future__ import annotations
+
+
+class AgentError(Exception):
+    """Base of everything the agent raises on purpose."""
+
+
+class ConfigurationError(AgentError):
+    """The configuration can not be used; the message names file, line, key and cure."""
+
+
+class Unreachable(AgentError):
+    """HBase or Kafka did not answer within the time the configuration allows."""
+
+
+class Fenced(AgentError):
+    """Another agent took the dataflow over: this one may neither save nor start anything of it."""
+
+
+class Held(AgentError):
+    """Another agent holds the dataflow's lease."""
+
+    def __init__(self, dataflow: str, owner: str, address: str, until: float) -> None:
+        super().__init__(
+            f"dataflow {dataflow} is with agent {owner} at {address}; this agent takes over when its "
+            "lease ends without renewal"
+        )
+        self.dataflow = dataflow
+        self.owner = owner
+        self.address = address
+        self.until = until
+
+
+class UnknownDataflow(AgentError):
+    """No dataflow of that name was submitted."""
+
+
+class Refused(AgentError):
+    """A request that can not be carried out as things stand; the message says what would help."""
+
+
+class WorkerFailed(AgentError):
+    """The worker process of a dataflow could not be started or ended unexpectedly."""

@@ -1,0 +1,116 @@
+"""What ``/metrics`` tells, in Prometheus' conventions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Seconds, for what should take milliseconds."""
+_SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
+"""Seconds, for steps."""
+
+
+class Measures:
+    """All metrics of an agent, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        flow = ("dataflow",)
+        action = (*flow, "action")
+        self.cells = self._counter("cells_consumed", "Cells of updates consumed.", flow)
+        self.malformed = self._counter(
+            "messages_malformed", "Messages that could not be decoded.", flow
+        )
+        self.decisions = self._counter(
+            "decisions", "What the engine decided.", (*flow, "kind", "action")
+        )
+        self.runs = self._counter(
+            "runs",
+            "Attempts that ended, by outcome and by what set them off.",
+            (*action, "outcome", "cause"),
+        )
+        self.runs_saved = self._gauge(
+            "runs_saved", "Evaluations after which nothing had to run.", action
+        )
+        self.bound_fill = self._gauge(
+            "bound_fill_ratio", "How full a bound is; 1 is reached.", (*action, "bound", "vector")
+        )
+        self.lag = self._gauge(
+            "consumer_lag_records", "Records not consumed yet.", (*flow, "topic", "partition")
+        )
+        self.snapshot_bytes = self._gauge("snapshot_bytes", "Size of the last checkpoint.", flow)
+        self.checkpoint_seconds = self._histogram(
+            "checkpoint_seconds", "Time to save a checkpoint.", flow, _FAST
+        )
+        self.barrier_seconds = self._histogram(
+            "barrier_seconds",
+            "From asking for a barrier until all before it was consumed.",
+            flow,
+            _FAST,
+        )
+        self.delay = self._histogram(
+            "update_delay_seconds", "From an update's publication to the engine.", flow, _FAST
+        )
+        self.launch_latency = self._histogram(
+            "launch_latency_seconds",
+            "From the decision to run until the step is called.",
+            flow,
+            _SLOW,
+        )
+        self.run_seconds = self._histogram("run_seconds", "Time a step took.", action, _SLOW)
+        self.owned = self._gauge("dataflows", "Dataflows that this agent runs.", ())
+        self.observers = self._gauge("observers_live", "Observers whose lease runs.", ())
+
+    def of(self, dataflow: str) -> FlowMeasures:
+        """Return the metrics of one dataflow."""
+        return FlowMeasures(self, dataflow)
+
+    def text(self) -> bytes:
+        """Return all metrics as Prometheus reads them."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, words: str, labels: tuple[str, ...]) -> Counter:
+        return Counter(f"headgate_agent_{name}", words, labels, registry=self.registry)
+
+    def _gauge(self, name: str, words: str, labels: tuple[str, ...]) -> Gauge:
+        return Gauge(f"headgate_agent_{name}", words, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, words: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> Histogram:
+        return Histogram(
+            f"headgate_agent_{name}", words, labels, buckets=buckets, registry=self.registry
+        )
+
+
+class _Labelled:
+    """A metric with its first label filled in."""
+
+    def __init__(self, metric: Any, dataflow: str) -> None:
+        self._metric = metric
+        self._dataflow = dataflow
+
+    def labels(self, *values: str) -> Any:
+        """Return the child with the other labels filled in."""
+        return self._metric.labels(self._dataflow, *values)
+
+
+class FlowMeasures:
+    """The metrics of one dataflow."""
+
+    def __init__(self, measures: Measures, dataflow: str) -> None:
+        self.cells = measures.cells.labels(dataflow)
+        self.malformed = measures.malformed.labels(dataflow)
+        self.snapshot_bytes = measures.snapshot_bytes.labels(dataflow)
+        self.checkpoint_seconds = measures.checkpoint_seconds.labels(dataflow)
+        self.barrier_seconds = measures.barrier_seconds.labels(dataflow)
+        self.delay = measures.delay.labels(dataflow)
+        self.launch_latency = measures.launch_latency.labels(dataflow)
+        self.decisions = _Labelled(measures.decisions, dataflow)
+        self.runs = _Labelled(measures.runs, dataflow)
+        self.runs_saved = _Labelled(measures.runs_saved, dataflow)
+        self.bound_fill = _Labelled(measures.bound_fill, dataflow)
+        self.lag = _Labelled(measures.lag, dataflow)
+        self.run_seconds = _Labelled(measures.run_seconds, dataflow)

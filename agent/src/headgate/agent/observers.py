@@ -1,0 +1,67 @@
+"""Which observers are live, from the leases they publish."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from headgate.events import ObserverLease
+
+
+@dataclass(slots=True)
+class _Heard:
+    epoch: int
+    until: float
+    address: str
+    ended: bool
+
+
+class ObserverTable:
+    """Observers by name, each with its newest epoch; safe to use from several threads.
+
+    A lease counts from its receipt by this agent's own clock, so clocks of other hosts do not matter.
+    An observer that ended without a goodbye may still hold updates in its journal, which its next
+    epoch publishes: barriers wait for it ``grace`` seconds longer.
+    """
+
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
+        self._heard: dict[str, _Heard] = {}
+        self._lock = threading.Lock()
+
+    def hear(self, lease: ObserverLease, now: float) -> None:
+        """Note a lease received at ``now`` (Unix seconds)."""
+        with self._lock:
+            known = self._heard.get(lease.observer)
+            if known is not None and known.epoch > lease.epoch:
+                return
+            self._heard[lease.observer] = _Heard(
+                lease.epoch, now + lease.seconds, lease.address, lease.ended
+            )
+
+    def required(self, now: float) -> dict[str, int]:
+        """Return the observers whose marks a barrier needs: the least epoch of each, by name."""
+        with self._lock:
+            return {
+                name: heard.epoch
+                for name, heard in self._heard.items()
+                if not heard.ended and now < heard.until + self._grace
+            }
+
+    def live(self, now: float) -> dict[str, str]:
+        """Return the addresses of the observers whose lease runs, by name."""
+        with self._lock:
+            return {
+                name: heard.address
+                for name, heard in self._heard.items()
+                if not heard.ended and now < heard.until
+            }
+
+    def lost(self, now: float) -> tuple[str, ...]:
+        """Return the names of those that barriers wait for although their lease ended."""
+        with self._lock:
+            return tuple(
+                name
+                for name, heard in self._heard.items()
+                if not heard.ended and heard.until <= now < heard.until + self._grace
+            )

@@ -1,0 +1,175 @@
+"""Rows of the state table: a narrow interface, and HBase behind it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+import structlog
+
+from headgate.agent.errors import Unreachable
+from headgate.client import ClientError, ConnectionFailed, ScanRange, Thrift2Connection
+from headgate.spark import LEDGER_FAMILY
+
+log = structlog.get_logger("headgate.agent.hbase")
+
+T = TypeVar("T")
+
+FAMILIES = ("spec", "state", "history", LEDGER_FAMILY)
+_FIRST_BACKOFF = 0.05  # seconds; an observer that restarts is back after a few tenths
+_LONGEST_BACKOFF = 2.0  # seconds; HBase comes back after tens of seconds
+
+
+class Rows(Protocol):
+    """One table, by row. Every call is one atomic step of the row."""
+
+    def get(self, row: bytes, families: Iterable[bytes] = ()) -> dict[bytes, bytes]:
+        """Return the row's values by ``family:qualifier``; empty where there is no row."""
+
+    def put(self, row: bytes, columns: Mapping[bytes, bytes]) -> None:
+        """Set columns of a row."""
+
+    def check_and_put(
+        self, row: bytes, column: bytes, expected: bytes | None, columns: Mapping[bytes, bytes]
+    ) -> bool:
+        """Set columns of a row if one has the expected value (None: is absent); tell if it had."""
+
+    def delete(self, row: bytes, columns: Iterable[bytes] = ()) -> None:
+        """Delete columns of a row, or all of it."""
+
+    def scan(
+        self, start: bytes, stop: bytes, families: Iterable[bytes] = ()
+    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """Return the rows from ``start`` to before ``stop``."""
+
+
+class HBaseConnections:
+    """Connections to one Thrift2 server, one for each call under way; safe in several threads.
+
+    A call that finds no server is repeated with growing pauses, so every call must be one that may
+    be repeated.
+
+    Args:
+        host: where the server or an observer listens.
+        port: its Thrift2 port.
+        stopping: set when the agent ends, after which nothing is repeated.
+    """
+
+    def __init__(self, host: str, port: int, stopping: threading.Event) -> None:
+        self.address = f"{host}:{port}"
+        self._host = host
+        self._port = port
+        self._stopping = stopping
+        self._idle: list[Thrift2Connection] = []
+        self._lock = threading.Lock()
+        self.trouble: str | None = None
+        """What kept the last call from succeeding, in words; None when it succeeded."""
+
+    def call(self, what: Callable[[Thrift2Connection], T], patience: float | None = None) -> T:
+        """Carry out a call, and repeat it while the server is away.
+
+        Args:
+            what: the call; it may be done more than once.
+            patience: seconds before giving up; None for ever (until the agent stops).
+
+        Raises:
+            Unreachable: the server was away for that long, or the agent stops.
+        """
+        started = time.monotonic()
+        backoff = _FIRST_BACKOFF
+        while True:
+            try:
+                connection = self._take()
+                result = what(connection)
+            except ClientError as error:
+                self.trouble = str(error)
+                waited = time.monotonic() - started
+                if not isinstance(error, ConnectionFailed):
+                    self._give(connection)
+                if patience is not None and waited + backoff > patience:
+                    raise Unreachable(
+                        f"HBase does not answer at {self.address}: {error}"
+                    ) from error
+                if backoff >= _LONGEST_BACKOFF:
+                    log.warning("waiting for HBase", problem=str(error), seconds=round(waited, 1))
+                if self._stopping.wait(backoff):
+                    raise Unreachable(
+                        f"the agent stops while HBase does not answer at {self.address}: {error}"
+                    ) from error
+                backoff = min(_LONGEST_BACKOFF, backoff * 2)
+            else:
+                self.trouble = None
+                self._give(connection)
+                return result
+
+    def close(self) -> None:
+        """Close idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _take(self) -> Thrift2Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return Thrift2Connection(self._host, self._port)
+
+    def _give(self, connection: Thrift2Connection) -> None:
+        with self._lock:
+            self._idle.append(connection)
+
+
+class HBaseRows:
+    """The state table in HBase."""
+
+    def __init__(self, connections: HBaseConnections, table: str) -> None:
+        self._connections = connections
+        self.table = table
+
+    def create(self, patience: float) -> None:
+        """Create the table where it is missing.
+
+        Raises:
+            Unreachable: HBase did not answer in that many seconds.
+        """
+
+        def create(connection: Thrift2Connection) -> None:
+            if not connection.table_exists(self.table):
+                try:
+                    connection.create_table(self.table, FAMILIES)
+                except ClientError:
+                    # Another agent that starts at this moment may have been first.
+                    if not connection.table_exists(self.table):
+                        raise
+
+        self._connections.call(create, patience)
+
+    def get(self, row: bytes, families: Iterable[bytes] = ()) -> dict[bytes, bytes]:
+        """See ``Rows``."""
+        return self._connections.call(lambda c: c.get(self.table, row, families))
+
+    def put(self, row: bytes, columns: Mapping[bytes, bytes]) -> None:
+        """See ``Rows``."""
+        self._connections.call(lambda c: c.put(self.table, [(row, columns)]))
+
+    def check_and_put(
+        self, row: bytes, column: bytes, expected: bytes | None, columns: Mapping[bytes, bytes]
+    ) -> bool:
+        """See ``Rows``; after a lost reply it is done again, so the caller must bear a repetition."""
+        return self._connections.call(
+            lambda c: c.check_and_put(self.table, row, column, expected, columns)
+        )
+
+    def delete(self, row: bytes, columns: Iterable[bytes] = ()) -> None:
+        """See ``Rows``."""
+        self._connections.call(lambda c: c.delete(self.table, [row], columns))
+
+    def scan(
+        self, start: bytes, stop: bytes, families: Iterable[bytes] = ()
+    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """See ``Rows``."""
+        extent = ScanRange(start, stop, columns=tuple(families))
+        return self._connections.call(lambda c: list(c.scan(self.table, extent)))

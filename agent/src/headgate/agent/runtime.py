@@ -1,0 +1,1067 @@
+"""One dataflow: carries stimuli to its engine and instructions out, and decides nothing itself.
+
+A runtime belongs to one thread and has no clock: ``now`` (Unix seconds) comes with every call, and
+``due`` says when to call again. Everything slow is asked of a seam and comes back as a call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol, assert_never
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from headgate.agent.barriers import Barrier
+from headgate.agent.broker import Broker, Deliver, Feed, Record
+from headgate.agent.errors import Refused
+from headgate.agent.measures import FlowMeasures
+from headgate.agent.observers import ObserverTable
+from headgate.agent.seams import (
+    Cells,
+    Launcher,
+    Ledger,
+    Report,
+    Scanner,
+    WorkerLost,
+    WorkerState,
+)
+from headgate.agent.store import (
+    Definition,
+    Ownership,
+    Progress,
+    RunOutcome,
+    RunRecord,
+    SavedState,
+)
+from headgate.engine import (
+    BoundResult,
+    CellsRead,
+    ConditionResult,
+    ContainerScanned,
+    Decision,
+    DecisionKind,
+    Engine,
+    GroupResult,
+    Instruction,
+    Launch,
+    NotifyAt,
+    Paused,
+    Quarantine,
+    ReadCells,
+    RecordArrived,
+    RecordDecision,
+    Released,
+    Restarted,
+    Resumed,
+    Role,
+    RunFailed,
+    RunFinished,
+    RunRequested,
+    RunStarted,
+    ScanContainer,
+    SpecificationChanged,
+    Stimulus,
+    Tick,
+    WaveEnded,
+)
+from headgate.events import (
+    VERSION,
+    BarrierMark,
+    BarrierRequest,
+    ControlMessage,
+    Cut,
+    Fence,
+    UpdateBatch,
+    Watch,
+    WatchList,
+    updates_topic,
+)
+from headgate.flows import Dataflow, WaveEnd
+from headgate.spark import (
+    Committed,
+    Ending,
+    RunKey,
+    StepEnded,
+    StepRequest,
+    StepStarted,
+    Thrift2Address,
+)
+
+log = structlog.get_logger("headgate.agent.flow")
+
+_COUNTER_BITS = 32
+"""Of a fencing token: the epoch above, a counter within the epoch below."""
+_DECISIONS_KEPT = 100
+
+
+class Store(Protocol):
+    """Where this dataflow's checkpoints go; the epoch is known to it."""
+
+    def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
+        """Save in one step. Raises ``Fenced`` when another agent has taken the dataflow over."""
+
+    def trim(self, newest: int) -> None:
+        """Forget records that are too old, given the number of the newest."""
+
+
+class Phase(StrEnum):
+    """Where a dataflow stands in this agent."""
+
+    STARTING = "starting"
+    """Its watches are not in effect yet."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+
+
+class Surroundings(Struct, frozen=True):
+    """What a runtime works with."""
+
+    store: Store
+    broker: Broker
+    launcher: Launcher
+    ledger: Ledger
+    scanner: Scanner
+    observers: ObserverTable
+    measures: FlowMeasures
+    requester: str
+    """Names this agent in barrier requests."""
+    hbase: Thrift2Address
+    kafka: str
+    kafka_properties: dict[str, str | int | float | bool]
+    ledger_table: str
+    checkpoint_seconds: float
+    barrier_repeat: float
+    history: int
+    post: Callable[[Callable[[float], None]], None]
+    """Has a call made on the runtime's thread, with the time; for seams that answer later."""
+    deliver: Deliver
+    """Where the feed hands records to; they come back by ``Runtime.consume``."""
+
+
+class _WatchesInEffect(Struct, frozen=True):
+    pass
+
+
+class _EndOfWave(Struct, frozen=True):
+    number: int
+    actions: tuple[str, ...]
+
+
+class _EndOfRun(Struct, frozen=True):
+    action: str
+    run: str
+    attempt: int
+
+
+class _MayStart(Struct, frozen=True):
+    launch: Launch
+    token: int
+
+
+class _ScanStarts(Struct, frozen=True):
+    scan: ScanContainer
+
+
+class _ScanEnds(Struct, frozen=True):
+    scan: ScanContainer
+    cells: Cells
+    positions: Cut
+
+
+_Purpose = _WatchesInEffect | _EndOfWave | _EndOfRun | _MayStart | _ScanStarts | _ScanEnds
+
+
+class _Attempt(Struct):
+    launch: Launch
+    record: RunRecord
+    token: int
+    deadline: float | None = None
+    stopped: str = ""
+
+
+class WaveStatus(Struct, frozen=True):
+    """How a wave stands: settled when its consequences have come to rest."""
+
+    wave: int
+    settled: bool
+    waiting: str = ""
+    """For what, where it is not settled."""
+
+
+class ActionStatus(Struct, frozen=True):
+    """An action as ``flow show`` lists it."""
+
+    name: str
+    role: str
+    state: str
+    runs: int
+    skipped: int
+    last: RunRecord | None
+
+
+class FlowStatus(Struct, frozen=True):
+    """A dataflow as its owner sees it."""
+
+    name: str
+    phase: Phase
+    words: str
+    revision: int
+    epoch: int
+    worker: WorkerState
+    actions: tuple[ActionStatus, ...]
+    waves: int
+    settled: int
+    lag: int
+    consumed: int
+
+
+class Runtime:
+    """Carries one dataflow's stimuli and instructions.
+
+    Args:
+        ownership: what the state row held when the dataflow was taken over.
+        dataflow: the definition, read.
+        around: the seams.
+    """
+
+    def __init__(self, ownership: Ownership, dataflow: Dataflow, around: Surroundings) -> None:
+        self.definition = ownership.definition
+        self.epoch = ownership.epoch
+        self.name = dataflow.name
+        self.phase = Phase.STARTING
+        self.decisions: deque[Decision] = deque(maxlen=_DECISIONS_KEPT)
+        self.records: deque[RunRecord] = deque(ownership.history, maxlen=around.history)
+        self._around = around
+        self._dataflow = dataflow
+        state = ownership.state
+        self._restored = state is not None
+        self._engine = Engine(
+            dataflow.spec,
+            state.snapshot if state else None,
+            incarnation=f"{int(ownership.definition.submitted * 1000):x}",
+        )
+        self._progress = state.progress if state else Progress()
+        self._topics: dict[str, int] = {}
+        self._feed: Feed | None = None
+        self._token = 0
+        self._barriers: dict[str, Barrier[_Purpose]] = {}
+        self._preludes: dict[str, ControlMessage] = {}
+        self._barrier_number = 0
+        self._barrier_check: float | None = None
+        self._notify: float | None = None
+        self._queue: deque[_Attempt] = deque()
+        self._active: dict[str, _Attempt] = {}
+        self._running: _Attempt | None = None
+        self._quarantined = dict(self._progress.quarantined)
+        self._outside = 0
+        self._changed_records: dict[int, RunRecord] = {}
+        self._dirty = False
+        self._saved_at = 0.0
+        self._wave_at: float | None = None
+        self._new_input = False
+        self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
+        self._worker = WorkerState(ready=False, words="not started yet")
+        self._consumed = self._progress.consumed
+        self._skipped = Counter(self._progress.skipped)
+        self._runs = Counter(self._progress.runs)
+        self._draining = False
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def start(self, now: float) -> None:
+        """Publish the watch list, read on at the saved cut, and ask for the first barrier."""
+        self._subscribe()
+        self._save(now)
+        if self._restored:
+            self.phase = Phase.PAUSED if self._progress.paused else Phase.RUNNING
+            self._lose_attempts(now)
+            self._handle(Restarted(now))
+            for number, actions in self._progress.unsettled:
+                self._end_wave(number, actions, now)
+        self._ask(_WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
+        self._schedule_wave(now)
+
+    def drain(self) -> None:
+        """Start no further attempt; ``idle`` tells when the running one has ended."""
+        self._draining = True
+        self.phase = Phase.STOPPING
+
+    @property
+    def idle(self) -> bool:
+        """Whether no attempt is with the worker and none that ended waits for its barrier."""
+        ending = any(isinstance(b.purpose, _EndOfRun) for b in self._barriers.values())
+        return self._running is None and not ending
+
+    def stop(self, now: float, *, save: bool) -> None:
+        """End the worker and the feed; with ``save`` the last checkpoint is taken first."""
+        self._around.launcher.close()
+        if self._feed is not None:
+            self._feed.close()
+        if save:
+            self._save(now)
+
+    def withdraw(self) -> None:
+        """Publish that the dataflow watches nothing any more."""
+        self._around.broker.control(WatchList(VERSION, self.name, self.definition.revision + 1, ()))
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def due(self) -> float:
+        """Return the Unix time at which ``tick`` is next needed."""
+        times = [self._saved_at + self._around.checkpoint_seconds]
+        if self._notify is not None:
+            times.append(self._notify)
+        if self._barrier_check is not None:
+            times.append(self._barrier_check)
+        if self._running is not None and self._running.deadline is not None:
+            times.append(self._running.deadline)
+        if self._wave_at is not None:
+            times.append(self._wave_at)
+        return min(times)
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        if self._barrier_check is not None and now >= self._barrier_check:
+            self._check_barriers(now)
+            self._repeat_barriers(now)
+        running = self._running
+        if running is not None and running.deadline is not None and now >= running.deadline:
+            running.deadline = None
+            running.stopped = (
+                f"the step took longer than its timeout of {running.launch.timeout:g} s"
+            )
+            self._around.launcher.kill(running.stopped)
+        if self._notify is not None and now >= self._notify:
+            self._notify = None
+            self._handle(Tick(now))
+        if self._wave_at is not None and now >= self._wave_at:
+            self._wave_due(now)
+        if self._dirty and now >= self._saved_at + self._around.checkpoint_seconds:
+            self._save(now)
+        elif not self._dirty:
+            self._saved_at = max(self._saved_at, now)
+
+    # -- what comes in ---------------------------------------------------------------------------
+
+    def consume(self, records: Sequence[Record], now: float) -> None:
+        """Take records of the update topics, each partition in its order."""
+        marked = False
+        for record in records:
+            message = record.message
+            if message is None:
+                self._around.measures.malformed.inc()
+                continue
+            if isinstance(message, BarrierMark):
+                barrier = self._barriers.get(message.id)
+                if barrier is not None:
+                    barrier.mark(record.topic, record.partition, message)
+                    marked = True
+            elif isinstance(message, UpdateBatch):
+                self._consumed += len(message.rows)
+                self._around.measures.cells.inc(len(message.rows))
+                self._around.measures.delay.observe(max(0.0, now - record.published))
+                self._note_input(message, now)
+            self._handle(
+                RecordArrived(
+                    now,
+                    record.topic,
+                    record.partition,
+                    record.offset,
+                    message,
+                    self._topics[record.topic],
+                )
+            )
+            self._dirty = True
+        if marked:
+            self._check_barriers(now)
+        self._settle()
+
+    def report(self, report: Report, now: float) -> None:
+        """Take what the launcher says."""
+        match report:
+            case WorkerState():
+                self._worker = report
+            case StepStarted():
+                attempt = self._with_worker(report.run, report.attempt)
+                if attempt is not None:
+                    self._note(attempt, outcome=RunOutcome.RUNNING, started=now)
+                    launch = attempt.launch
+                    if launch.timeout is not None:
+                        attempt.deadline = now + launch.timeout
+                    self._around.measures.launch_latency.observe(
+                        max(0.0, now - attempt.record.launched)
+                    )
+                    self._handle(RunStarted(now, launch.action, launch.run, launch.attempt))
+            case StepEnded():
+                attempt = self._with_worker(report.run, report.attempt)
+                if attempt is not None:
+                    self._ended(attempt, report, now)
+            case WorkerLost():
+                attempt = self._with_worker(report.run, report.attempt)
+                if attempt is not None:
+                    self._worker_lost(attempt, report, now)
+            case _:
+                assert_never(report)
+        self._settle()
+
+    # -- what people ask for ---------------------------------------------------------------------
+
+    def pause(self, now: float) -> None:
+        """Launch nothing until ``resume``; counting goes on."""
+        if self.phase is Phase.RUNNING:
+            self.phase = Phase.PAUSED
+        self._progress = msgspec.structs.replace(self._progress, paused=True)
+        self._handle(Paused(now))
+        self._settle()
+
+    def resume(self, now: float) -> None:
+        """Launch again."""
+        if self.phase is Phase.PAUSED:
+            self.phase = Phase.RUNNING
+        self._progress = msgspec.structs.replace(self._progress, paused=False)
+        self._handle(Resumed(now))
+        self._settle()
+
+    def run(self, action: str, now: float) -> None:
+        """Run an action whatever its bounds say.
+
+        Raises:
+            Refused: there is no such action, or it is fed from outside.
+        """
+        self._step(action)
+        self._handle(RunRequested(now, action))
+
+    def release(self, action: str | None, now: float) -> tuple[str, ...]:
+        """Let an action, or all, out of quarantine, and return which.
+
+        Raises:
+            Refused: the action is not in quarantine.
+        """
+        if action is not None:
+            self._step(action)
+            if action not in self._quarantined:
+                raise Refused(f"action {action!r} of {self.name} is not in quarantine")
+        names = (action,) if action is not None else tuple(self._quarantined)
+        if not names:
+            raise Refused(f"no action of {self.name} is in quarantine")
+        for name in names:
+            del self._quarantined[name]
+            self._handle(Released(now, name))
+        return names
+
+    def mark(self, actions: Sequence[str], now: float) -> int:
+        """End a wave of input (of all input actions, where none is named) and return its number.
+
+        Raises:
+            Refused: a name is no input action.
+        """
+        inputs = self._inputs()
+        for action in actions:
+            if action not in inputs:
+                known = ", ".join(inputs) or "none"
+                raise Refused(f"{action!r} is no input action of {self.name}; it has: {known}")
+        chosen = tuple(actions) or inputs
+        number = self._progress.waves + 1
+        self._progress = msgspec.structs.replace(
+            self._progress,
+            waves=number,
+            unsettled=(*self._progress.unsettled, (number, chosen)),
+        )
+        self._new_input = False
+        self._save(now)
+        self._end_wave(number, chosen, now)
+        return number
+
+    def when_settled(self, wave: int, told: Callable[[WaveStatus], None]) -> None:
+        """Call ``told`` when the wave is settled, which may be at once.
+
+        Raises:
+            Refused: no such wave was asked for.
+        """
+        if not 0 < wave <= self._progress.waves:
+            raise Refused(f"{self.name} has no wave {wave}; the last one is {self._progress.waves}")
+        self._waiters.append((wave, told))
+        self._settle()
+
+    def change(self, definition: Definition, dataflow: Dataflow, now: float) -> None:
+        """Go on with another definition; what is unchanged keeps its state."""
+        position = self._position()
+        self.definition = definition
+        self._dataflow = dataflow
+        if self._feed is not None:
+            self._feed.close()
+        self._progress = msgspec.structs.replace(self._progress, start=position)
+        self._subscribe()
+        self._handle(SpecificationChanged(now, dataflow.spec))
+        self._save(now)
+        self._ask(_WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
+
+    def wave_status(self, wave: int) -> WaveStatus:
+        """Return how a wave stands now."""
+        if wave <= self._progress.settled:
+            return WaveStatus(wave, settled=True)
+        return WaveStatus(wave, settled=False, waiting=self._unrest() or "its barrier")
+
+    def explain(self, now: float) -> Any:
+        """Return the engine's explanation."""
+        return self._engine.explain(now)
+
+    def status(self, now: float) -> FlowStatus:
+        """Return how the dataflow stands."""
+        last: dict[str, RunRecord] = {}
+        for record in self.records:
+            last.setdefault(record.action, record)
+        return FlowStatus(
+            name=self.name,
+            phase=self.phase,
+            words=self._words(now),
+            revision=self.definition.revision,
+            epoch=self.epoch,
+            worker=self._worker,
+            actions=tuple(
+                ActionStatus(
+                    action.name,
+                    action.role.value,
+                    self._action_state(action.name),
+                    self._runs[action.name],
+                    self._skipped[action.name],
+                    last.get(action.name),
+                )
+                for action in self._dataflow.spec.actions
+            ),
+            waves=self._progress.waves,
+            settled=self._progress.settled,
+            lag=sum(self._feed.lag().values()) if self._feed else 0,
+            consumed=self._consumed,
+        )
+
+    def measure(self, now: float) -> None:
+        """Set the gauges: lag, savings, and how full bounds are."""
+        measures = self._around.measures
+        for (topic, partition), records in (self._feed.lag() if self._feed else {}).items():
+            measures.lag.labels(topic, str(partition)).set(records)
+        for action, skipped in self._skipped.items():
+            measures.runs_saved.labels(action).set(skipped)
+        for explained in self._engine.explain(now).actions:
+            for bound in _bounds(explained.result):
+                for vector in bound.vectors:
+                    if vector.value is not None and vector.limit:
+                        measures.bound_fill.labels(
+                            explained.action, bound.bound, vector.dimension.value
+                        ).set(vector.value / vector.limit)
+
+    # -- the engine ------------------------------------------------------------------------------
+
+    def _handle(self, stimulus: Stimulus) -> None:
+        now = stimulus.now
+        instructions = self._engine.handle(stimulus)
+        launches = [i for i in instructions if isinstance(i, Launch)]
+        for launch in launches:
+            self._prepare(launch, now)
+        if launches or not isinstance(stimulus, RecordArrived | Tick):
+            self._save(now)
+        for instruction in instructions:
+            self._carry_out(instruction, now)
+
+    def _carry_out(self, instruction: Instruction, now: float) -> None:
+        match instruction:
+            case Launch():
+                self._launch(instruction, now)
+            case NotifyAt():
+                self._notify = instruction.time
+            case ScanContainer():
+                self._ask(_ScanStarts(instruction), (instruction.table,), now)
+            case ReadCells():
+                self._read(instruction)
+            case Quarantine():
+                self._quarantined[instruction.action] = instruction.reason
+            case RecordDecision():
+                self._decided(instruction.decision)
+            case _:
+                assert_never(instruction)
+
+    def _decided(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+        self._around.broker.decision(self.name, msgspec.json.encode(decision))
+        self._around.measures.decisions.labels(decision.kind.value, decision.action).inc()
+        if decision.kind is DecisionKind.SKIPPED:
+            self._skipped[decision.action] += 1
+
+    def _read(self, read: ReadCells) -> None:
+        def answer(cells: Cells) -> None:
+            self._around.post(lambda now: self._cells_read(read, cells, now))
+
+        self._outside += 1
+        self._around.scanner.read(read.table, read.rows, read.columns, answer)
+
+    # -- attempts --------------------------------------------------------------------------------
+
+    def _prepare(self, launch: Launch, now: float) -> None:
+        record = RunRecord(
+            number=self._progress.next_record,
+            run=launch.run,
+            action=launch.action,
+            attempt=launch.attempt,
+            cause=launch.cause.words,
+            moment=launch.cause.moment,
+            outcome=RunOutcome.WAITING,
+            launched=now,
+        )
+        self._progress = msgspec.structs.replace(self._progress, next_record=record.number + 1)
+        if len(self.records) == self.records.maxlen:
+            self._around.ledger.forget(
+                RunKey(self.name, self.records[-1].action, self.records[-1].run)
+            )
+        self.records.appendleft(record)
+        self._changed_records[record.number] = record
+        self._active[launch.action] = _Attempt(launch, record, 0)
+        self._around.store.trim(record.number)
+
+    def _launch(self, launch: Launch, now: float) -> None:
+        attempt = self._active[launch.action]
+        if launch.attempt > 1 and self._committed(launch):
+            # The attempt before committed, and whoever should have said so was lost.
+            self._finish(attempt, now)
+            return
+        self._token += 1
+        attempt.token = (self.epoch << _COUNTER_BITS) | self._token
+        self._note(attempt, token=attempt.token)
+        fence = Fence(VERSION, self.name, launch.action, attempt.token)
+        if launch.attempt > 1:
+            self._ask(_MayStart(launch, attempt.token), self._tables(), now, prelude=fence)
+        else:
+            self._around.broker.control(fence)
+            self._enqueue(attempt, now)
+
+    def _enqueue(self, attempt: _Attempt, now: float) -> None:
+        self._queue.append(attempt)
+        self._next(now)
+
+    def _next(self, now: float) -> None:
+        if self._running is not None or not self._queue or self._draining:
+            return
+        attempt = self._queue.popleft()
+        launch = attempt.launch
+        launcher = self._dataflow.launchers[launch.action]
+        self._running = attempt
+        self._around.launcher.start(
+            StepRequest(
+                dataflow=self.name,
+                action=launch.action,
+                run=launch.run,
+                attempt=launch.attempt,
+                token=attempt.token,
+                entry=launcher.step,
+                hbase=self._around.hbase,
+                kafka=self._around.kafka,
+                python_path=self._python_path(launcher.python_path),
+                parameters=launcher.parameters,
+                containers=self._dataflow.spec.containers,
+                cut=self._from_start(launch.cut),
+                since=self._from_start(launch.since),
+                ledger=self._around.ledger_table,
+                kafka_properties=self._around.kafka_properties,
+            )
+        )
+
+    def _lose_attempts(self, now: float) -> None:
+        """Note that attempts of the agent before this one came to nothing here."""
+        for place, record in enumerate(self.records):
+            if record.outcome in {RunOutcome.WAITING, RunOutcome.RUNNING}:
+                lost = msgspec.structs.replace(
+                    record,
+                    outcome=RunOutcome.LOST,
+                    ended=now,
+                    reason="its agent ended before it did",
+                )
+                self.records[place] = lost
+                self._changed_records[lost.number] = lost
+
+    def _with_worker(self, run: str, number: int) -> _Attempt | None:
+        attempt = self._running
+        if attempt is None or (attempt.launch.run, attempt.launch.attempt) != (run, number):
+            # A former worker's last words: that attempt was given up already.
+            return None
+        return attempt
+
+    def _ended(self, attempt: _Attempt, ended: StepEnded, now: float) -> None:
+        self._running = None
+        match ended.ending:
+            case Ending.COMMITTED:
+                self._finish(attempt, now)
+            case Ending.UNCERTAIN | Ending.LOST_CLAIM if self._committed(attempt.launch):
+                self._finish(attempt, now)
+            case _:
+                reason = ended.reason or f"the attempt ended {ended.ending.value}"
+                self._fail(attempt, RunOutcome.FAILED, reason, ended.detail, now)
+        self._next(now)
+
+    def _worker_lost(self, attempt: _Attempt, lost: WorkerLost, now: float) -> None:
+        self._running = None
+        if self._committed(attempt.launch):
+            self._finish(attempt, now)
+        elif attempt.stopped:
+            self._fail(attempt, RunOutcome.TIMED_OUT, attempt.stopped, lost.detail, now)
+        else:
+            self._fail(attempt, RunOutcome.LOST, lost.reason, lost.detail, now)
+        self._next(now)
+
+    def _committed(self, launch: Launch) -> bool:
+        key = RunKey(self.name, launch.action, launch.run)
+        return isinstance(self._around.ledger.state(key), Committed)
+
+    def _finish(self, attempt: _Attempt, now: float) -> None:
+        launch = attempt.launch
+        self._note(attempt, ended=now)
+        self._ask(
+            _EndOfRun(launch.action, launch.run, launch.attempt),
+            self._tables_written((launch.action,)),
+            now,
+        )
+
+    def _fail(
+        self, attempt: _Attempt, outcome: RunOutcome, reason: str, detail: str, now: float
+    ) -> None:
+        launch = attempt.launch
+        self._note(attempt, outcome=outcome, ended=now, reason=reason, detail=detail)
+        self._measure(attempt, outcome)
+        del self._active[launch.action]
+        self._handle(RunFailed(now, launch.action, launch.run, launch.attempt, reason, detail))
+
+    def _run_finished(self, end: _EndOfRun, now: float) -> None:
+        attempt = self._active.pop(end.action)
+        self._note(attempt, outcome=RunOutcome.COMMITTED)
+        self._measure(attempt, RunOutcome.COMMITTED)
+        self._runs[end.action] += 1
+        self._handle(RunFinished(now, end.action, end.run, end.attempt))
+
+    def _measure(self, attempt: _Attempt, outcome: RunOutcome) -> None:
+        record = attempt.record
+        self._around.measures.runs.labels(record.action, outcome.value, record.moment).inc()
+        if record.started is not None and record.ended is not None:
+            self._around.measures.run_seconds.labels(record.action).observe(
+                max(0.0, record.ended - record.started)
+            )
+
+    def _note(self, attempt: _Attempt, **changes: Any) -> None:
+        old = attempt.record
+        new = msgspec.structs.replace(old, **changes)
+        attempt.record = new
+        self._changed_records[new.number] = new
+        for place, record in enumerate(self.records):
+            if record.number == new.number:
+                self.records[place] = new
+                break
+        self._dirty = True
+
+    # -- barriers --------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        purpose: _Purpose,
+        tables: Iterable[str],
+        now: float,
+        prelude: ControlMessage | None = None,
+    ) -> None:
+        """Ask for a barrier; ``prelude`` is published first, so that who marks has obeyed it."""
+        names = tuple(tables)
+        topics = {updates_topic(table): self._topics[updates_topic(table)] for table in names}
+        self._barrier_number += 1
+        name = f"{self._around.requester}/{self.name}/{self.epoch}/{self._barrier_number}"
+        barrier: Barrier[_Purpose] = Barrier(name, names, topics, purpose, prelude, now)
+        self._barriers[name] = barrier
+        self._publish(barrier, now)
+        if not topics:
+            # Nothing that is watched can be affected, so there is nothing to wait for.
+            self._passed(barrier, now)
+
+    def _publish(self, barrier: Barrier[_Purpose], now: float) -> None:
+        if barrier.prelude is not None:
+            self._around.broker.control(barrier.prelude)
+        requester = f"{self._around.requester}/{self.name}"
+        if barrier.tables:
+            self._around.broker.control(
+                BarrierRequest(VERSION, barrier.name, barrier.tables, requester)
+            )
+        barrier.asked = now
+        check = now + self._around.barrier_repeat
+        self._barrier_check = min(check, self._barrier_check or check)
+
+    def _check_barriers(self, now: float) -> None:
+        required = self._around.observers.required(now)
+        for barrier in list(self._barriers.values()):
+            if barrier.passed(required):
+                self._passed(barrier, now)
+
+    def _repeat_barriers(self, now: float) -> None:
+        self._barrier_check = None
+        for barrier in self._barriers.values():
+            if now >= barrier.asked + self._around.barrier_repeat:
+                # An observer that started meanwhile does not answer what was asked before.
+                self._publish(barrier, now)
+        if self._barriers:
+            self._barrier_check = now + self._around.barrier_repeat
+
+    def _passed(self, barrier: Barrier[_Purpose], now: float) -> None:
+        del self._barriers[barrier.name]
+        self._around.measures.barrier_seconds.observe(max(0.0, now - barrier.started))
+        purpose = barrier.purpose
+        match purpose:
+            case _WatchesInEffect():
+                self._watching(now)
+            case _EndOfWave():
+                self._wave_ended(purpose, now)
+            case _EndOfRun():
+                self._run_finished(purpose, now)
+            case _MayStart():
+                self._enqueue(self._active[purpose.launch.action], now)
+            case _ScanStarts():
+                self._scan(purpose.scan)
+            case _ScanEnds():
+                self._scan_ended(purpose, now)
+            case _:
+                assert_never(purpose)
+
+    def _watching(self, now: float) -> None:
+        if self.phase is Phase.STARTING:
+            self.phase = Phase.RUNNING
+        self._handle(Tick(now))
+
+    # -- waves -----------------------------------------------------------------------------------
+
+    def _inputs(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self._dataflow.spec.actions if a.role is Role.INPUT)
+
+    def _end_wave(self, number: int, actions: tuple[str, ...], now: float) -> None:
+        self._ask(_EndOfWave(number, actions), self._tables_written(actions), now)
+
+    def _wave_ended(self, end: _EndOfWave, now: float) -> None:
+        left = tuple(wave for wave in self._progress.unsettled if wave[0] != end.number)
+        self._progress = msgspec.structs.replace(self._progress, unsettled=left)
+        inputs = self._inputs()  # the dataflow may have changed since the mark
+        self._handle(WaveEnded(now, tuple(a for a in end.actions if a in inputs)))
+        self._settle()
+
+    def _schedule_wave(self, now: float) -> None:
+        waves = self._dataflow.waves
+        self._wave_at = None
+        if waves.end is WaveEnd.EVERY and waves.seconds is not None:
+            self._wave_at = now + waves.seconds
+
+    def _note_input(self, batch: UpdateBatch, now: float) -> None:
+        waves = self._dataflow.waves
+        if waves.end is WaveEnd.MARK or batch.table not in self._tables_written(self._inputs()):
+            return
+        if all(r.origin is not None and r.origin.dataflow == self.name for r in batch.requests):
+            return
+        self._new_input = True
+        if waves.end is WaveEnd.QUIET and waves.seconds is not None:
+            self._wave_at = now + waves.seconds
+
+    def _wave_due(self, now: float) -> None:
+        self._schedule_wave(now)
+        if self._new_input and self._inputs():
+            self.mark((), now)
+
+    def _unrest(self) -> str | None:
+        """Say what is under way or due, None if nothing is."""
+        busy = self._engine.busy
+        if not busy:
+            return None
+        names = ", ".join(f"{name} ({self._action_state(name)})" for name in busy)
+        return names if self._worker.ready else f"{names}; worker: {self._worker.words}"
+
+    def _settle(self) -> None:
+        progress = self._progress
+        if progress.settled < progress.waves and self._unrest() is None:
+            evaluated = min(
+                (number for number, _ in progress.unsettled), default=progress.waves + 1
+            )
+            if evaluated - 1 > progress.settled:
+                self._progress = msgspec.structs.replace(progress, settled=evaluated - 1)
+                self._dirty = True
+        waiting = []
+        for wave, told in self._waiters:
+            if wave <= self._progress.settled:
+                told(self.wave_status(wave))
+            else:
+                waiting.append((wave, told))
+        self._waiters = waiting
+
+    # -- scans -----------------------------------------------------------------------------------
+
+    def _scan(self, scan: ScanContainer) -> None:
+        positions = self._position()
+        container = next(
+            watched.container
+            for watched in self._dataflow.spec.containers
+            if watched.id == scan.container
+        )
+
+        def answer(cells: Cells) -> None:
+            self._around.post(lambda now: self._scanned(scan, cells, positions, now))
+
+        self._outside += 1
+        self._around.scanner.scan(container, scan.table, values=scan.values, done=answer)
+
+    def _scanned(self, scan: ScanContainer, cells: Cells, positions: Cut, now: float) -> None:
+        # What was written while the scan ran must have been consumed before the engine compares.
+        self._outside -= 1
+        self._ask(_ScanEnds(scan, cells, positions), (scan.table,), now)
+
+    def _scan_ended(self, end: _ScanEnds, now: float) -> None:
+        self._handle(
+            ContainerScanned(
+                now,
+                end.scan.container,
+                end.scan.table,
+                end.cells.rows,
+                end.cells.columns,
+                end.cells.values,
+                end.positions,
+            )
+        )
+        self._settle()
+
+    def _cells_read(self, read: ReadCells, cells: Cells, now: float) -> None:
+        self._outside -= 1
+        self._handle(
+            CellsRead(now, read.container, read.table, read.rows, read.columns, cells.values)
+        )
+        self._settle()
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def _position(self) -> Cut:
+        return self._from_start(self._engine.cut)
+
+    def _from_start(self, position: Cut) -> Cut:
+        """Raise a cut to where reading began: the engine counts partitions it has not seen as 0."""
+        for topic, offsets in self._progress.start.offsets.items():
+            for partition, offset in enumerate(offsets):
+                position = position.advanced(topic, partition, offset)
+        return position
+
+    def _subscribe(self) -> None:
+        self._topics = self._around.broker.topics(self._tables())
+        known = self._progress.start.offsets
+        new = {topic: count for topic, count in self._topics.items() if topic not in known}
+        start = Cut({**known, **self._around.broker.ends(new).offsets})
+        self._progress = msgspec.structs.replace(self._progress, start=start)
+        self._feed = self._around.broker.feed(self._topics, self._position(), self._around.deliver)
+
+    def _save(self, now: float) -> None:
+        snapshot = self._engine.snapshot()
+        self._progress = msgspec.structs.replace(
+            self._progress,
+            consumed=self._consumed,
+            quarantined=dict(self._quarantined),
+            runs=dict(self._runs),
+            skipped=dict(self._skipped),
+        )
+        state = SavedState(snapshot, self._position(), self._progress)
+        with self._around.measures.checkpoint_seconds.time():
+            self._around.store.save(state, tuple(self._changed_records.values()), now)
+        self._around.measures.snapshot_bytes.set(len(snapshot))
+        self._changed_records.clear()
+        self._dirty = False
+        self._saved_at = now
+
+    # -- the definition --------------------------------------------------------------------------
+
+    def _step(self, action: str) -> None:
+        for spec in self._dataflow.spec.actions:
+            if spec.name == action:
+                if spec.role is Role.INPUT:
+                    raise Refused(f"{action!r} of {self.name} is fed from outside; it never runs")
+                return
+        known = ", ".join(a.name for a in self._dataflow.spec.actions if a.role is Role.STEP)
+        raise Refused(f"{self.name} has no action {action!r}; it has: {known}")
+
+    def _tables(self) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys(
+                table
+                for watched in self._dataflow.spec.containers
+                for table in watched.container.tables
+            )
+        )
+
+    def _tables_written(self, actions: Iterable[str]) -> tuple[str, ...]:
+        """Tables the actions say they write; all of the dataflow's, if one of them says nothing."""
+        spec = self._dataflow.spec
+        writes = [action.writes for action in spec.actions if action.name in set(actions)]
+        if not all(writes):
+            return self._tables()
+        named = {container for containers in writes for container in containers}
+        return tuple(
+            dict.fromkeys(
+                table
+                for watched in spec.containers
+                if watched.id in named
+                for table in watched.container.tables
+            )
+        )
+
+    def _watch_list(self) -> WatchList:
+        return WatchList(
+            VERSION,
+            self.name,
+            self.definition.revision,
+            tuple(Watch(table) for table in self._tables()),
+        )
+
+    def _python_path(self, relative: Iterable[str]) -> tuple[str, ...]:
+        base = Path(self.definition.directory)
+        return tuple(str(base / Path(part).expanduser()) for part in relative)
+
+    # -- words -----------------------------------------------------------------------------------
+
+    def _action_state(self, action: str) -> str:
+        attempt = self._active.get(action)
+        if attempt is not None:
+            return attempt.record.outcome.value
+        if action in self._quarantined:
+            return "quarantined"
+        return "retrying" if action in self._engine.busy else "idle"
+
+    def _words(self, now: float) -> str:
+        slow = [b for b in self._barriers.values() if now > b.started + self._around.barrier_repeat]
+        if slow:
+            required = self._around.observers.required(now)
+            if not required:
+                return (
+                    "no observer is live, so nothing that is written is seen; start one with "
+                    "`headgate observer --config observer.toml`"
+                )
+            missing = slow[0].missing(required)
+            lost = set(self._around.observers.lost(now))
+            return "waiting for " + ", ".join(
+                f"observer {name} ({parts} partitions"
+                + ("; its lease has ended: restart it)" if name in lost else ")")
+                for name, parts in missing.items()
+            )
+        if self._quarantined:
+            names = ", ".join(self._quarantined)
+            return (
+                f"in quarantine: {names}; `headgate flow release {self.name}` lets them run again"
+            )
+        if self._active and not self._worker.ready:
+            return f"worker: {self._worker.words}"
+        if self.phase is Phase.PAUSED:
+            return "paused: updates are counted, nothing runs"
+        return ""
+
+
+def _bounds(result: ConditionResult | None) -> Iterator[BoundResult]:
+    if isinstance(result, BoundResult):
+        yield result
+    elif isinstance(result, GroupResult):
+        for part in result.parts:
+            yield from _bounds(part)

@@ -1,0 +1,205 @@
+"""The session launcher: one warm worker process for one dataflow, replaced whenever it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from headgate.agent.seams import Report, WorkerLost, WorkerState
+from headgate.spark import (
+    SessionWorker,
+    StartSession,
+    StepEnded,
+    StepRequest,
+    WorkerFailed,
+    WorkerGone,
+    WorkerReady,
+    WorkerReply,
+)
+
+log = structlog.get_logger("headgate.agent.worker")
+
+_FIRST_PAUSE = 0.2  # seconds before a worker that ended is replaced
+_LONGEST_PAUSE = 30.0  # seconds between attempts to start one that does not come up
+
+
+class SessionLauncher:
+    """Keeps a worker warm and hands it one attempt at a time.
+
+    A thread of its own starts workers, because a start takes seconds; what they say is passed on as
+    it arrives. A worker that does not come up fails the attempt that waits for it, so that the
+    failure is counted, shown and in the end quarantined like any other.
+
+    Args:
+        start: the session's configuration.
+        directory: where the worker runs and logs.
+        python: its interpreter.
+        patience: seconds until its session must be warm.
+        report: told what happens, from any thread.
+    """
+
+    def __init__(
+        self,
+        start: StartSession,
+        directory: Path,
+        python: str,
+        patience: float,
+        report: Callable[[Report], None],
+    ) -> None:
+        self._start = start
+        self._directory = directory
+        self._python = python
+        self._patience = patience
+        self._report = report
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._worker: SessionWorker | None = None
+        self._ready = False
+        self._ended = False
+        self._unfit: WorkerFailed | None = None
+        self._reason = ""
+        self._request: StepRequest | None = None
+        self._sent = False
+        self._closing = False
+        self._thread = threading.Thread(target=self._keep, name="launcher", daemon=True)
+        self._thread.start()
+
+    def start(self, request: StepRequest) -> None:
+        """See ``Launcher``."""
+        with self._lock:
+            self._request = request
+            self._sent = False
+            self._changed.notify_all()
+
+    def kill(self, reason: str) -> None:
+        """See ``Launcher``."""
+        with self._lock:
+            self._reason = reason
+            worker = self._worker
+        if worker is not None:
+            worker.kill()
+
+    def close(self) -> None:
+        """See ``Launcher``."""
+        with self._lock:
+            self._closing = True
+            self._request = None
+            worker = self._worker
+            self._changed.notify_all()
+        if worker is not None:
+            worker.kill()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._closing:
+            self._report(WorkerState(ready=False, words="starting its Spark session"))
+            warm = self._run_one()
+            if self._closing:
+                return
+            pause = _FIRST_PAUSE if warm else min(_LONGEST_PAUSE, pause * 2)
+            with self._lock:
+                self._changed.wait_for(lambda: self._closing, pause)
+
+    def _run_one(self) -> bool:
+        """Run one worker to its end; tell whether its session was ever warm."""
+        with self._lock:
+            self._ready = self._ended = False
+            self._unfit = None
+            self._reason = ""
+        try:
+            worker = SessionWorker(
+                self._start,
+                self._directory,
+                on_reply=self._reply,
+                on_exit=self._exit,
+                python=self._python,
+            )
+        except (OSError, WorkerGone) as error:
+            self._give_up(f"the worker could not be started with {self._python}: {error}", "")
+            return False
+        with self._lock:
+            self._worker = worker
+            if self._closing:
+                worker.kill()
+            self._changed.wait_for(lambda: self._ready or self._ended, self._patience)
+            warm = self._ready
+            if not warm and not self._ended:
+                self._reason = f"its Spark session was not warm after {self._patience:g} s"
+        if not warm:
+            worker.kill()
+        while True:
+            with self._lock:
+                self._changed.wait_for(
+                    lambda: self._ended or (self._request is not None and not self._sent)
+                )
+                request = self._request
+                if self._ended:
+                    break
+                self._sent = True
+            assert request is not None  # noqa: S101 - what was waited for
+            try:
+                worker.submit(request)
+            except WorkerGone:
+                log.info("worker ended before it was given work", run=request.run)
+                break
+        worker.stop()
+        with self._lock:
+            self._changed.wait_for(lambda: self._ended)
+            self._worker = None
+        reason = self._reason or f"the worker process ended; its log is {worker.log}"
+        detail = ""
+        if self._unfit is not None:
+            reason, detail = self._unfit.reason, self._unfit.detail
+        # A worker that ended with nothing to do is no failure of any attempt that comes later.
+        if self._sent or not warm:
+            self._give_up(reason, detail)
+        else:
+            self._report(WorkerState(ready=False, words=reason))
+        return warm
+
+    def _give_up(self, reason: str, detail: str) -> None:
+        self._report(WorkerState(ready=False, words=reason))
+        with self._lock:
+            request, self._request = self._request, None
+        if request is not None and not self._closing:
+            self._report(WorkerLost(request.run, request.attempt, reason, detail))
+
+    def _reply(self, reply: WorkerReply) -> None:
+        match reply:
+            case WorkerReady():
+                self._report(
+                    WorkerState(
+                        ready=True,
+                        words=f"warm, Spark {reply.spark}, process {reply.pid}",
+                        pid=reply.pid,
+                    )
+                )
+                with self._lock:
+                    self._ready = True
+                    self._changed.notify_all()
+            case WorkerFailed():
+                with self._lock:
+                    self._unfit = reply
+            case StepEnded():
+                with self._lock:
+                    request = self._request
+                    if request is None or (request.run, request.attempt) != (
+                        reply.run,
+                        reply.attempt,
+                    ):
+                        return
+                    self._request = None
+                    self._sent = False
+                self._report(reply)
+            case _:
+                self._report(reply)
+
+    def _exit(self, status: int) -> None:
+        log.info("worker ended", status=status, directory=str(self._directory))
+        with self._lock:
+            self._ended = True
+            self._changed.notify_all()

@@ -1,0 +1,350 @@
+"""State of dataflows: one row each, guarded by a fencing epoch.
+
+Row ``flow/NAME`` has the families ``spec`` (what was submitted), ``state`` (lease, epoch, the
+engine's snapshot with Kafka's offsets) and ``history`` (runs). Everything that must agree is put
+in one mutation, and each mutation checks the epoch: whoever takes a dataflow over raises the
+epoch, and from then on nothing of the former owner is saved.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+
+from headgate.agent.errors import AgentError, Fenced, Held, Refused, UnknownDataflow
+from headgate.agent.rows import Rows
+from headgate.events import Cut
+
+CHUNK = 1 << 20
+"""Bytes of a snapshot in one cell: HBase handles cells of this size well, larger ones badly."""
+
+_EPOCH = b"state:epoch"
+_LEASE = b"state:lease"
+_META = b"state:meta"
+_DEFINITION = b"spec:definition"
+_PREFIX = b"flow/"
+_PREFIX_END = b"flow0"  # "0" follows "/"
+
+
+class DamagedState(AgentError):
+    """A saved state that does not agree with itself."""
+
+
+class Definition(Struct, frozen=True):
+    """What was submitted. ``revision`` counts submits of the name from 1."""
+
+    name: str
+    source: str
+    directory: str
+    revision: int
+    submitted: float
+    """Unix time in seconds."""
+
+
+class Owner(Struct, frozen=True):
+    """An agent process: its name, a value of its own, and where its API listens."""
+
+    name: str
+    incarnation: str
+    address: str
+
+
+class Lease(Struct, frozen=True):
+    """Who may run the dataflow, until when (Unix seconds). Nobody, where the owner is None."""
+
+    epoch: int
+    owner: Owner | None
+    until: float
+
+
+class RunOutcome(StrEnum):
+    """How an attempt stands."""
+
+    WAITING = "waiting"
+    """For the worker, or until a former attempt cannot write any more."""
+    RUNNING = "running"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    TIMED_OUT = "timed-out"
+    LOST = "lost"
+    """The worker or the agent ended under it."""
+
+
+class RunRecord(Struct, frozen=True):
+    """One attempt of a run, for people. Times are Unix seconds."""
+
+    number: int
+    run: str
+    action: str
+    attempt: int
+    cause: str
+    moment: str
+    outcome: RunOutcome
+    launched: float
+    started: float | None = None
+    ended: float | None = None
+    reason: str = ""
+    detail: str = ""
+    """A traceback or the like."""
+    token: int = 0
+
+
+class Progress(Struct, frozen=True):
+    """What the service itself must remember.
+
+    ``waves`` were asked for, of which all up to ``settled`` are done; ``unsettled`` are those whose
+    barrier has not passed yet, each with its input actions. ``start`` is where reading began.
+    """
+
+    next_record: int = 0
+    waves: int = 0
+    settled: int = 0
+    unsettled: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    start: Cut = Cut()
+    paused: bool = False
+    consumed: int = 0
+    """Cells of all updates consumed so far."""
+    quarantined: dict[str, str] = {}
+    runs: dict[str, int] = {}
+    """Committed runs by action."""
+    skipped: dict[str, int] = {}
+    """Evaluations after which nothing ran, by action."""
+
+
+class SavedState(Struct, frozen=True):
+    """A checkpoint: the engine's snapshot, its cut, and the service's own progress."""
+
+    snapshot: bytes
+    cut: Cut
+    progress: Progress
+
+
+class Ownership(Struct, frozen=True):
+    """A dataflow taken over: what to continue with. ``state`` is None for one that never ran."""
+
+    definition: Definition
+    epoch: int
+    state: SavedState | None
+    history: tuple[RunRecord, ...]
+
+
+class Listing(Struct, frozen=True):
+    """A dataflow as its row shows it."""
+
+    definition: Definition
+    lease: Lease
+
+
+class _Meta(Struct, frozen=True):
+    saved: float
+    chunks: int
+    size: int
+    checksum: int
+    cut: Cut
+    progress: Progress
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class StateStore:
+    """Dataflows' rows. Every call may raise ``Unreachable`` when the table cannot be reached."""
+
+    def __init__(self, rows: Rows, history: int) -> None:
+        """Keep up to ``history`` records per dataflow."""
+        self._rows = rows
+        self._history = history
+
+    def listings(self) -> list[Listing]:
+        """Return all dataflows, by name."""
+        found = []
+        for _, columns in self._rows.scan(_PREFIX, _PREFIX_END, (b"spec", _LEASE)):
+            if _DEFINITION in columns:
+                found.append(Listing(_definition(columns), _lease(columns)))
+        return found
+
+    def listing(self, name: str) -> Listing:
+        """Return one dataflow.
+
+        Raises:
+            UnknownDataflow: there is none of that name.
+        """
+        columns = self._rows.get(_row(name), (b"spec", _LEASE))
+        if _DEFINITION not in columns:
+            raise UnknownDataflow(
+                f"no dataflow is called {name!r}; see them with `headgate flow list`, or submit it"
+            )
+        return Listing(_definition(columns), _lease(columns))
+
+    def define(self, definition: Definition) -> Definition:
+        """Save what was submitted, as the next revision, and return it."""
+        row = _row(definition.name)
+        while True:
+            old = self._rows.get(row, (b"spec",)).get(_DEFINITION)
+            revision = _definition({_DEFINITION: old}).revision + 1 if old is not None else 1
+            new = msgspec.structs.replace(definition, revision=revision)
+            encoded = _encode(new)
+            if self._rows.check_and_put(row, _DEFINITION, old, {_DEFINITION: encoded}):
+                return new
+            if self._rows.get(row, (b"spec",)).get(_DEFINITION) == encoded:
+                return new  # done at the first attempt, whose reply was lost
+
+    def acquire(self, name: str, owner: Owner, now: float, seconds: float) -> Ownership:
+        """Take the dataflow over, with the next epoch, and return what to continue with.
+
+        Args:
+            name: the dataflow.
+            owner: this agent.
+            now: Unix time; a lease of another agent must have ended by it.
+            seconds: length of the new lease.
+
+        Raises:
+            Held: another agent's lease runs.
+            UnknownDataflow: there is none of that name.
+            DamagedState: the saved snapshot is not whole.
+        """
+        row = _row(name)
+        while True:
+            columns = self._rows.get(row, (b"spec", _LEASE))
+            if _DEFINITION not in columns:
+                raise UnknownDataflow(f"no dataflow is called {name!r}")
+            lease = _lease(columns)
+            if lease.owner == owner:
+                break  # taken at the first attempt, whose reply was lost
+            if lease.owner is not None and lease.until > now:
+                raise Held(name, lease.owner.name, lease.owner.address, lease.until)
+            new = Lease(lease.epoch + 1, owner, now + seconds)
+            if self._rows.check_and_put(
+                row,
+                _LEASE,
+                columns.get(_LEASE),
+                {_LEASE: _encode(new), _EPOCH: _epoch(new.epoch)},
+            ):
+                lease = new
+                break
+        whole = self._rows.get(row)
+        return Ownership(_definition(whole), lease.epoch, _state(name, whole), _records(whole))
+
+    def renew(self, name: str, epoch: int, owner: Owner, until: float) -> None:
+        """Extend the lease.
+
+        Raises:
+            Fenced: the epoch is not this one any more.
+        """
+        self._guarded(name, epoch, {_LEASE: _encode(Lease(epoch, owner, until))})
+
+    def release(self, name: str, epoch: int) -> None:
+        """Let others take the dataflow at once.
+
+        Raises:
+            Fenced: somebody has already.
+        """
+        self._guarded(name, epoch, {_LEASE: _encode(Lease(epoch, None, 0.0))})
+
+    def save(
+        self,
+        name: str,
+        epoch: int,
+        state: SavedState,
+        records: Iterable[RunRecord],
+        now: float,
+    ) -> None:
+        """Save a checkpoint and the changed records in one step.
+
+        Raises:
+            Fenced: another agent has taken the dataflow over; nothing was saved.
+        """
+        snapshot = state.snapshot
+        chunks = [snapshot[i : i + CHUNK] for i in range(0, len(snapshot), CHUNK)]
+        meta = _Meta(
+            now, len(chunks), len(snapshot), zlib.crc32(snapshot), state.cut, state.progress
+        )
+        columns = {_META: _encode(meta)}
+        columns |= {_chunk(number): chunk for number, chunk in enumerate(chunks)}
+        columns |= {_record(record.number): _encode(record) for record in records}
+        self._guarded(name, epoch, columns)
+
+    def trim(self, name: str, newest: int) -> None:
+        """Delete the records that are too old, given the number of the newest."""
+        old = newest - self._history
+        if old >= 0:
+            self._rows.delete(_row(name), (_record(old),))
+
+    def history(self, name: str) -> tuple[RunRecord, ...]:
+        """Return the saved records, newest first."""
+        return _records(self._rows.get(_row(name), (b"history",)))
+
+    def remove(self, name: str, epoch: int, owner: Owner) -> None:
+        """Delete the dataflow.
+
+        Raises:
+            Fenced: another agent has taken it over.
+        """
+        self._guarded(name, epoch, {_LEASE: _encode(Lease(epoch, owner, 0.0))})
+        self._rows.delete(_row(name))
+
+    def _guarded(self, name: str, epoch: int, columns: dict[bytes, bytes]) -> None:
+        if not self._rows.check_and_put(_row(name), _EPOCH, _epoch(epoch), columns):
+            raise Fenced(
+                f"dataflow {name} was taken over or removed (epoch {epoch} has passed): this agent "
+                "neither saves nor starts anything of it"
+            )
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that could not be a row.
+
+    Raises:
+        Refused: it is empty or has a slash.
+    """
+    if not name or "/" in name:
+        raise Refused(f"{name!r} cannot name a dataflow; use letters, digits, '-', '_' and '.'")
+
+
+def _row(name: str) -> bytes:
+    return _PREFIX + name.encode()
+
+
+def _chunk(number: int) -> bytes:
+    return b"state:snapshot.%05d" % number
+
+
+def _record(number: int) -> bytes:
+    return b"history:%012d" % number
+
+
+def _epoch(epoch: int) -> bytes:
+    return struct.pack(">q", epoch)
+
+
+def _definition(columns: dict[bytes, bytes]) -> Definition:
+    return msgspec.msgpack.decode(columns[_DEFINITION], type=Definition)
+
+
+def _lease(columns: dict[bytes, bytes]) -> Lease:
+    if _LEASE not in columns:
+        return Lease(0, None, 0.0)
+    return msgspec.msgpack.decode(columns[_LEASE], type=Lease)
+
+
+def _records(columns: dict[bytes, bytes]) -> tuple[RunRecord, ...]:
+    numbers = sorted((c for c in columns if c.startswith(b"history:")), reverse=True)
+    return tuple(msgspec.msgpack.decode(columns[c], type=RunRecord) for c in numbers)
+
+
+def _state(name: str, columns: dict[bytes, bytes]) -> SavedState | None:
+    if _META not in columns:
+        return None
+    meta = msgspec.msgpack.decode(columns[_META], type=_Meta)
+    snapshot = b"".join(columns.get(_chunk(number), b"") for number in range(meta.chunks))
+    if len(snapshot) != meta.size or zlib.crc32(snapshot) != meta.checksum:
+        raise DamagedState(
+            f"the saved state of dataflow {name} is not whole ({len(snapshot)} of {meta.size} "
+            "bytes); remove the dataflow and submit it again: its steps then run once more"
+        )
+    return SavedState(snapshot, meta.cut, meta.progress)

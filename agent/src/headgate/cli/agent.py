@@ -1,0 +1,76 @@
+"""``headgate agent``: the service that decides and launches steps."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import structlog
+import typer
+
+from headgate.agent import ConfigurationError, Unreachable, load_configuration, serve
+
+_DEFAULT_FILE = Path("agent.toml")
+
+
+def agent(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            "-c",
+            help="TOML file that describes the agent [default: agent.toml, if there is one].",
+        ),
+    ] = None,
+    *,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write the ready line and the log as JSON.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log debugging details too.")] = False,
+) -> None:
+    """Run dataflows: consume updates, evaluate bounds, launch steps in warm Spark sessions.
+
+    Prints one line that begins with "ready" once the API answers. SIGTERM ends it cleanly: state is
+    saved, workers are stopped, and other agents may take over at once. Every key of the file can be
+    overridden by a variable, such as HEADGATE_AGENT_KAFKA_BOOTSTRAP.
+    """
+    _configure_log(json=json, verbose=verbose)
+    path = config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
+
+    def ready(address: str) -> None:
+        line = f"ready api={address}"
+        if json:
+            line = msgspec.json.encode({"ready": True, "api": address}).decode()
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    try:
+        serve(load_configuration(path, os.environ), ready)
+    except (ConfigurationError, Unreachable) as error:
+        sys.stderr.write(f"headgate agent: {error}\n")
+        raise typer.Exit(1) from error
+
+
+def _configure_log(*, json: bool, verbose: bool) -> None:
+    renderer: structlog.typing.Processor
+    if json:
+        renderer = structlog.processors.JSONRenderer()
+    else:
+        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.DEBUG if verbose else logging.INFO
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

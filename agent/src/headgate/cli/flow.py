@@ -1,0 +1,307 @@
+"""``headgate flow``: dataflow files and the dataflows that agents run."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from headgate.agent import DEFAULT_API
+from headgate.cli.flow_check import check, schema
+from headgate.flows import DataflowErrors, load_dataflow
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Check, submit and look at dataflows.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("check")(check)
+app.command("schema")(schema)
+
+_ADDRESS_VARIABLE = "HEADGATE_AGENT"
+_ANSWER = 120.0  # seconds: a submit waits for observers, and for a first Spark session if asked to
+_TRACEBACKS = 3  # of the newest failures, shown below the runs
+
+AgentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        help=f"host:port of any agent's API [variable {_ADDRESS_VARIABLE}; default {DEFAULT_API}].",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+NameArgument = Annotated[str, typer.Argument(help="Name of the dataflow.")]
+
+_console = Console()
+
+
+@app.command()
+def submit(
+    path: Annotated[Path, typer.Argument(help="Dataflow file (YAML).")],
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Hand a dataflow to the agents and wait until what it watches is watched."""
+    try:
+        dataflow = load_dataflow(path)
+    except DataflowErrors as errors:
+        if json:
+            problems = msgspec.to_builtins(errors.problems)
+            _fail("the dataflow file is not in order", json=True, problems=problems)
+        check([path])  # shows each problem with its line, and ends
+        raise typer.Exit(1) from errors
+    body = {
+        "source": dataflow.source,
+        "file": str(path),
+        "directory": str(path.resolve().parent),
+    }
+    row = _ask("POST", "/v1/flows", agent, body, json=json)
+    if not _printed(row, json=json):
+        where = f"with agent {row['owner']}" if row["owner"] else "here"
+        _console.print(f"Dataflow {row['name']}, revision {row['revision']}, runs {where}.")
+
+
+@app.command("list")
+def list_flows(*, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """List all dataflows."""
+    rows = _ask("GET", "/v1/flows", agent, json=json)
+    if _printed(rows, json=json):
+        return
+    table = _table("dataflow", "state", "agent", "revision", "submitted", "")
+    for row in rows:
+        table.add_row(
+            row["name"],
+            row["state"],
+            row["owner"] or "none",
+            str(row["revision"]),
+            _when(row["submitted"]),
+            escape(row["words"]),
+        )
+    _console.print(table if rows else "No dataflow was submitted yet.")
+
+
+@app.command()
+def show(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Show a dataflow: its actions, its last runs, and the tracebacks of failed ones."""
+    view = _ask("GET", f"/v1/flows/{name}", agent, json=json)
+    if _printed(view, json=json):
+        return
+    flow, status, runs = view["flow"], view["status"], view["runs"]
+    _console.print(
+        f"[bold]{name}[/bold]: {status['phase']}, with agent {flow['owner']}, epoch "
+        f"{status['epoch']}, waves {status['settled']} of {status['waves']} settled, "
+        f"{status['consumed']} cells consumed, {status['lag']} messages to come"
+    )
+    _console.print(f"worker: {escape(status['worker']['words'])}")
+    if status["words"]:
+        _console.print(f"[yellow]{escape(status['words'])}[/yellow]")
+    actions = _table("action", "role", "state", "runs", "not needed", "last run", "cause")
+    for action in status["actions"]:
+        last = action["last"]
+        actions.add_row(
+            action["name"],
+            action["role"],
+            action["state"],
+            str(action["runs"]),
+            str(action["skipped"]),
+            _when(last["launched"]) if last else "",
+            escape(last["cause"]) if last else "",
+        )
+    _console.print(actions)
+    if runs:
+        _console.print(_runs_table(runs))
+    for run in [r for r in runs if r["detail"] and r["outcome"] != "committed"][:_TRACEBACKS]:
+        _console.print(f"[red]{run['action']}, attempt {run['attempt']} of {run['run']}:[/red]")
+        _console.print(run["detail"], markup=False, highlight=False)
+
+
+@app.command()
+def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Say why each action last ran and what is missing for its next run."""
+    explanation = _ask("GET", f"/v1/flows/{name}/explain", agent, json=json)
+    if _printed(explanation, json=json):
+        return
+    for action in explanation["actions"]:
+        _console.print(f"[bold]{action['action']}[/bold] ({action['state']})")
+        _console.print(f"  {escape(action['words'])}", highlight=False)
+    letters = [c for c in explanation["containers"] if c["dead_letters"]]
+    for container in letters:
+        _console.print(
+            f"[yellow]{container['container']}: {container['dead_letters']} values could not be "
+            "read by the declared codec; each counted as a change[/yellow]"
+        )
+
+
+@app.command()
+def pause(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Launch nothing any more; updates are still counted."""
+    answer = _ask("POST", f"/v1/flows/{name}/pause", agent, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Dataflow {name} is paused; updates are counted.")
+
+
+@app.command()
+def resume(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Launch again."""
+    answer = _ask("POST", f"/v1/flows/{name}/resume", agent, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Dataflow {name} is resumed.")
+
+
+@app.command()
+def remove(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Stop a dataflow and forget all of its state and history; tables stay as they are."""
+    answer = _ask("DELETE", f"/v1/flows/{name}", agent, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Dataflow {name} is removed.")
+
+
+@app.command()
+def run(
+    name: NameArgument,
+    action: Annotated[str, typer.Argument(help="The action to run, whatever its bounds say.")],
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run one action now."""
+    answer = _ask("POST", f"/v1/flows/{name}/run", agent, {"action": action}, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"{action} of {name} is asked for; see it with `headgate flow show {name}`.")
+
+
+@app.command()
+def release(
+    name: NameArgument,
+    action: Annotated[
+        str | None, typer.Argument(help="The action; all that are in quarantine, if none.")
+    ] = None,
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let actions out of quarantine."""
+    answer = _ask("POST", f"/v1/flows/{name}/release", agent, {"action": action}, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Released: {', '.join(answer['actions'])}.")
+
+
+@app.command()
+def mark(
+    name: NameArgument,
+    action: Annotated[
+        list[str] | None,
+        typer.Argument(help="Input actions whose wave ends; all of them, if none."),
+    ] = None,
+    *,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait until the wave's runs have ended.", min=0)
+    ] = 0,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End a wave of input: bounds are evaluated on all that was written before."""
+    body = {"actions": action or []}
+    wave = _ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)["wave"]
+    status: Any = {"wave": wave, "settled": False, "waiting": ""}
+    if wait:
+        path = f"/v1/flows/{name}/waves/{wave}?wait={wait:g}"
+        status = _ask("GET", path, agent, json=json, seconds=wait + _ANSWER)
+    if _printed(status, json=json):
+        return
+    if status["settled"]:
+        _console.print(f"Wave {wave} of {name} is settled.")
+    else:
+        waiting = f"; waiting for {status['waiting']}" if status["waiting"] else ""
+        _console.print(f"Wave {wave} of {name} has ended{escape(waiting)}.")
+
+
+def _ask(
+    method: str,
+    path: str,
+    agent: str | None,
+    body: Any = None,
+    *,
+    json: bool,
+    seconds: float = _ANSWER,
+) -> Any:
+    address = agent or os.environ.get(_ADDRESS_VARIABLE) or DEFAULT_API
+    try:
+        with httpx.Client(trust_env=False, timeout=seconds) as client:
+            answer = client.request(
+                method,
+                f"http://{address}{path}",
+                content=msgspec.json.encode(body) if body is not None else None,
+            )
+        content = msgspec.json.decode(answer.content)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        _fail(
+            f"no agent answers at {address} ({error or type(error).__name__}); start one with "
+            "`headgate agent --config agent.toml`, or name another with --agent or "
+            f"{_ADDRESS_VARIABLE}",
+            json=json,
+        )
+    except msgspec.DecodeError as error:
+        _fail(f"what answers at {address} is no agent: {error}; correct --agent", json=json)
+    if answer.is_error:
+        _fail(content.get("error", answer.text), json=json, problems=content.get("problems", []))
+    return content
+
+
+def _fail(message: str, *, json: bool, problems: Any = ()) -> Any:
+    if json:
+        document = {"error": message, "problems": problems}
+        typer.echo(msgspec.json.format(msgspec.json.encode(document)).decode())
+    else:
+        typer.echo(f"headgate flow: {message}", err=True)
+        for problem in problems:
+            place = f"{problem['file']}:{problem['line']}:{problem['column']}"
+            typer.echo(f"{place}: {problem['message']}; {problem['cure']}", err=True)
+    raise typer.Exit(1)
+
+
+def _printed(content: Any, *, json: bool) -> bool:
+    if json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(content)).decode())
+    return json
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _runs_table(runs: list[Any]) -> Table:
+    table = _table("launched", "action", "run", "attempt", "outcome", "took", "why")
+    for run in runs[:20]:
+        took = ""
+        if run["started"] is not None and run["ended"] is not None:
+            took = f"{run['ended'] - run['started']:.2f} s"
+        why = run["cause"] if not run["reason"] else f"{run['cause']} — {run['reason']}"
+        table.add_row(
+            _when(run["launched"]),
+            run["action"],
+            run["run"],
+            str(run["attempt"]),
+            run["outcome"],
+            took,
+            escape(why),
+        )
+    return table
+
+
+def _when(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC).astimezone()
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
