@@ -12,7 +12,9 @@ from headgate.observer.config import (
     load_config,
     parse_config,
 )
+from headgate.observer.foreground import run_in_foreground
 from headgate.observer.journal import JournalError
+from headgate.observer.process import ObserverProcess
 from headgate.observer.service import Addresses, StartError, run
 
 __all__ = [
@@ -25,9 +27,11 @@ __all__ = [
     "Limits",
     "Listener",
     "ObserverConfig",
+    "ObserverProcess",
     "StartError",
     "WhenFull",
     "load_config",
     "parse_config",
     "run",
+    "run_in_foreground",
 ]

@@ -55,18 +55,14 @@ class Addresses:
         self.thrift2 = ""
         self.admin = ""
 
+    def by_name(self) -> dict[str, str]:
+        """Return those that there are, by name."""
+        found = {"thrift1": self.thrift1, "thrift2": self.thrift2, "admin": self.admin}
+        return {name: address for name, address in found.items() if address}
+
     def line(self) -> str:
         """Return the line that says that clients are accepted."""
-        parts = [
-            f"{name}={value}"
-            for name, value in (
-                ("thrift1", self.thrift1),
-                ("thrift2", self.thrift2),
-                ("admin", self.admin),
-            )
-            if value
-        ]
-        return "ready " + " ".join(parts)
+        return " ".join(["ready", *(f"{name}={at}" for name, at in self.by_name().items())])
 
 
 class Observer:
