@@ -2,7 +2,8 @@
 
 Taken from the behaviour of HBase 2.6.1's Thrift servers, not from the methods' names:
 
-- without an error: as the method's ``Answer`` says; a put that the server ignores did nothing
+- without an error: as the method's ``Answer`` says
+- whatever the reply: a request without cells, or only with puts that the server ignores: NOTHING
 - flag false: NOTHING, the check failed
 - Thrift1 increment and incrementRows without an error: UNKNOWN, since a coalescing server answers
   before it writes, and nothing in the reply tells whether it coalesces
@@ -79,7 +80,11 @@ def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) 
         request: what was asked for.
         reply: the server's answer; None when the connection broke after the request was sent.
     """
-    cells = request.cells if isinstance(request, Write) else Cells.empty()
+    cells = Cells.empty()
+    if isinstance(request, Write):
+        cells = request.cells
+        if not cells.kinds and not request.others:
+            return Judgement(Verdict.NOTHING, cells)
     if reply is None:
         return Judgement(Verdict.UNKNOWN, cells, "the connection broke before the reply")
     try:
@@ -114,8 +119,6 @@ def _judge(method: Method, request: Write | Definition, cells: Cells, reply: Mes
         return Judgement(Verdict.UNKNOWN, cells, reason)
     if method.answer is not Answer.DONE:
         raise MalformedMessage(f"a result of {method.name} without a value")
-    if isinstance(request, Write) and not cells.kinds:
-        return Judgement(Verdict.NOTHING, cells)
     return Judgement(Verdict.APPLIED, cells)
 
 
