@@ -19,13 +19,28 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import happybase
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from headgate.events import (
+    BarrierMark,
+    BarrierRequest,
+    ControlMessage,
+    UpdateMessage,
+    Watch,
+    WatchList,
+    control_key,
+    decode_update,
+    encode_control,
+    updates_topic,
+)
 from headgate.local import Address, Addresses, Lifetime, LocalStack
 
 _CALL_MILLISECONDS = 60_000
@@ -56,6 +71,81 @@ class RunningStack:
         """Return a new connection to Thrift1 itself, past any proxy."""
         host, port = self.thrift1
         return happybase.Connection(host, port, timeout=_CALL_MILLISECONDS)
+
+
+class Desk:
+    """An agent's side of the topics: watches tables, asks for barriers and reads updates.
+
+    Its control topic is its own, so that the observers of a test hear nobody else.
+    """
+
+    def __init__(self, kafka: str) -> None:
+        self.kafka = kafka
+        self.control_topic = f"headgate.control-{uuid.uuid4().hex[:12]}"
+        self._producer = Producer({"bootstrap.servers": kafka})
+        self._revision = 0
+
+    def say(self, message: ControlMessage) -> None:
+        """Put a message on the control topic."""
+        self._producer.produce(self.control_topic, encode_control(message), control_key(message))
+        if self._producer.flush(_CALL_MILLISECONDS / 1000):
+            message = f"Kafka at {self.kafka} does not take messages"
+            raise AssertionError(message)
+
+    def watch(self, *tables: str) -> None:
+        """Watch exactly these tables, and wait until the observers do."""
+        self._revision += 1
+        watches = tuple(Watch(table) for table in tables)
+        self.say(WatchList(1, "tests", self._revision, watches))
+        for table in tables:
+            self.read(table, self.barrier(table))
+
+    def barrier(self, *tables: str) -> str:
+        """Ask for a barrier and return its id."""
+        name = uuid.uuid4().hex
+        self.say(BarrierRequest(1, name, tables, "tests"))
+        return name
+
+    def read(
+        self, table: str, until: str, *, marks: int = 1, seconds: float = 60.0
+    ) -> list[list[UpdateMessage]]:
+        """Return, by partition, the messages of a table's topic up to ``marks`` marks of a barrier.
+
+        Raises:
+            AssertionError: the marks did not come in time.
+        """
+        topic = updates_topic(table)
+        consumer = Consumer(
+            {"bootstrap.servers": self.kafka, "group.id": "tests", "enable.auto.commit": False}
+        )
+        deadline = time.monotonic() + seconds
+        try:
+            partitions: list[Any] = []
+            while not partitions:
+                assert time.monotonic() < deadline, f"there is no topic {topic}"
+                found = consumer.list_topics(timeout=10).topics.get(topic)
+                partitions = list(found.partitions) if found is not None else []
+            consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+            messages: list[list[UpdateMessage]] = [[] for _ in partitions]
+            missing = [marks] * len(partitions)
+            while any(missing):
+                assert time.monotonic() < deadline, f"barrier {until} of {topic} did not come"
+                for record in consumer.consume(500, 0.5):
+                    partition = record.partition()
+                    if record.error() is not None or not missing[partition]:
+                        continue
+                    message = decode_update(record.value())
+                    messages[partition].append(message)
+                    if isinstance(message, BarrierMark) and message.id == until:
+                        missing[partition] -= 1
+            return messages
+        finally:
+            consumer.close()
+
+
+@pytest.fixture
+def desk(stack: RunningStack) -> Desk:
+    return Desk(stack.kafka)
 
 
 @pytest.fixture(scope="session")

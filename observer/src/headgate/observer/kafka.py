@@ -44,6 +44,7 @@ def _common(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
         "bootstrap.servers": bootstrap,
         "socket.keepalive.enable": True,
         "reconnect.backoff.max.ms": 2000,
+        "log_level": 0,  # what goes wrong comes through error_cb, once
         **properties,
     }
 
@@ -146,6 +147,17 @@ class Topics:
         self._replication = replication
         self._admin = AdminClient({**_common(bootstrap, properties), "error_cb": _log_error})
 
+    def reach(self, seconds: float) -> None:
+        """Return once the brokers answer.
+
+        Raises:
+            KafkaUnavailable: they did not within ``seconds``.
+        """
+        try:
+            self._admin.list_topics(timeout=seconds)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+
     def ensure(self, topic: str, *, partitions: int, settings: Mapping[str, str]) -> int:
         """Return the number of partitions of the topic, which is made if it is not there.
 
@@ -169,6 +181,10 @@ class Topics:
                 time.sleep(0.05)
         except KafkaException as error:
             raise self._unavailable(error) from error
+        except TimeoutError as error:
+            raise KafkaUnavailable(
+                f"Kafka at {self._bootstrap} does not answer; is [kafka] bootstrap right?"
+            ) from error
         raise KafkaUnavailable(
             f"Kafka at {self._bootstrap} does not show topic {topic}; make it, or allow to"
         )

@@ -270,18 +270,20 @@ class Observer:
     async def _await_kafka(self, deadline: float) -> None:
         topic = self._config.kafka.control_topic
         settings = {"cleanup.policy": "compact"}
+
+        def find() -> None:
+            self._topics.reach(_RETRY_SECONDS)
+            self._topics.ensure(topic, partitions=1, settings=settings)
+
         while True:
             try:
-                await self._loop.run_in_executor(
-                    None,
-                    lambda: self._topics.ensure(topic, partitions=1, settings=settings),
-                )
+                await self._loop.run_in_executor(None, find)
             except KafkaUnavailable as error:
+                _log.warning("waiting for Kafka", reason=str(error))
                 if self._loop.time() + _RETRY_SECONDS > deadline:
                     raise StartError(
                         f"{error} (waited {self._config.start_seconds:g} s)"
                     ) from error
-                _log.warning("waiting for Kafka", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 return
@@ -297,12 +299,12 @@ class Observer:
                     break
                 except (OSError, TimeoutError) as error:
                     text = f"HBase's {name} server at {listener.upstream}: {error or 'no answer'}"
+                    _log.warning("waiting for HBase", reason=text)
                     if self._loop.time() + _RETRY_SECONDS > deadline:
                         raise StartError(
                             f"{text} (waited {self._config.start_seconds:g} s); is it running, and "
                             f"is [{name}] upstream right?"
                         ) from error
-                    _log.warning("waiting for HBase", reason=text)
                     await asyncio.sleep(_RETRY_SECONDS)
 
     def _listeners(self) -> list[tuple[str, Listener]]:
