@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headgate.events.control import ControlMessage
+from headgate.events.origins import UNREADABLE
 from headgate.events.updates import UpdateBatch, UpdateMessage
 
 VERSION = 1
@@ -32,7 +33,7 @@ def decode_update(data: bytes) -> UpdateMessage:
     """
     try:
         message: UpdateMessage = _updates.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise MalformedMessage(f"not an update message: {error}") from error
     if isinstance(message, UpdateBatch):
         _check_columns(message)
@@ -66,6 +67,6 @@ def decode_control(data: bytes) -> ControlMessage:
     """
     try:
         message: ControlMessage = _control.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise MalformedMessage(f"not a control message: {error}") from error
     return message

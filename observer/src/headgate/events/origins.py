@@ -18,6 +18,10 @@ class Origin(Struct, frozen=True, array_like=True):
     token: int
 
 
+# msgspec lets two through: text that is no UTF-8, and endless lists in lists in a skipped field.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are no message."""
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Origin)
 
@@ -35,6 +39,6 @@ def decode_origin(data: bytes) -> Origin:
     """
     try:
         return _decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         message = f"attribute {ORIGIN_ATTRIBUTE.decode()} holds no origin: {error}"
         raise ValueError(message) from error

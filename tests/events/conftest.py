@@ -1,0 +1,120 @@
+"""Messages of all kinds, for properties."""
+
+import pytest
+from hypothesis import strategies as st
+
+from headgate.events import (
+    BarrierMark,
+    BarrierRequest,
+    Fence,
+    Gap,
+    ObserverLease,
+    Origin,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    Watch,
+    WatchList,
+)
+
+COUNTS = st.integers(0, 2**63 - 1)
+SMALL = st.integers(0, 20)
+TIMES = st.floats(0, 1e11)
+TEXTS = st.text(max_size=12)
+BYTES = st.binary(max_size=12)
+
+ORIGINS = st.builds(Origin, TEXTS, TEXTS, TEXTS, COUNTS)
+PARTS = st.builds(
+    RequestPart,
+    COUNTS,
+    TEXTS,
+    st.sampled_from(Outcome),
+    TIMES,
+    SMALL,
+    SMALL,
+    st.none() | ORIGINS,
+    st.lists(SMALL, max_size=4).map(tuple),
+)
+
+
+@st.composite
+def batches(draw):
+    parts = tuple(draw(st.lists(PARTS, max_size=3)))
+    cells = sum(part.cells for part in parts)
+
+    def column(values):
+        return tuple(draw(st.lists(values, min_size=cells, max_size=cells)))
+
+    return UpdateBatch(
+        version=draw(st.integers(1, 9)),
+        observer=draw(TEXTS),
+        epoch=draw(COUNTS),
+        sequence=draw(COUNTS),
+        watermark=draw(COUNTS),
+        table=draw(TEXTS),
+        requests=parts,
+        kinds=bytes(column(st.integers(0, 9))),
+        rows=column(BYTES),
+        columns=column(BYTES),
+        timestamps=column(st.integers(-1, 2**63 - 1)),
+        values=column(st.none() | BYTES),
+        recovered=draw(st.booleans()),
+    )
+
+
+WHO = (st.integers(1, 9), TEXTS, COUNTS, COUNTS)
+UPDATE_MESSAGES = st.one_of(
+    batches(),
+    st.builds(
+        TableChange,
+        *WHO,
+        COUNTS,
+        TEXTS,
+        st.sampled_from(TableChangeKind),
+        st.sampled_from(Outcome),
+        TIMES,
+        TEXTS,
+    ),
+    st.builds(BarrierMark, *WHO, TEXTS),
+    st.builds(Gap, *WHO, TEXTS, TIMES, TIMES, TEXTS),
+)
+CONTROL_MESSAGES = st.one_of(
+    st.builds(
+        WatchList,
+        st.integers(1, 9),
+        TEXTS,
+        COUNTS,
+        st.lists(st.builds(Watch, TEXTS, st.booleans()), max_size=3).map(tuple),
+    ),
+    st.builds(
+        BarrierRequest, st.integers(1, 9), TEXTS, st.lists(TEXTS, max_size=3).map(tuple), TEXTS
+    ),
+    st.builds(Fence, st.integers(1, 9), TEXTS, TEXTS, COUNTS),
+    st.builds(
+        ObserverLease,
+        st.integers(1, 9),
+        TEXTS,
+        COUNTS,
+        TIMES,
+        st.dictionaries(TEXTS, st.lists(COUNTS, max_size=3).map(tuple), max_size=3),
+        TEXTS,
+        st.booleans(),
+    ),
+)
+
+
+@pytest.fixture(scope="session")
+def update_messages():
+    return UPDATE_MESSAGES
+
+
+@pytest.fixture(scope="session")
+def control_messages():
+    return CONTROL_MESSAGES
+
+
+@pytest.fixture(scope="session")
+def origins():
+    return ORIGINS

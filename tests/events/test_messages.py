@@ -1,0 +1,196 @@
+"""Messages keep their meaning on the way to bytes and back, between versions too."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.events import (
+    BarrierMark,
+    Fence,
+    MalformedMessage,
+    ObserverLease,
+    Origin,
+    Outcome,
+    RequestPart,
+    UpdateBatch,
+    Watch,
+    WatchList,
+    decode_control,
+    decode_origin,
+    decode_update,
+    encode_control,
+    encode_origin,
+    encode_update,
+)
+
+
+def plain(data):
+    return msgspec.msgpack.decode(data)
+
+
+def packed(value):
+    return msgspec.msgpack.encode(value)
+
+
+def batch(**changes):
+    one_cell = UpdateBatch(
+        version=1,
+        observer="o",
+        epoch=1,
+        sequence=0,
+        watermark=0,
+        table="t",
+        requests=(RequestPart(0, "put", Outcome.APPLIED, 1.0, 1),),
+        kinds=b"\0",
+        rows=(b"r",),
+        columns=(b"f:q",),
+        timestamps=(-1,),
+        values=(b"v",),
+    )
+    return msgspec.structs.replace(one_cell, **changes)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_updates_come_back_as_they_were(update_messages, data):
+    message = data.draw(update_messages)
+
+    assert decode_update(encode_update(message)) == message
+
+
+@given(st.data())
+def test_control_messages_come_back_as_they_were(control_messages, data):
+    message = data.draw(control_messages)
+
+    assert decode_control(encode_control(message)) == message
+
+
+@given(st.data())
+def test_origins_come_back_as_they_were(origins, data):
+    origin = data.draw(origins)
+
+    assert decode_origin(encode_origin(origin)) == origin
+
+
+@given(st.data())
+def test_a_message_cut_short_is_malformed(update_messages, data):
+    encoded = encode_update(data.draw(update_messages))
+    length = data.draw(st.integers(0, len(encoded) - 1))
+
+    with pytest.raises(MalformedMessage):
+        decode_update(encoded[:length])
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_message_or_malformed(data):
+    for decode, error in (
+        (decode_update, MalformedMessage),
+        (decode_control, MalformedMessage),
+        (decode_origin, ValueError),
+    ):
+        try:
+            decode(data)
+        except error:
+            continue
+
+
+@given(st.data())
+@settings(max_examples=150)
+def test_a_damaged_message_is_a_message_or_malformed(update_messages, data):
+    damaged = bytearray(encode_update(data.draw(update_messages)))
+    place = data.draw(st.integers(0, len(damaged) - 1))
+    damaged[place] = data.draw(st.integers(0, 255))
+
+    try:
+        decode_update(bytes(damaged))
+    except MalformedMessage:
+        return
+
+
+@pytest.mark.parametrize("column", ["kinds", "rows", "columns", "timestamps", "values"])
+def test_columns_of_unequal_length_are_malformed(column):
+    message = batch(**{column: b"" if column == "kinds" else ()})
+
+    with pytest.raises(MalformedMessage, match=column):
+        decode_update(encode_update(message))
+
+
+def test_a_request_of_less_than_no_cells_is_malformed():
+    parts = (
+        RequestPart(0, "put", Outcome.APPLIED, 1.0, 2),
+        RequestPart(1, "put", Outcome.APPLIED, 1.0, -1),
+    )
+
+    with pytest.raises(MalformedMessage):
+        decode_update(encode_update(batch(requests=parts)))
+
+
+def test_an_unknown_kind_of_message_is_malformed():
+    with pytest.raises(MalformedMessage):
+        decode_update(packed(["greeting", 1, "o", 1, 0]))
+
+
+def test_a_control_message_is_no_update():
+    with pytest.raises(MalformedMessage):
+        decode_update(encode_control(Fence(1, "d", "a", 1)))
+
+
+def test_text_that_is_no_utf8_is_malformed():
+    with pytest.raises(MalformedMessage):
+        decode_update(packed(["barrier", 1, "o", 1, 0, "é"]).replace("é".encode(), b"\xe9e"))
+
+
+def test_lists_in_lists_without_end_are_malformed():
+    endless = b"\x91" * 100_000 + b"\xc0"
+
+    with pytest.raises(MalformedMessage):
+        decode_control(b"\x86" + encode_control(Fence(1, "d", "a", 1))[1:] + b"\xa1x" + endless)
+    with pytest.raises(ValueError, match="holds no origin"):
+        decode_origin(b"\x95" + encode_origin(Origin("d", "a", "r", 1))[1:] + endless)
+
+
+# --- versions
+
+
+def test_fields_added_later_are_skipped_in_updates():
+    message = batch(requests=(RequestPart(0, "put", Outcome.APPLIED, 1.0, 1, origin=None),))
+    newer = plain(encode_update(message))
+    newer[7][0].extend(["a new field of a part", {"of": "any type"}])
+    newer.extend(["a new field", [1, 2]])
+
+    assert decode_update(packed(newer)) == message
+
+
+def test_fields_added_later_are_skipped_in_origins():
+    origin = Origin("d", "a", "r", 1)
+
+    assert decode_origin(packed([*plain(encode_origin(origin)), "new"])) == origin
+
+
+def test_fields_added_later_are_skipped_in_control_messages():
+    message = WatchList(1, "d", 1, (Watch("t"),))
+    newer = plain(encode_control(message))
+    newer["reason"] = {"new": True}
+    newer["watches"][0]["families"] = ["f"]
+
+    assert decode_control(packed(newer)) == message
+
+
+def test_fields_with_defaults_may_be_absent_in_older_updates():
+    older = plain(encode_update(batch()))
+    assert older.pop() is False
+    older[7][0] = older[7][0][:5]
+
+    assert decode_update(packed(older)) == batch()
+
+
+def test_fields_with_defaults_may_be_absent_in_older_control_messages():
+    older = plain(encode_control(ObserverLease(1, "o", 1, 15.0, {})))
+    del older["address"], older["ended"]
+
+    assert decode_control(packed(older)) == ObserverLease(1, "o", 1, 15.0, {})
+
+
+def test_a_later_version_number_is_no_obstacle():
+    assert decode_update(encode_update(BarrierMark(99, "o", 1, 0, "b"))).version == 99
