@@ -218,7 +218,8 @@ def machine_paths() -> list[str]:
 
 # Written with escapes, so that this file does not hold the names itself.
 REGISTRIES = re.compile(
-    r"pypi\.org|pythonhosted\.org|repo1?\.maven\.|registry\.npmjs\.|artifact[o]ry|index\-url[ =]\S*//"
+    r"pypi\.org|pythonhosted\.org|repo1?\.maven\.|registry\.npmjs\.|artifact[o]ry"
+    r"|index\-url[ =]\S*//"
 )
 UNFINISHED = re.compile(r"\b(T[O]DO|F[I]XME|X[X]X)\b")
 
