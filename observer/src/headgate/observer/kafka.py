@@ -264,7 +264,10 @@ class ControlReader:
             position = start
             self._deliver([], position, end)
             while not self._stop.is_set():
-                records = consumer.consume(num_messages=1000, timeout=_POLL_SECONDS)
+                # consume() alone would wait for all of its messages, and barriers with it.
+                first = consumer.poll(_POLL_SECONDS)
+                more = consumer.consume(num_messages=1000, timeout=0) if first is not None else []
+                records = [first, *more] if first is not None else []
                 values: list[bytes] = []
                 for record in records:
                     refusal = record.error()
