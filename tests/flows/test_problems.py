@@ -398,6 +398,14 @@ def test_a_file_that_is_not_utf8_tells_where(tmp_path):
     assert (raised.value.problems[0].line, raised.value.problems[0].column) == (2, 17)
 
 
+def test_a_file_too_long_is_told_as_such(tmp_path):
+    path = tmp_path / "flow.yaml"
+    path.write_bytes(b"#" + "😀".encode() * (1 << 20))
+
+    with pytest.raises(DataflowErrors, match="at most 1,048,576"):
+        load_dataflow(path)
+
+
 def test_a_byte_order_mark_is_no_problem(tmp_path):
     path = tmp_path / "flow.yaml"
     path.write_text(flow(), encoding="utf-8-sig")

@@ -19,6 +19,8 @@ from headgate.flows.problems import DataflowErrors, Findings, Position, suggesti
 from headgate.flows.quantities import duration_seconds
 from headgate.flows.tree import MAX_CHARACTERS, Entry, Items, Mapping, Scalar, Tree, read_tree
 
+_MAX_BYTES = 4 * MAX_CHARACTERS  # UTF-8 has at most four bytes for a character
+
 
 def load_dataflow(path: Path | str, profile: str | None = None) -> Dataflow:
     """Return the dataflow in a YAML file, with the bounds of one of its profiles if one is named.
@@ -28,10 +30,10 @@ def load_dataflow(path: Path | str, profile: str | None = None) -> Dataflow:
     """
     findings = Findings(str(path))
     try:
-        # A few bytes more than the limit are enough to know that it is passed.
         with Path(path).open("rb") as file:
-            data = file.read(4 * MAX_CHARACTERS + 1)
-        text = data.decode("utf-8-sig")
+            data = file.read(_MAX_BYTES + 1)
+        # What is too long anyway may be cut inside of a character.
+        text = data.decode("utf-8-sig", "strict" if len(data) <= _MAX_BYTES else "replace")
     except OSError as error:
         reason = error.strerror or str(error)
         findings.error(Position(1, 1), f"the file can't be read: {reason}", "check the path")

@@ -1,0 +1,107 @@
+"""``headgate flow check`` and ``headgate flow schema``."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from headgate.cli.flow import app
+
+GOOD = "name: n\nactions: {a: {step: 'm:f', after: b}, b: {input: c}}\ncontainers: {c: t}\n"
+WRONG = "name: n\nactions: {a: {step: steps.py}}\n"
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_file_in_order_is_told_with_what_is_in_it(written):
+    path = written("good.yaml", GOOD)
+    result = run("check", path)
+
+    assert result.exit_code == 0
+    assert result.stdout == f"{path}: dataflow n is in order: 2 actions, 0 bounds, 1 container\n"
+
+
+def test_a_problem_is_shown_in_its_line(written):
+    path = written("wrong.yaml", WRONG)
+    result = run("check", path)
+
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"{path}:2:21: error: `steps.py`: a step is a function, not a file",
+        "    2 | actions: {a: {step: steps.py}}",
+        "                            ^",
+        "        write `module:function`, such as `steps:zones`",
+        "",
+        f"{path}: 1 error",
+    ]
+
+
+def test_warnings_do_not_fail(written):
+    result = run("check", written("spare.yaml", GOOD.replace("{c: t}", "{c: t, spare: u}")))
+
+    assert result.exit_code == 0
+    assert "no action uses container `spare`" in result.stderr
+    assert "1 warning" in result.stderr
+
+
+def test_all_files_are_checked_and_one_wrong_fails(written):
+    result = run("check", written("wrong.yaml", WRONG), written("good.yaml", GOOD))
+
+    assert result.exit_code == 1
+    assert "in order" in result.stdout
+
+
+def test_json_is_one_document_with_every_problem(written):
+    good, wrong = written("good.yaml", GOOD), written("wrong.yaml", WRONG)
+    result = run("check", "--json", good, wrong)
+
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == [
+        {"file": good, "in_order": True, "dataflow": "n", "profiles": [], "problems": []},
+        {
+            "file": wrong,
+            "in_order": False,
+            "dataflow": "",
+            "profiles": [],
+            "problems": [
+                {
+                    "file": wrong,
+                    "line": 2,
+                    "column": 21,
+                    "message": "`steps.py`: a step is a function, not a file",
+                    "cure": "write `module:function`, such as `steps:zones`",
+                    "severity": "error",
+                }
+            ],
+        },
+    ]
+
+
+def test_a_file_that_is_not_there_is_a_problem_without_traceback(tmp_path):
+    result = run("check", str(tmp_path / "absent.yaml"))
+
+    assert result.exit_code == 1
+    assert "can't be read: No such file" in result.stderr
+
+
+def test_a_directory_is_a_problem_without_traceback(tmp_path):
+    result = run("check", str(tmp_path))
+
+    assert result.exit_code == 1
+    assert "can't be read: Is a directory" in result.stderr
+
+
+def test_the_schema_is_json():
+    assert json.loads(run("schema").stdout)["title"] == "Headgate dataflow"
