@@ -18,15 +18,16 @@ timestamp      of written cells in milliseconds; the server's clock by default
 =============  ===================================================================================
 
 The schema has ``row`` and one column per HBase column, of type string, binary, double or bigint.
-Only the columns of the schema are read: name fewer to read less. Comparisons of ``row`` with
-constants narrow the range where ``spark.sql.python.filterPushdown.enabled`` is set.
+Only the columns of the schema are read: name fewer to read less. To read fewer rows, give ``start``
+and ``stop``: filters are not pushed down, since Spark 4.3 keeps the first filtered plan of a frame
+and returns its rows for later queries of the same frame, too.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,14 +37,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
     InputPartition,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
     WriterCommitMessage,
 )
 from pyspark.sql.types import (
@@ -57,7 +51,7 @@ from pyspark.sql.types import (
 
 from headgate.client import ScanRange, Thrift2Connection
 from headgate.engine import Codec, CodecName
-from headgate.events import Origin, decode_origin, row_prefix_end
+from headgate.events import Origin, decode_origin
 from headgate.spark.tables import (
     PAGE,
     ROW,
@@ -237,7 +231,6 @@ class HBaseReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, options: TableOptions, schema: StructType) -> None:
         self._options = options
-        self._extent = options.extent
         if ROW not in schema.names:
             message = f"the schema needs a column {ROW!r} for the row's key, string or binary"
             raise OptionError(message)
@@ -254,49 +247,9 @@ class HBaseReader(DataSourceReader):  # type: ignore[misc]
             if field.name != ROW
         ]
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - PySpark's name
-        """Narrow the range by comparisons of the row; leave the rest to Spark."""
-        for condition in filters:
-            narrowed = self._narrowed(condition)
-            if narrowed is None:
-                yield condition
-            else:
-                self._extent = narrowed
-
-    def _narrowed(self, condition: Filter) -> ScanRange | None:
-        if getattr(condition, "attribute", None) != (ROW,):
-            return None
-        value = getattr(condition, "value", None)
-        row = value.encode() if isinstance(value, str) else value
-        if not isinstance(row, bytes | bytearray):
-            return None
-        row = bytes(row)
-        start: bytes
-        stop: bytes | None
-        match condition:
-            case EqualTo():
-                start, stop = row, row + b"\0"
-            case GreaterThan():
-                start, stop = row + b"\0", None
-            case GreaterThanOrEqual():
-                start, stop = row, None
-            case LessThan():
-                start, stop = b"", row
-            case LessThanOrEqual():
-                start, stop = b"", row + b"\0"
-            case StringStartsWith():
-                start, stop = row, row_prefix_end(row)
-            case _:
-                return None
-        old = self._extent
-        ends = [end for end in (old.stop, stop) if end is not None]
-        return msgspec.structs.replace(
-            old, start=max(old.start, start), stop=min(ends) if ends else None
-        )
-
     def partitions(self) -> Sequence[InputPartition]:
         """Return one partition for each region in the range, or more where few were found."""
-        options, extent = self._options, self._extent
+        options, extent = self._options, self._options.extent
         if extent.stop is not None and extent.start >= extent.stop:
             return [RangePartition(extent)]
         with options.connect() as connection:
