@@ -99,7 +99,9 @@ class Ascent:
     def _renew_if_lost(self, plan: PartPlan, waited: float) -> None:
         """Restart a part that ran before but does not find its way back, or died meanwhile."""
         identity = self._running[plan.part]
-        if identity.lives() and waited <= _ADOPTED_SECONDS:
+        # One whose starter was killed may still be starting.
+        young = time.time() - identity.started < plan.start_seconds
+        if identity.lives() and (young or waited <= _ADOPTED_SECONDS):
             return
         self._listen(Progress(subject=plan.part.value, text="does not answer, restarting"))
         processes.end([identity], 0, self._children.reap)
