@@ -46,6 +46,13 @@ flat = st.one_of(
         st.dictionaries(st.binary(max_size=5), st.binary(max_size=5), max_size=4),
     ),
 )
+
+
+def repeated(like: bytes, other: bytes) -> list[bytes]:
+    """Return a batch long enough for the walker to learn its rows, with another one in it."""
+    return [like] * 10 + [other] + [like] * 2
+
+
 structs = st.recursive(
     st.lists(flat, max_size=4).map(written),
     lambda inner: st.lists(
@@ -53,6 +60,7 @@ structs = st.recursive(
             flat,
             st.tuples(st.just("struct"), fields, inner),
             st.tuples(st.just("structs"), fields, st.lists(inner, max_size=4)),
+            st.tuples(st.just("structs"), fields, st.builds(repeated, inner, inner)),
         ),
         max_size=4,
     ).map(written),

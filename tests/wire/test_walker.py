@@ -48,6 +48,34 @@ VALUES = {
 }
 
 
+def row(key: bytes, *values: bytes) -> bytes:
+    """Return a struct like the rows of a batch: strings of any length between equal bytes."""
+    cells = [StructWriter().bool(1, False).binary(3, value).end() for value in values]
+    return StructWriter().binary(1, key).structs(2, cells).end()
+
+
+ALIKE = [row(b"r" * i, b"v" * (i % 3)) for i in range(30)]
+BATCHES = {
+    # lists long enough for the walker to learn what their structs have in common
+    "rows alike": ALIKE,
+    "one row with two cells among others": [*ALIKE[:20], row(b"k", b"v", b"w"), *ALIKE],
+    "a shorter row at the end": [*ALIKE, b"\0"],
+    "rows without strings": [StructWriter().i32(1, 7).end()] * 20,
+    "rows that differ in a number": [
+        StructWriter().i32(1, i).binary(2, b"x").end() for i in range(20)
+    ],
+    "rows of maps": [StructWriter().mapping(1, {b"k": b"v"}).end()] * 20,
+    "rows of many strings": [StructWriter().binaries(1, [b"x"] * 100).end()] * 20,
+    "rows of deep structs": [b"\x0c\0\1" * 20 + b"\0" * 21] * 20,
+    "rows of lists of numbers": [b"\x0f\0\1\x06\0\0\0\2\0\1\0\2\0"] * 20,
+}
+VALUES |= {name: StructWriter().structs(1, rows).end() for name, rows in BATCHES.items()}
+VALUES["two batches"] = StructWriter().structs(1, ALIKE).structs(2, ALIKE[::-1]).end()
+VALUES["two batches of two shapes"] = (
+    StructWriter().structs(1, ALIKE).structs(2, [STRUCT] * 20).end()
+)
+
+
 def walked(limits: Limits, data: bytes, chunk: int) -> int:
     walker = StructWalker(limits)
     walker.begin(0)
@@ -114,6 +142,12 @@ def test_what_is_beyond_a_limit_is_refused_with_the_limit(limits, data):
         walked(limits, data, len(data))
 
 
+def test_a_long_string_in_a_row_like_the_others_is_refused_too():
+    data = StructWriter().structs(1, [*ALIKE[:10], row(b"r" * 50, b"v")]).end()
+    with pytest.raises(LimitExceeded, match="string of 50; the limit is 40"):
+        walked(Limits(max_string=40), data, len(data))
+
+
 def test_deep_nesting_costs_no_stack_of_the_interpreter():
     deep = 100_000
     data = b"\x0c\0\1" * deep + b"\0" * (deep + 1)
@@ -127,8 +161,7 @@ def test_a_list_of_numbers_beyond_the_frame_is_refused_by_its_head():
 
 
 def batch(rows: int) -> bytes:
-    row = StructWriter().binary(1, b"row").structs(2, [STRUCT]).end()
-    body = StructWriter().binary(1, b"t").structs(2, [row] * rows).end()
+    body = StructWriter().binary(1, b"t").structs(2, [row(b"row", b"value")] * rows).end()
     return write_message(Transport.BUFFERED, "mutateRows", MessageType.CALL, 1, body)
 
 

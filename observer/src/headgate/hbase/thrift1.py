@@ -112,8 +112,8 @@ def _mutate(name: str, cursor: Cursor) -> Write:
 
 def _in_order(cells: Cells, *, puts_first: bool) -> Cells:
     """Return the cells as the server applies them: all of one sort in one call, then the others."""
-    puts = [i for i, kind in enumerate(cells.kinds) if kind == _PUT]
-    deletes = [i for i, kind in enumerate(cells.kinds) if kind != _PUT]
+    puts = [i for i, kind in enumerate(bytes(cells.kinds)) if kind == _PUT]
+    deletes = [i for i, kind in enumerate(bytes(cells.kinds)) if kind != _PUT]
     return cells.taken(puts + deletes if puts_first else deletes + puts)
 
 
@@ -121,14 +121,14 @@ def both_put_and_deleted(cells: Cells) -> tuple[int, ...]:
     """Return the positions of the puts that a delete of the same request may hide."""
     rows: set[bytes] = set()
     hidden: set[tuple[bytes, bytes]] = set()
-    for i, kind in enumerate(cells.kinds):
+    for i, kind in enumerate(bytes(cells.kinds)):
         if kind == _DELETE_ROW:
             rows.add(cells.rows[i])
         elif kind != _PUT:
             hidden.add((cells.rows[i], cells.columns[i]))
     return tuple(
         i
-        for i, kind in enumerate(cells.kinds)
+        for i, kind in enumerate(bytes(cells.kinds))
         if kind == _PUT
         and (
             cells.rows[i] in rows

@@ -147,3 +147,4 @@ def _smallest(kind: int) -> int:
     if not size:
         raise MalformedMessage(f"a container of elements of type {kind}")
     return size
+from headgate.engine import Engine

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
-from typing import Final, final
+from typing import Any, Final, final
 
 from headgate.wire.binary import (
     FIXED,
@@ -27,6 +29,15 @@ _SIZES: Final = (*FIXED, *([0] * 240))
 _NEGATIVE: Final = 2**31
 """Lengths are read unsigned, so that one comparison finds both too long and negative ones."""
 
+_MANY: Final = 8
+"""Structs in a list from which on it is worth learning what they have in common."""
+
+_SHAPE_DEPTH: Final = 8
+_SHAPE_STRINGS: Final = 64
+"""Beyond these a struct is no record of a batch, and walking it is as good."""
+
+_NO_LIST: Final = -1
+
 _FIELDS: Final = -1
 """In the place of a container's count: a struct, which ends at its stop byte."""
 
@@ -40,7 +51,18 @@ class StructWalker:
     with twice the same; ``left`` is -1 for a struct.
     """
 
-    __slots__ = ("_even", "_left", "_limits", "_odd", "_offset", "_stack", "needed")
+    __slots__ = (
+        "_even",
+        "_first",
+        "_left",
+        "_level",
+        "_limits",
+        "_odd",
+        "_offset",
+        "_shape",
+        "_stack",
+        "needed",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -49,6 +71,9 @@ class StructWalker:
         self._even = 0
         self._odd = 0
         self._offset = 0
+        self._level = _NO_LIST  # height of the stack in the list whose structs are alike
+        self._first = 0  # where that list's first struct begins, from the message's start
+        self._shape: Shape | None = None
         self.needed = 0
         """Bytes of the message without which another call is pointless."""
 
@@ -57,6 +82,7 @@ class StructWalker:
         self._stack.clear()
         self._left = _FIELDS
         self._offset = body
+        self._level = _NO_LIST
 
     def walk(self, data: bytes | bytearray, start: int) -> int:
         """Go on as far as the bytes reach; ``start`` is where the message begins in ``data`` now.
@@ -74,6 +100,7 @@ class StructWalker:
         sizes = _SIZES
         stack = self._stack
         left, even, odd = self._left, self._even, self._odd
+        level = self._level
         end = len(data)
         pos = start + self._offset
         behind = pos
@@ -131,6 +158,12 @@ class StructWalker:
                         pos = behind
                         left -= 1
                         continue
+                    if len(stack) == level and kind == STRUCT and pos - start > self._first:
+                        before = left
+                        pos, left = self._pass_alike(data, start, pos, left)
+                        if left == before:
+                            level = _NO_LIST
+                        continue
                     value = pos
                 # Something with parts begins at ``value``. Until its head is whole nothing changes.
                 behind = value
@@ -161,6 +194,10 @@ class StructWalker:
                 stack.append((left - 1 if left > 0 else left, even, odd))
                 left, even, odd = count, first, second
                 pos = behind
+                if count >= _MANY and first == STRUCT and level == _NO_LIST and kind != MAP:
+                    level = len(stack)
+                    self._first = pos - start
+                    self._shape = None
         except (IndexError, ShortBuffer):
             behind = max(behind, end + 1)
         if done:
@@ -169,11 +206,94 @@ class StructWalker:
                 raise _too_long(limits)
             return pos
         self._left, self._even, self._odd = left, even, odd
+        self._level = level
         self._offset = pos - start
         self.needed = max(behind, end + 1) - start
         if self.needed > limits.max_frame:
             raise _too_long(limits)
         return -1
+
+    def _pass_alike(
+        self, data: bytes | bytearray, start: int, pos: int, left: int
+    ) -> tuple[int, int]:
+        """Pass the structs of a list, from ``pos`` on, that have the shape of its first one.
+
+        Returns:
+            Where the first other one begins, or the first that is not all there, and how many
+            are left.
+        """
+        shape = self._shape
+        if shape is None:
+            shape = self._shape = shape_of(data, start + self._first)
+        if shape is None:
+            return pos, left
+        parts, tail = shape
+        max_string = self._limits.max_string
+        while left:
+            at = pos
+            try:
+                for read, gap, size in parts:
+                    found, length = read(data, at)
+                    if found != gap or length > max_string:
+                        return pos, left
+                    at += size + length
+            except ShortBuffer:
+                return pos, left
+            if not data.startswith(tail, at):
+                return pos, left
+            pos = at + len(tail)
+            left -= 1
+        return pos, left
+
+
+Shape = tuple[list[tuple[Callable[..., tuple[Any, ...]], bytes, int]], bytes]
+"""A struct but for its strings: for each of them what reads the bytes before it and its length,
+those bytes, and the number of both together; then the bytes behind the last."""
+
+
+def shape_of(data: bytes | bytearray, begin: int) -> Shape | None:
+    """Return the shape of the struct at ``begin``, which was walked before; None: too intricate."""
+    strings: list[int] = []
+    end = _note_strings(data, begin, STRUCT, strings, 0)
+    if end < 0:
+        return None
+    parts = []
+    for at in strings:
+        gap = bytes(data[begin:at])
+        parts.append((Layout(f">{len(gap)}sI").unpack_from, gap, len(gap) + 4))
+        begin = at + 4 + u32_at(data, at)[0]
+    return parts, bytes(data[begin:end])
+
+
+def _note_strings(
+    data: bytes | bytearray, pos: int, kind: int, strings: list[int], depth: int
+) -> int:
+    """Note where the lengths of a value's strings stand; return its end, -1 when too intricate."""
+    if depth > _SHAPE_DEPTH or len(strings) > _SHAPE_STRINGS:
+        return -1
+    if kind == STRING:
+        strings.append(pos)
+        length: int = u32_at(data, pos)[0]
+        return pos + 4 + length
+    if kind == STRUCT:
+        while (field := data[pos]) != STOP:
+            pos = _note_strings(data, pos + 3, field, strings, depth + 1)
+            if pos < 0:
+                return pos
+        return pos + 1
+    if kind in (LIST, SET):
+        element: int
+        count: int
+        element, count = container_at(data, pos)
+        pos += 5
+        if _SIZES[element]:
+            return pos + count * _SIZES[element]
+        for _ in range(count):
+            pos = _note_strings(data, pos, element, strings, depth + 1)
+            if pos < 0:
+                break
+        return pos
+    return pos + _SIZES[kind] if _SIZES[kind] else -1
 
 
 def _exists(kind: int) -> bool:
