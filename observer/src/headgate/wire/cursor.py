@@ -92,6 +92,13 @@ class Cursor:
         self._check_count(count, _smallest(kind) if count else 0)
         return kind, count
 
+    def count_structs(self, what: str) -> int:
+        """Return the number of a list's elements, which must be structs; ``what`` names them."""
+        kind, count = self.list_head()
+        if count and kind != STRUCT:
+            raise MalformedMessage(f"a list of {what} has elements of type {kind}")
+        return count
+
     def map_head(self) -> tuple[int, int, int]:
         """Return the types of a map's keys and values and the number of its entries."""
         self._need(6)
@@ -147,4 +154,3 @@ def _smallest(kind: int) -> int:
     if not size:
         raise MalformedMessage(f"a container of elements of type {kind}")
     return size
-from headgate.engine import Engine
