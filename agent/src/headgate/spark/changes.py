@@ -52,17 +52,17 @@ class ChangedCells:
 
     def __init__(self, view: ContainerView) -> None:
         self._view = view
-        self._seen: set[tuple[str, int, int, int]] = set()
+        self._seen: set[tuple[int, str, int, int, int]] = set()
         self.cells: dict[tuple[bytes, bytes], Latest] = {}
         self.everything = False
 
-    def add(self, message: UpdateMessage) -> None:
-        """Take in the next message of one partition; a request that came before is skipped."""
+    def add(self, message: UpdateMessage, partition: int) -> None:
+        """Take in the next message of a partition; a request that came there before is skipped."""
         match message:
             case UpdateBatch():
                 first = 0
                 for part in message.requests:
-                    identity = message.observer, message.epoch, part.intent, part.piece
+                    identity = partition, message.observer, message.epoch, part.intent, part.piece
                     if identity not in self._seen:
                         self._seen.add(identity)
                         self._request(message, part, first)

@@ -314,7 +314,7 @@ class Run:
                     changed.everything = True
                 else:
                     for record in reader.read(ranges):
-                        changed.add(record.message)
+                        changed.add(record.message, record.partition)
         if changed.everything:
             found = self._cells(view, view.extent)
             return {(row, name): v for row, cells in found.items() for name, v in cells.items()}
