@@ -55,7 +55,9 @@ def combined(readings: NDArray[np.float64]) -> Square:
     weights = np.where(np.isnan(readings), 0.0, np.asarray(SENSOR_WEIGHTS))
     total = weights.sum(axis=-1)
     weighted = (np.nan_to_num(readings) * weights).sum(axis=-1)
-    return np.divide(weighted, total, out=np.full(total.shape, np.nan), where=total > 0)
+    unknown: Square = np.full(total.shape, np.nan)
+    np.divide(weighted, total, out=unknown, where=total > 0)
+    return unknown
 
 
 def zones(concentration: Square) -> Square:

@@ -352,9 +352,13 @@ def _map_figure(comparison: Comparison, way: Way, wave: int) -> Figure:
         apart, origin="lower", extent=extent, cmap="RdBu_r", vmin=-widest, vmax=widest
     )
     panels[2].set(title="difference", xlabel="east (units)")
-    below = {"location": "bottom", "shrink": 0.8, "aspect": 40, "pad": 0.03}
-    figure.colorbar(picture, ax=panels[:2], label="concentration (0 to 100)", **below)
-    figure.colorbar(difference, ax=panels[2], label="units", **(below | {"aspect": 20}))
+    for drawn, axes, label, aspect in (
+        (picture, panels[:2], "concentration (0 to 100)", 40),
+        (difference, panels[2], "units", 20),
+    ):
+        figure.colorbar(
+            drawn, ax=axes, label=label, location="bottom", shrink=0.8, aspect=aspect, pad=0.03
+        )
     return figure
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def combine(run: Run) -> None:
     """Step B: the combined concentration of each detector that reported."""
-    changed = run.changes("sensors").select("row").distinct()
+    changed = run.changes("sensors").select("row")
     run.write(combined_frame(run.read("sensors"), changed), "detectors")
 
 
@@ -42,20 +42,16 @@ def zones(run: Run) -> None:
 def city_map(run: Run) -> None:
     """Step D: the points between detectors, stored and drawn to the parameter ``chart``."""
     side = int(run.parameters["side"])
-    points = points_frame(run.read("detectors"), side).persist()
-    try:
-        run.write(points.select("row", "concentration"), "map")
-        square = np.full((side - 1, side - 1), np.nan)
-        cells = points.select("y", "x", "concentration").toPandas()
-        square[cells["y"], cells["x"]] = cells["concentration"]
-    finally:
-        points.unpersist()
+    points = points_frame(run.read("detectors"), side).toArrow()
+    run.write(points.select(["row", "concentration"]), "map")
+    square = np.full((side - 1, side - 1), np.nan)
+    square[points["y"], points["x"]] = points["concentration"]
     draw_city(square, Path(run.parameters["chart"]), f"run {run.id}")
 
 
 def hotspots(run: Run) -> None:
     """Step E: the changed zones that are hotspots now, and those that no longer are."""
-    changed = run.changes("zones").select("row").distinct()
+    changed = run.changes("zones").select("row")
     concentration = run.read("zones").join(sql.broadcast(changed), "row", "left_semi")
     reference = float(run.parameters["reference"])
     run.write(hotspots_frame(concentration, run.read("hotspots"), reference), "hotspots")
@@ -73,7 +69,7 @@ def combined_frame(sensors: DataFrame, changed: DataFrame) -> DataFrame:
 
     Args:
         sensors: row, o3, pm25, no2; null where a sensor never reported.
-        changed: row, each once.
+        changed: row of each changed sensor.
     """
     weighted: Column = sql.lit(0.0)
     weight: Column = sql.lit(0.0)
