@@ -1,0 +1,348 @@
+"""θ, σ and ν as the design says them (section 4)."""
+
+import struct
+
+import pytest
+
+from headgate.engine import (
+    Bound,
+    Codec,
+    CodecName,
+    Count,
+    Interval,
+    Metric,
+    SequenceBound,
+    SequenceUnit,
+    ValueBound,
+    all_of,
+    at_least_one,
+    launched,
+)
+from headgate.events import Item
+
+
+def updates(limit: float, *, distinct: bool = False) -> Bound:
+    return Bound("k", "in", sequence=SequenceBound(limit, distinct=distinct))
+
+
+def percent(limit: float, *, distinct: bool = False) -> Bound:
+    return Bound("k", "in", sequence=SequenceBound(limit, SequenceUnit.PERCENT, distinct))
+
+
+def value(metric: Metric, limit: float, constant: float | None = None) -> Bound:
+    return Bound("k", "in", value=ValueBound(metric, limit, constant))
+
+
+def measured(tester, action: str = "b") -> float | None:
+    found = {a.action: a.result for a in tester.engine.explain(tester.now).actions}[action]
+    while not hasattr(found, "vectors"):
+        found = found.parts[0]
+    return found.vectors[0].value
+
+
+def settled(tester, rows, number: int = 10, amount: float = 10):
+    """Write the first rows and let the step run on them, so that they are its x′."""
+    tester.write("in", rows(number, amount))
+    tester.request("b")
+    tester.finish("b")
+    return tester
+
+
+# σ
+
+
+def test_updates_are_counted_until_the_limit(pair, rows):
+    tester = pair(updates(3))
+    tester.write("in", rows(2))
+    assert launched(tester.wave("a")) == []
+    tester.write("in", rows(1))
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_request_that_writes_three_columns_of_a_row_is_one_update(pair):
+    tester = pair(updates(2))
+    tester.write("in", {b"r": {b"f:x": b"1", b"f:y": b"1", b"g:z": b"1"}})
+    assert measured(tester) == 1
+
+
+def test_with_cells_as_elements_each_column_is_an_update(pair):
+    tester = pair(updates(9), count=Count.CELLS)
+    tester.write("in", {b"r": {b"f:x": b"1", b"f:y": b"1", b"g:z": b"1"}})
+    assert measured(tester) == 3
+
+
+def test_a_row_written_by_two_requests_is_two_updates(pair, rows):
+    tester = pair(updates(9))
+    tester.write("in", rows(1))
+    tester.write("in", rows(1))
+    assert measured(tester) == 2
+
+
+def test_a_put_of_the_same_value_counts_for_sequence(pair, rows):
+    tester = settled(pair(updates(9)), rows)
+    tester.write("in", rows(1, 10))
+    assert measured(tester) == 1
+
+
+def test_distinct_counts_each_element_once(pair, rows):
+    tester = pair(updates(9, distinct=True))
+    tester.write("in", rows(2))
+    tester.write("in", rows(3))
+    assert measured(tester) == 3
+
+
+def test_a_delete_is_an_update(pair, rows):
+    tester = settled(pair(updates(9)), rows)
+    tester.write("in", rows(1, None))
+    assert measured(tester) == 1
+
+
+def test_percentages_are_of_the_current_number_of_elements(pair, rows):
+    tester = settled(pair(percent(50)), rows, 10)
+    tester.write("in", rows(4))
+    assert measured(tester) == 40
+
+
+def test_percentages_start_from_the_first_scan(pair, rows):
+    tester = pair(percent(50), answering=False)
+    tester.tables["in"] = {(b"r%d" % i, b"f:x"): b"1" for i in range(8)}
+    (question,) = [i for i in tester.instructions if type(i).__name__ == "ScanContainer"]
+    tester.tell(tester.answer(question))
+    tester.write("in", rows(2))
+    assert measured(tester) == 25
+
+
+def test_puts_of_new_rows_raise_the_number_of_elements(pair, rows):
+    tester = settled(pair(percent(90)), rows, 10)
+    tester.write("in", rows(10, first=10))
+    assert measured(tester) == 50
+
+
+def test_deletes_lower_the_number_of_elements(pair, rows):
+    tester = settled(pair(percent(90)), rows, 10)
+    tester.write("in", rows(5, None))
+    assert measured(tester) == 100
+
+
+def test_a_row_is_there_until_its_last_column_is_deleted(pair):
+    tester = pair(percent(200))
+    tester.write("in", {b"r": {b"f:x": b"1", b"f:y": b"1"}})
+    tester.write("in", {b"r": {b"f:x": None}})
+    assert tester.engine.explain(0).containers[0].elements == 1
+    tester.write("in", {b"r": {b"f:y": None}})
+    assert tester.engine.explain(0).containers[0].elements == 0
+
+
+def test_any_update_of_an_empty_container_reaches_a_percentage(pair, rows):
+    tester = settled(pair(percent(1000)), rows, 1)
+    tester.write("in", rows(1, None))
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_updates_outside_the_container_do_not_count(pair, rows):
+    tester = pair(updates(9), items=(Item("in", b"f", b"x", b"r2", b"r4"),))
+    tester.write("in", rows(6))
+    tester.write("in", {b"r2": {b"f:other": b"1"}, b"r3": {b"g:x": b"1"}})
+    assert measured(tester) == 2
+
+
+def test_grouped_items_share_one_count(pair):
+    tester = pair(updates(9), items=(Item("in", b"f", b"x"), Item("in", b"g"), Item("other")))
+    tester.write("in", {b"r": {b"f:x": b"1", b"g:y": b"1", b"f:no": b"1"}})
+    tester.write("other", {b"r": {b"f:x": b"1"}})
+    assert measured(tester) == 2
+
+
+# ν
+
+
+def test_relative_is_the_sum_of_differences_by_the_sum_before(pair, rows):
+    tester = settled(pair(value(Metric.RELATIVE, 0.5)), rows, 10, 10)
+    tester.write("in", rows(2, 15))
+    assert measured(tester) == pytest.approx(0.1)
+
+
+def test_absolute_is_the_largest_difference_in_units(pair, rows):
+    tester = settled(pair(value(Metric.ABSOLUTE, 5)), rows)
+    tester.write("in", {**rows(1, 12), **rows(1, 6, first=1)})
+    assert measured(tester) == 4
+    tester.write("in", rows(1, 9, first=1))
+    assert measured(tester) == 2
+
+
+def test_against_is_the_mean_difference_by_a_constant(pair, rows):
+    tester = settled(pair(value(Metric.AGAINST, 0.9, 100)), rows, 10, 10)
+    tester.write("in", rows(5, 30))
+    assert measured(tester) == pytest.approx(5 * 20 / (10 * 100))
+
+
+def test_changed_is_the_share_of_modified_cells(pair, rows):
+    tester = settled(pair(value(Metric.CHANGED, 0.9)), rows, 10, 10)
+    tester.write("in", rows(3, 11))
+    assert measured(tester) == pytest.approx(0.3)
+
+
+def test_changed_counts_cells_also_where_elements_are_rows(pair):
+    tester = pair(value(Metric.CHANGED, 2))
+    tester.write("in", {b"r": {b"f:x": b"1", b"f:y": b"1"}})
+    tester.request("b")
+    tester.finish("b")
+    tester.write("in", {b"r": {b"f:x": b"2"}})
+    assert measured(tester) == 0.5
+
+
+@pytest.mark.parametrize("metric", [Metric.RELATIVE, Metric.ABSOLUTE, Metric.CHANGED])
+def test_a_put_of_the_same_value_is_no_divergence(pair, rows, metric):
+    tester = settled(pair(value(metric, 0.5)), rows)
+    tester.write("in", rows(5, 10))
+    assert measured(tester) == 0
+
+
+@pytest.mark.parametrize("metric", [Metric.RELATIVE, Metric.ABSOLUTE, Metric.CHANGED])
+def test_a_value_that_comes_back_is_no_divergence(pair, rows, metric):
+    tester = settled(pair(value(metric, 50)), rows)
+    tester.write("in", rows(5, 12))
+    tester.write("in", rows(5, 10))
+    assert measured(tester) == 0
+
+
+def test_a_missing_previous_value_is_zero(pair, rows):
+    tester = settled(pair(value(Metric.ABSOLUTE, 50)), rows)
+    tester.write("in", rows(1, 7, first=10))
+    assert measured(tester) == 7
+
+
+def test_a_deleted_value_is_zero(pair, rows):
+    tester = settled(pair(value(Metric.RELATIVE, 50)), rows, 10, 10)
+    tester.write("in", rows(1, None))
+    assert measured(tester) == pytest.approx(0.1)
+
+
+def test_nothing_against_nothing_is_no_divergence(pair, rows):
+    tester = settled(pair(value(Metric.RELATIVE, 0.5)), rows, 10, 0)
+    assert measured(tester) == 0
+
+
+def test_a_first_value_after_zeros_reaches_any_relative_limit(pair, rows):
+    tester = settled(pair(value(Metric.RELATIVE, 99)), rows, 10, 0)
+    tester.write("in", rows(1, 1))
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_what_was_there_before_the_first_run_is_new_to_it(pair):
+    tester = pair(value(Metric.CHANGED, 1), answering=False)
+    tester.tables["in"] = {(b"r%d" % i, b"f:x"): b"1" for i in range(8)}
+    (question,) = [i for i in tester.instructions if type(i).__name__ == "ScanContainer"]
+    tester.tell(tester.answer(question))
+    assert measured(tester) == 1
+
+
+def test_an_undecodable_value_counts_as_changed_and_as_dead_letter(pair, rows):
+    tester = settled(pair(value(Metric.CHANGED, 1)), rows)
+    tester.write("in", {b"r0": {b"f:x": b"broken"}, b"r1": {b"f:x": b"nan"}})
+    assert measured(tester) == pytest.approx(0.2)
+    assert tester.engine.explain(0).containers[0].dead_letters == 2
+
+
+def test_an_undecodable_value_adds_nothing_to_sums_of_others(pair, rows):
+    tester = settled(pair(value(Metric.ABSOLUTE, 50)), rows)
+    tester.write("in", {b"r0": {b"f:x": b"11"}, b"new": {b"f:x": b"broken"}})
+    assert measured(tester) == 1
+
+
+def test_opaque_values_are_compared_as_bytes(pair):
+    tester = pair(value(Metric.CHANGED, 1), codec=Codec(CodecName.OPAQUE))
+    tester.write("in", {b"r": {b"f:x": b"text"}, b"s": {b"f:x": b"1"}})
+    tester.request("b")
+    tester.finish("b")
+    tester.write("in", {b"r": {b"f:x": b"text"}, b"s": {b"f:x": b"1.0"}})
+    assert measured(tester) == 0.5
+
+
+def test_binary_values_are_decoded(pair):
+    tester = pair(value(Metric.ABSOLUTE, 9), codec=Codec(CodecName.FLOAT64))
+    tester.write("in", {b"r": {b"f:x": struct.pack(">d", 2.5)}})
+    assert measured(tester) == 2.5
+
+
+def test_many_small_changes_sum_up_without_drift(pair, rows):
+    tester = settled(pair(value(Metric.RELATIVE, 0.5)), rows, 10, 10)
+    for i in range(200):
+        tester.write("in", rows(10, 10 + 0.1 * (i % 7)))
+    tester.write("in", rows(10, 10))
+    assert measured(tester) == pytest.approx(0, abs=1e-9)
+
+
+# θ
+
+
+def test_time_runs_a_step_without_any_update(pair, rows):
+    tester = settled(pair(Bound("k", "in", time=60.0)), rows)
+    assert launched(tester.pass_time(59)) == []
+    assert launched(tester.pass_time(1)) == ["b"]
+
+
+def test_time_starts_when_every_predecessor_has_run(pair, rows):
+    tester = pair(Bound("k", "in", time=60.0))
+    assert launched(tester.pass_time(1000)) == []
+    tester.write("in", rows(1))
+    assert launched(tester.pass_time(59)) == []
+    assert launched(tester.pass_time(1)) == ["b"]
+
+
+def test_time_starts_again_at_the_launch_not_at_the_end(pair, rows):
+    tester = pair(Bound("k", "in", time=60.0))
+    tester.write("in", rows(1))
+    tester.pass_time(60)
+    tester.pass_time(50)
+    tester.finish("b")
+    assert launched(tester.pass_time(9)) == []
+    assert launched(tester.pass_time(1)) == ["b"]
+
+
+def test_the_timer_comes_exactly_when_the_bound_is_reached(pair, rows):
+    tester = pair(Bound("k", "in", time=0.3))
+    tester.now = 1_700_000_000.1
+    tester.write("in", rows(1))
+    tester.pass_time(1)
+    assert len(tester.launches("b")) == 1
+
+
+def test_an_hour_without_ticks_makes_one_run(pair, rows):
+    tester = settled(pair(Bound("k", "in", time=60.0)), rows)
+    tester.now += 3600
+    from headgate.engine import Tick
+
+    assert launched(tester.tell(Tick(tester.now))) == ["b"]
+    tester.finish("b")
+    assert launched(tester.tell(Tick(tester.now))) == []
+
+
+# κ
+
+
+def test_a_bound_is_reached_by_any_of_its_vectors(pair, rows):
+    bound = Bound("k", "in", 60.0, SequenceBound(100), ValueBound(Metric.ABSOLUTE, 5))
+    tester = settled(pair(bound), rows)
+    tester.write("in", rows(1, 15))
+    assert launched(tester.wave("a")) == ["b"]
+    tester.finish("b")
+    assert launched(tester.pass_time(60)) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("condition", "runs"), [(None, 0), (all_of("xy"), 0), (at_least_one("xy"), 1)]
+)
+def test_all_bounds_must_be_reached_unless_the_condition_says_otherwise(
+    pair, rows, condition, runs
+):
+    x, y = Bound("x", "in", sequence=SequenceBound(1)), Bound("y", "in", sequence=SequenceBound(5))
+    tester = pair(x, y, condition=condition)
+    tester.write("in", rows(2))
+    assert len(launched(tester.wave("a"))) == runs
+
+
+def test_an_interval_starts_at_its_minimum(pair, rows):
+    tester = pair(Bound("k", "in", sequence=SequenceBound(Interval(3, 30))))
+    tester.write("in", rows(3))
+    assert launched(tester.wave("a")) == ["b"]

@@ -1,0 +1,73 @@
+import math
+import struct
+
+import pytest
+
+from headgate.engine import Codec, CodecName
+from headgate.engine.codecs import decode_all, decode_one, decoder_of
+
+
+@pytest.mark.parametrize(
+    ("codec", "value", "number"),
+    [
+        (Codec(), b"12.5", 12.5),
+        (Codec(), b" -3 ", -3.0),
+        (Codec(CodecName.FLOAT64), struct.pack(">d", 0.1), 0.1),
+        (Codec(CodecName.INT64), struct.pack(">q", -7), -7.0),
+        (Codec(CodecName.JSON), b"4.5", 4.5),
+        (Codec(CodecName.JSON, "$.air.o3.1"), b'{"air": {"o3": [1, 2.5]}}', 2.5),
+    ],
+)
+def test_a_value_is_a_number(codec, value, number):
+    assert decode_one(decoder_of(codec), value) == number
+
+
+@pytest.mark.parametrize(
+    ("codec", "value"),
+    [
+        (Codec(), b"n/a"),
+        (Codec(), b""),
+        (Codec(), b"nan"),
+        (Codec(), b"inf"),
+        (Codec(), b"\xff"),
+        (Codec(CodecName.FLOAT64), b"\0"),
+        (Codec(CodecName.FLOAT64), struct.pack(">d", math.nan)),
+        (Codec(CodecName.INT64), b"12"),
+        (Codec(CodecName.JSON), b"{"),
+        (Codec(CodecName.JSON, "a"), b'{"b": 1}'),
+        (Codec(CodecName.JSON, "a.0"), b'{"a": []}'),
+        (Codec(CodecName.JSON, "a.x"), b'{"a": [1]}'),
+        (Codec(CodecName.JSON, "a.b"), b'{"a": 1}'),
+        (Codec(CodecName.JSON, "a"), b'{"a": true}'),
+        (Codec(CodecName.JSON, "a"), b'{"a": "1"}'),
+    ],
+)
+def test_what_is_no_finite_number_is_undecodable(codec, value):
+    assert math.isnan(decode_one(decoder_of(codec), value))
+
+
+def test_opaque_values_have_no_number():
+    with pytest.raises(ValueError, match="declare another"):
+        decoder_of(Codec(CodecName.OPAQUE))
+
+
+def test_a_column_of_values_keeps_its_good_ones():
+    numbers, readable = decode_all(decoder_of(Codec()), [b"1", b"x", b"inf", b"2"])
+    assert not readable
+    assert [n for n in numbers if n == n] == [1.0, 2.0]
+    assert len(numbers) == 4
+
+
+def test_a_column_of_readable_values_says_so():
+    assert decode_all(decoder_of(Codec()), [b"1", b"2"]) == ([1.0, 2.0], True)
+
+
+def test_an_infinity_among_the_values_is_undecodable():
+    numbers, readable = decode_all(decoder_of(Codec()), [b"1", b"inf"])
+    assert not readable
+    assert numbers[0] == 1.0
+    assert math.isnan(numbers[1])
+
+
+def test_finite_values_whose_sum_is_not_are_readable():
+    assert decode_all(decoder_of(Codec()), [b"1e308", b"1e308"]) == ([1e308, 1e308], True)
