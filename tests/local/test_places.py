@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.local import InstanceNameError, default_cache, default_home
+from headgate.local import InstanceNameError, LocalStackError, default_cache, default_home
 from headgate.local.places import InstancePlaces
 
 
@@ -35,3 +35,9 @@ def test_an_instance_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     places = InstancePlaces(tmp_path, "dev")
     places.create()
     assert places.folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_its_cure(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LocalStackError, match="--home"):
+        InstancePlaces(tmp_path / "file", "dev").create()

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from headgate.local.errors import ConfigurationMissingError, InstanceNameError
+from headgate.local.errors import ConfigurationMissingError, InstanceNameError, LocalStackError
 
 _INSTANCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -67,10 +67,20 @@ class InstancePlaces:
         self.scratch = self.folder / "tmp"
 
     def create(self) -> None:
-        """Make the folders that are missing, readable by their owner only."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.conf, self.data, self.logs, self.scratch):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        """Make the folders that are missing, readable by their owner only.
+
+        Raises:
+            LocalStackError: If they cannot be made.
+        """
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.conf, self.data, self.logs, self.scratch):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise LocalStackError(
+                f"{self.folder} cannot be made ({error}); name a folder that you may write to "
+                "with --home or HEADGATE_HOME"
+            ) from error
 
     def log(self, part: str) -> Path:
         """Return the file that a part's output goes to."""

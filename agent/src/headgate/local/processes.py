@@ -20,6 +20,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from headgate.local.errors import PartFailedError
+
 _INSTANCE_MARK = "-Dheadgate.instance="
 _PART_MARK = "-Dheadgate.part="
 _LINUX_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -149,6 +151,9 @@ def end(
 
     Returns:
         Those that had to be killed.
+
+    Raises:
+        PartFailedError: If even a killed one does not end.
     """
     left = [identity for identity in identities if identity.lives()]
     if patience > 0:
@@ -158,7 +163,10 @@ def end(
     stuck = _wait(left, _KILL_SECONDS, reap)
     if stuck:
         numbers = ", ".join(str(identity.pid) for identity in stuck)
-        raise TimeoutError(f"processes {numbers} did not end {_KILL_SECONDS:g} s after SIGKILL")
+        raise PartFailedError(
+            f"processes {numbers} did not end {_KILL_SECONDS:g} s after SIGKILL: the system holds "
+            "them, on a disk or network that does not answer; see its log (dmesg)"
+        )
     return left
 
 
