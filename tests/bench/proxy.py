@@ -1,0 +1,327 @@
+"""What the observer costs: against a direct connection, and against HAProxy as a bare TCP proxy.
+
+All targets are measured in one run, in alternating rounds, by a load generator in a process of its
+own that sends prepared bytes and waits for each reply. The table is watched, the journal is on and
+events go to Kafka with acks of all replicas. Printed are the medians over the rounds of each round's
+own ratios.
+
+    python tests/bench/proxy.py [--rounds 5] [--seconds 1.0]
+
+``HEADGATE_TEST_STACK`` names a JSON file of a running stack's addresses; otherwise one is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import selectors
+import shutil
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import happybase
+from confluent_kafka import Producer
+from msgspec import Struct
+
+from headgate.events import Watch, WatchList, control_key, encode_control
+from headgate.local import Lifetime, LocalStack
+from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.wire import (
+    MessageReader,
+    MessageType,
+    StructWriter,
+    Transport,
+    write_message,
+)
+
+_ROWS = 1000  # of a batch, as in the targets
+_VALUE = b"0123456789abcdef"
+_LINE = "{:<22}{:>14}{:>14}{:>14}{:>12}{:>12}{:>12}"
+
+Address = tuple[str, int]
+
+
+class Measured(Struct):
+    """One target, one round: requests per second and their median time in seconds."""
+
+    rate: float
+    median: float
+
+
+def _call(name: str, body: bytes) -> bytes:
+    return write_message(Transport.BUFFERED, name, MessageType.CALL, 0, body)
+
+
+def _mutation(value: bytes) -> bytes:
+    return (
+        StructWriter().bool(1, value=False).binary(2, b"f:v").binary(3, value).bool(4, True).end()
+    )
+
+
+def get_request(table: bytes, connection: int) -> bytes:
+    """Return a Thrift1 ``get`` of one cell."""
+    row = b"row%04d" % connection
+    body = StructWriter().binary(1, table).binary(2, row).binary(3, b"f:v").mapping(4, {}).end()
+    return _call("get", body)
+
+
+def put_request(table: bytes, connection: int) -> bytes:
+    """Return a Thrift1 ``mutateRow`` of one cell."""
+    row = b"row%04d" % connection
+    writer = StructWriter().binary(1, table).binary(2, row)
+    return _call("mutateRow", writer.structs(3, [_mutation(_VALUE)]).mapping(4, {}).end())
+
+
+def batch_request(table: bytes, connection: int) -> bytes:
+    """Return a Thrift1 ``mutateRows`` of 1,000 rows of one cell."""
+    rows = [
+        StructWriter()
+        .binary(1, b"batch%d-%04d" % (connection, i))
+        .structs(2, [_mutation(_VALUE)])
+        .end()
+        for i in range(_ROWS)
+    ]
+    body = StructWriter().binary(1, table).structs(2, rows).mapping(3, {}).end()
+    return _call("mutateRows", body)
+
+
+CASES: dict[str, Callable[[bytes, int], bytes]] = {
+    "get": get_request,
+    "put": put_request,
+    "1,000-row batch": batch_request,
+}
+
+
+def _reply_length(client: socket.socket, request: bytes) -> int:
+    """Send a request once and return how long its reply is: later ones are as long."""
+    client.sendall(request)
+    reader = MessageReader(transport=Transport.BUFFERED)
+    while True:
+        reader.feed(client.recv(1 << 20))
+        reply = reader.next_message()
+        if reply is not None:
+            if reply.type is not MessageType.REPLY:
+                message = f"the server refuses the request: {reply.raw!r}"
+                raise RuntimeError(message)
+            return len(reply.raw)
+
+
+def generate(address: Address, requests: list[bytes], seconds: float, results: object) -> None:
+    """Send each connection's request again and again, each after the reply to the one before."""
+    selector = selectors.DefaultSelector()
+    times: list[float] = []
+    clients = []
+    for request in requests:
+        client = socket.create_connection(address)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        clients.append((client, request, _reply_length(client, request)))
+    clock = time.perf_counter
+    started = clock()
+    end = started + seconds
+    if len(clients) == 1:
+        client, request, length = clients[0]
+        began = started
+        while began < end:
+            client.sendall(request)
+            received = 0
+            while received < length:
+                received += len(client.recv(1 << 20))
+            now = clock()
+            times.append(now - began)
+            began = now
+    else:
+        begun: dict[int, float] = {}
+        received_of: dict[int, int] = {}
+        for client, request, length in clients:
+            selector.register(client, selectors.EVENT_READ, (client, request, length))
+            received_of[client.fileno()] = 0
+            begun[client.fileno()] = clock()
+            client.sendall(request)
+        while (now := clock()) < end:
+            for key, _ in selector.select(1.0):
+                client, request, length = key.data
+                number = key.fd
+                received_of[number] += len(client.recv(1 << 20))
+                if received_of[number] == length:
+                    received_of[number] = 0
+                    now = clock()
+                    times.append(now - begun[number])
+                    begun[number] = now
+                    client.sendall(request)
+    elapsed = clock() - started
+    for client, _, _ in clients:
+        client.close()
+    results.send(Measured(len(times) / elapsed, statistics.median(times)))  # type: ignore[attr-defined]
+
+
+def measure(address: Address, requests: list[bytes], seconds: float) -> Measured:
+    """Return one round of one target."""
+    context = multiprocessing.get_context("spawn")
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=generate, args=(address, requests, seconds, sending))
+    process.start()
+    sending.close()
+    measured: Measured = receiving.recv()
+    process.join()
+    return measured
+
+
+@contextmanager
+def running_stack() -> Iterator[dict[str, str]]:
+    """Yield the addresses of a stack: the one that the environment names, or a new one."""
+    named = os.environ.get("HEADGATE_TEST_STACK")
+    if named:
+        written = json.loads(Path(named).read_text())
+        yield {
+            key: str(value) if ":" in str(value) else f"127.0.0.1:{value}"
+            for key, value in written.items()
+        }
+        return
+    with tempfile.TemporaryDirectory() as home:
+        stack = LocalStack(Path(home), "bench", lifetime=Lifetime.WITH_CALLER)
+        try:
+            yield stack.up().as_text()
+        finally:
+            stack.down()
+
+
+def address_of(text: str) -> Address:
+    """Return host and port of ``host:port``."""
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+@contextmanager
+def running_haproxy(upstream: str, directory: Path) -> Iterator[Address | None]:
+    """Yield the address of a HAProxy in TCP mode before the upstream; None without HAProxy."""
+    program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        print("haproxy is not installed (Debian package haproxy): its columns are left out")
+        yield None
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    configuration = directory / "haproxy.cfg"
+    configuration.write_text(
+        "global\n  maxconn 1000\n  nbthread 1\n"
+        "defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n"
+        f"listen thrift\n  bind 127.0.0.1:{port}\n  server hbase {upstream}\n"
+    )
+    process = subprocess.Popen(
+        [program, "-db", "-f", str(configuration)], stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        yield "127.0.0.1", port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def running_observer(stack: dict[str, str], table: str, directory: Path) -> Iterator[Address]:
+    """Yield the address of an observer that watches the table."""
+    topic = f"headgate.control-bench-{uuid.uuid4().hex[:12]}"
+    config = ObserverConfig(
+        name="bench",
+        thrift1=Listener("127.0.0.1:0", stack["thrift1"]),
+        kafka=Kafka(stack["kafka"], control_topic=topic),
+        journal=Journal(str(directory / "journal")),
+    )
+    producer = Producer({"bootstrap.servers": stack["kafka"]})
+    with ObserverProcess(config, directory / "observer") as observer:
+        watch = WatchList(1, "bench", 1, (Watch(table),))
+        producer.produce(topic, encode_control(watch), control_key(watch))
+        producer.flush()
+        time.sleep(1)
+        yield observer.thrift1
+
+
+def compare(table: bytes, targets: dict[str, Address], rounds: int, seconds: float) -> None:
+    """Measure and print every case."""
+    print(_LINE.format("", "direct", "HAProxy", "headgate", "HAProxy", "headgate", "headgate"))
+    print(_LINE.format("", "p50 us", "p50 us", "p50 us", "/direct", "/direct", "/HAProxy"))
+    for name, request in CASES.items():
+        for connections in (1, 8):
+            requests = [request(table, connection) for connection in range(connections)]
+            found: dict[str, list[Measured]] = {target: [] for target in targets}
+            for _ in range(rounds):
+                for target, address in targets.items():
+                    found[target].append(measure(address, requests, seconds))
+            print(_row(f"{name}, {connections} conn.", found), flush=True)
+
+
+def _row(name: str, found: dict[str, list[Measured]]) -> str:
+    def median(target: str) -> str:
+        measured = found.get(target)
+        return f"{statistics.median(m.median for m in measured) * 1e6:.0f}" if measured else "-"
+
+    def ratio(above: str, below: str) -> str:
+        if above not in found or below not in found:
+            return "-"
+        pairs = zip(found[above], found[below], strict=True)
+        return f"{statistics.median(a.rate / b.rate for a, b in pairs):.2f}"
+
+    return _LINE.format(
+        name,
+        median("direct"),
+        median("haproxy"),
+        median("headgate"),
+        ratio("haproxy", "direct"),
+        ratio("headgate", "direct"),
+        ratio("headgate", "haproxy"),
+    )
+
+
+def main() -> None:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each target in each round")
+    options = parser.parse_args()
+    with ExitStack() as running:
+        stack = running.enter_context(running_stack())
+        directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
+        table = f"bench_{uuid.uuid4().hex[:12]}"
+        host, port = address_of(stack["thrift1"])
+        connection = happybase.Connection(host, port)
+        connection.create_table(table, {"f": {"max_versions": 1}})
+        with connection.table(table).batch() as batch:
+            for number in range(8):
+                batch.put(b"row%04d" % number, {b"f:v": _VALUE})
+        targets = {"direct": (host, port)}
+        haproxy = running.enter_context(running_haproxy(stack["thrift1"], directory))
+        if haproxy is not None:
+            targets["haproxy"] = haproxy
+        targets["headgate"] = running.enter_context(running_observer(stack, table, directory))
+        print(
+            f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
+            f"{options.rounds} rounds of {options.seconds:g} s; ratios of requests per second, "
+            "median over rounds"
+        )
+        compare(table.encode(), targets, options.rounds, options.seconds)
+        connection.disable_table(table)
+        connection.delete_table(table)
+
+
+if __name__ == "__main__":
+    main()
