@@ -1,4 +1,4 @@
-"""The agent's service: consumes updates, asks engines, launches steps, keeps state, answers people."""
+"""The agent's service: carries updates to engines, steps to workers and state to HBase."""
 
 from headgate.agent.configuration import (
     DEFAULT_API,

@@ -39,6 +39,7 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     file: str = "dataflow"
     directory: str = "."
+    profile: str | None = None
 
 
 class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,7 +116,7 @@ class _Api:
 
     async def submit(self, request: Request) -> Response:
         body = await _body(request, SubmitRequest)
-        dataflow = await run_in_threadpool(self._agent.parse, body.source, body.file)
+        dataflow = await run_in_threadpool(self._agent.parse, body.source, body.file, body.profile)
         here = self._agent.hosted(dataflow.name)
         if here is None:
             try:
@@ -129,10 +130,14 @@ class _Api:
 
     def _define(self, here: Hosted | None, body: SubmitRequest) -> None:
         agent = self._agent
-        dataflow = agent.parse(body.source, body.file)
+        dataflow = agent.parse(body.source, body.file, body.profile)
         if here is not None:
             old = agent.store.listing(dataflow.name).definition
-            if (old.source, old.directory) == (body.source, body.directory):
+            if (old.source, old.directory, old.profile) == (
+                body.source,
+                body.directory,
+                dataflow.profile,
+            ):
                 return
         definition = agent.define(dataflow, body.directory)
         if here is not None:

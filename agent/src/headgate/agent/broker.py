@@ -25,7 +25,6 @@ from msgspec import Struct
 from headgate.agent.configuration import Kafka
 from headgate.agent.errors import Unreachable
 from headgate.events import (
-    CONTROL_TOPIC,
     DECISIONS_TOPIC,
     FLOWS_TOPIC,
     ControlMessage,
@@ -48,6 +47,12 @@ FLOW_PARTITIONS = 16
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
 _FETCH_WAIT = "100"  # milliseconds until a fetch without data returns, hence until a new one starts
 _BATCH = 500  # messages handed on together, so that one checkpoint or barrier sees few hand-overs
+_LEADERS = 0.02  # seconds until a partition's leader is asked for again
+_NOT_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 _METADATA = 10.0  # seconds to wait for the cluster's answer about topics
 
 
@@ -79,7 +84,7 @@ class Broker(Protocol):
     """What one dataflow asks of Kafka."""
 
     def topics(self, tables: Iterable[str]) -> dict[str, int]:
-        """Return the number of partitions of the tables' topics, creating those that are missing."""
+        """Return how many partitions the tables' topics have; a missing one is created."""
 
     def ends(self, topics: Mapping[str, int]) -> Cut:
         """Return the cut that holds everything published so far."""
@@ -111,6 +116,7 @@ class KafkaBroker:
         self._bootstrap = kafka.bootstrap
         self._partitions = kafka.partitions
         self._replication = kafka.replication
+        self._control_topic = kafka.control_topic
         self.flow_partitions = FLOW_PARTITIONS
         """Of the flows topic, which another version may have created."""
         self._hear = hear
@@ -144,7 +150,7 @@ class KafkaBroker:
             try:
                 self._create(
                     [
-                        self._topic(CONTROL_TOPIC, 1, {"cleanup.policy": "compact"}),
+                        self._topic(self._control_topic, 1, {"cleanup.policy": "compact"}),
                         self._topic(FLOWS_TOPIC, FLOW_PARTITIONS, {}),
                         self._topic(DECISIONS_TOPIC, 1, {}),
                     ]
@@ -154,21 +160,21 @@ class KafkaBroker:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise Unreachable(
-                        f"Kafka does not answer at {self._bootstrap} ({error.args[0]}); start it, or "
-                        "set kafka to its bootstrap servers"
+                        f"Kafka does not answer at {self._bootstrap} ({error.args[0].str()}); "
+                        "start it, or set kafka.bootstrap to its servers"
                     ) from error
                 if not said:
                     log.warning("waiting for Kafka", address=self._bootstrap, seconds=round(left))
                     said = True
                 self._stopping.wait(min(1.0, left))
         with self._asking():
-            self._control_end = self.ends({CONTROL_TOPIC: 1}).position(CONTROL_TOPIC, 0)
+            self._control_end = self.ends({self._control_topic: 1}).position(self._control_topic, 0)
             self.flow_partitions = self._count(FLOWS_TOPIC)
         self._reader.start()
         if not self._caught_up.wait(max(1.0, deadline - time.monotonic())):
             raise Unreachable(
-                f"topic {CONTROL_TOPIC} at {self._bootstrap} could not be read to its end; is every "
-                "broker of the cluster up?"
+                f"topic {self._control_topic} at {self._bootstrap} could not be read to its end; "
+                "is every broker of the cluster up?"
             )
 
     def stop(self) -> None:
@@ -196,10 +202,7 @@ class KafkaBroker:
                 for topic, count in topics.items()
                 for part in range(count)
             ]
-            asked = self._admin.list_offsets(
-                dict.fromkeys(partitions, OffsetSpec.latest()), request_timeout=_METADATA
-            )
-            found = {(p.topic, p.partition): future.result().offset for p, future in asked.items()}
+            found = self._latest(partitions)
             return Cut(
                 {
                     topic: tuple(found[topic, part] for part in range(count))
@@ -209,7 +212,7 @@ class KafkaBroker:
 
     def control(self, message: ControlMessage) -> None:
         """See ``Broker``."""
-        self._produce(CONTROL_TOPIC, control_key(message), encode_control(message))
+        self._produce(self._control_topic, control_key(message), encode_control(message))
 
     def decision(self, dataflow: str, value: bytes) -> None:
         """See ``Broker``."""
@@ -281,7 +284,21 @@ class KafkaBroker:
             # A topic just created reaches the brokers' metadata a moment later.
             if time.monotonic() > deadline:
                 raise KafkaException(found.error)
-            time.sleep(0.02)
+            time.sleep(_LEADERS)
+
+    def _latest(self, partitions: list[TopicPartition]) -> dict[tuple[str, int], int]:
+        deadline = time.monotonic() + _METADATA
+        while True:
+            asked = self._admin.list_offsets(
+                dict.fromkeys(partitions, OffsetSpec.latest()), request_timeout=_METADATA
+            )
+            try:
+                return {(p.topic, p.partition): f.result().offset for p, f in asked.items()}
+            except KafkaException as error:
+                # The partitions of a topic just created get their leaders a moment later.
+                if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                    raise
+                time.sleep(_LEADERS)
 
     def _read_control(self) -> None:
         reader = Consumer(
@@ -293,7 +310,7 @@ class KafkaBroker:
                 "fetch.wait.max.ms": _FETCH_WAIT,
             }
         )
-        reader.assign([TopicPartition(CONTROL_TOPIC, 0, OFFSET_BEGINNING)])
+        reader.assign([TopicPartition(self._control_topic, 0, OFFSET_BEGINNING)])
         try:
             while not self._stopping.is_set():
                 message = reader.poll(_POLL)

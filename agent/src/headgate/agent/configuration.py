@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from headgate.agent.errors import ConfigurationError
+from headgate.events import CONTROL_TOPIC
 
 ENVIRONMENT_PREFIX = "HEADGATE_AGENT_"
 """``[kafka] bootstrap`` is overridden by ``HEADGATE_AGENT_KAFKA_BOOTSTRAP``."""
@@ -46,6 +47,8 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     replication: Count = 1
     group: Text = "headgate-agents"
     """The consumer group by which dataflows are spread over agents."""
+    control_topic: Text = CONTROL_TOPIC
+    """Shared with the observers."""
     properties: dict[str, str | int | float | bool] = {}
 
 

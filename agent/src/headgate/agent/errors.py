@@ -24,8 +24,8 @@ class Held(AgentError):
 
     def __init__(self, dataflow: str, owner: str, address: str, until: float) -> None:
         super().__init__(
-            f"dataflow {dataflow} is with agent {owner} at {address}; this agent takes over when its "
-            "lease ends without renewal"
+            f"dataflow {dataflow} is with agent {owner} at {address}; this agent takes over when "
+            "its lease ends without renewal"
         )
         self.dataflow = dataflow
         self.owner = owner

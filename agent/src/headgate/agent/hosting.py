@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ log = structlog.get_logger("headgate.agent.flow")
 T = TypeVar("T")
 
 _BATCHES_WAITING = 64
-"""Of records between the feed and the runtime: beyond it the feed waits, and Kafka keeps the rest."""
+"""Of records between feed and runtime: beyond it the feed waits, and Kafka keeps the rest."""
 _DRAIN_LOOK = 0.05  # seconds between two looks whether the last attempt has ended
 
 Build = Callable[["Hosted"], Runtime]
@@ -134,10 +133,10 @@ class Hosted:
             log.warning("taken over", dataflow=self.name, reason=str(error))
         except AgentError as error:
             self.error = error
-            log.error("stopped", dataflow=self.name, reason=str(error))
-        except Exception as error:  # noqa: BLE001 - one dataflow's failure is shown, others go on
+            log.warning("stopped", dataflow=self.name, reason=str(error))
+        except Exception as error:
             self.error = error
-            log.error("failed", dataflow=self.name, traceback=traceback.format_exc())
+            log.exception("failed", dataflow=self.name)
         finally:
             self._stopping = True
             self._close(runtime)

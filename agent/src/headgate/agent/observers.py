@@ -19,9 +19,9 @@ class _Heard:
 class ObserverTable:
     """Observers by name, each with its newest epoch; safe to use from several threads.
 
-    A lease counts from its receipt by this agent's own clock, so clocks of other hosts do not matter.
-    An observer that ended without a goodbye may still hold updates in its journal, which its next
-    epoch publishes: barriers wait for it ``grace`` seconds longer.
+    A lease counts from its receipt by this agent's own clock, so clocks of other hosts do not
+    matter. An observer that ended without a goodbye may still hold updates in its journal, which
+    its next epoch publishes: barriers wait for it ``grace`` seconds longer.
     """
 
     def __init__(self, grace: float) -> None:

@@ -158,7 +158,7 @@ class HBaseRows:
     def check_and_put(
         self, row: bytes, column: bytes, expected: bytes | None, columns: Mapping[bytes, bytes]
     ) -> bool:
-        """See ``Rows``; after a lost reply it is done again, so the caller must bear a repetition."""
+        """See ``Rows``; after a lost reply it is done again: callers must bear a repetition."""
         return self._connections.call(
             lambda c: c.check_and_put(self.table, row, column, expected, columns)
         )

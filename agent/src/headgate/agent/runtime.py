@@ -637,13 +637,13 @@ class Runtime:
             self._ask(_MayStart(launch, attempt.token), self._tables(), now, prelude=fence)
         else:
             self._around.broker.control(fence)
-            self._enqueue(attempt, now)
+            self._enqueue(attempt)
 
-    def _enqueue(self, attempt: _Attempt, now: float) -> None:
+    def _enqueue(self, attempt: _Attempt) -> None:
         self._queue.append(attempt)
-        self._next(now)
+        self._next()
 
-    def _next(self, now: float) -> None:
+    def _next(self) -> None:
         if self._running is not None or not self._queue or self._draining:
             return
         attempt = self._queue.popleft()
@@ -700,7 +700,7 @@ class Runtime:
             case _:
                 reason = ended.reason or f"the attempt ended {ended.ending.value}"
                 self._fail(attempt, RunOutcome.FAILED, reason, ended.detail, now)
-        self._next(now)
+        self._next()
 
     def _worker_lost(self, attempt: _Attempt, lost: WorkerLost, now: float) -> None:
         self._running = None
@@ -710,7 +710,7 @@ class Runtime:
             self._fail(attempt, RunOutcome.TIMED_OUT, attempt.stopped, lost.detail, now)
         else:
             self._fail(attempt, RunOutcome.LOST, lost.reason, lost.detail, now)
-        self._next(now)
+        self._next()
 
     def _committed(self, launch: Launch) -> bool:
         key = RunKey(self.name, launch.action, launch.run)
@@ -820,7 +820,7 @@ class Runtime:
             case _EndOfRun():
                 self._run_finished(purpose, now)
             case _MayStart():
-                self._enqueue(self._active[purpose.launch.action], now)
+                self._enqueue(self._active[purpose.launch.action])
             case _ScanStarts():
                 self._scan(purpose.scan)
             case _ScanEnds():

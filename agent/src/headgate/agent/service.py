@@ -37,7 +37,7 @@ from headgate.agent.store import (
     check_name,
 )
 from headgate.events import FLOWS_TOPIC, partition_of
-from headgate.flows import Dataflow, parse_dataflow
+from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
 from headgate.spark import RunKey, RunLedger, RunState, StartSession, Thrift2Address
 
 log = structlog.get_logger("headgate.agent")
@@ -45,6 +45,7 @@ log = structlog.get_logger("headgate.agent")
 T = TypeVar("T")
 
 _ANSWER = 10.0  # seconds an answer of a dataflow's thread may take before the API says what it does
+_AGAIN = 1.0  # seconds until a dataflow that could not start is tried again
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
 
 
@@ -205,14 +206,14 @@ class Agent:
                 f"dataflow {flow.name} does not answer: {self.trouble() or 'it is busy'}"
             ) from error
 
-    def parse(self, source: str, file: str) -> Dataflow:
+    def parse(self, source: str, file: str, profile: str | None) -> Dataflow:
         """Read a dataflow file's text and check that it can run here.
 
         Raises:
             DataflowErrors: the file is not in order.
             Refused: a table that it names does not exist.
         """
-        dataflow = parse_dataflow(source, file)
+        dataflow = parse_dataflow(source, file, profile)
         check_name(dataflow.name)
         tables = dict.fromkeys(
             table for watched in dataflow.spec.containers for table in watched.container.tables
@@ -223,15 +224,15 @@ class Agent:
         if missing:
             names = ", ".join(repr(table) for table in missing)
             raise Refused(
-                f"HBase has no table {names}; create it with its column families first, in the HBase "
-                f"shell: create {missing[0]!r}, 'family'"
+                f"HBase has no table {names}; create it with its column families first, in the "
+                f"HBase shell: create {missing[0]!r}, 'family'"
             )
         return dataflow
 
     def define(self, dataflow: Dataflow, directory: str) -> Definition:
         """Save a submitted dataflow and wake the agent that is to run it."""
         definition = self.store.define(
-            Definition(dataflow.name, dataflow.source, directory, 0, time.time())
+            Definition(dataflow.name, dataflow.source, directory, 0, time.time(), dataflow.profile)
         )
         self._broker.announce(dataflow.name)
         self._look.set()
@@ -312,7 +313,7 @@ class Agent:
     # -- taking over -----------------------------------------------------------------------------
 
     def _watch_flows(self) -> None:
-        """Be a member of the group: it says which partitions' dataflows are this agent's to take."""
+        """Be a member of the group: it says which partitions' dataflows this agent may take."""
         consumer = self._broker.group(self.configuration.kafka.group)
 
         def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
@@ -361,7 +362,7 @@ class Agent:
             self._adopt(listing)
         except DamagedState as error:
             self._broken[listing.definition.name] = (listing.definition.revision, str(error))
-            log.error("not taken", dataflow=listing.definition.name, reason=str(error))
+            log.warning("not taken", dataflow=listing.definition.name, reason=str(error))
         except AgentError as error:
             log.warning("not taken", dataflow=listing.definition.name, reason=str(error))
 
@@ -400,8 +401,9 @@ class Agent:
             former=held_before.owner if held_before else None,
         )
         try:
-            dataflow = parse_dataflow(ownership.definition.source, name)
-        except Exception as error:  # noqa: BLE001 - a definition of another version is shown, not fatal
+            definition = ownership.definition
+            dataflow = parse_dataflow(definition.source, name, definition.profile)
+        except DataflowErrors as error:
             self._broken[name] = (ownership.definition.revision, f"its definition: {error}")
             self.store.release(name, ownership.epoch)
             return
@@ -469,6 +471,11 @@ class Agent:
                 listing.definition.revision,
                 f"{type(error).__name__}: {error}",
             )
+        elif error is not None:
+            # Kafka or HBase was away: look again soon, not at once.
+            again = threading.Timer(_AGAIN, self._look.set)
+            again.daemon = True
+            again.start()
         if epoch is None or isinstance(error, Fenced) or not flow.saves:
             return
         try:

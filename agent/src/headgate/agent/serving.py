@@ -71,8 +71,8 @@ def _listen(address: str) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigurationError(
-            f"the API cannot listen on {address} ({error.strerror}); set api to another address, or "
-            "to port 0 for a free one"
+            f"the API cannot listen on {address} ({error.strerror}); set api to another address, "
+            "or to port 0 for a free one"
         ) from error
     listener.listen(_BACKLOG)
     return listener

@@ -44,6 +44,8 @@ class Definition(Struct, frozen=True):
     revision: int
     submitted: float
     """Unix time in seconds."""
+    profile: str | None = None
+    """Which of the file's bound profiles applies."""
 
 
 class Owner(Struct, frozen=True):

@@ -48,12 +48,15 @@ _console = Console()
 def submit(
     path: Annotated[Path, typer.Argument(help="Dataflow file (YAML).")],
     *,
+    profile: Annotated[
+        str | None, typer.Option(help="Which of the file's bound profiles applies.")
+    ] = None,
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
     """Hand a dataflow to the agents and wait until what it watches is watched."""
     try:
-        dataflow = load_dataflow(path)
+        dataflow = load_dataflow(path, profile)
     except DataflowErrors as errors:
         if json:
             problems = msgspec.to_builtins(errors.problems)
@@ -64,6 +67,7 @@ def submit(
         "source": dataflow.source,
         "file": str(path),
         "directory": str(path.resolve().parent),
+        "profile": dataflow.profile,
     }
     row = _ask("POST", "/v1/flows", agent, body, json=json)
     if not _printed(row, json=json):
