@@ -34,13 +34,13 @@ def pair() -> Pair:
     def make(
         *bounds: Bound,
         items: tuple[Item, ...] = (Item("in"),),
-        codec: Codec = Codec(),
+        codec: Codec | None = None,
         count: Count = Count.ROWS,
         partitions: int = 1,
         answering: bool = True,
         **step: object,
     ) -> EngineTester:
-        watched = WatchedContainer(Container(IN, items), codec, count)
+        watched = WatchedContainer(Container(IN, items), codec or Codec(), count)
         spec = DataflowSpec(
             "flow",
             (watched,),

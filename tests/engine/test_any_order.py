@@ -1,8 +1,8 @@
 """The engine against an oracle that computes everything from the list of all updates.
 
 Random dataflows, bounds and updates: whatever the order between partitions, however often messages
-come twice, and wherever the engine is restarted, the same runs happen with the same causes and cuts,
-and no update is lost.
+come twice, and wherever the engine is restarted, the same runs happen with the same causes and
+cuts, and no update is lost.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -553,6 +554,6 @@ def test_cuts_of_an_action_follow_each_other_without_hole(spec, waves, chance):
     _program(world, waves, set(), None)
     for name in ("one", "two", "three"):
         runs = [launch for launch in world.launched if launch.action == name]
-        for earlier, later in zip(runs, runs[1:], strict=False):
+        for earlier, later in pairwise(runs):
             assert later.since == earlier.cut
             assert later.cut.covers(earlier.cut)

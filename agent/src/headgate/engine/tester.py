@@ -77,6 +77,7 @@ class EngineTester:
         self.instructions: list[Instruction] = []
         self.notify_at: float | None = None
         self._offsets: dict[tuple[str, int], int] = {}
+        self._sequences: dict[tuple[str, int], int] = {}
         self._intents = 0
         self.tell(Tick(self.now))
 
@@ -138,7 +139,8 @@ class EngineTester:
                     known[row, column] = value
         self._intents += 1
         for partition, cells in sorted(parts.items()):
-            offset = self._offsets.get((table, partition), 0)
+            sequence = self._sequences.get((table, partition), 0)
+            self._sequences[table, partition] = sequence + 1
             request = RequestPart(
                 self._intents, "mutateRows", Outcome.APPLIED, self.now, len(cells), origin=origin
             )
@@ -146,7 +148,7 @@ class EngineTester:
                 version=VERSION,
                 observer="tester",
                 epoch=1,
-                sequence=offset,
+                sequence=sequence,
                 watermark=self._intents,
                 table=table,
                 requests=(request,),

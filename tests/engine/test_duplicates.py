@@ -1,0 +1,132 @@
+"""Updates delivered twice count once; messages that never came are noticed."""
+
+from msgspec.structs import replace
+
+from headgate.engine import Bound, DecisionKind, ScanContainer, SequenceBound, SequenceUnit
+from headgate.events import (
+    VERSION,
+    BarrierMark,
+    Gap,
+    Outcome,
+    RequestPart,
+    UpdateBatch,
+)
+
+BOUND = Bound("k", "in", sequence=SequenceBound(99))
+PERCENT = Bound("k", "in", sequence=SequenceBound(9900, SequenceUnit.PERCENT))
+
+
+def batch(*intents: int, sequence: int = 0, watermark: int = 0, piece: int = 0) -> UpdateBatch:
+    """Each request writes one row, named after its intent."""
+    return UpdateBatch(
+        VERSION,
+        "o",
+        1,
+        sequence,
+        watermark,
+        "in",
+        tuple(RequestPart(n, "put", Outcome.APPLIED, 1.0, 1, piece) for n in intents),
+        bytes(len(intents)),
+        tuple(b"%d" % n for n in intents),
+        (b"f:x",) * len(intents),
+        (-1,) * len(intents),
+        (b"1",) * len(intents),
+    )
+
+
+def count(tester) -> float:
+    return tester.engine.explain(0).actions[1].result.parts[0].vectors[0].value
+
+
+def test_a_record_read_again_counts_once(pair):
+    from headgate.engine import RecordArrived
+    from headgate.events import updates_topic
+
+    tester = pair(BOUND)
+    tester.publish("in", batch(1, 2))
+    tester.tell(RecordArrived(tester.now, updates_topic("in"), 0, 0, batch(1, 2)))
+    assert count(tester) == 2
+
+
+def test_a_request_published_again_counts_once(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1, 2))
+    tester.publish("in", batch(2, 3, sequence=1))
+    assert count(tester) == 3
+
+
+def test_below_the_watermark_everything_was_seen(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(5))
+    tester.publish("in", batch(6, sequence=1, watermark=6))
+    tester.publish("in", batch(3, 5, 7, sequence=2))
+    assert count(tester) == 3
+
+
+def test_a_watermark_covers_the_message_that_carries_it_only_afterwards(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1, 2, watermark=3))
+    tester.publish("in", batch(1, 2, sequence=1, watermark=3))
+    assert count(tester) == 2
+
+
+def test_only_what_lies_above_the_watermark_is_remembered(pair):
+    tester = pair(BOUND)
+    for i in range(100):
+        tester.publish("in", batch(i, sequence=i, watermark=i))
+    (source,) = tester.engine.sources.values()
+    assert len(source.seen) == 1
+
+
+def test_pieces_of_one_request_all_count(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1))
+    tester.publish("in", batch(1, sequence=1, piece=1))
+    tester.publish("in", batch(1, sequence=2, piece=1))
+    assert count(tester) == 2
+
+
+def test_another_epoch_of_the_observer_is_another_source(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1))
+    tester.publish("in", replace(batch(1), epoch=2))
+    assert count(tester) == 2
+
+
+def test_what_a_crashed_observer_had_published_is_not_counted_again(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1))
+    tester.publish("in", replace(batch(1, 2), recovered=True))
+    assert count(tester) == 2
+
+
+def test_a_jump_of_the_sequence_is_a_gap_that_is_scanned(pair):
+    tester = pair(PERCENT)
+    tester.publish("in", batch(1))
+    told = tester.publish("in", batch(5, sequence=4))
+    assert any(isinstance(i, ScanContainer) for i in told)
+    assert tester.decisions()[-1].kind == DecisionKind.GAP
+    assert tester.decisions()[-1].words.startswith("3 messages of observer 'o' are missing")
+
+
+def test_the_first_sequence_seen_is_no_gap(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(5, sequence=40))
+    assert tester.decisions() == []
+
+
+def test_marks_and_recovered_messages_make_no_gap(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1))
+    tester.publish("in", BarrierMark(VERSION, "o", 1, 1, "id"))
+    tester.publish("in", replace(batch(2, sequence=77), recovered=True))
+    tester.publish("in", batch(3, sequence=2))
+    assert tester.decisions() == []
+
+
+def test_an_announced_gap_finds_what_changed_by_a_scan(pair):
+    tester = pair(PERCENT)
+    tester.tables["in"] = {(b"new", b"f:x"): b"1", (b"1", b"f:x"): b"1"}
+    tester.publish("in", batch(1))
+    tester.publish("in", Gap(VERSION, "o", 1, 1, "in", 5.0, 9.0, "Kafka was down"))
+    assert count(tester) == 100 * 2 / 2

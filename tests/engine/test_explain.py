@@ -1,0 +1,118 @@
+"""Why the last run happened and what is missing for the next, in words."""
+
+from headgate.engine import (
+    Bound,
+    Metric,
+    RunFailed,
+    SequenceBound,
+    SequenceUnit,
+    ValueBound,
+    at_least_one,
+)
+from headgate.engine.bounds import seconds_words
+from headgate.engine.stimuli import Paused
+
+BOUNDS = (
+    Bound("few", "in", sequence=SequenceBound(20, SequenceUnit.PERCENT)),
+    Bound("late", "in", time=60.0),
+    Bound("far", "in", value=ValueBound(Metric.RELATIVE, 0.05)),
+)
+
+
+def words(tester, action: int = 1) -> str:
+    return tester.engine.explain(tester.now).actions[action].words
+
+
+def ran(pair, rows):
+    tester = pair(*BOUNDS, condition=at_least_one(["few", "late", "far"]))
+    tester.write("in", rows(100, 10))
+    tester.wave("a")
+    tester.finish("b")
+    return tester
+
+
+def test_the_last_run_is_explained_by_its_cause(pair, rows):
+    tester = ran(pair, rows)
+    tester.write("in", rows(25, 10))
+    tester.wave("a")
+    tester.finish("b")
+    tester.pass_time(19)
+    assert words(tester).startswith(
+        "Run flow-b-2 started 19 s ago: σ of `in` reached 25 % of 20 % (25 updates of 100) "
+        "(end of the wave of `a`)."
+    )
+
+
+def test_what_is_missing_is_said_for_each_bound(pair, rows):
+    tester = ran(pair, rows)
+    tester.write("in", rows(8, 10.5))
+    tester.pass_time(19)
+    assert tester.engine.explain(tester.now).actions[1].missing == (
+        "needs 12 more updates of `in`, or 41 s, or 4.6 % more divergence of `in`"
+    )
+
+
+def test_a_run_under_way_is_explained(pair, rows):
+    tester = pair(*BOUNDS)
+    tester.write("in", rows(100))
+    tester.pass_time(60)
+    assert "Run flow-b-1, attempt 1, began 0 s ago: " in words(tester)
+
+
+def test_an_input_that_was_never_fed_says_so(pair):
+    assert words(pair(), 0) == "Fed from outside, nothing has come yet."
+
+
+def test_a_step_waits_for_the_first_run_of_its_predecessor(pair):
+    assert words(pair()) == "It has not run yet. The next run needs the first run of `a`."
+
+
+def test_a_failure_and_the_next_attempt_are_shown(pair, rows):
+    tester = pair(*BOUNDS)
+    tester.write("in", rows(100))
+    tester.pass_time(60)
+    tester.fail("b", "ValueError: no zones")
+    assert "failed (ValueError: no zones) and is tried again in 1 s" in words(tester)
+
+
+def test_quarantine_is_shown_with_its_reason(pair, rows):
+    tester = ran(pair, rows)
+    tester.request("b")
+    for _ in range(3):
+        tester.fail("b", "ValueError")
+        tester.pass_time(10)
+    assert "needs a release from quarantine (ValueError)" in words(tester)
+
+
+def test_a_pause_is_shown(pair, rows):
+    tester = ran(pair, rows)
+    tester.tell(Paused(tester.now))
+    assert "waits until the dataflow is resumed" in words(tester)
+
+
+def test_reached_bounds_wait_for_their_moment(pair, rows):
+    tester = ran(pair, rows)
+    tester.write("in", rows(60))
+    assert words(tester).endswith("The next run comes when a predecessor ends.")
+
+
+def test_explaining_changes_nothing(pair, rows):
+    tester = ran(pair, rows)
+    before = tester.engine.snapshot()
+    tester.engine.explain(tester.now + 1000)
+    assert tester.engine.snapshot() == before
+
+
+def test_a_stale_failure_is_explained_nowhere(pair, rows):
+    tester = ran(pair, rows)
+    tester.tell(RunFailed(tester.now, "b", "flow-b-1", 1, "late news"))
+    assert "late news" not in words(tester)
+
+
+def test_durations_are_for_people():
+    assert [seconds_words(s) for s in (0.25, 41, 320, 11100)] == [
+        "0.25 s",
+        "41 s",
+        "5 min 20 s",
+        "3 h 5 min",
+    ]

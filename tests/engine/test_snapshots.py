@@ -1,0 +1,177 @@
+"""State as bytes, restarts, and specifications that change."""
+
+import pytest
+from msgspec.structs import replace
+
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    DecisionKind,
+    Engine,
+    Metric,
+    RunState,
+    ScanContainer,
+    SequenceBound,
+    SequenceUnit,
+    SnapshotError,
+    SpecificationChanged,
+    ValueBound,
+    launched,
+)
+from headgate.engine.snapshot import read_snapshot
+from headgate.engine.stimuli import Paused
+
+THREE = Bound("k", "in", sequence=SequenceBound(3))
+FULL = Bound(
+    "k",
+    "in",
+    60.0,
+    SequenceBound(90, SequenceUnit.PERCENT, distinct=True),
+    ValueBound(Metric.RELATIVE, 0.9),
+)
+
+
+def test_a_restored_engine_has_the_same_snapshot(pair, rows):
+    tester = pair(FULL)
+    tester.write("in", rows(4, 10))
+    tester.wave("a")
+    tester.write("in", rows(2, 11))
+    again = Engine(tester.spec, tester.engine.snapshot())
+    assert read_snapshot(again.snapshot()) == read_snapshot(tester.engine.snapshot())
+
+
+def test_counts_survive_a_restart(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(2))
+    tester.restart()
+    tester.write("in", rows(1))
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_run_that_was_active_is_launched_again(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(3))
+    tester.wave("a")
+    tester.restart()
+    first, second = tester.launches()
+    assert (second.run, second.cut, second.attempt) == (first.run, first.cut, 2)
+
+
+def test_a_restart_is_no_failure_of_the_run(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(3))
+    tester.wave("a")
+    for _ in range(10):
+        tester.restart()
+    assert tester.engine.explain(0).actions[1].state is RunState.LAUNCHED
+
+
+def test_backoff_goes_on_after_a_restart(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(3))
+    tester.wave("a")
+    tester.fail("b")
+    assert launched(tester.restart()) == []
+    assert launched(tester.pass_time(1)) == ["b"]
+
+
+def test_timers_go_on_after_a_restart(pair, rows):
+    tester = pair(Bound("k", "in", time=60.0))
+    tester.write("in", rows(1))
+    tester.pass_time(30)
+    tester.notify_at = None
+    tester.restart()
+    assert launched(tester.pass_time(30)) == ["b"]
+
+
+def test_a_pause_survives_a_restart(pair, rows):
+    tester = pair(THREE)
+    tester.tell(Paused(tester.now))
+    tester.restart()
+    tester.write("in", rows(3))
+    assert launched(tester.wave("a")) == []
+
+
+def test_an_open_scan_is_asked_for_again(pair):
+    tester = pair(FULL, answering=False)
+    assert any(isinstance(i, ScanContainer) for i in tester.restart())
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense"])
+def test_what_is_no_snapshot_is_refused(pair, data):
+    with pytest.raises(SnapshotError, match="not a snapshot"):
+        Engine(pair().spec, data)
+
+
+def test_a_snapshot_of_a_later_version_says_so(pair):
+    import zlib
+
+    import msgspec
+
+    tester = pair()
+    later = replace(read_snapshot(tester.engine.snapshot()), version=99)
+    with pytest.raises(SnapshotError, match="upgrade"):
+        Engine(tester.spec, zlib.compress(msgspec.msgpack.encode(later)))
+
+
+def with_bounds(spec, *bounds, **changes):
+    a, b = spec.actions[:2]
+    return replace(spec, actions=(a, replace(b, bounds=bounds, **changes)))
+
+
+def test_another_limit_keeps_the_counts(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(2))
+    tester.wave("a")
+    spec = with_bounds(tester.spec, Bound("k", "in", sequence=SequenceBound(2)))
+    tester.tell(SpecificationChanged(tester.now, spec))
+    assert tester.decisions()[-1].kind == DecisionKind.SPECIFICATION_CHANGED
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_run_goes_on_under_another_specification(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(3))
+    tester.wave("a")
+    spec = with_bounds(tester.spec, Bound("k", "in", sequence=SequenceBound(5)))
+    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.finish("b")
+    assert tester.engine.explain(0).actions[1].last.run == "flow-b-1"
+
+
+def test_a_bound_that_needs_more_is_scanned_first(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(3, 10))
+    tester.wave("a")
+    tester.finish("b")
+    told = tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, FULL)))
+    assert any(isinstance(i, ScanContainer) for i in told)
+    tester.write("in", rows(1, 11))
+    result = tester.engine.explain(tester.now).actions[1].result
+    values = [vector.value for vector in result.parts[0].vectors]
+    assert values[1:] == [pytest.approx(100 / 3), pytest.approx(1 / 30)]
+
+
+def test_an_action_that_is_gone_takes_its_run_along(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(3))
+    tester.wave("a")
+    spec = replace(tester.spec, actions=tester.spec.actions[:1])
+    tester.tell(SpecificationChanged(tester.now, spec))
+    assert tester.engine.busy == ()
+
+
+def test_a_new_action_can_run_when_its_predecessors_have(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(1))
+    spec = replace(tester.spec, actions=(*tester.spec.actions, ActionSpec("c", after=("a",))))
+    tester.tell(SpecificationChanged(tester.now, spec))
+    assert launched(tester.wave("a")) == ["c"]
+
+
+def test_a_snapshot_is_read_under_another_specification(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(2))
+    tester.spec = with_bounds(tester.spec, Bound("k", "in", sequence=SequenceBound(2)))
+    tester.restart()
+    assert launched(tester.wave("a")) == ["b"]

@@ -1,0 +1,130 @@
+"""Predecessors: strict synchrony, first runs, one active run per action."""
+
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    DataflowSpec,
+    EngineTester,
+    Role,
+    SequenceBound,
+    WatchedContainer,
+    launched,
+)
+from headgate.events import Container, ContainerId, Item
+
+IN = ContainerId("in")
+
+
+def diamond(*bounds: Bound) -> EngineTester:
+    """a -> b, c -> d; d watches table ``in``."""
+    return EngineTester(
+        DataflowSpec(
+            "flow",
+            (WatchedContainer(Container(IN, (Item("in"),))),),
+            (
+                ActionSpec("a", Role.INPUT, writes=(IN,)),
+                ActionSpec("d", after=("b", "c"), bounds=bounds),
+                ActionSpec("b", after=("a",)),
+                ActionSpec("c", after=("a",)),
+            ),
+        )
+    )
+
+
+def test_without_bounds_a_step_runs_when_its_predecessor_ended(chain, rows):
+    tester = chain()
+    tester.write("in", rows(1))
+    assert launched(tester.wave("a")) == ["b"]
+    assert launched(tester.finish("b")) == ["c"]
+
+
+def test_without_bounds_a_step_waits_for_all_its_predecessors(rows):
+    tester = diamond()
+    tester.write("in", rows(1))
+    assert launched(tester.wave("a")) == ["b", "c"]
+    assert launched(tester.finish("b")) == []
+    assert launched(tester.finish("c")) == ["d"]
+
+
+def test_without_bounds_a_step_runs_once_however_often_one_predecessor_ended(rows):
+    tester = diamond()
+    tester.write("in", rows(1))
+    tester.wave("a")
+    tester.finish("b")
+    tester.request("b")
+    tester.finish("b")
+    assert launched(tester.finish("c")) == ["d"]
+    assert launched(tester.finish("d")) == []
+
+
+def test_nothing_runs_before_each_predecessor_has_run_once(rows):
+    tester = diamond(Bound("k", "in", sequence=SequenceBound(1)))
+    tester.write("in", rows(5))
+    tester.wave("a")
+    assert launched(tester.finish("b")) == []
+    assert launched(tester.finish("c")) == ["d"]
+
+
+def test_an_input_has_run_at_its_first_update(pair, rows):
+    tester = pair(Bound("k", "in", sequence=SequenceBound(1)))
+    assert launched(tester.wave("a")) == []
+    assert not tester.engine.explain(0).actions[0].has_run
+    tester.write("in", rows(1))
+    assert tester.engine.explain(0).actions[0].has_run
+
+
+def test_a_wave_before_anything_came_runs_nothing_later(pair, rows):
+    tester = pair()
+    tester.wave("a")
+    assert launched(tester.write("in", rows(1))) == []
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_an_input_whose_output_nobody_declares_has_run_when_its_wave_ended():
+    spec = DataflowSpec("flow", (), (ActionSpec("a", Role.INPUT), ActionSpec("b", after=("a",))))
+    assert launched(EngineTester(spec).wave("a")) == ["b"]
+
+
+def test_a_second_run_waits_for_the_first(pair, rows):
+    tester = pair()
+    tester.write("in", rows(1))
+    tester.wave("a")
+    assert launched(tester.wave("a")) == []
+    assert launched(tester.wave("a")) == []
+    assert launched(tester.finish("b")) == ["b"]
+    assert launched(tester.finish("b")) == []
+
+
+def test_bounds_reached_while_active_make_exactly_one_run(pair, rows):
+    tester = pair(Bound("k", "in", sequence=SequenceBound(2)))
+    tester.write("in", rows(2))
+    tester.wave("a")
+    for _ in range(3):
+        tester.write("in", rows(4))
+        tester.wave("a")
+    assert launched(tester.finish("b")) == ["b"]
+    assert launched(tester.finish("b")) == []
+
+
+def test_updates_that_arrive_while_active_count_for_the_next_run(pair, rows):
+    tester = pair(Bound("k", "in", sequence=SequenceBound(4)))
+    tester.write("in", rows(4))
+    tester.wave("a")
+    tester.write("in", rows(3))
+    tester.finish("b")
+    assert launched(tester.wave("a")) == []
+    tester.write("in", rows(1))
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_the_end_of_another_predecessors_run_is_not_forgotten_while_active(rows):
+    tester = diamond()
+    tester.write("in", rows(1))
+    tester.wave("a")
+    tester.finish("b")
+    tester.finish("c")
+    tester.request("b")
+    tester.finish("b")
+    tester.finish("d")
+    tester.request("c")
+    assert launched(tester.finish("c")) == ["d"]

@@ -1,0 +1,174 @@
+"""Cells that nobody can know from events alone are read before a value bound decides."""
+
+import pytest
+from msgspec.structs import replace
+
+from headgate.engine import (
+    Bound,
+    CellsRead,
+    Codec,
+    CodecName,
+    Evaluation,
+    Metric,
+    ReadCells,
+    SequenceBound,
+    ValueBound,
+    launched,
+)
+from headgate.events import VERSION, Outcome, RequestPart, UpdateBatch, UpdateKind
+
+FIVE = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 5))
+KEY = (b"r0", b"f:x")
+
+
+def write(
+    kind: UpdateKind = UpdateKind.PUT,
+    value: bytes | None = b"12",
+    *,
+    sequence: int = 100,
+    outcome: Outcome = Outcome.APPLIED,
+    ambiguous: tuple[int, ...] = (),
+    timestamp: int = -1,
+    column: bytes = b"f:x",
+) -> UpdateBatch:
+    request = RequestPart(sequence, "m", outcome, 1000.0, 1, ambiguous=ambiguous)
+    return UpdateBatch(
+        VERSION, "other", 1, sequence, 0, "in", (request,), bytes([kind]), (b"r0",), (column,),
+        (timestamp,), (value,),
+    )  # fmt: skip
+
+
+def after_a_run(pair, rows, *bounds, answering=True, **step):
+    """Row r0 has value 10 at the last run's cut."""
+    tester = pair(*(bounds or (FIVE,)), **step)
+    tester.write("in", rows(3, 10))
+    tester.request("b")
+    while tester.engine.busy:
+        tester.finish("b")
+    tester.answering = answering
+    return tester
+
+
+def asked(instructions) -> list[ReadCells]:
+    return [i for i in instructions if isinstance(i, ReadCells)]
+
+
+UNCERTAIN = {
+    "unknown outcome": write(outcome=Outcome.UNKNOWN),
+    "ambiguous order": write(ambiguous=(0,)),
+    "increment without result": write(UpdateKind.INCREMENT_DELTA, b"\0" * 8),
+    "append without result": write(UpdateKind.APPEND_DELTA, b"3"),
+    "delete of one version": write(UpdateKind.DELETE_CELL, None),
+    "delete of versions of a family": write(
+        UpdateKind.DELETE_FAMILY_VERSION, None, column=b"f:", timestamp=5
+    ),
+    "put without value": write(value=None),
+    "put in the past": write(timestamp=5),
+    "delete up to a timestamp": write(UpdateKind.DELETE_COLUMN, None, timestamp=5),
+}
+
+
+@pytest.mark.parametrize("message", UNCERTAIN.values(), ids=UNCERTAIN.keys())
+def test_the_cell_is_read_before_the_bound_decides(pair, rows, message):
+    tester = after_a_run(pair, rows, answering=False)
+    tester.publish("in", message)
+    told = tester.wave("a")
+    assert [(q.rows, q.columns) for q in asked(told)] == [((b"r0",), (b"f:x",))]
+    assert launched(told) == []
+    answer = CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"20",))
+    assert launched(tester.tell(answer)) == ["b"]
+
+
+@pytest.mark.parametrize("message", UNCERTAIN.values(), ids=UNCERTAIN.keys())
+def test_the_update_counts_for_sequence_at_once(pair, rows, message):
+    tester = after_a_run(pair, rows, Bound("k", "in", sequence=SequenceBound(1)))
+    tester.publish("in", message)
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_read_that_finds_the_old_value_runs_nothing(pair, rows):
+    tester = after_a_run(pair, rows)
+    tester.publish("in", write(value=b"99", outcome=Outcome.UNKNOWN))
+    assert launched(tester.wave("a")) == []
+    assert tester.engine.explain(0).containers[0].unsettled == 0
+
+
+def test_a_read_that_finds_no_cell_means_zero(pair, rows):
+    tester = after_a_run(pair, rows)
+    tester.publish("in", write(UpdateKind.DELETE_CELL, None))
+    del tester.tables["in"][KEY]
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_no_read_where_nothing_could_come_of_it(pair, rows):
+    never = Bound("n", "in", sequence=SequenceBound(1000))
+    tester = after_a_run(pair, rows, FIVE, never)
+    tester.publish("in", write(outcome=Outcome.UNKNOWN))
+    assert asked(tester.wave("a")) == []
+
+
+def test_what_is_written_during_the_read_stays_unsettled(pair, rows):
+    tester = after_a_run(pair, rows, answering=False)
+    tester.publish("in", write(ambiguous=(0,)))
+    tester.wave("a")
+    tester.publish("in", write(value=b"13", sequence=101))
+    tester.tell(CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"99",)))
+    assert tester.engine.explain(0).containers[0].unsettled == 1
+    assert len(tester.launches("b")) == 1
+
+
+def test_a_cell_that_never_settles_does_not_hold_its_bound_for_ever(pair, rows):
+    tester = after_a_run(pair, rows, answering=False)
+    tester.publish("in", write(ambiguous=(0,)))
+    tester.wave("a")
+    tester.publish("in", write(value=b"30", sequence=101, ambiguous=(0,)))
+    told = tester.tell(CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"12",)))
+    assert launched(told) == ["b"]
+
+
+def test_a_cell_is_asked_for_once_at_a_time(pair, rows):
+    tester = after_a_run(pair, rows, answering=False, evaluation=Evaluation(True, True))
+    first = asked(tester.publish("in", write(ambiguous=(0,))))
+    again = asked(tester.wave("a"))
+    assert (len(first), len(again)) == (1, 0)
+
+
+def test_a_restart_asks_again(pair, rows):
+    tester = after_a_run(pair, rows, answering=False)
+    tester.publish("in", write(ambiguous=(0,)))
+    tester.wave("a")
+    assert len(asked(tester.restart())) == 1
+    answer = CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"20",))
+    assert launched(tester.tell(answer)) == ["b"]
+
+
+def test_results_that_the_reply_held_need_no_read(pair, rows):
+    tester = after_a_run(pair, rows, codec=Codec(CodecName.INT64))
+    tester.publish("in", write(UpdateKind.INCREMENT, (17).to_bytes(8, "big")))
+    assert asked(tester.wave("a")) == []
+
+
+def test_rising_explicit_timestamps_need_no_read(pair):
+    tester = pair(FIVE)
+    for i in range(3):
+        tester.publish("in", write(value=b"%d" % i, sequence=i, timestamp=1000 + i))
+    told = tester.wave("a")
+    assert asked(told) == []
+
+
+def test_an_older_explicit_timestamp_changes_no_value(pair):
+    tester = pair(Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 50)))
+    tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
+    tester.publish("in", write(value=b"40", sequence=2, timestamp=900))
+    result = tester.engine.explain(0).actions[1].result
+    assert result.parts[0].vectors[0].value == 7
+
+
+def test_deletes_of_rows_and_families_remove_their_cells(pair, rows):
+    tester = after_a_run(pair, rows)
+    tester.publish("in", write(UpdateKind.DELETE_ROW, None, column=b""))
+    assert tester.engine.explain(0).containers[0].cells == 2
+    message = write(UpdateKind.DELETE_FAMILY, None, column=b"f:", sequence=101)
+    tester.publish("in", replace(message, rows=(b"r1",)))
+    assert tester.engine.explain(0).containers[0].cells == 1
+    assert launched(tester.wave("a")) == ["b"]
