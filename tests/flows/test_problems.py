@@ -320,6 +320,10 @@ WARNINGS = {
         "name: n\ncontainers: {c: t}\nactions: {a: {step: 'm:f', when: {▲c: {time: 5}}}}",
         "no other action writes `c`",
     ),
+    "an action that may come too early": (
+        "name: n\ncontainers: {r: {table: t, row: r}, c: t f:q}\nactions: {feed: {input: c}, a: ▲{step: 'm:f', reads: r}}",
+        "`a` reads `r`, of which `feed` writes a part as `c`",
+    ),
     "an action that nothing starts": (
         "name: n\nactions: {a: ▲{step: 'm:f'}}",
         "nothing starts it",
@@ -349,10 +353,21 @@ def test_is_a_warning(case):
 def test_what_overlaps_a_written_container_counts_as_written():
     text = (
         "name: n\ncontainers: {row: {table: t, row: r}, column: t f:q}\n"
-        "actions: {feed: {input: column}, a: {step: 'm:f', when: {row: {time: 5}}}}"
+        "actions: {feed: {input: column}, a: {step: 'm:f', after: feed, when: {row: {time: 5}}}}"
     )
 
     assert parse_dataflow(text, "flow.yaml").warnings == ()
+
+
+def test_coming_after_through_others_is_coming_after():
+    text = (
+        "name: n\ncontainers: {in: u, all: t, column: t f:q, other: t f:r}\n"
+        "actions: {feed: {input: in}, a: {step: 'm:f', reads: in, writes: all},\n"
+        "  b: {step: 'm:f', reads: all, writes: column}, c: {step: 'm:f', reads: column}}"
+    )
+
+    unused = "no action uses container `other`"
+    assert [one.message for one in parse_dataflow(text, "flow.yaml").warnings] == [unused]
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file(problems):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from headgate.flows.actions import ActionReader, Declared
 from headgate.flows.bounds import check_codec, overridden
 from headgate.flows.dataflow import Dataflow, Launcher, WaveEnd, Waves
 from headgate.flows.grammar import DATAFLOW
-from headgate.flows.graph import cycles, implied_predecessors
+from headgate.flows.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.matching import matched
 from headgate.flows.places import overlap, read_container
 from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
@@ -198,9 +199,27 @@ class _Builder:
                     "from outside",
                 )
 
+    def _warn_of_unordered(self, action: ActionSpec, actions: dict[str, ActionSpec]) -> None:
+        tree = self._action_trees[action.name]
+        if tree.get("after") is not None:
+            return
+        before = ancestors(action.name, {name: one.after for name, one in actions.items()})
+        for other in actions.values():
+            if other.name == action.name or other.name in before:
+                continue
+            for read, written in itertools.product(action.reads, other.writes):
+                if overlap(self._containers[read].container, self._containers[written].container):
+                    self._findings.warning(
+                        tree.at,
+                        f"`{action.name}` reads `{read}`, of which `{other.name}` writes a part "
+                        f"as `{written}`, but doesn't come after it",
+                        "say with `after:` which actions come first, `[]` if none",
+                    )
+
     def _warn_of_unused(self, actions: dict[str, ActionSpec]) -> None:
         for action in actions.values():
             self._warn_of_unwritten(action, actions)
+            self._warn_of_unordered(action, actions)
         used = {name for action in actions.values() for name in (*action.reads, *action.writes)}
         for name, entry in self._section("containers"):
             if name not in used:

@@ -17,6 +17,18 @@ def implied_predecessors(action: ActionSpec, actions: Mapping[str, ActionSpec]) 
     )
 
 
+def ancestors(name: str, after: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    """Return all actions that come before this one, directly or through others."""
+    found: set[str] = set()
+    waiting = list(after[name])
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting.extend(after[one])
+    return frozenset(found)
+
+
 def cycles(after: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return cycles of the graph, each from its last action's successor on and back to it.
 
