@@ -321,7 +321,7 @@ WARNINGS = {
         "no other action writes `c`",
     ),
     "an action that may come too early": (
-        "name: n\ncontainers: {r: {table: t, row: r}, c: t f:q}\nactions: {feed: {input: c}, a: ▲{step: 'm:f', reads: r}}",
+        "name: n\ncontainers: {r: t, c: t f:q}\nactions: {feed: {input: c}, a: ▲{step: 'm:f', reads: r}}",
         "`a` reads `r`, of which `feed` writes a part as `c`",
     ),
     "an action that nothing starts": (
