@@ -205,9 +205,7 @@ def _merged(cells: Cells, found: dict[bytes, tuple[bytes, int]]) -> Cells:
 
 def _read_cells(cursor: Cursor) -> list[tuple[bytes, int]]:
     """Return value and timestamp of each of Thrift1's ``TCell``."""
-    kind, count = cursor.list_head()
-    if count and kind != STRUCT:
-        raise MalformedMessage(f"a list of TCell has elements of type {kind}")
+    count = cursor.count_structs("TCell")
     cells: list[tuple[bytes, int]] = []
     for _ in range(count):
         value = b""
@@ -230,9 +228,7 @@ def _read_result(cursor: Cursor) -> dict[bytes, tuple[bytes, int]]:
         if cursor.field_id != 2 or kind != LIST:
             cursor.skip(kind)
             continue
-        kind, count = cursor.list_head()
-        if count and kind != STRUCT:
-            raise MalformedMessage(f"a list of TColumnValue has elements of type {kind}")
+        count = cursor.count_structs("TColumnValue")
         for _ in range(count):
             column, value, timestamp = read_column_value(cursor)
             found[column] = (value, -1 if timestamp is None else timestamp)

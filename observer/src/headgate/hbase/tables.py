@@ -61,9 +61,7 @@ def _read(cursor: Cursor, place: TableIn) -> tuple[str, ...]:
         return (read_table_name(cursor),)
     if place is TableIn.DESCRIPTOR:
         return (read_descriptor(cursor),)
-    kind, count = cursor.list_head()
-    if count and kind != STRUCT:
-        raise MalformedMessage(f"a list of structs has elements of type {kind}")
+    count = cursor.count_structs("requests")
     return tuple(dict.fromkeys([_string_in_struct(cursor) for _ in range(count)]))
 
 

@@ -27,8 +27,9 @@ _TAILS: Final = (b"\x02\x00\x04\x01\x00", b"\x02\x00\x04\x00\x00")
 """writeToWAL, either way, and the stop byte."""
 _TAIL: Final = 5
 _STOP: Final = b"\x00"
-_LIST_OF_MUTATIONS: Final = b"\x0f\x00\x02\x0c"
-"""The head of field 2, a list, and the type of its elements."""
+_mutations_head: Final = Layout(">II").unpack_from
+_MUTATIONS_HEAD: Final = LIST << 24 | 2 << 8 | STRUCT
+"""The head of field 2, a list, and the type of its elements; their number follows."""
 
 
 def decode_thrift1(message: Message) -> Write:
@@ -84,7 +85,7 @@ def _mutate(name: str, cursor: Cursor) -> Write:
             if many:
                 _read_batches(cursor, cells)
             elif row is not None:
-                _read_mutations(cursor, row, cells)
+                _read_mutations(cursor, cursor.count_structs("Mutation"), row, cells)
             else:
                 cursor.skip(kind)
         elif field == mutations + 1 and kind == I64:
@@ -99,7 +100,7 @@ def _mutate(name: str, cursor: Cursor) -> Write:
         # The row may have come after its mutations.
         again = Cursor(cursor.data, at)
         cells = Cells.empty()
-        _read_mutations(again, row, cells)
+        _read_mutations(again, again.count_structs("Mutation"), row, cells)
     stamp = -1 if timestamp == LATEST else timestamp
     cells.timestamps = [stamp] * len(cells.kinds)
     ambiguous: tuple[int, ...] = ()
@@ -139,19 +140,17 @@ def both_put_and_deleted(cells: Cells) -> tuple[int, ...]:
 
 
 def _read_batches(cursor: Cursor, cells: Cells) -> None:
-    kind, count = cursor.list_head()
-    if count and kind != STRUCT:
-        raise MalformedMessage(f"a list of BatchMutation has elements of type {kind}")
     data = cursor.data
-    for _ in range(count):
+    for _ in range(cursor.count_structs("BatchMutation")):
         pos = cursor.pos
         try:
             # As every client known writes it: row, mutations, stop.
             kind, field, length = _string_head(data, pos)
-            mutations = pos + 7 + length
-            if kind == STRING and field == 1 and data.startswith(_LIST_OF_MUTATIONS, mutations):
-                cursor.pos = mutations + 3
-                _read_mutations(cursor, data[pos + 7 : mutations], cells)
+            behind = pos + 7 + length
+            head, count = _mutations_head(data, behind)
+            if kind == STRING and field == 1 and head == _MUTATIONS_HEAD:
+                cursor.pos = behind + 8
+                _read_mutations(cursor, count, data[pos + 7 : behind], cells)
                 if data.startswith(_STOP, cursor.pos):
                     cursor.pos += 1
                 else:
@@ -182,14 +181,11 @@ def _read_batch(cursor: Cursor, cells: Cells) -> None:
             cursor.skip(kind)
     if row is None or mutations is None:
         raise MalformedMessage("a BatchMutation without its row or mutations")
-    _read_mutations(mutations, row, cells)
+    _read_mutations(mutations, mutations.count_structs("Mutation"), row, cells)
 
 
-def _read_mutations(cursor: Cursor, row: bytes, cells: Cells) -> None:
-    """Append the mutations of one row; timestamps are left to the caller."""
-    kind, count = cursor.list_head()
-    if count and kind != STRUCT:
-        raise MalformedMessage(f"a list of Mutation has elements of type {kind}")
+def _read_mutations(cursor: Cursor, count: int, row: bytes, cells: Cells) -> None:
+    """Append so many mutations of one row; timestamps are left to the caller."""
     data = cursor.data
     pos = cursor.pos
     for _ in range(count):
@@ -343,10 +339,7 @@ def _increment(name: str, cursor: Cursor) -> Write:
         if cursor.field_id == 1 and kind == STRUCT and name == "increment":
             _read_increment(cursor, tables)
         elif cursor.field_id == 1 and kind == LIST and name == "incrementRows":
-            kind, count = cursor.list_head()
-            if count and kind != STRUCT:
-                raise MalformedMessage(f"a list of TIncrement has elements of type {kind}")
-            for _ in range(count):
+            for _ in range(cursor.count_structs("TIncrement")):
                 _read_increment(cursor, tables)
         else:
             cursor.skip(kind)

@@ -62,9 +62,7 @@ def decode_thrift2(message: Message) -> Write:
             cells = Cells.empty()
             count = 1
             if many:
-                kind, count = cursor.list_head()
-                if count and kind != STRUCT:
-                    raise MalformedMessage(f"{name}: a list of structs has elements of type {kind}")
+                count = cursor.count_structs(name)
             for _ in range(count):
                 found = _read_one(name, cursor, cells)
                 origin = origin or found
@@ -131,9 +129,7 @@ _UNSET: Final = -(2**63) - 1
 
 def _read_column_values(cursor: Cursor, cells: Cells) -> None:
     """Append columns, values and timestamps of a list of ``TColumnValue``."""
-    kind, count = cursor.list_head()
-    if count and kind != STRUCT:
-        raise MalformedMessage(f"a list of TColumnValue has elements of type {kind}")
+    count = cursor.count_structs("TColumnValue")
     data = cursor.data
     pos = cursor.pos
     columns, values, timestamps = cells.columns, cells.values, cells.timestamps
@@ -231,9 +227,7 @@ def _read_delete(cursor: Cursor, cells: Cells) -> Origin | None:
 
 
 def _read_columns(cursor: Cursor) -> list[tuple[bytes, bytes, int]]:
-    kind, count = cursor.list_head()
-    if count and kind != STRUCT:
-        raise MalformedMessage(f"a list of TColumn has elements of type {kind}")
+    count = cursor.count_structs("TColumn")
     columns: list[tuple[bytes, bytes, int]] = []
     for _ in range(count):
         family: bytes | None = None
@@ -263,9 +257,7 @@ def _read_row_mutations(cursor: Cursor, cells: Cells) -> Origin | None:
             cursor.skip(kind)
             continue
         complete = True
-        kind, count = cursor.list_head()
-        if count and kind != STRUCT:
-            raise MalformedMessage(f"a list of TMutation has elements of type {kind}")
+        count = cursor.count_structs("TMutation")
         for _ in range(count):
             while kind := cursor.next_field():
                 found: Origin | None = None
@@ -290,9 +282,7 @@ def _read_increment(cursor: Cursor, cells: Cells) -> Origin | None:
         if field == 1 and kind == STRING:
             row = cursor.binary()
         elif field == 2 and kind == LIST:
-            kind, count = cursor.list_head()
-            if count and kind != STRUCT:
-                raise MalformedMessage(f"a list of TColumnIncrement has elements of type {kind}")
+            count = cursor.count_structs("TColumnIncrement")
             columns = [_read_column_increment(cursor) for _ in range(count)]
         elif field == 4 and kind == MAP:
             origin = read_origin(cursor)
