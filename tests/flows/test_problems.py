@@ -321,8 +321,8 @@ WARNINGS = {
         "no other action writes `c`",
     ),
     "an action that may come too early": (
-        "name: n\ncontainers: {r: t, c: t f:q}\nactions: {feed: {input: c}, a: ▲{step: 'm:f', reads: r}}",
-        "`a` reads `r`, of which `feed` writes a part as `c`",
+        flow(", reads: r", containers="{c: t, d: u, r: u f:q}").replace("  a: {", "  a: ▲{"),
+        "`a` reads `r`, of which `feed` writes a part as `d`",
     ),
     "an action that nothing starts": (
         "name: n\nactions: {a: ▲{step: 'm:f'}}",
