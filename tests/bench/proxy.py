@@ -1,9 +1,9 @@
 """What the observer costs: against a direct connection, and against HAProxy as a bare TCP proxy.
 
-All targets are measured in one run, in alternating rounds, by a load generator in a process of its
-own that sends prepared bytes and waits for each reply. The table is watched, the journal is on and
-events go to Kafka with acks of all replicas. Printed are the medians over the rounds of each round's
-own ratios.
+All targets are measured in one run, in alternating rounds, by a load generator in a process of
+its own that sends prepared bytes and waits for each reply. The table is watched, the journal is on
+and events go to Kafka with acks of all replicas. Printed are the medians over the rounds of each
+round's own ratios.
 
     python tests/bench/proxy.py [--rounds 5] [--seconds 1.0]
 
@@ -319,6 +319,7 @@ def main() -> None:
             "median over rounds"
         )
         compare(table.encode(), targets, options.rounds, options.seconds)
+        connection = happybase.Connection(host, port)
         connection.disable_table(table)
         connection.delete_table(table)
 

@@ -8,14 +8,26 @@ from collections.abc import Collection
 class Flight:
     """A journalled write between forwarding and its end."""
 
-    __slots__ = ("ambiguous", "intent", "rows")
+    __slots__ = ("_rows", "_set", "ambiguous", "intent")
 
     def __init__(self, intent: int) -> None:
         self.intent = intent
-        self.rows: frozenset[bytes] | None = None
-        """Rows that it writes; None until they are decoded."""
+        self._rows: Collection[bytes] | None = None
+        self._set: frozenset[bytes] | None = None
         self.ambiguous: set[bytes] = set()
         """Rows that another write wrote at the same time."""
+
+    def identify(self, rows: Collection[bytes]) -> None:
+        """Say which rows the write has."""
+        self._rows = rows
+
+    def rows(self) -> frozenset[bytes]:
+        """Return the rows, none while they are not known; most writes are never asked."""
+        if self._set is None:
+            if self._rows is None:
+                return frozenset()
+            self._set = frozenset(self._rows)
+        return self._set
 
 
 class TableFlights:
@@ -35,13 +47,13 @@ class TableFlights:
 
     def identify(self, flight: Flight, rows: Collection[bytes]) -> None:
         """Say which rows a write has; must come before any flight that it overlaps lands."""
-        flight.rows = mine = frozenset(rows)
+        flight.identify(rows)
         if len(self._flights) == 1:
             return
+        mine = flight.rows()
         for other in self._flights.values():
-            theirs = other.rows
-            if other is not flight and theirs is not None and not mine.isdisjoint(theirs):
-                common = mine & theirs
+            if other is not flight and not mine.isdisjoint(other.rows()):
+                common = mine & other.rows()
                 flight.ambiguous |= common
                 other.ambiguous |= common
 

@@ -386,8 +386,7 @@ class Publisher:
         drafts: dict[int, _Draft] = {}
         for ended in writes:
             for partition, part in _by_partition(ended, len(lanes)):
-                for number, piece in enumerate(_pieces(part)):
-                    size = _size(piece)
+                for number, (piece, size) in enumerate(_pieces(part)):
                     draft = drafts.get(partition)
                     if draft is None:
                         draft = drafts[partition] = _Draft()
@@ -433,9 +432,9 @@ class Publisher:
             for partition, part in _by_partition(ended, len(table.lanes)):
                 pieces = _pieces(part)
                 first = 0 if len(pieces) == 1 else _RECOVERED_PIECES
-                for number, piece in enumerate(pieces, start=first):
+                for number, (piece, size) in enumerate(pieces, start=first):
                     draft = _Draft()
-                    _fill(draft, piece, number, 0, values=table.values)
+                    _fill(draft, piece, number, size, values=table.values)
                     batch = _batch(name, self._observer, epoch, 0, 0, draft)
                     value = encode_update(replace(batch, recovered=True))
                     self._queue(table.lanes[partition], value, ())
@@ -618,22 +617,23 @@ def _sliced(ended: EndedWrite, start: int, end: int) -> EndedWrite:
 
 def _size(ended: EndedWrite) -> int:
     """Return how much of a message the cells take, at most."""
-    return (
-        sum(map(len, ended.rows))
-        + sum(map(len, ended.columns))
-        + sum(len(value) for value in ended.values if value is not None)
-        + _CELL_BYTES * len(ended.rows)
-    )
+    size = sum(map(len, ended.rows)) + sum(map(len, ended.columns))
+    try:
+        size += sum(map(len, ended.values))  # type: ignore[arg-type]
+    except TypeError:
+        size += sum(len(value) for value in ended.values if value is not None)
+    return size + _CELL_BYTES * len(ended.rows)
 
 
-def _pieces(ended: EndedWrite) -> list[EndedWrite]:
+def _pieces(ended: EndedWrite) -> list[tuple[EndedWrite, int]]:
     """Cut a request's cells of one partition so that each piece fits into a message.
 
     Only what the request itself holds counts: a value that came with the reply is not known after a
-    crash, and must not move the cuts.
+    crash, and must not move the cuts. Returned with each piece is its size in a message.
     """
-    if _size(ended) <= _PIECE_BYTES:
-        return [ended]
+    whole = _size(ended)
+    if whole <= _PIECE_BYTES:
+        return [(ended, whole)]
     pieces = []
     start = size = 0
     for at, row in enumerate(ended.rows):
@@ -645,7 +645,7 @@ def _pieces(ended: EndedWrite) -> list[EndedWrite]:
             start, size = at, 0
         size += cell
     pieces.append(_sliced(ended, start, len(ended.rows)))
-    return pieces
+    return [(piece, _size(piece)) for piece in pieces]
 
 
 def _fill(draft: _Draft, piece: EndedWrite, number: int, size: int, *, values: bool) -> None:

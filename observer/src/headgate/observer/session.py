@@ -16,6 +16,7 @@ from typing import Final, cast
 import structlog
 
 from headgate.hbase import (
+    METHODS,
     Dialect,
     Effect,
     Method,
@@ -124,6 +125,7 @@ class Session(asyncio.Protocol):
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
         self._dialect = endpoint.dialect
+        self._methods = METHODS[endpoint.dialect]
         self._loop = asyncio.get_running_loop()
         self._client: asyncio.Transport | None = None
         self._upstream: asyncio.Transport | None = None
@@ -293,7 +295,9 @@ class Session(asyncio.Protocol):
 
     def _dispatch(self, message: Message) -> None:
         endpoint = self._endpoint
-        method = method_of(self._dialect, message.name)
+        method = self._methods.get(message.name)
+        if method is None:
+            method = method_of(self._dialect, message.name)
         effect = method.effect
         tables: tuple[str, ...] = ()
         try:
