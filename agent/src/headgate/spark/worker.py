@@ -59,6 +59,9 @@ adaptive execution, which doubles the time of a query over some thousand rows.""
 _COMMIT_PAUSES: Final = (0.5, 1.0, 2.0)
 """Seconds between tries to commit where no reply came: an observer restarts in less."""
 
+_CANCEL_PAUSE: Final = 0.2
+"""Seconds between two looks for jobs of a cancelled step."""
+
 _JVM_SECONDS: Final = 5.0
 """How long Spark's JVM may take to delete its temporary files."""
 
@@ -160,9 +163,15 @@ class Worker:
     def cancel(self, run: str, attempt: int) -> None:
         """Stop an attempt; nothing happens where it is over already."""
         found = self._attempts.get((run, attempt))
-        if found is not None:
+        if found is not None and not found.cancelled.is_set():
             found.cancelled.set()
-            self._spark.sparkContext.cancelJobsWithTag(found.tag)
+            threading.Thread(target=self._cancel_jobs, args=(found,), daemon=True).start()
+
+    def _cancel_jobs(self, attempt: _Attempt) -> None:
+        # Again and again: a step may submit its next job after each.
+        while attempt.key in self._attempts:
+            self._spark.sparkContext.cancelJobsWithTag(attempt.tag)
+            time.sleep(_CANCEL_PAUSE)
 
     def _attempt(self, attempt: _Attempt) -> None:
         request = attempt.request

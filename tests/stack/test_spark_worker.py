@@ -1,0 +1,466 @@
+"""The worker process on the real HBase, Kafka and Spark: what steps see and how attempts end."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from headgate.client import ScanRange, Thrift2Connection
+from headgate.engine import WatchedContainer
+from headgate.events import (
+    Container,
+    ContainerId,
+    Cut,
+    Item,
+    Outcome,
+    RequestPart,
+    UpdateBatch,
+    UpdateKind,
+    encode_update,
+    updates_topic,
+)
+from headgate.spark import (
+    LEDGER_FAMILY,
+    Committed,
+    Ending,
+    RunKey,
+    RunLedger,
+    SessionWorker,
+    StartSession,
+    StepEnded,
+    StepRequest,
+    StepStarted,
+    Thrift2Address,
+    WorkerReady,
+    WorkerReply,
+)
+
+if TYPE_CHECKING:
+    from conftest import RunningStack
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(240)]
+
+WAIT = 120.0  # seconds; a Spark start on two busy cores takes tens of them
+STEPS = """
+import os, time
+from pyspark.sql import functions as sql
+
+def total(run):
+    frame = run.read("input").withColumn("sum", sql.coalesce("a", sql.lit(0.0)) + sql.col("b"))
+    run.write(frame.select("row", "sum"), "output")
+
+def total_by_tasks(run):
+    run._driver_rows = 1
+    run._driver_bytes = 1
+    frame = run.read("input")
+    assert frame.rdd.getNumPartitions() > 1
+    run.write(frame.select("row", sql.col("b").alias("sum")), "output")
+
+def udf_of_the_module(run):
+    double = sql.udf(twice, "double")
+    run.write(run.read("input").select("row", double("b").alias("sum")), "output")
+
+def twice(value):
+    return 2 * value
+
+def changed(run):
+    frame = run.changes("input").select("row", sql.concat("column", sql.lit("!")).alias("sum"))
+    for row in run.changes("input").orderBy("row", "column").collect():
+        print(row.row, row.column, row.value, row.deleted)
+
+def nothing(run):
+    print("printed by", run.id, run.parameters["word"])
+
+def stubborn(run):
+    raise RuntimeError("this step\\nnever works")
+
+def slow(run):
+    open(run.parameters["started"], "w").close()
+    run.spark.range(2).mapInPandas(sleepy, "id long").count()
+
+def sleepy(frames):
+    time.sleep(60)
+    yield from frames
+
+def overtaken(run):
+    from headgate.client import Thrift2Connection
+    from headgate.spark import RunKey, RunLedger
+    request = run._request
+    with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
+        ledger = RunLedger(connection, request.ledger)
+        ledger.claim(request.key, run.attempt + 1, request.token + 1, "another worker")
+
+def meet(run):
+    mine, other = run.parameters["mine"], run.parameters["other"]
+    open(mine, "w").close()
+    for _ in range(600):
+        if os.path.exists(other):
+            return
+        time.sleep(0.05)
+    raise TimeoutError("the other step did not run at the same time")
+"""
+
+
+NOTHING = Cut()
+
+
+class Bench:
+    """A worker, its tables, and a topic that stands for an observer's."""
+
+    def __init__(self, stack: RunningStack, directory: Path) -> None:
+        self.stack = stack
+        self.directory = directory
+        (directory / "steps_of_tests.py").write_text(STEPS)
+        self.ledger = stack.table("spark_ledger", [LEDGER_FAMILY])
+        self.replies: queue.Queue[WorkerReply | int] = queue.Queue()
+        self.worker = SessionWorker(
+            StartSession({"spark.master": "local[2]"}),
+            directory,
+            on_reply=self.replies.put,
+            on_exit=self.replies.put,
+        )
+        self._numbers = itertools.count(1)
+
+    def connect(self) -> Thrift2Connection:
+        return Thrift2Connection(*self.stack.thrift2)
+
+    def request(
+        self,
+        function: str,
+        containers: tuple[WatchedContainer, ...] = (),
+        *,
+        cut: Cut = NOTHING,
+        since: Cut = NOTHING,
+        **parameters: str,
+    ) -> StepRequest:
+        number = next(self._numbers)
+        return StepRequest(
+            dataflow="flow",
+            action=function,
+            run=f"run-{number}",
+            attempt=1,
+            token=number * 10,
+            entry=f"steps_of_tests:{function}",
+            hbase=Thrift2Address(*self.stack.thrift2),
+            kafka=self.stack.kafka,
+            python_path=(str(self.directory),),
+            parameters=dict(parameters),
+            containers=containers,
+            cut=cut,
+            since=since,
+            ledger=self.ledger,
+        )
+
+    def carry_out(self, *requests: StepRequest) -> list[StepEnded]:
+        for request in requests:
+            self.worker.submit(request)
+        ended: list[StepEnded] = []
+        while len(ended) < len(requests):
+            reply = self.replies.get(timeout=WAIT)
+            assert isinstance(reply, StepStarted | StepEnded), reply
+            if isinstance(reply, StepEnded):
+                ended.append(reply)
+        return ended
+
+
+@pytest.fixture(scope="module")
+def bench(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = Bench(stack, tmp_path_factory.mktemp("worker"))
+    try:
+        assert isinstance(made.replies.get(timeout=WAIT), WorkerReady)
+        yield made
+    finally:
+        made.worker.stop()
+
+
+def container(name: str, table: str, *columns: str) -> WatchedContainer:
+    items = []
+    for column in columns:
+        family, _, qualifier = column.encode().partition(b":")
+        items.append(Item(table, family, qualifier or None))
+    return WatchedContainer(Container(ContainerId(name), tuple(items)))
+
+
+@pytest.fixture
+def tables(bench: Bench) -> tuple[str, str]:
+    source, target = bench.stack.table("spark_in", ["f"]), bench.stack.table("spark_out", ["f"])
+    with bench.connect() as connection:
+        columns = {b"f:a": [b"1.5", None, b"no number"], b"f:b": [b"2", b"3", b"4"]}
+        connection.put_columns(source, [b"r1", b"r2", b"r3"], columns)
+    return source, target
+
+
+def pair(tables: tuple[str, str]) -> tuple[WatchedContainer, ...]:
+    source, target = tables
+    return (
+        container("input", source, "f:a", "f:b"),
+        container("output", target, "f:sum"),
+    )
+
+
+def rows(bench: Bench, table: str) -> dict[bytes, bytes]:
+    with bench.connect() as connection:
+        return {row: cells[b"f:sum"] for row, cells in connection.scan(table)}
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        ("total", {b"r1": b"3.5", b"r2": b"3.0", b"r3": b"4.0"}),
+        ("total_by_tasks", {b"r1": b"2.0", b"r2": b"3.0", b"r3": b"4.0"}),
+        ("udf_of_the_module", {b"r1": b"4.0", b"r2": b"6.0", b"r3": b"8.0"}),
+    ],
+)
+def test_a_step_reads_a_container_and_writes_another(
+    bench: Bench, tables: tuple[str, str], function: str, expected: dict[bytes, bytes]
+) -> None:
+    (ended,) = bench.carry_out(bench.request(function, pair(tables)))
+
+    assert ended.ending is Ending.COMMITTED, ended.detail
+    assert ended.rows_written == 3
+    assert rows(bench, tables[1]) == expected
+
+
+def test_a_committed_run_stands_in_the_ledger(bench: Bench) -> None:
+    request = bench.request("nothing", word="a")
+
+    (ended,) = bench.carry_out(request)
+
+    with bench.connect() as connection:
+        state = RunLedger(connection, bench.ledger).state(request.key)
+    assert isinstance(state, Committed)
+    assert (ended.ending, state.attempt, state.token) == (
+        Ending.COMMITTED,
+        request.attempt,
+        request.token,
+    )
+
+
+def test_what_a_step_prints_goes_to_the_log_of_its_run(bench: Bench) -> None:
+    ended = bench.carry_out(bench.request("nothing", word="x"), bench.request("nothing", word="y"))
+
+    for end in ended:
+        printed = Path(end.log).read_text()
+        assert printed.startswith(f"printed by {end.run}")
+        assert len(printed.splitlines()) == 1
+
+
+def test_a_step_that_raises_reports_its_traceback_and_commits_nothing(bench: Bench) -> None:
+    request = bench.request("stubborn")
+
+    (ended,) = bench.carry_out(request)
+
+    assert (ended.ending, ended.reason) == (Ending.FAILED, "RuntimeError: this step")
+    assert "steps_of_tests.py" in ended.detail
+    assert "never works" in Path(ended.log).read_text()
+    with bench.connect() as connection:
+        state = RunLedger(connection, bench.ledger).state(request.key)
+    assert not isinstance(state, Committed)
+
+
+def test_a_step_that_does_not_exist_is_named(bench: Bench) -> None:
+    (ended,) = bench.carry_out(bench.request("missing"))
+
+    assert ended.ending is Ending.FAILED
+    assert "has no function 'missing'" in ended.reason
+
+
+def test_an_overtaken_attempt_cannot_commit(bench: Bench) -> None:
+    (ended,) = bench.carry_out(bench.request("overtaken"))
+
+    assert ended.ending is Ending.LOST_CLAIM
+    assert "attempt 2 claimed it" in ended.reason
+
+
+def test_a_stale_token_does_not_even_start(bench: Bench) -> None:
+    request = bench.request("nothing", word="never")
+    with bench.connect() as connection:
+        RunLedger(connection, bench.ledger).claim(request.key, 2, request.token + 1, "newer")
+
+    (ended,) = bench.carry_out(request)
+
+    assert ended.ending is Ending.LOST_CLAIM
+    assert "printed" not in Path(ended.log).read_text()
+
+
+def test_two_steps_run_at_the_same_time(bench: Bench) -> None:
+    one, two = str(bench.directory / "one"), str(bench.directory / "two")
+
+    ended = bench.carry_out(
+        bench.request("meet", mine=one, other=two), bench.request("meet", mine=two, other=one)
+    )
+
+    assert [end.ending for end in ended] == [Ending.COMMITTED] * 2, ended
+
+
+def test_a_cancelled_step_ends_soon_and_commits_nothing(bench: Bench) -> None:
+    started = bench.directory / "slow"
+    request = bench.request("slow", started=str(started))
+    bench.worker.submit(request)
+    assert isinstance(bench.replies.get(timeout=WAIT), StepStarted)
+    wait_until(started.exists)
+
+    bench.worker.cancel(request.run, request.attempt)
+
+    ended = bench.replies.get(timeout=50)
+    assert isinstance(ended, StepEnded)
+    assert ended.ending is Ending.CANCELLED
+
+
+def publish(bench: Bench, table: str, *batches: UpdateBatch) -> Cut:
+    """Publish as an observer would and return the cut after the last message."""
+    producer = Producer({"bootstrap.servers": bench.stack.kafka})
+    ends: list[int] = []
+    for batch in batches:
+        producer.produce(
+            updates_topic(table),
+            encode_update(batch),
+            partition=0,
+            on_delivery=lambda _, message: ends.append(message.offset() + 1),
+        )
+    assert producer.flush(WAIT) == 0
+    return Cut({updates_topic(table): (max(ends),)})
+
+
+def update(
+    table: str,
+    intent: int,
+    cells: list[tuple[UpdateKind, bytes, bytes, bytes | None]],
+    outcome: Outcome = Outcome.APPLIED,
+) -> UpdateBatch:
+    part = RequestPart(intent, "test", outcome, 1.0, len(cells))
+    kinds, keys, columns, values = zip(*cells, strict=True)
+    return UpdateBatch(
+        1, "tests", 1, intent, 0, table, (part,), bytes(kinds), keys, columns,
+        tuple(-1 for _ in cells), values,
+    )  # fmt: skip
+
+
+def test_changes_are_the_newest_values_between_two_cuts(
+    bench: Bench, tables: tuple[str, str]
+) -> None:
+    source, _ = tables
+    put, gone = UpdateKind.PUT, UpdateKind.DELETE_COLUMN
+    since = publish(bench, source, update(source, 0, [(put, b"r0", b"f:a", b"1")]))
+    first = update(source, 1, [(put, b"r1", b"f:a", b"10"), (put, b"r1", b"g:a", b"7")])
+    cut = publish(
+        bench,
+        source,
+        first,
+        update(source, 2, [(put, b"r1", b"f:a", b"11"), (gone, b"r2", b"f:a", None)]),
+        first,
+        update(source, 3, [(put, b"r3", b"f:b", None)]),
+        update(source, 4, [(put, b"r2", b"f:b", b"9")], Outcome.UNKNOWN),
+    )
+    publish(bench, source, update(source, 5, [(put, b"r9", b"f:a", b"1")]))
+
+    (ended,) = bench.carry_out(bench.request("changed", pair(tables), since=since, cut=cut))
+
+    assert ended.ending is Ending.COMMITTED, ended.detail
+    assert Path(ended.log).read_text().splitlines() == [
+        "r1 a 11.0 False",
+        "r2 a None True",
+        "r2 b 3.0 False",  # the table's own value, since the update's is not certain
+        "r3 b 4.0 False",
+    ]
+
+
+def test_a_table_that_is_written_twice_with_the_same_frame_is_as_after_once(
+    bench: Bench, tables: tuple[str, str]
+) -> None:
+    bench.carry_out(bench.request("total", pair(tables)))
+    once = rows(bench, tables[1])
+    bench.carry_out(bench.request("total", pair(tables)))
+
+    assert rows(bench, tables[1]) == once
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = WAIT) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.05)
+
+
+def family_of(pid: int) -> list[psutil.Process]:
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
+
+
+def all_gone(processes: list[psutil.Process]) -> bool:
+    return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+
+
+def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
+    replies: queue.Queue[WorkerReply | int] = queue.Queue()
+    worker = SessionWorker(
+        StartSession({"spark.master": "local[1]"}),
+        tmp_path,
+        on_reply=replies.put,
+        on_exit=replies.put,
+    )
+    assert isinstance(replies.get(timeout=WAIT), WorkerReady)
+    family = family_of(worker.pid)
+    assert any(process.name() == "java" for process in family)
+
+    os.kill(worker.pid, signal.SIGKILL)
+
+    assert replies.get(timeout=WAIT) == -signal.SIGKILL
+    wait_until(lambda: all_gone(family))
+
+
+AGENT = """
+import sys, time
+from pathlib import Path
+from headgate.spark import SessionWorker, StartSession
+
+def ready(reply):
+    print(worker.pid, type(reply).__name__, flush=True)
+
+worker = SessionWorker(StartSession({"spark.master": "local[1]"}), Path(sys.argv[1]),
+                       on_reply=ready, on_exit=lambda status: None)
+time.sleep(600)
+"""
+
+
+def test_a_killed_agent_leaves_no_worker(tmp_path: Path) -> None:
+    agent = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(AGENT), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert agent.stdout is not None
+        pid, said = agent.stdout.readline().split()
+        assert said == "WorkerReady"
+        family = family_of(int(pid))
+    finally:
+        agent.kill()
+        agent.wait()
+        agent.stdout.close()
+
+    wait_until(lambda: all_gone(family))
+
+
+def test_the_key_of_a_run_names_dataflow_action_and_run(bench: Bench) -> None:
+    request = bench.request("nothing", word="a")
+    bench.carry_out(request)
+
+    with bench.connect() as connection:
+        found = connection.get(bench.ledger, RunKey("flow", "nothing", request.run).row)
+        listed = [row for row, _ in connection.scan(bench.ledger, ScanRange(b"run/flow/nothing/"))]
+    assert found
+    assert f"run/flow/nothing/{request.run}".encode() in listed
