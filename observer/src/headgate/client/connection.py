@@ -48,6 +48,9 @@ _PAGE: Final = 2_000
 _BATCH: Final = 1_000
 """Rows of one putMultiple."""
 
+_BEHIND: Final = 2
+"""Rows to ask for to see the last of a range: a backward scan begins with the border itself."""
+
 _MAX_STAMP: Final = 2**63 - 1
 
 _KEEP_DELETED: Final = {False: None, True: 1}
@@ -249,6 +252,31 @@ class Thrift2Connection:
                 for cell in result.columnValues:
                     column = cell.family + b":" + cell.qualifier
                     yield Cell(result.row, column, cell.timestamp, cell.value)
+
+    def ends(self, table: str, extent: ScanRange) -> tuple[bytes, bytes] | None:
+        """Return the first and the last row of a range; None where it has none."""
+        name = table.encode()
+        rows = []
+        for backwards in (False, True):
+            # A scan backwards starts behind the range's last row; an empty stop is the table's end.
+            request = _thrift.TScan(
+                startRow=(extent.stop or b"") if backwards else extent.start,
+                stopRow=extent.start if backwards else extent.stop,
+                limit=_BEHIND,
+                caching=_BEHIND,
+                reversed=backwards,
+                filterString=b"KeyOnlyFilter()",
+            )
+            found = self._call("getScannerResults", name, request, _BEHIND)
+            inside = [
+                result.row
+                for result in found
+                if result.row >= extent.start and (extent.stop is None or result.row < extent.stop)
+            ]
+            if not inside:
+                return None
+            rows.append(inside[0])
+        return rows[0], rows[1]
 
     def put(
         self,

@@ -59,6 +59,7 @@ struct TScan {
   5: optional i32 maxVersions,
   6: optional TTimeRange timeRange,
   7: optional binary filterString,
+  11: optional bool reversed,
   15: optional i32 limit
 }
 
