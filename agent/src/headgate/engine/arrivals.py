@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from itertools import chain, repeat
 
 from headgate.events import Outcome, RequestPart, UpdateBatch, UpdateKind
@@ -14,6 +13,21 @@ _LATEST = 2**63 - 1  # HBase's HConstants.LATEST_TIMESTAMP, which clients may se
 
 class Arrivals:
     """Consecutive requests of a batch that one writer sent: an action of this dataflow or not."""
+
+    __slots__ = (
+        "_owners",
+        "_uncertain",
+        "cell_level",
+        "columns",
+        "distinct_columns",
+        "kinds",
+        "plain",
+        "requests",
+        "rows",
+        "timestamps",
+        "values",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -33,40 +47,41 @@ class Arrivals:
         self.timestamps = timestamps
         self.values = values
         self.distinct_columns = set(columns)
-
-    @cached_property
-    def plain(self) -> bool:
-        """Whether all cells are puts that certainly happened in this order at the server's time."""
-        cells = len(self.rows)
-        return (
-            self.kinds.count(UpdateKind.PUT) == cells
-            and self.timestamps.count(SERVER_TIME) == cells
-            and None not in self.values
-            and all(r.outcome is Outcome.APPLIED and not r.ambiguous for r in self.requests)
-        )
-
-    @cached_property
-    def cell_level(self) -> bool:
+        cells = len(rows)
+        puts = kinds.count(UpdateKind.PUT) == cells
+        self.cell_level = puts or not any(kind in kinds for kind in _WIDE)
         """Whether every update names its one column, so that columns decide what it touches."""
-        return not any(kind in self.kinds for kind in _WIDE)
+        self.plain = (
+            puts
+            and timestamps.count(SERVER_TIME) == cells
+            and None not in values
+            and all(r.outcome is Outcome.APPLIED and not r.ambiguous for r in requests)
+        )
+        """Whether all cells are puts that certainly happened in this order at the server's time."""
+        self._owners: list[int] | None = None
+        self._uncertain: frozenset[int] | None = None
 
-    @cached_property
+    @property
     def owners(self) -> list[int]:
         """For each cell the position of its request."""
-        spans = (repeat(i, request.cells) for i, request in enumerate(self.requests))
-        return list(chain.from_iterable(spans))
+        if self._owners is None:
+            spans = (repeat(i, request.cells) for i, request in enumerate(self.requests))
+            self._owners = list(chain.from_iterable(spans))
+        return self._owners
 
-    @cached_property
+    @property
     def uncertain(self) -> frozenset[int]:
         """Positions of the cells that must be read to be known, whatever their kind."""
-        found: set[int] = set()
-        start = 0
-        for request in self.requests:
-            if request.outcome is not Outcome.APPLIED:
-                found.update(range(start, start + request.cells))
-            found.update(start + position for position in request.ambiguous)
-            start += request.cells
-        return frozenset(found)
+        if self._uncertain is None:
+            found: set[int] = set()
+            start = 0
+            for request in self.requests:
+                if request.outcome is not Outcome.APPLIED:
+                    found.update(range(start, start + request.cells))
+                found.update(start + position for position in request.ambiguous)
+                start += request.cells
+            self._uncertain = frozenset(found)
+        return self._uncertain
 
     def timestamp(self, position: int) -> int:
         """Return the cell's explicit timestamp in milliseconds, or ``SERVER_TIME``."""
@@ -90,37 +105,35 @@ class Arrivals:
 _WIDE = (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION, UpdateKind.DELETE_ROW)
 
 
-def arrivals_of(batch: UpdateBatch, dataflow: str) -> Iterator[Arrivals]:
-    """Yield the batch in stretches of one writer; most batches are one stretch."""
+def arrivals_of(batch: UpdateBatch, dataflow: str) -> list[Arrivals]:
+    """Return the batch in stretches of one writer; most batches are one stretch."""
     requests = batch.requests
     writers = [
-        r.origin.action if r.origin is not None and r.origin.dataflow == dataflow else None
+        None if (origin := r.origin) is None or origin.dataflow != dataflow else origin.action
         for r in requests
     ]
-    if len(set(writers)) == 1:
-        yield Arrivals(
-            writers[0],
-            requests,
-            batch.kinds,
-            batch.rows,
-            batch.columns,
-            batch.timestamps,
-            batch.values,
-        )
-        return
+    if len(writers) == 1 or len(set(writers)) == 1:
+        return [_stretch(batch, writers[0], 0, len(requests), 0, len(batch.rows))]
+    stretches = []
     start = first = 0
-    for i, writer in enumerate(writers):
-        if i + 1 < len(writers) and writers[i + 1] == writer:
+    for last, writer in enumerate(writers, 1):
+        if last < len(writers) and writers[last] == writer:
             continue
-        stop = start + sum(request.cells for request in requests[first : i + 1])
-        part = slice(start, stop)
-        yield Arrivals(
-            writer,
-            requests[first : i + 1],
-            batch.kinds[part],
-            batch.rows[part],
-            batch.columns[part],
-            batch.timestamps[part],
-            batch.values[part],
-        )
-        start, first = stop, i + 1
+        stop = start + sum(request.cells for request in requests[first:last])
+        stretches.append(_stretch(batch, writer, first, last, start, stop))
+        start, first = stop, last
+    return stretches
+
+
+def _stretch(
+    batch: UpdateBatch, writer: str | None, first: int, last: int, start: int, stop: int
+) -> Arrivals:
+    return Arrivals(
+        writer,
+        batch.requests[first:last],
+        batch.kinds[start:stop],
+        batch.rows[start:stop],
+        batch.columns[start:stop],
+        batch.timestamps[start:stop],
+        batch.values[start:stop],
+    )

@@ -129,7 +129,7 @@ class Cells:
                 self._add((key,))
             known[key] = new
             changes.append((key, old, new))
-        self._tell(arrivals.writer, changes)
+        self._tell(arrivals.writer, changes, puts=True)
 
     def _decoded(self, values: Sequence[bytes | None]) -> Sequence[Value]:
         present: list[bytes] = values  # type: ignore[assignment]  # plain arrivals have no None
@@ -151,7 +151,7 @@ class Cells:
         else:
             self.values.update(dict.fromkeys(keys, PRESENT))
             if not self.columns:
-                self.columns.update(key[1] for key in keys)
+                self.columns.update({key[1] for key in keys})
 
     def _remove(self, key: Key) -> Value | None:
         value = self.values.pop(key, None)
@@ -175,14 +175,18 @@ class Cells:
             if pending.own or pending.action != arrivals.writer:
                 pending.count(updates, elements)
 
-    def _tell(self, writer: str | None, changes: list[Change]) -> None:
+    def _tell(self, writer: str | None, changes: list[Change], *, puts: bool = False) -> None:
         if not changes:
             return
+        numbers = puts and self.numeric and not self.dead_letters
         for pending in self.pendings:
             if not pending.keeps_values:
                 continue
             if pending.own or pending.action != writer:
-                pending.apply(changes)
+                if numbers:
+                    pending.apply_numbers(changes)  # type: ignore[arg-type]
+                else:
+                    pending.apply(changes)
             else:
                 pending.follow(changes, self.consumed.get(pending.action))
 

@@ -46,6 +46,10 @@ class Matcher:
     ) -> range | list[int]:
         """Return the positions of the cells that lie in the container, in order."""
         verdicts = {column: self.of_column(column) for column in distinct}
+        if len(verdicts) == 1:
+            (only,) = verdicts.values()
+            if only is True:
+                return range(len(rows))
         if all(verdict is True for verdict in verdicts.values()):
             return range(len(rows))
         if not any(verdicts.values()):

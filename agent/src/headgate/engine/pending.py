@@ -17,6 +17,8 @@ Value = Number | bytes
 """A decoded number, or the bytes where the codec is opaque."""
 Change = tuple[Key, Value | None, Value | None]
 """A cell with its value before and after; None where there is no cell."""
+NumberChange = tuple[Key, Number | None, Number]
+"""The same for a put of a readable number over a readable one, or over none."""
 
 
 def number(value: Value | None) -> Number:
@@ -31,6 +33,11 @@ def differs(new: Value | None, old: Value | None) -> bool:
     elif old is None and isinstance(new, float):
         old = 0.0
     return new != old
+
+
+def distance(new: Value | None, old: Value | None) -> Number:
+    """Return |x−x′|."""
+    return abs(number(new) - number(old))
 
 
 class Consumed(Struct):
@@ -74,24 +81,49 @@ class Pending:
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Take note of cells that changed."""
-        previous = self.previous
-        largest = self._largest
+        previous, largest = self.previous, self._largest
+        changed, difference = self.changed, self.difference
         for key, old, new in changes:
             if key in previous:
                 before = previous[key]
-                gone = abs(number(old) - number(before))
-                self.changed -= differs(old, before)
-                self.difference -= gone
+                gone = distance(old, before)
+                changed -= differs(old, before)
+                difference -= gone
                 if gone == largest and gone > 0:
                     largest = None
             else:
                 before = previous[key] = old
-            added = abs(number(new) - number(before))
-            self.changed += differs(new, before)
-            self.difference += added
+            added = distance(new, before)
+            changed += differs(new, before)
+            difference += added
             if largest is not None and added > largest:
                 largest = added
-        self._largest = largest
+        self.changed, self.difference, self._largest = changed, difference, largest
+
+    def apply_numbers(self, changes: Iterable[NumberChange]) -> None:
+        """Do the same as ``apply`` where no value was ever unreadable, in half the time."""
+        previous: dict[Key, Number | None] = self.previous  # type: ignore[assignment]
+        largest = self._largest
+        changed, difference = self.changed, self.difference
+        for key, old, new in changes:
+            if key in previous:
+                before = previous[key] or 0.0
+                gone = abs((old or 0.0) - before)
+                if gone:
+                    changed -= 1
+                    difference -= gone
+                    if gone == largest:
+                        largest = None
+            else:
+                previous[key] = old
+                before = old or 0.0
+            added = abs(new - before)
+            if added:
+                changed += 1
+                difference += added
+                if largest is not None and added > largest:
+                    largest = added
+        self.changed, self.difference, self._largest = changed, difference, largest
 
     def follow(self, changes: Iterable[Change], consumed: Consumed | None) -> None:
         """Take note of changes that do not count: x′ follows x, also in what a run has taken."""

@@ -276,6 +276,7 @@ def _cells_state(cells: Cells) -> CellsState:
 
 
 def _restore_cells(cells: Cells, state: CellsState) -> None:
+    cells.dead_letters = state.dead_letters
     if cells.detail == state.detail:
         values: Iterable[Value] = state.values or [PRESENT] * len(state.keys.rows)
         cells.load(zip(state.keys.keys(), values, strict=True))
@@ -284,7 +285,6 @@ def _restore_cells(cells: Cells, state: CellsState) -> None:
         cells.unsettled = set(state.unsettled.keys())
         cells.read_awaited = state.read_awaited
         cells.scanned = state.scanned
-        cells.dead_letters = state.dead_letters
         if state.scanning is not None:
             cells.scanning = Scanning()
     for stored in state.pendings:
