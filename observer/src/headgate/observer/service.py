@@ -13,7 +13,6 @@ import uvloop
 
 from headgate.events import (
     VERSION,
-    BarrierRequest,
     ControlMessage,
     MalformedMessage,
     ObserverLease,
@@ -24,6 +23,7 @@ from headgate.events import (
 from headgate.hbase import Dialect
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.admission import Admission
+from headgate.observer.barriers import answer_barrier
 from headgate.observer.config import Listener, ObserverConfig, parse_address
 from headgate.observer.control import ControlState
 from headgate.observer.journal import Journal, OpenEpoch
@@ -315,6 +315,7 @@ class Observer:
         limits = self._config.limits
         for name, listener in self._listeners():
             endpoint = Endpoint(
+                loop=self._loop,
                 dialect=Dialect(name),
                 upstream=parse_address(listener.upstream),
                 connect_seconds=self._config.connect_seconds,
@@ -535,7 +536,8 @@ class Observer:
                 continue
             barrier = self._control.apply(message, self._config.name)
             if barrier is not None and self._caught_up.is_set():
-                self._answer_barrier(barrier)
+                self._metrics.barriers += len(set(barrier.tables))
+                answer_barrier(barrier, self._endpoints, self._recorder, self._publisher)
             if (
                 isinstance(message, ObserverLease)
                 and message.observer == self._config.name
@@ -557,26 +559,6 @@ class Observer:
                 if not self._control.is_watched(table):
                     self._publisher.forget(table)
 
-    def _answer_barrier(self, barrier: BarrierRequest) -> None:
-        for table in dict.fromkeys(barrier.tables):
-            self._metrics.barriers += 1
-            under_way = [
-                exchange for endpoint in self._endpoints for exchange in endpoint.unanswered(table)
-            ]
-            waiting = len(under_way)
-
-            def mark(table: str = table) -> None:
-                self._publisher.mark(table, barrier.id)
-
-            if not waiting:
-                self._recorder.after(mark)
-                continue
-            countdown = _Countdown(waiting, mark)
-            for exchange in under_way:
-                if exchange.waiters is None:
-                    exchange.waiters = []
-                exchange.waiters.append(countdown.count)
-
     def _tend(self) -> None:
         now = self._loop.time()
         lease = self._config.lease_seconds
@@ -593,21 +575,6 @@ class Observer:
         self._admission.sync_if_due()
         if self._state == "serving":
             self._loop.call_later(_TEND_SECONDS, self._tend)
-
-
-class _Countdown:
-    """Calls once it has been counted down."""
-
-    __slots__ = ("_call", "_left")
-
-    def __init__(self, left: int, call: Callable[[], None]) -> None:
-        self._left = left
-        self._call = call
-
-    def count(self) -> None:
-        self._left -= 1
-        if not self._left:
-            self._call()
 
 
 def run(config: ObserverConfig, ready: Callable[[Addresses], None]) -> None:

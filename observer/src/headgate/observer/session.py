@@ -86,6 +86,7 @@ class Endpoint:
     def __init__(
         self,
         *,
+        loop: asyncio.AbstractEventLoop,
         dialect: Dialect,
         upstream: tuple[str, int],
         connect_seconds: float,
@@ -96,6 +97,7 @@ class Endpoint:
         metrics: Metrics,
     ) -> None:
         """Describe a listener; ``upstream`` is host and port of HBase's Thrift server."""
+        self.loop = loop
         self.dialect = dialect
         self.name = dialect.value
         self.upstream = upstream
@@ -126,7 +128,7 @@ class Session(asyncio.Protocol):
         self._metrics = endpoint.metrics
         self._dialect = endpoint.dialect
         self._methods = METHODS[endpoint.dialect]
-        self._loop = asyncio.get_running_loop()
+        self._loop = endpoint.loop
         self._client: asyncio.Transport | None = None
         self._upstream: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -134,7 +136,8 @@ class Session(asyncio.Protocol):
         self._reader = MessageReader(endpoint.limits)
         self._replies: MessageReader | None = None
         self._walking = False
-        self._locals = 0
+        # Set while a reply of our own waits for its turn: replies then go back whole, one by one.
+        self._by_message = False
         self._passed = 0
         self.in_flight: deque[Exchange] = deque()
         """What was forwarded and not wholly answered, oldest first."""
@@ -436,7 +439,7 @@ class Session(asyncio.Protocol):
         self._touched = started
         client = self._client
         self._metrics.sent_bytes += len(data)
-        if client is not None and not self._locals:
+        if client is not None and not self._by_message:
             client.write(data)
         in_flight = self.in_flight
         if not in_flight:
@@ -461,9 +464,10 @@ class Session(asyncio.Protocol):
                 reply = replies.next_message()
                 if reply is None:
                     break
-                if self._locals and self._client is not None:
-                    self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
-                self._passed = 0
+                if self._by_message:
+                    if self._client is not None:
+                        self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
+                    self._passed = 0
                 exchange = self.in_flight.popleft()
                 self._metrics.upstream.observe(started - exchange.forwarded)
                 outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
@@ -477,7 +481,7 @@ class Session(asyncio.Protocol):
         if len(self.in_flight) <= _PIPELINE_LOW:
             self._unpause(_PIPELINE)
         if not self.in_flight:
-            self._walking = False
+            self._walking = self._by_message = False
             if self._closing:
                 self._close()
 
@@ -510,8 +514,8 @@ class Session(asyncio.Protocol):
         exchange = Exchange(method_of(self._dialect, message.name), (), None)
         exchange.local = reply
         self._enqueue(exchange, message)
-        self._locals += 1
-        if self._locals == 1 and self._replies is not None:
+        if not self._by_message and self._replies is not None:
+            self._by_message = True
             self._passed = self._replies.buffered
         self._send_locals()
 
@@ -519,11 +523,10 @@ class Session(asyncio.Protocol):
         in_flight = self.in_flight
         while in_flight and in_flight[0].local is not None:
             local = in_flight.popleft().local
-            self._locals -= 1
             if self._client is not None and local is not None:
                 self._client.write(local)
         if not in_flight:
-            self._walking = False
+            self._walking = self._by_message = False
 
     def _refuse(self, error: ProtocolError) -> None:
         """Answer what cannot be read, as far as the client can read that, and close."""

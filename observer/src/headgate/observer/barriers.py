@@ -1,0 +1,51 @@
+"""Answers to barriers: marks behind everything that was forwarded before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from headgate.events import BarrierRequest
+from headgate.observer.publisher import Publisher
+from headgate.observer.recorder import Recorder
+from headgate.observer.session import Endpoint
+
+
+def answer_barrier(
+    barrier: BarrierRequest, endpoints: Iterable[Endpoint], recorder: Recorder, publisher: Publisher
+) -> None:
+    """Mark every partition of the barrier's tables once their writes under way have ended.
+
+    That includes writes that make no events: a table that has just been watched may have some, and
+    whoever scans it after the mark must see what they wrote. A partition keeps its order, so the
+    mark is acknowledged only after all that was published before it.
+    """
+    listening = tuple(endpoints)
+    for table in dict.fromkeys(barrier.tables):
+        under_way = [each for endpoint in listening for each in endpoint.unanswered(table)]
+
+        def mark(table: str = table) -> None:
+            publisher.mark(table, barrier.id)
+
+        if not under_way:
+            recorder.after(mark)
+            continue
+        countdown = _Countdown(len(under_way), mark)
+        for exchange in under_way:
+            if exchange.waiters is None:
+                exchange.waiters = []
+            exchange.waiters.append(countdown.count)
+
+
+class _Countdown:
+    """Calls once it has been counted down."""
+
+    __slots__ = ("_call", "_left")
+
+    def __init__(self, left: int, call: Callable[[], None]) -> None:
+        self._left = left
+        self._call = call
+
+    def count(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._call()
