@@ -54,4 +54,4 @@ def test_a_missing_extra_is_named_with_how_to_install_it() -> None:
     done = run("local", "status", before=WITHOUT_PSUTIL)
     assert done.returncode == 1
     assert "psutil is not installed" in done.stderr
-    assert "headgate[local,agent]" in done.stderr
+    assert "headgate[local]" in done.stderr
