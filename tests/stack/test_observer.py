@@ -30,7 +30,15 @@ from headgate.events import (
     UpdateKind,
     UpdateMessage,
 )
-from headgate.observer import Journal, Kafka, Limits, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    Fsync,
+    Journal,
+    Kafka,
+    Limits,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -106,6 +114,18 @@ def test_writes_of_a_watched_table_become_events(stack, desk, start: Start) -> N
     )
     assert {p.outcome for b in batches(messages) for p in b.requests} == {Outcome.APPLIED}
     assert table.row(b"r1") == {b"f:a": b"1", b"f:n": (5).to_bytes(8, "big")}
+
+
+def test_each_write_can_be_on_the_disk_before_it_is_forwarded(
+    stack, desk, start: Start, tmp_path: Path
+) -> None:
+    name = stack.table("observer")
+    observer = start(journal=Journal(str(tmp_path / "synced"), fsync=Fsync.ALWAYS))
+    desk.watch(name)
+    table = connect(observer).table(name)
+    for i in range(20):
+        table.put(b"%d" % i, {b"f:a": b"1"})
+    assert len(cells(desk.read(name, desk.barrier(name)))) == 20
 
 
 def test_writes_of_other_tables_make_no_topic(stack, desk, start: Start) -> None:
