@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
-from headgate.events import Origin, TableChangeKind
+from headgate.events import Origin, TableChangeKind, UpdateKind
+
+LATEST: Final = 2**63 - 1
+"""HBase's timestamp for "now", chosen by the region server."""
 
 
 class Cells(Struct):
@@ -47,6 +52,26 @@ class Cells(Struct):
             [self.columns[i] for i in order],
             [self.timestamps[i] for i in order],
             [self.values[i] for i in order],
+        )
+
+    def put_and_deleted(self) -> tuple[int, ...]:
+        """Return the positions of puts that a delete among these same cells may hide."""
+        rows: set[bytes] = set()
+        hidden: set[tuple[bytes, bytes]] = set()
+        for i, kind in enumerate(bytes(self.kinds)):
+            if kind == UpdateKind.DELETE_ROW:
+                rows.add(self.rows[i])
+            elif kind != UpdateKind.PUT:
+                hidden.add((self.rows[i], self.columns[i]))
+        return tuple(
+            i
+            for i, kind in enumerate(bytes(self.kinds))
+            if kind == UpdateKind.PUT
+            and (
+                self.rows[i] in rows
+                or (self.rows[i], self.columns[i]) in hidden
+                or (self.rows[i], self.columns[i].partition(b":")[0] + b":") in hidden
+            )
         )
 
 

@@ -8,12 +8,9 @@ from typing import Final
 
 from headgate.events import Origin, UpdateKind
 from headgate.hbase.attributes import read_origin
-from headgate.hbase.requests import Cells, Write
+from headgate.hbase.requests import LATEST, Cells, Write
 from headgate.hbase.tables import table_name
 from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
-
-LATEST: Final = 2**63 - 1
-"""HBase's timestamp for "now", chosen by the region server."""
 
 _PUT: Final = int(UpdateKind.PUT)
 _DELETE_COLUMN: Final = int(UpdateKind.DELETE_COLUMN)
@@ -107,7 +104,7 @@ def _mutate(name: str, cursor: Cursor) -> Write:
     puts = cells.kinds.count(_PUT)
     if 0 < puts < len(cells.kinds):
         cells = _in_order(cells, puts_first=puts_first)
-        ambiguous = both_put_and_deleted(cells)
+        ambiguous = cells.put_and_deleted()
     return Write(name, table_name(table), cells, origin, ambiguous=ambiguous)
 
 
@@ -116,27 +113,6 @@ def _in_order(cells: Cells, *, puts_first: bool) -> Cells:
     puts = [i for i, kind in enumerate(bytes(cells.kinds)) if kind == _PUT]
     deletes = [i for i, kind in enumerate(bytes(cells.kinds)) if kind != _PUT]
     return cells.taken(puts + deletes if puts_first else deletes + puts)
-
-
-def both_put_and_deleted(cells: Cells) -> tuple[int, ...]:
-    """Return the positions of the puts that a delete of the same request may hide."""
-    rows: set[bytes] = set()
-    hidden: set[tuple[bytes, bytes]] = set()
-    for i, kind in enumerate(bytes(cells.kinds)):
-        if kind == _DELETE_ROW:
-            rows.add(cells.rows[i])
-        elif kind != _PUT:
-            hidden.add((cells.rows[i], cells.columns[i]))
-    return tuple(
-        i
-        for i, kind in enumerate(bytes(cells.kinds))
-        if kind == _PUT
-        and (
-            cells.rows[i] in rows
-            or (cells.rows[i], cells.columns[i]) in hidden
-            or (cells.rows[i], cells.columns[i].partition(b":")[0] + b":") in hidden
-        )
-    )
 
 
 def _read_batches(cursor: Cursor, cells: Cells) -> None:

@@ -8,9 +8,8 @@ from typing import Final
 
 from headgate.events import Origin, UpdateKind
 from headgate.hbase.attributes import read_origin
-from headgate.hbase.requests import Cells, Write
+from headgate.hbase.requests import LATEST, Cells, Write
 from headgate.hbase.tables import table_name
-from headgate.hbase.thrift1 import LATEST, both_put_and_deleted
 from headgate.wire import I32, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
 
 _PUT: Final = int(UpdateKind.PUT)
@@ -72,7 +71,7 @@ def decode_thrift2(message: Message) -> Write:
         raise MalformedMessage(f"{name} without its table or what it writes")
     ambiguous: tuple[int, ...] = ()
     if name in _ROW_MUTATIONS and 0 < cells.kinds.count(_PUT) < len(cells.kinds):
-        ambiguous = both_put_and_deleted(cells)
+        ambiguous = cells.put_and_deleted()
     conditional = name.startswith("checkAnd")
     return Write(name, table_name(table), cells, origin, conditional, ambiguous)
 

@@ -159,11 +159,11 @@ class StructWalker:
                         left -= 1
                         continue
                     if len(stack) == level and kind == STRUCT and pos - start > self._first:
-                        before = left
-                        pos, left = self._pass_alike(data, start, pos, left)
-                        if left == before:
+                        pos, left, alike = self._pass_alike(data, start, pos, left)
+                        if not alike:
                             level = _NO_LIST
-                        continue
+                        if left == 0:
+                            continue
                     value = pos
                 # Something with parts begins at ``value``. Until its head is whole nothing changes.
                 behind = value
@@ -215,35 +215,36 @@ class StructWalker:
 
     def _pass_alike(
         self, data: bytes | bytearray, start: int, pos: int, left: int
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, bool]:
         """Pass the structs of a list, from ``pos`` on, that have the shape of its first one.
 
         Returns:
-            Where the first other one begins, or the first that is not all there, and how many
-            are left.
+            Where the first other one begins, or the first that is not all there; how many are left;
+            and whether it makes sense to go on like this, which it does not if none was alike.
         """
         shape = self._shape
         if shape is None:
             shape = self._shape = shape_of(data, start + self._first)
         if shape is None:
-            return pos, left
+            return pos, left, False
         parts, tail = shape
         max_string = self._limits.max_string
-        while left:
-            at = pos
-            try:
+        before = left
+        try:
+            while left:
+                at = pos
                 for read, gap, size in parts:
                     found, length = read(data, at)
                     if found != gap or length > max_string:
-                        return pos, left
+                        return pos, left, left < before
                     at += size + length
-            except ShortBuffer:
-                return pos, left
-            if not data.startswith(tail, at):
-                return pos, left
-            pos = at + len(tail)
-            left -= 1
-        return pos, left
+                if not data.startswith(tail, at):
+                    return pos, left, left < before or at + len(tail) > len(data)
+                pos = at + len(tail)
+                left -= 1
+        except ShortBuffer:
+            pass  # the rest is still to come, or shorter: walking it tells
+        return pos, left, True
 
 
 Shape = tuple[list[tuple[Callable[..., tuple[Any, ...]], bytes, int]], bytes]
