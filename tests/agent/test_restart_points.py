@@ -18,11 +18,11 @@ def scenario(world: World) -> None:
     """Two waves of three updates each: both steps run twice."""
     world.start_agent()
     for wave in (1, 2):
-        world.run(lambda: world.agents[-1].settled() >= wave - 1)
+        settle(world, wave - 1)  # before the first: until the submit has taken effect
         for row in (b"x", b"y", b"z"):
             world.write("in", row, b"c:v", str(wave).encode())
         mark(world, wave)
-        world.run(lambda: world.agents[-1].settled() >= wave)
+        settle(world, wave)
 
 
 def mark(world: World, wave: int) -> None:
@@ -34,6 +34,10 @@ def mark(world: World, wave: int) -> None:
             return
         else:
             world.agents[-1].ask(lambda runtime, now: runtime.mark((), now) and None)
+
+
+def settle(world: World, wave: int) -> None:
+    world.run(lambda: world.agents[-1].settled() >= wave)
 
 
 def check(world: World) -> None:
@@ -54,7 +58,7 @@ def check(world: World) -> None:
             assert write.origin.token >= before, f"a stale attempt has written: {write}"
             tokens[write.origin.action] = write.origin.token
     for table in ("mid", "out"):
-        last = {value for value in world.tables[table].values()}
+        last = set(world.tables[table].values())
         assert len(last) == 1, f"{table} holds values of several attempts: {world.tables[table]}"
 
 

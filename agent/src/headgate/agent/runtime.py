@@ -279,7 +279,8 @@ class Runtime:
         self._subscribe()
         self._save(now)
         if self._restored:
-            self.phase = Phase.PAUSED if self._progress.paused else Phase.RUNNING
+            if self._progress.watching:
+                self.phase = self._working
             self._lose_attempts(now)
             self._handle(Restarted(now))
             for number, actions in self._progress.unsettled:
@@ -291,6 +292,10 @@ class Runtime:
         """Start no further attempt; ``idle`` tells when the running one has ended."""
         self._draining = True
         self.phase = Phase.STOPPING
+
+    @property
+    def _working(self) -> Phase:
+        return Phase.PAUSED if self._progress.paused else Phase.RUNNING
 
     @property
     def idle(self) -> bool:
@@ -414,17 +419,17 @@ class Runtime:
 
     def pause(self, now: float) -> None:
         """Launch nothing until ``resume``; counting goes on."""
-        if self.phase is Phase.RUNNING:
-            self.phase = Phase.PAUSED
         self._progress = msgspec.structs.replace(self._progress, paused=True)
+        if self.phase is Phase.RUNNING:
+            self.phase = self._working
         self._handle(Paused(now))
         self._settle()
 
     def resume(self, now: float) -> None:
         """Launch again."""
-        if self.phase is Phase.PAUSED:
-            self.phase = Phase.RUNNING
         self._progress = msgspec.structs.replace(self._progress, paused=False)
+        if self.phase is Phase.PAUSED:
+            self.phase = self._working
         self._handle(Resumed(now))
         self._settle()
 
@@ -830,8 +835,10 @@ class Runtime:
 
     def _watching(self, now: float) -> None:
         if self.phase is Phase.STARTING:
-            self.phase = Phase.RUNNING
+            self.phase = self._working
+        self._progress = msgspec.structs.replace(self._progress, watching=True)
         self._handle(Tick(now))
+        self._save(now)
 
     # -- waves -----------------------------------------------------------------------------------
 

@@ -108,6 +108,8 @@ class Progress(Struct, frozen=True):
     settled: int = 0
     unsettled: tuple[tuple[int, tuple[str, ...]], ...] = ()
     start: Cut = Cut()
+    watching: bool = False
+    """Whether its watches have been in effect."""
     paused: bool = False
     consumed: int = 0
     """Cells of all updates consumed so far."""

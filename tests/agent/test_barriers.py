@@ -1,0 +1,72 @@
+"""Which marks a barrier needs, and whose."""
+
+from __future__ import annotations
+
+from headgate.agent.barriers import Barrier
+from headgate.agent.observers import ObserverTable
+from headgate.events import BarrierMark, ObserverLease
+
+
+def barrier() -> Barrier[str]:
+    return Barrier("b", ("t",), {"topic": 2}, "purpose", None, 0.0)
+
+
+def mark(observer: str = "o", epoch: int = 1) -> BarrierMark:
+    return BarrierMark(1, observer, epoch, 0, "b")
+
+
+def lease(observer: str = "o", epoch: int = 1, *, ended: bool = False) -> ObserverLease:
+    return ObserverLease(1, observer, epoch, 10.0, {}, f"{observer}:1", ended)
+
+
+def test_a_barrier_passes_when_each_observer_has_marked_every_partition() -> None:
+    found = barrier()
+    for partition in (0, 1):
+        found.mark("topic", partition, mark("o"))
+    assert found.passed({"o": 1})
+    assert not found.passed({"o": 1, "p": 1})
+    found.mark("topic", 0, mark("p"))
+    assert found.missing({"o": 1, "p": 1}) == {"p": 1}
+
+
+def test_a_barrier_without_observers_does_not_pass() -> None:
+    assert not barrier().passed({})
+
+
+def test_a_mark_of_an_older_epoch_does_not_count() -> None:
+    found = barrier()
+    for partition in (0, 1):
+        found.mark("topic", partition, mark(epoch=1))
+    assert not found.passed({"o": 2})
+    for partition in (0, 1):
+        found.mark("topic", partition, mark(epoch=2))
+    assert found.passed({"o": 2})
+
+
+def test_an_observer_is_live_until_its_lease_ends() -> None:
+    table = ObserverTable(30.0)
+    table.hear(lease(), 100.0)
+    assert table.live(109.0) == {"o": "o:1"}
+    assert table.live(110.0) == {}
+
+
+def test_one_that_vanished_is_waited_for_in_its_grace() -> None:
+    table = ObserverTable(30.0)
+    table.hear(lease(), 100.0)
+    assert table.required(139.0) == {"o": 1}
+    assert table.lost(139.0) == ("o",)
+    assert table.required(140.0) == {}
+
+
+def test_one_that_said_goodbye_is_not_waited_for() -> None:
+    table = ObserverTable(30.0)
+    table.hear(lease(), 100.0)
+    table.hear(lease(ended=True), 101.0)
+    assert table.required(102.0) == {}
+
+
+def test_the_next_epoch_stands_for_the_one_before() -> None:
+    table = ObserverTable(30.0)
+    table.hear(lease(epoch=2), 100.0)
+    table.hear(lease(epoch=1), 101.0)
+    assert table.required(102.0) == {"o": 2}

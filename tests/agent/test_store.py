@@ -1,0 +1,132 @@
+"""One row per dataflow: leases, epochs and whole checkpoints."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.agent.errors import Fenced, Held, UnknownDataflow
+from headgate.agent.scripted import MemoryRows
+from headgate.agent.store import (
+    CHUNK,
+    DamagedState,
+    Definition,
+    Owner,
+    Progress,
+    RunOutcome,
+    RunRecord,
+    SavedState,
+    StateStore,
+)
+from headgate.events import Cut
+
+ONE = Owner("one", "1", "host:1")
+TWO = Owner("two", "2", "host:2")
+
+
+@pytest.fixture
+def rows() -> MemoryRows:
+    return MemoryRows()
+
+
+@pytest.fixture
+def store(rows: MemoryRows) -> StateStore:
+    store = StateStore(rows, 3)
+    store.define(Definition("flow", "text", ".", 0, 1.0))
+    return store
+
+
+def state(snapshot: bytes = b"state") -> SavedState:
+    return SavedState(snapshot, Cut({"t": (1, 2)}), Progress(waves=3))
+
+
+def record(number: int) -> RunRecord:
+    return RunRecord(number, "run", "a", 1, "why", "write", RunOutcome.RUNNING, 1.0)
+
+
+def test_each_submit_of_a_name_is_a_new_revision(store: StateStore) -> None:
+    again = store.define(Definition("flow", "other", ".", 0, 2.0))
+    assert again.revision == 2
+    assert store.listing("flow").definition == again
+
+
+def test_an_unknown_name_is_told_with_the_command_that_lists_them(store: StateStore) -> None:
+    with pytest.raises(UnknownDataflow, match="flow list"):
+        store.listing("nobody")
+
+
+def test_taking_over_raises_the_epoch(store: StateStore) -> None:
+    first = store.acquire("flow", ONE, 10.0, 5.0)
+    second = store.acquire("flow", TWO, 16.0, 5.0)
+    assert (first.epoch, second.epoch) == (1, 2)
+
+
+def test_a_lease_that_runs_keeps_others_away_and_says_whose_it_is(store: StateStore) -> None:
+    store.acquire("flow", ONE, 10.0, 5.0)
+    with pytest.raises(Held, match="one") as held:
+        store.acquire("flow", TWO, 14.0, 5.0)
+    assert (held.value.owner, held.value.until) == ("one", 15.0)
+
+
+def test_a_renewed_lease_runs_on(store: StateStore) -> None:
+    epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
+    store.renew("flow", epoch, ONE, 20.0)
+    with pytest.raises(Held):
+        store.acquire("flow", TWO, 19.0, 5.0)
+
+
+def test_a_released_lease_is_free_at_once(store: StateStore) -> None:
+    epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
+    store.release("flow", epoch)
+    assert store.acquire("flow", TWO, 10.1, 5.0).epoch == 2
+
+
+def test_whoever_was_taken_over_can_neither_save_nor_renew_nor_release(store: StateStore) -> None:
+    epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
+    store.save("flow", epoch, state(b"old"), (), 11.0)
+    store.acquire("flow", TWO, 16.0, 5.0)
+    with pytest.raises(Fenced):
+        store.save("flow", epoch, state(b"stale"), (record(0),), 17.0)
+    with pytest.raises(Fenced):
+        store.renew("flow", epoch, ONE, 30.0)
+    with pytest.raises(Fenced):
+        store.release("flow", epoch)
+    found = store.acquire("flow", TWO, 17.0, 5.0)
+    assert found.state == state(b"old")
+    assert found.history == ()
+
+
+def test_a_removed_dataflow_fences_its_owner(store: StateStore) -> None:
+    epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
+    store.remove("flow", epoch, ONE)
+    with pytest.raises(Fenced):
+        store.save("flow", epoch, state(), (), 11.0)
+    assert store.listings() == []
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK, CHUNK + 1, 3 * CHUNK])
+def test_a_snapshot_of_any_size_comes_back(store: StateStore, size: int) -> None:
+    epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
+    store.save("flow", epoch, state(b"longer" * CHUNK), (), 11.0)
+    store.save("flow", epoch, state(b"x" * size), (), 12.0)
+    assert store.acquire("flow", ONE, 20.0, 5.0).state == state(b"x" * size)
+
+
+def test_a_snapshot_that_is_not_whole_is_not_used(store: StateStore, rows: MemoryRows) -> None:
+    epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
+    store.save("flow", epoch, state(), (), 11.0)
+    rows.rows[b"flow/flow"][b"state:snapshot.00000"] = b"stat!"
+    with pytest.raises(DamagedState, match="submit it again"):
+        store.acquire("flow", ONE, 20.0, 5.0)
+
+
+def test_history_is_newest_first_and_bounded(store: StateStore) -> None:
+    epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
+    for number in range(5):
+        store.save("flow", epoch, state(), (record(number),), 11.0)
+        store.trim("flow", number)
+    assert [r.number for r in store.history("flow")] == [4, 3, 2]
+
+
+def test_a_lost_reply_to_an_acquisition_does_not_cost_the_lease(store: StateStore) -> None:
+    first = store.acquire("flow", ONE, 10.0, 5.0)
+    assert store.acquire("flow", ONE, 10.1, 5.0).epoch == first.epoch

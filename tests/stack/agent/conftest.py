@@ -1,0 +1,231 @@
+"""An observer and agents as processes of their own, on the real stack, and a dataflow to run."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import happybase
+import httpx
+import psutil
+import pytest
+
+from headgate.events import updates_topic
+from headgate.local import Lifetime, start_process
+from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+
+READY = 90.0  # seconds; starts on two busy cores take tens of them
+SETTLE = 120.0
+
+STEPS = """
+import time
+from pathlib import Path
+
+def copy(run):
+    run.write(run.read(run.parameters["source"]), run.parameters["target"])
+
+def moody(run):
+    if Path(run.parameters["flag"]).exists():
+        raise ValueError("the flag is up")
+    copy(run)
+
+def slow(run):
+    while Path(run.parameters["flag"]).exists():
+        time.sleep(0.05)
+    copy(run)
+"""
+
+
+class AgentProcess:
+    """``headgate agent`` in a process that ends with the tests."""
+
+    def __init__(self, name: str, text: str, directory: Path) -> None:
+        self.name = name
+        self.log = directory / f"{name}.log"
+        self.configuration = directory / f"{name}.toml"
+        self.configuration.write_text(text)
+        command = [sys.executable, "-m", "headgate.cli", "agent", "--config"]
+        self._process: subprocess.Popen[bytes] = start_process(
+            [*command, str(self.configuration)], os.environ, self.log, Lifetime.WITH_CALLER
+        )
+        self.address = self._await_ready()
+        self.client = httpx.Client(
+            trust_env=False, base_url=f"http://{self.address}", timeout=SETTLE + 30
+        )
+
+    def _await_ready(self) -> str:
+        deadline = time.monotonic() + READY
+        while time.monotonic() < deadline and self._process.poll() is None:
+            found = re.findall(r"^ready api=(\S+)$", self.log.read_text(), re.MULTILINE)
+            if found:
+                return str(found[-1])
+            time.sleep(0.05)
+        raise AssertionError(f"agent {self.name} was not ready:\n{self.log.read_text()}")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def descendants(self) -> list[psutil.Process]:
+        return psutil.Process(self.pid).children(recursive=True)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self.client.close()
+
+    def stop(self) -> int:
+        self._process.send_signal(signal.SIGTERM)
+        status = self._process.wait(60)
+        self.client.close()
+        return status
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        answer = self.client.request(method, path, json=body)
+        assert answer.status_code == 200, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def show(self, flow: str) -> Any:
+        return self.ask("GET", f"/v1/flows/{flow}")
+
+    def runs(self, flow: str, action: str) -> list[Any]:
+        """Return the attempts of an action, oldest first."""
+        return [r for r in reversed(self.show(flow)["runs"]) if r["action"] == action]
+
+    def wave(self, flow: str) -> None:
+        """End a wave and wait until its consequences have come to rest."""
+        number = self.ask("POST", f"/v1/flows/{flow}/waves", {})["wave"]
+        self.settle(flow, number)
+
+    def settle(self, flow: str, number: int) -> None:
+        status = self.ask("GET", f"/v1/flows/{flow}/waves/{number}?wait={SETTLE:g}")
+        assert status["settled"], f"wave {number}: {status}; {self.log.read_text()[-3000:]}"
+
+
+class Stand:
+    """An observer, agents, and the tables of one dataflow."""
+
+    def __init__(self, stack: Any, directory: Path, lease: float = 3.0) -> None:
+        self.stack = stack
+        self.directory = directory
+        self.lease = lease
+        self.identity = uuid.uuid4().hex[:10]
+        self.control_topic = f"headgate.control-{self.identity}"
+        self.agents: list[AgentProcess] = []
+        self._ports = (_free_port(), _free_port())
+        (directory / "steps.py").write_text(STEPS)
+        self.start_observer()
+
+    def start_observer(self) -> None:
+        """Start the observer, again on the same ports and journal."""
+        thrift1, thrift2 = self._ports
+        self.observer = ObserverProcess(
+            ObserverConfig(
+                name=f"observer-{self.identity}",
+                thrift1=Listener(f"127.0.0.1:{thrift1}", str(self.stack.thrift1)),
+                thrift2=Listener(f"127.0.0.1:{thrift2}", str(self.stack.thrift2)),
+                kafka=Kafka(self.stack.kafka, control_topic=self.control_topic),
+                journal=Journal(str(self.directory / "journal")),
+                lease_seconds=3.0,
+            ),
+            self.directory / "observer",
+        )
+
+    def start_agent(self, name: str = "one") -> AgentProcess:
+        agent = AgentProcess(
+            name,
+            f"""
+name = "{name}"
+api = "127.0.0.1:0"
+lease_seconds = {self.lease}
+checkpoint_seconds = 1.0
+shutdown_seconds = 3.0
+[hbase]
+thrift2 = "127.0.0.1:{self._ports[1]}"
+state_table = "headgate-{self.identity}"
+[kafka]
+bootstrap = "{self.stack.kafka}"
+group = "agents-{self.identity}"
+control_topic = "{self.control_topic}"
+[workers]
+directory = "{self.directory / "workers" / name}"
+""",
+            self.directory,
+        )
+        self.agents.append(agent)
+        return agent
+
+    def connect(self) -> happybase.Connection:
+        """Connect to Thrift1 through the observer."""
+        return happybase.Connection("127.0.0.1", self._ports[0], timeout=30_000)
+
+    def write(self, table: str, values: dict[bytes, bytes]) -> None:
+        """Write rows one by one through the observer."""
+        with closing(self.connect()) as connection:
+            for row, value in values.items():
+                connection.table(table).put(row, {b"f:v": value})
+
+    def rows(self, table: str) -> dict[bytes, bytes]:
+        """Read a table past the observer."""
+        with closing(self.stack.happybase()) as connection:
+            return {row: cells[b"f:v"] for row, cells in connection.table(table).scan()}
+
+    def submit(self, agent: AgentProcess, text: str) -> Any:
+        return agent.ask(
+            "POST",
+            "/v1/flows",
+            {"source": text, "file": "test.yaml", "directory": str(self.directory)},
+        )
+
+    def close(self) -> None:
+        for agent in self.agents:
+            if agent.running:
+                agent.stop()
+        if self.observer.running():
+            self.observer.stop()
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def stand(stack: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    stand = Stand(stack, tmp_path_factory.mktemp("stand"))
+    yield stand
+    stand.close()
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    def wait(what: Callable[[], Any], seconds: float = 60.0) -> Any:
+        deadline = time.monotonic() + seconds
+        while True:
+            found = what()
+            if found:
+                return found
+            assert time.monotonic() < deadline, "it did not come to pass"
+            time.sleep(0.05)
+
+    return wait
+
+
+@pytest.fixture
+def topic_of() -> Callable[[str], str]:
+    return updates_topic
