@@ -13,6 +13,7 @@ import uvloop
 
 from headgate.events import (
     VERSION,
+    BarrierRequest,
     ControlMessage,
     MalformedMessage,
     ObserverLease,
@@ -117,6 +118,8 @@ class Observer:
         )
         self._caught_up = asyncio.Event()
         self._own_lease_heard = asyncio.Event()
+        self._recovered = False
+        self._early_barriers: list[BarrierRequest] = []
         self._heard_at = 0.0
         self._leased_at = 0.0
         self._undelivered_control = 0
@@ -238,11 +241,14 @@ class Observer:
         self._loop.call_later(_DELIVERY_SECONDS, self._look_at_deliveries)
         self._reader.start()
         await self._within(self._caught_up.wait(), deadline, "the control topic was not read")
-        await self._recover(deadline)
+        recovered_epochs = await self._recover(deadline)
+        # First the new lease, then the end of the old ones: agents wait for this observer's marks
+        # without a break, and no mark comes before what was recovered.
         self._send_lease()
         await self._within(
             self._own_lease_heard.wait(), deadline, "the observer's own lease did not come back"
         )
+        await self._end_epochs(recovered_epochs, deadline)
         await self._listen()
         self._state = "serving"
         self._loop.call_later(_TEND_SECONDS, self._tend)
@@ -349,7 +355,6 @@ class Observer:
             setattr(self.addresses, name, f"{taken[0]}:{taken[1]}")
 
     async def _shut_down(self) -> None:
-        was_serving = self._state == "serving"
         self._state = "ending"
         _log.info("ending: no more clients are accepted")
         for server in self._servers:
@@ -374,7 +379,7 @@ class Observer:
             self._look_at_deliveries_once()
             await asyncio.sleep(_DELIVERY_SECONDS)
         self._look_at_deliveries_once()
-        if not was_serving:
+        if not self._leased_at:
             return
         if self._publisher.idle:
             self._say(self._lease(ended=True))
@@ -392,7 +397,9 @@ class Observer:
 
     # -- recovery
 
-    async def _recover(self, deadline: float) -> None:
+    async def _recover(self, deadline: float) -> list[int]:
+        """Publish what earlier epochs left in the journal; return those epochs."""
+        epochs = []
         for open_epoch in self._journal.open_epochs():
             if open_epoch.intents or open_epoch.gaps:
                 _log.warning(
@@ -401,19 +408,21 @@ class Observer:
                     requests=len(open_epoch.intents),
                 )
             await self._republish(open_epoch, deadline)
-            self._say(
-                ObserverLease(
-                    VERSION,
-                    self._config.name,
-                    open_epoch.epoch,
-                    self._config.lease_seconds,
-                    {},
-                    ended=True,
-                )
-            )
-            while self._undelivered_control:
-                await self._pause(deadline)
-            self._journal.forget_epoch(open_epoch.epoch)
+            epochs.append(open_epoch.epoch)
+        self._recovered = True
+        for barrier in self._early_barriers:
+            self._answer(barrier)
+        return epochs
+
+    async def _end_epochs(self, epochs: list[int], deadline: float) -> None:
+        """Say that nothing of earlier epochs can still come, and forget them."""
+        for epoch in epochs:
+            seconds = self._config.lease_seconds
+            self._say(ObserverLease(VERSION, self._config.name, epoch, seconds, {}, ended=True))
+        while self._undelivered_control:
+            await self._pause(deadline)
+        for epoch in epochs:
+            self._journal.forget_epoch(epoch)
 
     async def _republish(self, open_epoch: OpenEpoch, deadline: float) -> None:
         now = time.time()
@@ -536,8 +545,7 @@ class Observer:
                 continue
             barrier = self._control.apply(message, self._config.name)
             if barrier is not None and self._caught_up.is_set():
-                self._metrics.barriers += len(set(barrier.tables))
-                answer_barrier(barrier, self._endpoints, self._recorder, self._publisher)
+                self._answer(barrier)
             if (
                 isinstance(message, ObserverLease)
                 and message.observer == self._config.name
@@ -548,6 +556,13 @@ class Observer:
             self._publisher.prepare(table, values=wanted)
         if position >= end:
             self._caught_up.set()
+
+    def _answer(self, barrier: BarrierRequest) -> None:
+        if not self._recovered:
+            self._early_barriers.append(barrier)
+            return
+        self._metrics.barriers += len(set(barrier.tables))
+        answer_barrier(barrier, self._endpoints, self._recorder, self._publisher)
 
     def _hear_own_lease(self) -> None:
         self._heard_at = self._loop.time()

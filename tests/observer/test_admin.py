@@ -1,0 +1,92 @@
+import asyncio
+
+import pytest
+
+from headgate.observer.admin import AdminServer, Health
+from headgate.observer.metrics import Histogram, Metrics
+
+
+def ask(health: Health, request: bytes) -> bytes:
+    async def exchange() -> bytes:
+        server = AdminServer(lambda: b"some_total 1.0\n", lambda: health)
+        host, port = await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(request)
+        answer = await reader.read()
+        writer.close()
+        await server.close()
+        return answer
+
+    return asyncio.run(exchange())
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "body"),
+    [
+        ("/metrics", 200, b"some_total 1.0\n"),
+        ("/metrics?x=y", 200, b"some_total 1.0\n"),
+        ("/healthz", 200, b'{"serving":true,"state":"serving","reasons":[]}\n'),
+        ("/other", 404, b"there are /metrics and /healthz\n"),
+    ],
+)
+def test_paths(path: str, status: int, body: bytes) -> None:
+    answer = ask(Health(serving=True, state="serving"), f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status} ".encode())
+    assert rest == body
+
+
+def test_what_does_not_serve_is_unhealthy_and_says_why() -> None:
+    health = Health(serving=False, state="starting", reasons=("waiting for Kafka",))
+    answer = ask(health, b"GET /healthz HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"waiting for Kafka" in answer
+
+
+def test_only_get_is_answered() -> None:
+    answer = ask(Health(serving=True, state="serving"), b"POST /metrics HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 405 ")
+
+
+def test_metrics_are_named_and_typed_as_prometheus_wants() -> None:
+    metrics = Metrics()
+    metrics.count_request("thrift1", "get", "answered")
+    metrics.count_request("thrift1", "get", "answered")
+    metrics.count_read("t")
+    metrics.gauge("journal_bytes", "Bytes.", lambda: 7)
+    metrics.counter("messages", "Messages.", lambda: 3)
+    lines = metrics.text().decode().splitlines()
+    labels = 'listener="thrift1",method="get",outcome="answered"'
+    for line in (
+        "# TYPE headgate_observer_requests_total counter",
+        f"headgate_observer_requests_total{{{labels}}} 2.0",
+        'headgate_observer_reads_total{table="t"} 1.0',
+        "# TYPE headgate_observer_journal_bytes gauge",
+        "headgate_observer_journal_bytes 7.0",
+        "headgate_observer_messages_total 3.0",
+        "# TYPE headgate_observer_added_seconds histogram",
+    ):
+        assert line in lines
+
+
+def test_invented_tables_do_not_grow_the_metrics_without_bound() -> None:
+    metrics = Metrics()
+    for number in range(5000):
+        metrics.count_read(f"t{number}")
+    assert len(metrics.reads) <= 1001
+    assert sum(metrics.reads.values()) == 5000
+
+
+def test_histogram_buckets_are_cumulated() -> None:
+    histogram = Histogram((0.1, 1.0))
+    for seconds in (0.05, 0.1, 0.5, 7.0):
+        histogram.observe(seconds)
+    samples = {
+        (sample.name, sample.labels.get("le")): sample.value
+        for sample in histogram.family("x_seconds", "X.").samples
+    }
+    assert samples["x_seconds_bucket", "0.1"] == 2
+    assert samples["x_seconds_bucket", "1.0"] == 3
+    assert samples["x_seconds_bucket", "+Inf"] == 4
+    assert samples["x_seconds_count", None] == 4
+    assert samples["x_seconds_sum", None] == pytest.approx(7.65)
