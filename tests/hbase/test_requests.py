@@ -177,6 +177,9 @@ def test_an_origin_that_headgate_did_not_write_is_malformed_and_says_where(encod
     message = read(encoder.call(Dialect.THRIFT2, "put", table=b"t", tput=put))
     with pytest.raises(ProtocolError, match=r"headgate\.origin"):
         peek_origin(Dialect.THRIFT2, message)
+    write = decode_request(Dialect.THRIFT2, message)
+    assert write.origin is None
+    assert "headgate.origin" in write.origin_error, "the write itself is understood"
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, TableChangeKind
+from headgate.hbase.attributes import understood
 from headgate.hbase.methods import Dialect, Effect, method_of
 from headgate.hbase.requests import Definition, Write
 from headgate.hbase.tables import peek_table
 from headgate.hbase.thrift1 import decode_thrift1
-from headgate.hbase.thrift2 import decode_thrift2
+from headgate.hbase.thrift2 import decode_thrift2, first_origin
 from headgate.wire import STRING, STRUCT, Cursor, MalformedMessage, Message
 
 _CHANGES = {
@@ -26,7 +27,7 @@ def decode_request(dialect: Dialect, message: Message) -> Write | Definition:
 
     Raises:
         MalformedMessage: the arguments make no sense or lack what the method needs. HBase refuses
-            such a request too, before any effect.
+            such a request too, as far as is known, but nothing proves it.
         ValueError: the method changes nothing (see ``Method.effect``).
     """
     method = method_of(dialect, message.name)
@@ -65,5 +66,11 @@ def peek_origin(dialect: Dialect, message: Message) -> Origin | None:
     at = message.raw.find(_ORIGIN_KEY, message.body)
     if at < 0 or method_of(dialect, message.name).effect is not Effect.WRITE:
         return None
-    request = decode_request(dialect, message)
-    return request.origin if isinstance(request, Write) else None
+    if dialect is Dialect.THRIFT2:
+        origin, problem = understood(first_origin(message))
+    else:
+        write = decode_thrift1(message)
+        origin, problem = write.origin, write.origin_error
+    if problem:
+        raise MalformedMessage(problem)
+    return origin

@@ -82,6 +82,7 @@ class Write(Struct, frozen=True):
         ambiguous: positions of cells that are put and deleted by this one request: which of the two
             shows then depends on timestamps that the server chooses, so they must be read.
         others: the parts for further tables (only Thrift1's incrementRows can have them).
+        origin_error: why the origin that the request carries cannot be read; empty otherwise.
     """
 
     method: str
@@ -91,6 +92,7 @@ class Write(Struct, frozen=True):
     conditional: bool = False
     ambiguous: tuple[int, ...] = ()
     others: tuple[Write, ...] = ()
+    origin_error: str = ""
 
 
 class Definition(Struct, frozen=True):

@@ -6,8 +6,8 @@ from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final
 
-from headgate.events import Origin, UpdateKind
-from headgate.hbase.attributes import read_origin
+from headgate.events import UpdateKind
+from headgate.hbase.attributes import read_origin, understood
 from headgate.hbase.requests import LATEST, Cells, Write
 from headgate.hbase.tables import table_name
 from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
@@ -67,7 +67,7 @@ def _mutate(name: str, cursor: Cursor) -> Write:
     row: bytes | None = None
     at = -1
     timestamp = LATEST
-    origin: Origin | None = None
+    origin: bytes | None = None
     cells = Cells.empty()
     puts_first = many
     while kind := cursor.next_field():
@@ -105,7 +105,8 @@ def _mutate(name: str, cursor: Cursor) -> Write:
     if 0 < puts < len(cells.kinds):
         cells = _in_order(cells, puts_first=puts_first)
         ambiguous = cells.put_and_deleted()
-    return Write(name, table_name(table), cells, origin, ambiguous=ambiguous)
+    who, problem = understood(origin)
+    return Write(name, table_name(table), cells, who, ambiguous=ambiguous, origin_error=problem)
 
 
 def _in_order(cells: Cells, *, puts_first: bool) -> Cells:
@@ -225,7 +226,7 @@ def _delete(name: str, cursor: Cursor) -> Write:
     row: bytes | None = None
     column: bytes | None = None
     timestamp = LATEST
-    origin: Origin | None = None
+    origin: bytes | None = None
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -250,14 +251,15 @@ def _delete(name: str, cursor: Cursor) -> Write:
         cells.add(_DELETE_COLUMN, row, column, stamp, None)
     else:
         cells.add(_DELETE_FAMILY, row, column + b":", stamp, None)
-    return Write(name, table_name(table), cells, origin)
+    who, problem = understood(origin)
+    return Write(name, table_name(table), cells, who, origin_error=problem)
 
 
 def _check_and_put(name: str, cursor: Cursor) -> Write:
     table: bytes | None = None
     row: bytes | None = None
     put: Cursor | None = None
-    origin: Origin | None = None
+    origin: bytes | None = None
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -281,7 +283,8 @@ def _check_and_put(name: str, cursor: Cursor) -> Write:
         again.add(_PUT, row, cells.columns[0], -1, b"")
         cells = again
     cells.timestamps = [-1] * len(cells.kinds)
-    return Write(name, table_name(table), cells, origin, conditional=True)
+    who, problem = understood(origin)
+    return Write(name, table_name(table), cells, who, conditional=True, origin_error=problem)
 
 
 def _atomic_increment(name: str, cursor: Cursor) -> Write:
@@ -370,10 +373,10 @@ def _append(name: str, cursor: Cursor) -> Write:
                 values = _read_strings(cursor)
             else:
                 cursor.skip(kind)
-    if table is None or row is None or len(columns) > len(values):
+    if table is None or row is None or len(columns) != len(values):
         raise MalformedMessage(f"{name} without its table, row or a value for each column")
     cells = Cells.empty()
-    for column, value in zip(columns, values, strict=False):
+    for column, value in zip(columns, values, strict=True):
         cells.add(UpdateKind.APPEND_DELTA, row, _qualified(column), -1, value)
     return Write(name, table_name(table), cells)
 

@@ -6,8 +6,8 @@ from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final
 
-from headgate.events import Origin, UpdateKind
-from headgate.hbase.attributes import read_origin
+from headgate.events import UpdateKind
+from headgate.hbase.attributes import read_origin, understood
 from headgate.hbase.requests import LATEST, Cells, Write
 from headgate.hbase.tables import table_name
 from headgate.wire import I32, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
@@ -52,7 +52,7 @@ def decode_thrift2(message: Message) -> Write:
     expected = LIST if many else STRUCT
     cursor = Cursor(message.raw, message.body)
     table: bytes | None = None
-    origin: Origin | None = None
+    origin: bytes | None = None
     cells: Cells | None = None
     while kind := cursor.next_field():
         if cursor.field_id == 1 and kind == STRING:
@@ -73,10 +73,32 @@ def decode_thrift2(message: Message) -> Write:
     if name in _ROW_MUTATIONS and 0 < cells.kinds.count(_PUT) < len(cells.kinds):
         ambiguous = cells.put_and_deleted()
     conditional = name.startswith("checkAnd")
-    return Write(name, table_name(table), cells, origin, conditional, ambiguous)
+    who, problem = understood(origin)
+    return Write(name, table_name(table), cells, who, conditional, ambiguous, origin_error=problem)
 
 
-def _read_one(name: str, cursor: Cursor, cells: Cells) -> Origin | None:
+def first_origin(message: Message) -> bytes | None:
+    """Return the first origin, still encoded, in a request; reads no further than it must.
+
+    Raises:
+        MalformedMessage: the arguments before it make no sense.
+    """
+    name = message.name
+    wanted, many = _ARGUMENTS[name]
+    expected = LIST if many else STRUCT
+    cursor = Cursor(message.raw, message.body)
+    while kind := cursor.next_field():
+        if cursor.field_id != wanted or kind != expected:
+            cursor.skip(kind)
+            continue
+        for _ in range(cursor.count_structs(name) if many else 1):
+            origin = _read_one(name, cursor, Cells.empty())
+            if origin is not None:
+                return origin
+    return None
+
+
+def _read_one(name: str, cursor: Cursor, cells: Cells) -> bytes | None:
     if name in _PUTS:
         return _read_put(cursor, cells)
     if name in _DELETES:
@@ -88,10 +110,10 @@ def _read_one(name: str, cursor: Cursor, cells: Cells) -> Origin | None:
     return _read_append(cursor, cells)
 
 
-def _read_put(cursor: Cursor, cells: Cells) -> Origin | None:
+def _read_put(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     timestamp = LATEST
-    origin: Origin | None = None
+    origin: bytes | None = None
     first = len(cells.kinds)
     complete = False
     while kind := cursor.next_field():
@@ -187,12 +209,12 @@ def read_column_value(cursor: Cursor) -> tuple[bytes, bytes, int | None]:
     return family + b":" + qualifier, value, timestamp
 
 
-def _read_delete(cursor: Cursor, cells: Cells) -> Origin | None:
+def _read_delete(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     columns: list[tuple[bytes, bytes, int]] | None = None
     timestamp = LATEST
     delete_type = _DELETE_COLUMNS
-    origin: Origin | None = None
+    origin: bytes | None = None
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -248,8 +270,8 @@ def _read_columns(cursor: Cursor) -> list[tuple[bytes, bytes, int]]:
     return columns
 
 
-def _read_row_mutations(cursor: Cursor, cells: Cells) -> Origin | None:
-    origin: Origin | None = None
+def _read_row_mutations(cursor: Cursor, cells: Cells) -> bytes | None:
+    origin: bytes | None = None
     complete = False
     while kind := cursor.next_field():
         if cursor.field_id != 2 or kind != LIST:
@@ -259,7 +281,7 @@ def _read_row_mutations(cursor: Cursor, cells: Cells) -> Origin | None:
         count = cursor.count_structs("TMutation")
         for _ in range(count):
             while kind := cursor.next_field():
-                found: Origin | None = None
+                found: bytes | None = None
                 if cursor.field_id == 1 and kind == STRUCT:
                     found = _read_put(cursor, cells)
                 elif cursor.field_id == 2 and kind == STRUCT:
@@ -272,10 +294,10 @@ def _read_row_mutations(cursor: Cursor, cells: Cells) -> Origin | None:
     return origin
 
 
-def _read_increment(cursor: Cursor, cells: Cells) -> Origin | None:
+def _read_increment(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     columns: list[tuple[bytes, int]] = []
-    origin: Origin | None = None
+    origin: bytes | None = None
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -314,10 +336,10 @@ def _read_column_increment(cursor: Cursor) -> tuple[bytes, int]:
     return family + b":" + qualifier, amount
 
 
-def _read_append(cursor: Cursor, cells: Cells) -> Origin | None:
+def _read_append(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     found = Cells.empty()
-    origin: Origin | None = None
+    origin: bytes | None = None
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
