@@ -74,7 +74,7 @@ def test_only_what_lies_above_the_watermark_is_remembered(pair):
     tester = pair(BOUND)
     for i in range(100):
         tester.publish("in", batch(i, sequence=i, watermark=i))
-    (source,) = tester.engine.sources.values()
+    (source,) = tester.engine.deliveries.sources.values()
     assert len(source.seen) == 1
 
 

@@ -21,8 +21,10 @@ class ImpossibleTransition(Exception):
 class Action:
     """The state of one action. ``parts`` holds, by container, what its bounds watch."""
 
-    def __init__(self, spec: ActionSpec) -> None:
+    def __init__(self, spec: ActionSpec, place: int) -> None:
         self.spec = spec
+        self.place = place
+        """Its place in the launch order, predecessors first."""
         condition = spec.effective_condition
         self.policy: TriggerPolicy = Synchronous() if condition is None else Bounded(condition)
         self.parts: dict[ContainerId, list[Part]] = {}

@@ -55,7 +55,7 @@ class Arrivals:
             puts
             and timestamps.count(SERVER_TIME) == cells
             and None not in values
-            and all(r.outcome is Outcome.APPLIED and not r.ambiguous for r in requests)
+            and all(r.outcome is Outcome.APPLIED and not r.ambiguous and r.cells for r in requests)
         )
         """Whether all cells are puts that certainly happened in this order at the server's time."""
         self._owners: list[int] | None = None
@@ -94,7 +94,7 @@ class Arrivals:
 
     def updates(self, positions: Sequence[int], elements: Sequence[object]) -> int:
         """Return the number of updates at these positions: elements, each once per request."""
-        if len(self.requests) == len(self.rows):
+        if self.plain and len(self.requests) == len(self.rows):
             return len(positions)
         if len(self.requests) == 1:
             return len(set(elements))

@@ -9,7 +9,61 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from headgate.events import RequestPart, UpdateBatch
+from headgate.engine.stimuli import RecordArrived
+from headgate.events import Cut, RequestPart, TableChange, UpdateBatch, UpdateMessage
+
+
+class Deliveries:
+    """What was delivered so far: positions in the topics, and what each observer has published."""
+
+    def __init__(self) -> None:
+        self.positions: dict[str, list[int]] = {}
+        self.sources: dict[tuple[str, int, str, int], Source] = {}
+        """By topic, partition, observer and epoch."""
+
+    @property
+    def cut(self) -> Cut:
+        """Where each topic is to be read on."""
+        return Cut({topic: tuple(p) for topic, p in sorted(self.positions.items())})
+
+    def first(self, record: RecordArrived) -> bool:
+        """Go past the record; tell whether it was not read before."""
+        positions = self.positions.setdefault(record.topic, [])
+        if record.partition >= len(positions):
+            positions.extend([0] * (record.partition + 1 - len(positions)))
+        if record.offset < positions[record.partition]:
+            return False
+        positions[record.partition] = record.offset + 1
+        return True
+
+    def _source(self, record: RecordArrived) -> Source:
+        message = record.message
+        identity = (record.topic, record.partition, message.observer, message.epoch)
+        source = self.sources.get(identity)
+        if source is None:
+            source = self.sources[identity] = Source()
+        return source
+
+    def missed(self, record: RecordArrived) -> int:
+        """Return how many messages of the record's observer are missing before it."""
+        message = record.message
+        if isinstance(message, UpdateBatch) and message.recovered:
+            return 0
+        return self._source(record).missed(message.sequence)
+
+    def unseen(self, record: RecordArrived) -> UpdateMessage | None:
+        """Return the message without what was published before; None if nothing is left."""
+        message = record.message
+        if isinstance(message, UpdateBatch):
+            if not message.requests:
+                return None
+            new = self._source(record).unseen(message)
+            if new is None:
+                return message
+            return only(message, new) if new else None
+        if isinstance(message, TableChange) and not self._source(record).once(message.intent):
+            return None
+        return message
 
 
 class Source(Struct):

@@ -8,14 +8,14 @@ from headgate.engine.actions import (
     Action,
     ActionInputs,
     ImpossibleTransition,
-    detail_of,
     needs_reading,
 )
 from headgate.engine.arrivals import arrivals_of
 from headgate.engine.cells import Cells, Detail
 from headgate.engine.conditions import ConditionResult, leaves, missing, reasons
-from headgate.engine.duplicates import Source, only
+from headgate.engine.duplicates import Deliveries
 from headgate.engine.explain import Explanation, explain_dataflow
+from headgate.engine.graph import Graph
 from headgate.engine.instructions import (
     Cause,
     Decision,
@@ -28,11 +28,10 @@ from headgate.engine.instructions import (
     RecordDecision,
     ScanContainer,
 )
-from headgate.engine.pending import Pending
 from headgate.engine.policy import NeedsReading, Run, WaitUntil
 from headgate.engine.runs import ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.snapshot import read_snapshot, restore, write_snapshot
-from headgate.engine.spec import DataflowSpec, Role, check_specification, launch_order
+from headgate.engine.spec import DataflowSpec, check_specification
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
@@ -59,7 +58,6 @@ from headgate.events import (
     TableChange,
     TableChangeKind,
     UpdateBatch,
-    updates_topic,
 )
 
 
@@ -85,10 +83,7 @@ class Engine:
         self.spec = spec
         self.incarnation = incarnation
         self.paused = False
-        self.positions: dict[str, list[int]] = {}
-        self.sources: dict[tuple[str, int, str, int], Source] = {}
-        self.actions: dict[str, Action] = {}
-        self.cells: dict[tuple[ContainerId, str], Cells] = {}
+        self.deliveries = Deliveries()
         self._out: list[Instruction] = []
         self._notified: float | None = None
         self._now = 0.0
@@ -96,7 +91,7 @@ class Engine:
         self._build()
         if state is not None:
             restore(self, read_snapshot(state))
-        self._index()
+        self._start_timers()
         self._ask_for_scans()
         for cells in self.cells.values():
             if cells.read_awaited:
@@ -159,7 +154,7 @@ class Engine:
     @property
     def cut(self) -> Cut:
         """Where each topic is to be read on: everything before was taken in."""
-        return Cut({topic: tuple(p) for topic, p in sorted(self.positions.items())})
+        return self.deliveries.cut
 
     @property
     def busy(self) -> tuple[str, ...]:
@@ -177,59 +172,13 @@ class Engine:
     # What belongs together.
 
     def _build(self) -> None:
-        order = launch_order(self.spec.actions)
-        specs = {action.name: action for action in self.spec.actions}
-        self.actions = {name: Action(specs[name]) for name in order}
-        details: dict[ContainerId, Detail] = {}
-        for action in self.spec.actions:
-            fed = (*action.writes, *action.reads) if action.role is Role.INPUT else ()
-            for container in fed:
-                details.setdefault(container, Detail.COUNTS)
-            for bound in action.bounds:
-                known = details.get(bound.container, Detail.COUNTS)
-                details[bound.container] = max(known, detail_of(bound))
-        self.cells = {
-            (watched.id, table): Cells(watched, table, details[watched.id])
-            for watched in self.spec.containers
-            if watched.id in details
-            for table in watched.container.tables
-        }
-        for found in self.actions.values():
-            self._connect(found)
+        self.graph = Graph(self.spec)
+        self.actions = self.graph.actions
+        self.cells = self.graph.cells
 
-    def _connect(self, action: Action) -> None:
-        for container in dict.fromkeys(bound.container for bound in action.spec.bounds):
-            bounds = [b for b in action.spec.bounds if b.container == container]
-            action.parts[container] = []
-            for (name, _), cells in self.cells.items():
-                if name != container:
-                    continue
-                pending = Pending(
-                    action.name,
-                    values=any(b.value is not None for b in bounds),
-                    distinct=any(b.sequence is not None and b.sequence.distinct for b in bounds),
-                    own=action.spec.own,
-                )
-                cells.pendings.append(pending)
-                action.parts[container].append((cells, pending))
-
-    def _index(self) -> None:
-        self._tables: dict[str, list[Cells]] = {}
-        for cells in self.cells.values():
-            self._tables.setdefault(cells.table, []).append(cells)
-        self._successors: dict[str, list[Action]] = {name: [] for name in self.actions}
-        self._feeders: dict[ContainerId, list[Action]] = {}
-        self._watchers: dict[ContainerId, list[Action]] = {}
+    def _start_timers(self) -> None:
         self._timers = Timers()
         for action in self.actions.values():
-            for name in action.spec.after:
-                self._successors[name].append(action)
-            if action.is_input:
-                for container in dict.fromkeys((*action.spec.writes, *action.spec.reads)):
-                    self._feeders.setdefault(container, []).append(action)
-            if action.spec.effective_evaluation.write:
-                for container in action.parts:
-                    self._watchers.setdefault(container, []).append(action)
             self._set_timers(action)
 
     def _set_timers(self, action: Action) -> None:
@@ -285,50 +234,30 @@ class Engine:
 
     # Records.
 
-    def _record(self, stimulus: RecordArrived) -> None:
-        positions = self.positions.setdefault(stimulus.topic, [])
-        if stimulus.partition >= len(positions):
-            positions.extend([0] * (stimulus.partition + 1 - len(positions)))
-        if stimulus.offset < positions[stimulus.partition]:
+    def _record(self, record: RecordArrived) -> None:
+        if not self.deliveries.first(record):
             return
-        positions[stimulus.partition] = stimulus.offset + 1
-        message = stimulus.message
-        identity = (stimulus.topic, stimulus.partition, message.observer, message.epoch)
-        source = self.sources.get(identity)
-        if source is None:
-            source = self.sources[identity] = Source()
-        if not (isinstance(message, UpdateBatch) and message.recovered):
-            missed = source.missed(message.sequence)
-            if missed:
-                self._lost(
-                    self._tables_of(stimulus.topic),
-                    f"{missed} messages of observer {message.observer!r} are missing in "
-                    f"{stimulus.topic}, partition {stimulus.partition}",
-                )
-        if isinstance(message, UpdateBatch):
-            self._updates(message, source)
-        elif isinstance(message, TableChange):
-            if source.once(message.intent):
-                self._table_changed(message, stimulus.partition, stimulus.partitions)
-        elif isinstance(message, Gap):
+        missed = self.deliveries.missed(record)
+        if missed:
             self._lost(
-                (message.table,),
-                f"observer {message.observer!r} let writes to table {message.table!r} pass for "
-                f"{message.until - message.since:.3g} s: {message.reason}",
+                self.graph.tables_of(record.topic),
+                f"{missed} messages of observer {record.message.observer!r} are missing in "
+                f"{record.topic}, partition {record.partition}",
             )
+        match self.deliveries.unseen(record):
+            case UpdateBatch() as batch:
+                self._updates(batch)
+            case TableChange() as change:
+                self._table_changed(change, record.partition, record.partitions)
+            case Gap() as gap:
+                self._lost(
+                    (gap.table,),
+                    f"observer {gap.observer!r} let writes to table {gap.table!r} pass for "
+                    f"{gap.until - gap.since:.3g} s: {gap.reason}",
+                )
 
-    def _tables_of(self, topic: str) -> list[str]:
-        return [t for t in self._tables if updates_topic(t) == topic] or list(self._tables)
-
-    def _updates(self, batch: UpdateBatch, source: Source) -> None:
-        if not batch.requests:
-            return
-        new = source.unseen(batch)
-        if new is not None:
-            if not new:
-                return
-            batch = only(batch, new)
-        watched = self._tables.get(batch.table)
+    def _updates(self, batch: UpdateBatch) -> None:
+        watched = self.graph.tables.get(batch.table)
         if watched is None:
             return
         touched: dict[ContainerId, None] = {}
@@ -341,14 +270,14 @@ class Engine:
     def _touched(self, containers: Iterable[ContainerId]) -> None:
         watchers: dict[str, Action] = {}
         for container in containers:
-            for feeder in self._feeders.get(container, ()):
+            for feeder in self.graph.feeders.get(container, ()):
                 if not feeder.has_run:
                     self._has_run(feeder)
                     self._take_up(self._followers(feeder))
-            for action in self._watchers.get(container, ()):
+            for action in self.graph.watchers.get(container, ()):
                 watchers[action.name] = action
         if watchers:
-            for action in self._in_order(watchers):
+            for action in self.graph.in_order(watchers):
                 self._consider(action, _AT_WRITE)
 
     def _table_changed(self, change: TableChange, partition: int, partitions: int) -> None:
@@ -356,7 +285,7 @@ class Engine:
         if change.kind in _DESTROYING:
             touched: dict[ContainerId, None] = {}
             removed = 0
-            for cells in self._tables.get(change.table, ()):
+            for cells in self.graph.tables.get(change.table, ()):
                 if change.family and not cells.matcher.has_family(change.family.encode()):
                     continue
                 removed += cells.change_table(change.family.encode(), partition, partitions)
@@ -371,14 +300,14 @@ class Engine:
             self._decide(DecisionKind.TABLE_CHANGED, f"table {change.table!r} {change.kind}")
             if change.kind is TableChangeKind.MODIFIED:
                 # A family may be gone; the message does not say.
-                for cells in self._tables.get(change.table, ()):
+                for cells in self.graph.tables.get(change.table, ()):
                     if cells.scanning is None:
                         self._ask_for_scan(cells)
 
     def _lost(self, tables: Iterable[str], words: str) -> None:
         self._decide(DecisionKind.GAP, words)
         for table in tables:
-            for cells in self._tables.get(table, ()):
+            for cells in self.graph.tables.get(table, ()):
                 if cells.scanning is None:
                     self._ask_for_scan(cells)
 
@@ -393,35 +322,28 @@ class Engine:
         found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values)
         if found:
             self._touched((cells.watched.id,))
-        self._take_up(action for action in self._watching(cells) if action.missed is not None)
+        self._take_up(action for action in self.graph.watching(cells) if action.missed is not None)
 
     def _read(self, stimulus: CellsRead) -> None:
         cells = self.cells.get((stimulus.container, stimulus.table))
         if cells is None or not cells.read_awaited:
             return
         cells.settle(stimulus.rows, stimulus.columns, stimulus.values)
-        for action in self._watching(cells):
+        for action in self.graph.watching(cells):
             if action.reading and not any(c.read_awaited for c, _ in action.all_parts()):
                 action.reading = False
                 self._take_up((action,), read=True)
 
-    def _watching(self, cells: Cells) -> list[Action]:
-        return [a for a in self.actions.values() if cells.watched.id in a.parts]
-
     # Moments of evaluation.
-
-    def _in_order(self, names: Iterable[str]) -> list[Action]:
-        wanted = set(names)
-        return [action for name, action in self.actions.items() if name in wanted]
 
     def _obstacle(self, action: Action) -> str | None:
         if action.state is RunState.QUARANTINED:
             return "it is in quarantine"
         if action.run is not None:
             return f"run {action.run.run} is active"
-        waiting = [p for p in action.spec.after if not self.actions[p].has_run]
-        if waiting:
-            return f"{', '.join(f'`{p}`' for p in waiting)} has not run yet"
+        awaited = self.graph.awaited(action)
+        if awaited:
+            return f"{', '.join(f'`{name}`' for name in awaited)} has not run yet"
         if self.paused:
             return "the dataflow is paused"
         return _READING if action.reading else None
@@ -487,10 +409,10 @@ class Engine:
         """Predecessors ended: evaluate their successors, each once."""
         followers: dict[str, None] = {}
         for name in names:
-            for action in self._successors[name]:
+            for action in self.graph.successors[name]:
                 action.ended.add(name)
                 followers[action.name] = None
-        for action in self._in_order(followers):
+        for action in self.graph.in_order(followers):
             evaluation = action.spec.effective_evaluation
             synchronous = not action.spec.bounds and evaluation.every is None
             if evaluation.action_end or synchronous:
@@ -499,19 +421,19 @@ class Engine:
     def _has_run(self, action: Action) -> None:
         """The action ran for the first time: its successors' clocks may start."""
         action.has_run = True
-        for follower in self._successors[action.name]:
+        for follower in self.graph.successors[action.name]:
             self._start_clock(follower)
 
     def _followers(self, action: Action) -> list[Action]:
         """Return the successors that nothing keeps from being evaluated any more."""
-        return [a for a in self._successors[action.name] if self._obstacle(a) is None]
+        return [a for a in self.graph.successors[action.name] if self._obstacle(a) is None]
 
     def _start_clocks(self) -> None:
         for action in self.actions.values():
             self._start_clock(action)
 
     def _start_clock(self, action: Action) -> None:
-        if action.is_input or not all(self.actions[p].has_run for p in action.spec.after):
+        if action.is_input or self.graph.awaited(action):
             return
         if action.since is None:
             action.since = self._now
@@ -536,9 +458,11 @@ class Engine:
         if inputs:
             names = ", ".join(f"`{name}`" for name in inputs)
             self._ended(inputs, f"end of the wave of {names}")
+            for name in inputs:
+                self._take_up(self._followers(self.actions[name]))
 
     def _tick(self, _stimulus: Tick | Restarted | Resumed) -> None:
-        for action in self._in_order(self._timers.due(self._now)):
+        for action in self.graph.in_order(self._timers.due(self._now)):
             run = action.run
             if run is not None and run.retry_at is not None and run.retry_at <= self._now:
                 self._retry(action, run)
@@ -747,7 +671,7 @@ class Engine:
         self.spec = stimulus.spec
         self._build()
         restore(self, before)
-        self._index()
+        self._start_timers()
         self._decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
         self._ask_for_scans()
         self._start_clocks()

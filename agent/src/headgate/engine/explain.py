@@ -129,9 +129,9 @@ def current_result(action: Action, now: float) -> ConditionResult:
 def _needed(engine: Engine, action: Action, result: ConditionResult) -> str:
     if action.state is RunState.QUARANTINED:
         return f"needs a release from quarantine ({action.failure})"
-    waiting = [name for name in action.spec.after if not engine.actions[name].has_run]
-    if waiting:
-        return f"needs the first run of {' and '.join(f'`{name}`' for name in waiting)}"
+    awaited = engine.graph.awaited(action)
+    if awaited:
+        return f"needs the first run of {' and '.join(f'`{name}`' for name in awaited)}"
     if not action.spec.bounds and not action.spec.after:
         return "has to be asked for"
     if engine.paused:

@@ -165,8 +165,10 @@ def write_snapshot(engine: Engine) -> bytes:
         dataflow=engine.spec.name,
         incarnation=engine.incarnation,
         paused=engine.paused,
-        positions={topic: tuple(p) for topic, p in engine.positions.items()},
-        sources=tuple((*identity, source) for identity, source in engine.sources.items()),
+        positions={topic: tuple(p) for topic, p in engine.deliveries.positions.items()},
+        sources=tuple(
+            (*identity, source) for identity, source in engine.deliveries.sources.items()
+        ),
         actions=tuple(_action_state(action) for action in engine.actions.values()),
         cells=tuple(_cells_state(cells) for cells in engine.cells.values()),
     )
@@ -195,8 +197,8 @@ def restore(engine: Engine, state: EngineState) -> None:
     """Give a newly built engine the state of what it has in common with the snapshot."""
     engine.incarnation = state.incarnation
     engine.paused = state.paused
-    engine.positions = {topic: list(p) for topic, p in state.positions.items()}
-    engine.sources = {
+    engine.deliveries.positions = {topic: list(p) for topic, p in state.positions.items()}
+    engine.deliveries.sources = {
         (topic, partition, observer, epoch): source
         for topic, partition, observer, epoch, source in state.sources
     }

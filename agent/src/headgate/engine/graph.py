@@ -1,0 +1,92 @@
+"""How a dataflow's actions, bounds and containers hang together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headgate.engine.actions import Action, detail_of
+from headgate.engine.cells import Cells, Detail
+from headgate.engine.pending import Pending
+from headgate.engine.spec import DataflowSpec, Role, launch_order
+from headgate.events import ContainerId, updates_topic
+
+
+class Graph:
+    """Actions in launch order, the cells that their bounds watch, and who follows whom."""
+
+    def __init__(self, spec: DataflowSpec) -> None:
+        specs = {action.name: action for action in spec.actions}
+        order = launch_order(spec.actions)
+        self.actions = {name: Action(specs[name], place) for place, name in enumerate(order)}
+        details = _details(spec)
+        self.cells = {
+            (watched.id, table): Cells(watched, table, details[watched.id])
+            for watched in spec.containers
+            if watched.id in details
+            for table in watched.container.tables
+        }
+        self.tables: dict[str, list[Cells]] = {}
+        """What is watched in each table."""
+        for cells in self.cells.values():
+            self.tables.setdefault(cells.table, []).append(cells)
+        self.successors: dict[str, list[Action]] = {name: [] for name in self.actions}
+        self.feeders: dict[ContainerId, list[Action]] = {}
+        """Inputs, by each container that they feed."""
+        self.watchers: dict[ContainerId, list[Action]] = {}
+        """Actions that are evaluated at writes, by each container that they watch."""
+        for action in self.actions.values():
+            self._connect(action)
+
+    def _connect(self, action: Action) -> None:
+        for name in action.spec.after:
+            self.successors[name].append(action)
+        if action.is_input:
+            for container in dict.fromkeys((*action.spec.writes, *action.spec.reads)):
+                self.feeders.setdefault(container, []).append(action)
+        for container in dict.fromkeys(bound.container for bound in action.spec.bounds):
+            self._watch(action, container)
+            if action.spec.effective_evaluation.write:
+                self.watchers.setdefault(container, []).append(action)
+
+    def _watch(self, action: Action, container: ContainerId) -> None:
+        bounds = [bound for bound in action.spec.bounds if bound.container == container]
+        action.parts[container] = []
+        for (name, _), cells in self.cells.items():
+            if name != container:
+                continue
+            pending = Pending(
+                action.name,
+                values=any(b.value is not None for b in bounds),
+                distinct=any(b.sequence is not None and b.sequence.distinct for b in bounds),
+                own=action.spec.own,
+            )
+            cells.pendings.append(pending)
+            action.parts[container].append((cells, pending))
+
+    def in_order(self, names: Iterable[str]) -> list[Action]:
+        """Return these actions, each once, predecessors first."""
+        return sorted((self.actions[name] for name in set(names)), key=lambda a: a.place)
+
+    def watching(self, cells: Cells) -> list[Action]:
+        """Return the actions that have a bound on these cells."""
+        return [a for a in self.actions.values() if cells.watched.id in a.parts]
+
+    def awaited(self, action: Action) -> list[str]:
+        """Return the predecessors that have never run."""
+        return [name for name in action.spec.after if not self.actions[name].has_run]
+
+    def tables_of(self, topic: str) -> list[str]:
+        """Return the table of a topic; all tables if its name tells none."""
+        return [t for t in self.tables if updates_topic(t) == topic] or list(self.tables)
+
+
+def _details(spec: DataflowSpec) -> dict[ContainerId, Detail]:
+    details: dict[ContainerId, Detail] = {}
+    for action in spec.actions:
+        if action.role is Role.INPUT:
+            for container in (*action.writes, *action.reads):
+                details.setdefault(container, Detail.COUNTS)
+        for bound in action.bounds:
+            known = details.get(bound.container, Detail.COUNTS)
+            details[bound.container] = max(known, detail_of(bound))
+    return details
