@@ -131,6 +131,7 @@ def aqhi(
         return
     for table in _tables(comparison):
         console.print(table)
+    console.print("ε = Σ|x−x′| / Σmax(|x|, |x′|) of the step's whole output, after each wave.")
     console.print(f"Report: [bold]{escape(str(page))}[/bold]", soft_wrap=True)
     console.print(
         f"{time.monotonic() - began:.0f} s in all; everything that was started has ended."
@@ -353,17 +354,22 @@ def _tables(comparison: Comparison) -> Iterator[Table]:
     from aqhi.results import STEPS
 
     for way in comparison.bounded:
-        table = Table(title=f"{way.name}: {way.bounds}", title_justify="left", title_style="")
-        for title in ("step", "output"):
-            table.add_column(title)
-        for title in ("runs sync.", "runs bounded", "saved", "mean error ε", "max error ε", "max"):
+        table = Table(title=way.name, title_justify="left", title_style="bold")
+        table.add_column("step")
+        for title in (
+            "runs\nsync.",
+            "runs\nbounds",
+            "saved",
+            "mean\nerror ε",
+            "max\nerror ε",
+            "max",
+        ):
             table.add_column(title, justify="right")
         for step in STEPS:
             action = step.action
             unit = "points" if action == "index" else "units"
             table.add_row(
                 f"{step.letter} {action}",
-                step.output,
                 str(len(comparison.synchronous.runs[action])),
                 str(len(way.runs[action])),
                 f"{way.saved(action, comparison.synchronous):.0f} %",
