@@ -152,12 +152,15 @@ class Scene:
         return self.bench.producer.log(0)
 
     def outcomes(self) -> list[tuple[bytes, Outcome]]:
-        return [
-            (batch.rows[0], part.outcome)
-            for batch in self.log()
-            if isinstance(batch, UpdateBatch)
-            for part, batch in [(part, batch) for part in batch.requests]
-        ]
+        """The first row and the outcome of every request that was published."""
+        found = []
+        for batch in self.log():
+            if isinstance(batch, UpdateBatch):
+                rows = iter(batch.rows)
+                for part in batch.requests:
+                    found.append((next(rows), part.outcome))
+                    assert part.cells == 1
+        return found
 
 
 @pytest.fixture
@@ -285,6 +288,47 @@ def test_a_reply_is_not_walked_before_the_next_request_needs_it(scene: Scene) ->
     session.reply_received(OK)
     assert client.taken() == CELLS + OK
     assert scene.outcomes() == [(b"r", Outcome.APPLIED)]
+
+
+def test_a_request_in_the_middle_of_a_reply_is_passed_and_ends_unknown(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.data_received(get(b"x"))
+    session.reply_received(CELLS[:10])
+    session.data_received(put(b"r"))
+    assert upstream.taken() == get(b"x") + put(b"r")
+    session.reply_received(CELLS[10:] + OK)
+    session.data_received(put(b"later"))
+    session.reply_received(OK)
+    assert client.taken() == CELLS + OK + OK
+    assert scene.outcomes() == [(b"r", Outcome.UNKNOWN), (b"later", Outcome.UNKNOWN)]
+    assert not client.closed
+
+
+def test_an_unreadable_reply_is_passed_and_leaves_the_write_unknown(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(put(b"r"))
+    session.reply_received(b"\xff" * 40)
+    assert client.taken() == b"\xff" * 40
+    assert scene.outcomes() == [(b"r", Outcome.UNKNOWN)]
+
+
+def test_a_reply_known_from_before_counts_for_its_own_request(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    for row, answer in ((b"a", OK), (b"b", OK)):
+        session.data_received(put(row))
+        session.reply_received(answer)
+    session.data_received(check(b"c"))
+    session.reply_received(FALSE)
+    session.data_received(check(b"d"))
+    session.reply_received(FALSE)
+    session.data_received(put(b"e"))
+    session.reply_received(OK)
+    assert scene.outcomes() == [
+        (b"a", Outcome.APPLIED),
+        (b"b", Outcome.APPLIED),
+        (b"e", Outcome.APPLIED),
+    ]
+    assert len(scene.endpoint.known_replies) == 2
 
 
 def test_a_oneway_write_is_unknown_and_waits_for_no_reply(scene: Scene) -> None:

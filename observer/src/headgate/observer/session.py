@@ -48,6 +48,8 @@ _PIPELINE_HIGH: Final = 128  # requests under way on one connection before its c
 _PIPELINE_LOW: Final = 64
 _ORPHAN_SECONDS: Final = 60.0  # HBase's own default limit for an operation of a client
 _QUIET_SECONDS: Final = 0.2  # without bytes for so long, a reply that was not walked is over
+_SHORT_REPLY: Final = 64  # bytes: a void method's reply, or a flag
+_KNOWN_REPLIES: Final = 256  # there are 23 methods that write, in two transports
 _REPLY_LIMITS: Final = Limits(
     # HBase is trusted to answer what was asked, however large.
     max_frame=(1 << 31) - 1,
@@ -108,6 +110,13 @@ class Endpoint:
         self.admission = admission
         self.metrics = metrics
         self.sessions: set[Session] = set()
+        self.known_replies: dict[bytes, Message] = {}
+        """Short replies that were walked before, by their bytes."""
+
+    def remember(self, reply: Message) -> None:
+        """Keep a reply that is likely to come again."""
+        if len(reply.raw) <= _SHORT_REPLY and len(self.known_replies) < _KNOWN_REPLIES:
+            self.known_replies[reply.raw] = reply
 
     def unanswered(self, table: str) -> list[Exchange]:
         """Return the writes of a table, watched or not, that were forwarded and are under way."""
@@ -136,6 +145,8 @@ class Session(asyncio.Protocol):
         self._reader = MessageReader(endpoint.limits)
         self._replies: MessageReader | None = None
         self._walking = False
+        self._tracks = True
+        self._last_byte = 0
         # Set while a reply of our own waits for its turn: replies then go back whole, one by one.
         self._by_message = False
         self._passed = 0
@@ -419,12 +430,18 @@ class Session(asyncio.Protocol):
         in_flight = self.in_flight
         if in_flight and not self._walking:
             head = in_flight[0]
-            if head.begun:
+            if not head.begun:
+                self._walking = True
+            elif self._last_byte:
+                # Every reply ends with a zero: this one is not over, and was not walked so far.
+                self._lose_track("a request came in the middle of the reply to the one before")
+            else:
                 # The client has read that reply: it would not have gone on otherwise.
                 in_flight.popleft()
                 self._finish(head, None, "answered")
-            else:
-                self._walking = True
+        if not self._tracks:
+            self._finish(exchange, None, "untracked")
+            return
         if self._replies is None:
             self._replies = MessageReader(_REPLY_LIMITS, message.transport)
         in_flight.append(exchange)
@@ -445,15 +462,31 @@ class Session(asyncio.Protocol):
         if not in_flight:
             return
         head = in_flight[0]
-        if head.ticket is None and not self._walking:
+        if self._walking:
+            self._walk(data, started)
+        elif head.ticket is not None:
+            known = self._known_reply(data)
+            if known is not None:
+                in_flight.popleft()
+                self._metrics.upstream.observe(started - head.forwarded)
+                self._finish(head, known, "answered")
+            else:
+                self._walk(data, started)
+        else:
+            self._last_byte = data[-1]
             if not head.begun:
                 head.begun = True
                 self._metrics.upstream.observe(started - head.forwarded)
                 self._wake(head)
-            self._metrics.added.observe(perf_counter() - started)
-            return
-        self._walk(data, started)
         self._metrics.added.observe(perf_counter() - started)
+
+    def _known_reply(self, data: bytes) -> Message | None:
+        """Return a reply that was walked before, if these bytes are all of it: most are alike."""
+        replies = self._replies
+        known = self._endpoint.known_replies.get(data)
+        if known is None or replies is None or replies.buffered:
+            return None
+        return known if known.transport is replies.transport else None
 
     def _walk(self, data: bytes, started: float) -> None:
         replies = self._replies
@@ -464,6 +497,8 @@ class Session(asyncio.Protocol):
                 reply = replies.next_message()
                 if reply is None:
                     break
+                if len(reply.raw) == len(data):
+                    self._endpoint.remember(reply)
                 if self._by_message:
                     if self._client is not None:
                         self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
@@ -473,10 +508,11 @@ class Session(asyncio.Protocol):
                 outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
                 self._finish(exchange, reply, outcome)
                 self._send_locals()
+            if not self.in_flight and replies.buffered:
+                self._lose_track("there are bytes behind the last reply")
+                return
         except ProtocolError as error:
-            _log.error("a reply of HBase's cannot be read", reason=str(error))
-            if self._upstream is not None:
-                self._upstream.abort()
+            self._lose_track(str(error))
             return
         if len(self.in_flight) <= _PIPELINE_LOW:
             self._unpause(_PIPELINE)
@@ -484,6 +520,24 @@ class Session(asyncio.Protocol):
             self._walking = self._by_message = False
             if self._closing:
                 self._close()
+
+    def _lose_track(self, reason: str) -> None:
+        """Only pass bytes from here on: which reply is whose is not known any more.
+
+        What is under way and all later writes of the connection end as unknown.
+        """
+        _log.warning("replies cannot be told apart on a connection", reason=reason)
+        if self._by_message and self._upstream is not None:
+            # A reply of our own waits for its turn, which is not known either.
+            self._upstream.abort()
+            return
+        self._tracks = self._walking = False
+        while self.in_flight:
+            exchange = self.in_flight.popleft()
+            self._finish(exchange, None, "answered" if exchange.begun else "untracked")
+        self._unpause(_PIPELINE)
+        if self._closing:
+            self._close()
 
     def _finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
         ticket = exchange.ticket
@@ -514,6 +568,9 @@ class Session(asyncio.Protocol):
         exchange = Exchange(method_of(self._dialect, message.name), (), None)
         exchange.local = reply
         self._enqueue(exchange, message)
+        if not self._tracks:
+            self.abort()
+            return
         if not self._by_message and self._replies is not None:
             self._by_message = True
             self._passed = self._replies.buffered
@@ -556,7 +613,9 @@ class Session(asyncio.Protocol):
     def close_when_answered(self) -> None:
         """Take no more requests; close once those under way are answered."""
         self._closing = True
-        if not self._waits_for_reply():
+        if self._waits_for_reply():
+            self._walking = True
+        else:
             self._close()
 
     def _close(self) -> None:
