@@ -20,7 +20,6 @@ import httpx
 import psutil
 import pytest
 
-from headgate.events import updates_topic
 from headgate.local import Lifetime, start_process
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 
@@ -213,6 +212,19 @@ def stand(stack: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stan
 
 
 @pytest.fixture
+def make_stand(stack: Any) -> Iterator[Callable[[Path], Stand]]:
+    made: list[Stand] = []
+
+    def make(directory: Path) -> Stand:
+        made.append(Stand(stack, directory))
+        return made[-1]
+
+    yield make
+    for stand in made:
+        stand.close()
+
+
+@pytest.fixture
 def eventually() -> Callable[..., Any]:
     def wait(what: Callable[[], Any], seconds: float = 60.0) -> Any:
         deadline = time.monotonic() + seconds
@@ -224,8 +236,3 @@ def eventually() -> Callable[..., Any]:
             time.sleep(0.05)
 
     return wait
-
-
-@pytest.fixture
-def topic_of() -> Callable[[str], str]:
-    return updates_topic
