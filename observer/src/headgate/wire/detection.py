@@ -11,7 +11,7 @@ _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC",
 _SASL_STATES = (1, 2, 3, 4, 5)  # START, OK, BAD, ERROR, COMPLETE
 _LONGEST_MECHANISM = 20  # characters: RFC 4422, section 3.1
 
-_SETTING = "set the client to TBinaryProtocol (HBase's default)"
+_SETTING = "use TBinaryProtocol on both sides (HBase: hbase.regionserver.thrift.compact off)"
 
 
 def detect(head: bytes | bytearray) -> Transport | None:
@@ -48,9 +48,9 @@ def detect(head: bytes | bytearray) -> Transport | None:
         cure = "this port has no SASL: unset hbase.thrift.security.qop and connect without Kerberos"
         raise UnsupportedProtocol("SASL", cure)
     if first == 0 and second == 0 and _is_letter(third) and _is_letter(fourth):
-        raise UnsupportedProtocol("buffered/old binary", f"{_SETTING} with strict write")
+        raise UnsupportedProtocol("buffered/old binary", f"{_SETTING}, with strict write")
     if first < 0x80 and third == 0 and fourth == 0:
-        raise UnsupportedProtocol("framed/old binary", f"{_SETTING} with strict write")
+        raise UnsupportedProtocol("framed/old binary", f"{_SETTING}, with strict write")
     found = bytes(head[:_ENOUGH]).hex(" ")
     raise MalformedMessage(
         f"a connection that begins with {found} speaks no Thrift that is known here"
