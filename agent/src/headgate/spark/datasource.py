@@ -26,6 +26,7 @@ and returns its rows for later queries of the same frame, too.
 from __future__ import annotations
 
 import base64
+import gc
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -264,16 +265,22 @@ class HBaseReader(DataSourceReader):  # type: ignore[misc]
         """Yield a partition's rows in batches, columns in the schema's order."""
         options = self._options
         assert isinstance(partition, RangePartition)  # noqa: S101 - made by partitions()
-        with options.connect() as connection:
-            for batch in read_batches(
-                connection,
-                options.table,
-                partition.extent,
-                self._mappings,
-                self._row,
-                options.page,
-            ):
-                yield batch.select(self._names)
+        # Results hold no cycles, and looking for some takes as long as decoding does. The process
+        # is a Python worker of Spark's, which does nothing else meanwhile.
+        gc.disable()
+        try:
+            with options.connect() as connection:
+                for batch in read_batches(
+                    connection,
+                    options.table,
+                    partition.extent,
+                    self._mappings,
+                    self._row,
+                    options.page,
+                ):
+                    yield batch.select(self._names)
+        finally:
+            gc.enable()
 
 
 @dataclass
