@@ -6,6 +6,8 @@ from headgate.hbase.methods import Dialect, TableIn, method_of
 from headgate.wire import LIST, STRING, STRUCT, Cursor, MalformedMessage, Message
 
 _DEFAULT_NAMESPACE = b"default"
+_FIRST_STRING = b"\x0b\x00\x01"
+"""The head of field 1, a string."""
 
 
 def table_name(name: bytes) -> str:
@@ -21,6 +23,11 @@ def peek_table(dialect: Dialect, message: Message) -> str | None:
     Raises:
         MalformedMessage: the arguments make no sense or lack the table.
     """
+    place = method_of(dialect, message.name).table
+    if place is TableIn.FIELD and message.raw.startswith(_FIRST_STRING, message.body):
+        # Every client known writes the table first.
+        cursor = Cursor(message.raw, message.body + 3)
+        return table_name(cursor.binary())
     tables = peek_tables(dialect, message)
     return tables[0] if tables else None
 

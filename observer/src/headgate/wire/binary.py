@@ -37,7 +37,7 @@ VERSION: Final = 0x8001
 MAX_NAME: Final = 256
 """Bytes of a method's name. The longest of HBase has 30."""
 
-i16_at: Final = Layout(">h").unpack_from
+field_at: Final = Layout(">Bh").unpack_from
 i32_at: Final = Layout(">i").unpack_from
 u32_at: Final = Layout(">I").unpack_from
 i64_at: Final = Layout(">q").unpack_from

@@ -14,7 +14,7 @@ from headgate.wire.binary import (
     STRUCT,
     TYPES,
     container_at,
-    i16_at,
+    field_at,
     i32_at,
     i64_at,
     map_at,
@@ -42,12 +42,15 @@ class Cursor:
 
     def next_field(self) -> int:
         """Return the type of the struct's next field, its id in ``field_id``; 0 at the end."""
-        kind = self.byte()
-        if kind:
+        pos = self.pos
+        if pos + 3 <= self.end:
+            kind: int
+            kind, self.field_id = field_at(self.data, pos)
+            self.pos = pos + 3 if kind else pos + 1
+            return kind
+        if self.byte():
             self._need(2)
-            self.field_id = i16_at(self.data, self.pos)[0]
-            self.pos += 2
-        return kind
+        return 0
 
     def byte(self) -> int:
         """Return an unsigned byte."""
@@ -76,13 +79,10 @@ class Cursor:
 
     def binary(self) -> bytes:
         """Return a string's bytes."""
-        length = self.i32()
-        if length < 0:
-            raise MalformedMessage(f"a string of length {length} at byte {self.pos - 4}")
-        self._need(length)
-        value = self.data[self.pos : self.pos + length]
-        self.pos += length
-        return value
+        begin = self.pos + 4
+        behind = self._string_end()
+        self.pos = behind
+        return self.data[begin:behind]
 
     def list_head(self) -> tuple[int, int]:
         """Return the type and the number of a list's or set's elements."""
@@ -116,11 +116,7 @@ class Cursor:
             self._need(size)
             self.pos += size
         elif kind == STRING:
-            length = self.i32()
-            if length < 0:
-                raise MalformedMessage(f"a string of length {length} at byte {self.pos - 4}")
-            self._need(length)
-            self.pos += length
+            self.pos = self._string_end()
         elif kind == STRUCT:
             while field := self.next_field():
                 self.skip(field, depth + 1)
@@ -135,6 +131,17 @@ class Cursor:
                 self.skip(value, depth + 1)
         else:
             raise MalformedMessage(f"a value of type {kind} at byte {self.pos}")
+
+    def _string_end(self) -> int:
+        self._need(4)
+        length: int = i32_at(self.data, self.pos)[0]
+        behind = self.pos + 4 + length
+        if length < 0:
+            raise MalformedMessage(f"a string of length {length} at byte {self.pos}")
+        if behind > self.end:
+            self.pos += 4
+            self._need(length)
+        return behind
 
     def _need(self, count: int) -> None:
         if self.pos + count > self.end:
