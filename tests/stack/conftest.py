@@ -143,6 +143,12 @@ class Desk:
             consumer.close()
 
 
+@pytest.fixture(scope="session")
+def desk_of() -> type[Desk]:
+    """For a stack of the test's own."""
+    return Desk
+
+
 @pytest.fixture
 def desk(stack: RunningStack) -> Desk:
     return Desk(stack.kafka)

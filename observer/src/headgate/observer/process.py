@@ -22,7 +22,10 @@ _LOG_TAIL = 2000  # characters of the log that go into an error
 
 
 class ObserverProcess:
-    """Starts an observer and waits until it accepts clients; ends with its starter (on Linux).
+    """Starts an observer and waits until it accepts clients.
+
+    On Linux it ends with the thread that started it, even if that is killed: start it from one that
+    lives as long as it is needed.
 
     Attributes:
         log: the file that its log goes to.
