@@ -617,6 +617,8 @@ class Runtime:
             moment=launch.cause.moment,
             outcome=RunOutcome.WAITING,
             launched=now,
+            cut=self._from_start(launch.cut),
+            since=self._from_start(launch.since),
         )
         self._progress = msgspec.structs.replace(self._progress, next_record=record.number + 1)
         if len(self.records) == self.records.maxlen:

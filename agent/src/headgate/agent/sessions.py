@@ -23,6 +23,7 @@ from headgate.spark import (
 log = structlog.get_logger("headgate.agent.worker")
 
 _FIRST_PAUSE = 0.2  # seconds before a worker that ended is replaced
+_STOP = 3.0  # seconds for Spark to remove its files before it is ended by force
 _LONGEST_PAUSE = 30.0  # seconds between attempts to start one that does not come up
 
 
@@ -87,10 +88,7 @@ class SessionLauncher:
         with self._lock:
             self._closing = True
             self._request = None
-            worker = self._worker
             self._changed.notify_all()
-        if worker is not None:
-            worker.kill()
         self._thread.join()
 
     def _keep(self) -> None:
@@ -123,30 +121,33 @@ class SessionLauncher:
             return False
         with self._lock:
             self._worker = worker
-            if self._closing:
-                worker.kill()
-            self._changed.wait_for(lambda: self._ready or self._ended, self._patience)
+            self._changed.wait_for(
+                lambda: self._ready or self._ended or self._closing, self._patience
+            )
             warm = self._ready
-            if not warm and not self._ended:
+            if not warm and not self._ended and not self._closing:
                 self._reason = f"its Spark session was not warm after {self._patience:g} s"
         if not warm:
             worker.kill()
         while True:
             with self._lock:
                 self._changed.wait_for(
-                    lambda: self._ended or (self._request is not None and not self._sent)
+                    lambda: (
+                        self._ended
+                        or self._closing
+                        or (self._request is not None and not self._sent)
+                    )
                 )
                 request = self._request
-                if self._ended:
+                if self._ended or self._closing or request is None:
                     break
                 self._sent = True
-            assert request is not None  # noqa: S101 - what was waited for
             try:
                 worker.submit(request)
             except WorkerGone:
                 log.info("worker ended before it was given work", run=request.run)
                 break
-        worker.stop()
+        worker.stop(_STOP)
         with self._lock:
             self._changed.wait_for(lambda: self._ended)
             self._worker = None

@@ -94,6 +94,10 @@ class RunRecord(Struct, frozen=True):
     detail: str = ""
     """A traceback or the like."""
     token: int = 0
+    cut: Cut = Cut()
+    """What it consumes, up to here."""
+    since: Cut = Cut()
+    """The cut of the action's run before."""
 
 
 class Progress(Struct, frozen=True):
