@@ -273,6 +273,17 @@ def test_many_small_changes_sum_up_without_drift(pair, rows):
     assert measured(tester) == pytest.approx(0, abs=1e-9)
 
 
+def test_a_limit_reached_exactly_is_reached_whatever_the_rounding_on_the_way(pair, rows):
+    tester = settled(pair(value(Metric.RELATIVE, 0.1)), rows, 10, 10)
+    for i in range(18):
+        for row in range(3):
+            tester.write("in", rows(1, 10 + 0.1 * ((7 * i + 13 * row) % 97), first=row))
+    tester.write("in", {**rows(1, 20), **rows(2, 10, first=1)})
+    ((_, pending),) = tester.engine.actions["b"].all_parts()
+    assert pending.difference < 10
+    assert launched(tester.wave("a")) == ["b"]
+
+
 # θ
 
 

@@ -84,6 +84,17 @@ def test_timers_go_on_after_a_restart(pair, rows):
     assert launched(tester.pass_time(30)) == ["b"]
 
 
+def test_a_restart_makes_no_evaluation_of_its_own(pair, rows):
+    late = Bound("late", "in", time=60.0)
+    tester = pair(late, THREE)
+    tester.write("in", rows(1))
+    tester.pass_time(100)
+    tester.write("in", rows(2))
+    assert launched(tester.restart()) == []
+    assert launched(tester.pass_time(100)) == []
+    assert launched(tester.wave("a")) == ["b"]
+
+
 def test_a_pause_survives_a_restart(pair, rows):
     tester = pair(THREE)
     tester.tell(Paused(tester.now))

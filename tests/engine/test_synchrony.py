@@ -5,6 +5,7 @@ from headgate.engine import (
     Bound,
     DataflowSpec,
     EngineTester,
+    Evaluation,
     Role,
     SequenceBound,
     WatchedContainer,
@@ -15,7 +16,7 @@ from headgate.events import Container, ContainerId, Item
 IN = ContainerId("in")
 
 
-def diamond(*bounds: Bound) -> EngineTester:
+def diamond(*bounds: Bound, **d: object) -> EngineTester:
     """a -> b, c -> d; d watches table ``in``."""
     return EngineTester(
         DataflowSpec(
@@ -23,7 +24,7 @@ def diamond(*bounds: Bound) -> EngineTester:
             (WatchedContainer(Container(IN, (Item("in"),))),),
             (
                 ActionSpec("a", Role.INPUT, writes=(IN,)),
-                ActionSpec("d", after=("b", "c"), bounds=bounds),
+                ActionSpec("d", after=("b", "c"), bounds=bounds, **d),
                 ActionSpec("b", after=("a",)),
                 ActionSpec("c", after=("a",)),
             ),
@@ -59,6 +60,15 @@ def test_without_bounds_a_step_runs_once_however_often_one_predecessor_ended(row
 
 def test_nothing_runs_before_each_predecessor_has_run_once(rows):
     tester = diamond(Bound("k", "in", sequence=SequenceBound(1)))
+    tester.write("in", rows(5))
+    tester.wave("a")
+    assert launched(tester.finish("b")) == []
+    assert launched(tester.finish("c")) == ["d"]
+
+
+def test_what_a_write_reached_before_predecessors_ran_runs_as_soon_as_they_have(rows):
+    bound = Bound("k", "in", sequence=SequenceBound(1))
+    tester = diamond(bound, evaluation=Evaluation(write=True))
     tester.write("in", rows(5))
     tester.wave("a")
     assert launched(tester.finish("b")) == []
