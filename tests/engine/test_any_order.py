@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -327,6 +328,7 @@ class World:
     attempts: list[Launch] = field(default_factory=list)
     log: dict[tuple[str, int], list[UpdateBatch]] = field(default_factory=dict)
     read: dict[tuple[str, int], int] = field(default_factory=dict)
+    updates: list[Update] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.engine = Engine(self.spec)
@@ -349,6 +351,7 @@ class World:
         return names
 
     def publish(self, updates: list[Update]) -> None:
+        self.updates += updates
         parts: dict[tuple[str, int], list[Update]] = {}
         for update in updates:
             partition = partition_of(update.row, PARTITIONS)
@@ -493,9 +496,7 @@ def _failing(launched: list[Launch], chance: random.Random) -> set[str]:
     return set(chance.sample(runs, min(1, len(runs))))
 
 
-@settings(max_examples=150, deadline=None)
-@given(dataflows(), waves, st.booleans())
-def test_the_incremental_state_agrees_with_one_computed_from_all_updates(spec, waves, fail):
+def _against_the_oracle(spec: DataflowSpec, waves, *, fail: bool) -> None:
     plain = World(spec, random.Random(0))
     _program(plain, waves, set(), Oracle(spec))
     if fail:
@@ -504,6 +505,19 @@ def test_the_incremental_state_agrees_with_one_computed_from_all_updates(spec, w
 
 
 @settings(max_examples=100, deadline=None)
+@given(dataflows(), waves, st.booleans())
+def test_the_incremental_state_agrees_with_one_computed_from_all_updates(spec, waves, fail):
+    _against_the_oracle(spec, waves, fail=fail)
+
+
+@pytest.mark.soak
+@settings(max_examples=5000, deadline=None)
+@given(dataflows(), waves, st.booleans())
+def test_the_incremental_state_agrees_for_long(spec, waves, fail):
+    _against_the_oracle(spec, waves, fail=fail)
+
+
+@settings(max_examples=60, deadline=None)
 @given(dataflows(), waves, chances, st.booleans())
 def test_order_duplicates_and_restarts_change_no_run(spec, waves, chance, fail):
     plain = World(spec, random.Random(0))
@@ -521,7 +535,7 @@ def test_order_duplicates_and_restarts_change_no_run(spec, waves, chance, fail):
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(dataflows(), waves, chances)
 def test_a_request_published_twice_counts_once(spec, waves, chance):
     plain = World(spec, random.Random(0))
@@ -532,7 +546,7 @@ def test_a_request_published_twice_counts_once(spec, waves, chance):
     assert [(r.run, r.cause) for r in rough.launched] == [(r.run, r.cause) for r in plain.launched]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(dataflows(), waves, chances)
 def test_a_further_attempt_has_the_run_cut_and_cause_of_the_first(spec, waves, chance):
     world = World(spec, chance, restart=True)
@@ -547,7 +561,7 @@ def test_a_further_attempt_has_the_run_cut_and_cause_of_the_first(spec, waves, c
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(dataflows(), waves, chances)
 def test_cuts_of_an_action_follow_each_other_without_hole(spec, waves, chance):
     world = World(spec, chance, disorder=True)
@@ -557,3 +571,23 @@ def test_cuts_of_an_action_follow_each_other_without_hole(spec, waves, chance):
         for earlier, later in pairwise(runs):
             assert later.since == earlier.cut
             assert later.cut.covers(earlier.cut)
+
+
+@settings(max_examples=40, deadline=None)
+@given(dataflows(), waves, chances, st.booleans())
+def test_no_update_is_uncounted(spec, waves, chance, fail):
+    failures = {"flow-one-1", "flow-three-1"} if fail else set()
+    world = World(spec, chance, disorder=True, redeliver=True, republish=True, restart=True)
+    _program(world, waves, failures, None)
+    oracle = Oracle(spec)
+    for action in world.engine.actions.values():
+        for container, parts in action.parts.items():
+            by_row = oracle.watched[container].count is Count.ROWS
+            every = {
+                (u.request, u.table, u.row, b"" if by_row else u.column)
+                for u in oracle.cells(container, world.updates)
+                if action.spec.own or u.writer != action.name
+            }
+            # No run is active at the end, so all else was consumed by runs that committed.
+            counted = sum(pending.committed + pending.updates for _, pending in parts)
+            assert counted == len(every)

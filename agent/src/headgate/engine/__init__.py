@@ -32,6 +32,7 @@ from headgate.engine.explain import (
     ActiveExplanation,
     ContainerExplanation,
     Explanation,
+    UpdatesExplanation,
 )
 from headgate.engine.instructions import (
     Cause,
@@ -162,6 +163,7 @@ __all__ = [
     "Stimulus",
     "Tick",
     "TriggerPolicy",
+    "UpdatesExplanation",
     "ValueBound",
     "VectorResult",
     "Verdict",

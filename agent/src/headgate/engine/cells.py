@@ -121,9 +121,10 @@ class Cells:
             return
         changes: list[Change] = []
         known = self.values
+        followed = self._followed(arrivals.writer)
         for key, new in zip(keys, self._decoded(values), strict=True):
             old = known.get(key)
-            if old == new:
+            if old == new and not followed:
                 continue
             if old is None:
                 self._add((key,))
@@ -169,6 +170,12 @@ class Cells:
             self.reading.difference_update(keys)
         if self.scanning is not None:
             self.scanning.written.update(keys)
+
+    def _followed(self, writer: str | None) -> bool:
+        """Tell whether x′ of some action follows this writer, even where x stays as it is."""
+        return writer is not None and any(
+            p.action == writer and p.keeps_values and not p.own for p in self.pendings
+        )
 
     def _count(self, arrivals: Arrivals, updates: int, elements: Iterable[Element]) -> None:
         for pending in self.pendings:
@@ -230,7 +237,7 @@ class Cells:
                 uncertain = True  # an older version may show now
             elif self._hidden(key, timestamp, received):
                 old = self._remove(key)
-                if old is not None:
+                if old is not None or self._followed(arrivals.writer):
                     changes.append((key, old, None))
             elif timestamp != SERVER_TIME and key not in self.timestamps and key in self.values:
                 uncertain = True
@@ -243,7 +250,8 @@ class Cells:
                 old = self.values.get(key)
                 if old is None:
                     self._add((key,))
-                if new is not None and self.detail is Detail.VALUES and old != new:
+                moved = old != new or self._followed(arrivals.writer)
+                if new is not None and self.detail is Detail.VALUES and moved:
                     self.values[key] = new
                     changes.append((key, old, new))
                 elif old is None and self.detail is Detail.VALUES:

@@ -14,7 +14,9 @@ from headgate.engine.runs import PastRun, RunState
 from headgate.engine.spec import Role
 
 if TYPE_CHECKING:
+    from headgate.engine.cells import Cells
     from headgate.engine.engine import Engine
+    from headgate.engine.pending import Pending
 
 
 class ActiveExplanation(Struct, frozen=True):
@@ -26,6 +28,21 @@ class ActiveExplanation(Struct, frozen=True):
     words: str
     retry_at: float | None = None
     failure: str = ""
+
+
+class UpdatesExplanation(Struct, frozen=True):
+    """Where the updates are that an action counted of one container's part in one table.
+
+    ``counted`` since it was submitted; of them committed runs have ``consumed`` some, the run under
+    way has ``taken`` some, and the rest is ``pending``.
+    """
+
+    container: str
+    table: str
+    counted: int
+    consumed: int
+    taken: int
+    pending: int
 
 
 class ActionExplanation(Struct, frozen=True):
@@ -44,6 +61,7 @@ class ActionExplanation(Struct, frozen=True):
     result: ConditionResult | None
     missing: str
     words: str
+    updates: tuple[UpdatesExplanation, ...] = ()
 
 
 class ContainerExplanation(Struct, frozen=True):
@@ -115,6 +133,19 @@ def _explain(engine: Engine, action: Action, now: float) -> ActionExplanation:
         result=result,
         missing=needed,
         words=" ".join(sentences),
+        updates=tuple(_updates(action, cells, pending) for cells, pending in action.all_parts()),
+    )
+
+
+def _updates(action: Action, cells: Cells, pending: Pending) -> UpdatesExplanation:
+    taken = cells.consumed.get(action.name)
+    return UpdatesExplanation(
+        container=cells.watched.id,
+        table=cells.table,
+        counted=pending.received,
+        consumed=pending.committed,
+        taken=0 if taken is None else taken.updates,
+        pending=pending.updates,
     )
 
 
