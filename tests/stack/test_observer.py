@@ -206,13 +206,18 @@ def acknowledged_writes(observer: ObserverProcess, name: str, prefix: bytes) -> 
         return rows
 
 
-def test_a_killed_observer_loses_no_acknowledged_write(stack, desk, start: Start) -> None:
+@pytest.mark.parametrize(
+    "lives", [4, pytest.param(60, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
+)
+def test_a_killed_observer_loses_no_acknowledged_write(
+    stack, desk, start: Start, lives: int
+) -> None:
     name = stack.table("observer")
     observer = start()
     desk.watch(name)
     rng = random.Random(3)
     acknowledged: list[bytes] = []
-    for life in range(4):
+    for life in range(lives):
         results: list[list[bytes]] = [[] for _ in range(4)]
 
         def work(at: int, life: int = life, results: list[list[bytes]] = results) -> None:

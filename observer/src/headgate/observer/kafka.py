@@ -99,6 +99,8 @@ class KafkaProducer:
             )
         except BufferError:
             return False
+        except KafkaException as error:
+            done(_failure(error.args[0]))
         return True
 
     def poll(self) -> None:
