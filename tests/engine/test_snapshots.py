@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from headgate.engine import (
     ActionSpec,
     Bound,
+    ContainerScanned,
     DecisionKind,
     Engine,
     Metric,
@@ -161,6 +162,16 @@ def test_a_bound_that_needs_more_is_scanned_first(pair, rows):
     result = tester.engine.explain(tester.now).actions[1].result
     values = [vector.value for vector in result.parts[0].vectors]
     assert values[1:] == [pytest.approx(100 / 3), pytest.approx(1 / 30)]
+
+
+def test_a_scan_under_way_is_not_asked_for_twice(pair, rows):
+    tester = pair(FULL, answering=False)
+    tester.write("in", rows(1, 7))
+    spec = with_bounds(tester.spec, FULL, own=True)
+    told = tester.tell(SpecificationChanged(tester.now, spec))
+    assert not any(isinstance(i, ScanContainer) for i in told)
+    tester.tell(ContainerScanned(tester.now, "in", "in", [b"r0"], [b"f:x"], [b"1"]))
+    assert list(tester.engine.cells["in", "in"].values.values()) == [7.0]
 
 
 def test_an_action_that_is_gone_takes_its_run_along(pair, rows):

@@ -92,8 +92,10 @@ class Engine:
         if state is not None:
             restore(self, read_snapshot(state))
         self._start_timers()
-        self._ask_for_scans()
+        # Whoever was asked before is not there any more: ask again.
         for cells in self.cells.values():
+            if not cells.scanned or cells.scanning is not None:
+                self._ask_for_scan(cells)
             if cells.read_awaited:
                 self._ask_for_read(cells)
 
@@ -214,11 +216,6 @@ class Engine:
             result=result,
         )
         self._out.append(RecordDecision(decision))
-
-    def _ask_for_scans(self) -> None:
-        for cells in self.cells.values():
-            if not cells.scanned or cells.scanning is not None:
-                self._ask_for_scan(cells)
 
     def _ask_for_scan(self, cells: Cells) -> None:
         if cells.detail is Detail.COUNTS:
@@ -673,7 +670,9 @@ class Engine:
         restore(self, before)
         self._start_timers()
         self._decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
-        self._ask_for_scans()
+        for cells in self.cells.values():
+            if not cells.scanned and cells.scanning is None:
+                self._ask_for_scan(cells)
         self._start_clocks()
         self._take_up(self.actions.values())
 

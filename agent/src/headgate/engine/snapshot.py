@@ -113,6 +113,7 @@ class CellsState(Struct, frozen=True):
     timestamps: tuple[int, ...]
     deletes: bool
     unsettled: KeyColumns
+    reading: KeyColumns
     read_awaited: bool
     scanning: ScanningState | None
     scanned: bool
@@ -264,12 +265,15 @@ def _cells_state(cells: Cells) -> CellsState:
         stamped=key_columns(cells.timestamps),
         timestamps=tuple(cells.timestamps.values()),
         deletes=cells.deletes,
-        unsettled=key_columns(cells.unsettled),
+        unsettled=key_columns(sorted(cells.unsettled)),
+        reading=key_columns(sorted(cells.reading)),
         read_awaited=cells.read_awaited,
         scanning=None
         if scanning is None
         else ScanningState(
-            key_columns(scanning.written), tuple(scanning.deleted_rows), scanning.emptied
+            key_columns(sorted(scanning.written)),
+            tuple(sorted(scanning.deleted_rows)),
+            scanning.emptied,
         ),
         scanned=cells.scanned,
         dead_letters=cells.dead_letters,
@@ -285,10 +289,14 @@ def _restore_cells(cells: Cells, state: CellsState) -> None:
         cells.timestamps = dict(zip(state.stamped.keys(), state.timestamps, strict=True))
         cells.deletes = state.deletes
         cells.unsettled = set(state.unsettled.keys())
+        cells.reading = set(state.reading.keys())
         cells.read_awaited = state.read_awaited
         cells.scanned = state.scanned
         if state.scanning is not None:
             cells.scanning = Scanning()
+            cells.scanning.written = set(state.scanning.written.keys())
+            cells.scanning.deleted_rows = set(state.scanning.deleted_rows)
+            cells.scanning.emptied = state.scanning.emptied
     for stored in state.pendings:
         for pending in cells.pendings:
             if pending.action == stored.action:
