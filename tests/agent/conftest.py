@@ -33,8 +33,13 @@ actions:
 
 
 @pytest.fixture
-def dataflow() -> Dataflow:
-    return parse_dataflow(TWO_STEPS, "two-steps.yaml")
+def two_steps() -> str:
+    return TWO_STEPS
+
+
+@pytest.fixture
+def dataflow(two_steps: str) -> Dataflow:
+    return parse_dataflow(two_steps, "two-steps.yaml")
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ _NOT_YET = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
+_REACH = 1.0  # seconds to wait for a first answer, after which the log says that Kafka is away
 _METADATA = 10.0  # seconds to wait for the cluster's answer about topics
 
 
@@ -148,6 +149,7 @@ class KafkaBroker:
         said = False
         while True:
             try:
+                self._admin.list_topics(timeout=_REACH)
                 self._create(
                     [
                         self._topic(self._control_topic, 1, {"cleanup.policy": "compact"}),

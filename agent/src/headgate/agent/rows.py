@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 FAMILIES = ("spec", "state", "history", LEDGER_FAMILY)
 _FIRST_BACKOFF = 0.05  # seconds; an observer that restarts is back after a few tenths
+_FIRST_TOLD = (
+    0.5  # seconds without HBase after which the log says so; then twice as long, and so on
+)
 _LONGEST_BACKOFF = 2.0  # seconds; HBase comes back after tens of seconds
 
 
@@ -79,6 +82,7 @@ class HBaseConnections:
         """
         started = time.monotonic()
         backoff = _FIRST_BACKOFF
+        told = _FIRST_TOLD
         while True:
             try:
                 connection = self._take()
@@ -92,7 +96,8 @@ class HBaseConnections:
                     raise Unreachable(
                         f"HBase does not answer at {self.address}: {error}"
                     ) from error
-                if backoff >= _LONGEST_BACKOFF:
+                if waited >= told:
+                    told *= 2
                     log.warning("waiting for HBase", problem=str(error), seconds=round(waited, 1))
                 if self._stopping.wait(backoff):
                     raise Unreachable(

@@ -566,10 +566,20 @@ class Runtime:
     def _handle(self, stimulus: Stimulus) -> None:
         now = stimulus.now
         instructions = self._engine.handle(stimulus)
-        launches = [i for i in instructions if isinstance(i, Launch)]
-        for launch in launches:
-            self._prepare(launch, now)
-        if launches or not isinstance(stimulus, RecordArrived | Tick):
+        launching = False
+        # What is to be remembered of them must be in the checkpoint that comes before their effect.
+        for instruction in instructions:
+            match instruction:
+                case Launch():
+                    self._prepare(instruction, now)
+                    launching = True
+                case Quarantine():
+                    self._quarantined[instruction.action] = instruction.reason
+                case RecordDecision():
+                    self._decided(instruction.decision)
+                case _:
+                    pass
+        if launching or not isinstance(stimulus, RecordArrived | Tick):
             self._save(now)
         for instruction in instructions:
             self._carry_out(instruction, now)
@@ -585,15 +595,19 @@ class Runtime:
             case ReadCells():
                 self._read(instruction)
             case Quarantine():
-                self._quarantined[instruction.action] = instruction.reason
+                log.warning(
+                    "quarantined",
+                    dataflow=self.name,
+                    action=instruction.action,
+                    reason=instruction.reason,
+                )
             case RecordDecision():
-                self._decided(instruction.decision)
+                self._around.broker.decision(self.name, msgspec.json.encode(instruction.decision))
             case _:
                 assert_never(instruction)
 
     def _decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
-        self._around.broker.decision(self.name, msgspec.json.encode(decision))
         self._around.measures.decisions.labels(decision.kind.value, decision.action).inc()
         if decision.kind is DecisionKind.SKIPPED:
             self._skipped[decision.action] += 1

@@ -168,6 +168,8 @@ class World:
         self.control: list[ControlMessage] = []
         self.failing: dict[str, int] = {}
         """How many of the next attempts of an action fail."""
+        self.hanging: set[str] = set()
+        """Actions whose attempts begin and never end."""
         self.silent = False
         """Whether the observer answers nothing."""
         self.rows = MemoryRows(self.point)
@@ -428,6 +430,8 @@ class ScriptedAgent:
             return
         self._report(StepStarted(request.run, request.attempt))
         yield
+        while request.action in world.hanging:
+            yield
         if world.failing.get(request.action, 0):
             world.failing[request.action] -= 1
             self._end(request, Ending.FAILED, "it was told to fail")

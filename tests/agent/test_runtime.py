@@ -1,0 +1,306 @@
+"""What a runtime does with what happens: waves, failures, barriers, pauses and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headgate.agent.errors import Fenced, Refused
+from headgate.agent.runtime import FlowStatus, Runtime, WaveStatus
+from headgate.agent.scripted import ScriptedAgent, World
+from headgate.agent.store import Definition, Owner
+from headgate.events import BarrierRequest, Fence, ObserverLease, WatchList
+from headgate.flows import parse_dataflow
+
+
+def started(world: World) -> ScriptedAgent:
+    agent = world.start_agent()
+    world.run(lambda: True)
+    return agent
+
+
+def feed(world: World, rows: int = 3, value: bytes = b"1") -> None:
+    for row in range(rows):
+        world.write("in", b"%d" % row, b"c:v", value)
+
+
+def ask(agent: ScriptedAgent, what: Callable[[Runtime, float], Any]) -> Any:
+    found: list[Any] = []
+    agent.ask(lambda runtime, now: found.append(what(runtime, now)))
+    return found[0]
+
+
+def wave(world: World, agent: ScriptedAgent) -> int:
+    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    world.run(lambda: agent.settled() >= number)
+    return int(number)
+
+
+def outcomes(agent: ScriptedAgent, action: str) -> list[str]:
+    assert agent.runtime is not None
+    return [r.outcome.value for r in reversed(agent.runtime.records) if r.action == action]
+
+
+def status(world: World, agent: ScriptedAgent) -> FlowStatus:
+    assert agent.runtime is not None
+    return agent.runtime.status(world.now)
+
+
+def states(world: World, agent: ScriptedAgent) -> dict[str, str]:
+    return {action.name: action.state for action in status(world, agent).actions}
+
+
+def test_watches_are_published_before_the_first_barrier(world: World) -> None:
+    started(world)
+    kinds = [type(message) for message in world.control]
+    assert kinds.index(WatchList) < kinds.index(BarrierRequest)
+    assert {watch.table for watch in world.control[0].watches} == {"in", "mid", "out"}
+
+
+def test_what_was_written_before_the_submit_is_no_update(world: World) -> None:
+    feed(world)
+    agent = started(world)
+    wave(world, agent)
+    assert outcomes(agent, "first") == []
+
+
+def test_a_wave_below_the_bound_launches_nothing(world: World) -> None:
+    agent = started(world)
+    feed(world, rows=2)
+    wave(world, agent)
+    assert outcomes(agent, "first") == []
+    assert status(world, agent).actions[1].skipped == 1
+
+
+def test_a_wave_is_settled_when_its_runs_and_their_successors_have_ended(world: World) -> None:
+    agent = started(world)
+    feed(world)
+    told: list[WaveStatus] = []
+    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.when_settled(number, told.append))
+    assert told == []
+    world.run(lambda: bool(told))
+    assert outcomes(agent, "first") == outcomes(agent, "second") == ["committed"]
+    assert told == [WaveStatus(number, settled=True)]
+
+
+def test_waves_that_were_not_asked_for_cannot_be_waited_for(world: World) -> None:
+    agent = started(world)
+    with pytest.raises(Refused, match="the last one is 0"):
+        ask(agent, lambda runtime, now: runtime.when_settled(1, lambda _: None))
+
+
+def test_a_step_that_fails_is_tried_again(world: World) -> None:
+    world.failing["first"] = 1
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["failed", "committed"]
+
+
+def test_a_step_that_goes_on_failing_is_quarantined_until_it_is_released(world: World) -> None:
+    world.failing["first"] = 2
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["failed", "failed"]
+    assert states(world, agent)["first"] == "quarantined"
+    assert "flow release" in status(world, agent).words
+    assert ask(agent, lambda runtime, now: runtime.release(None, now)) == ("first",)
+    wave(world, agent)
+    assert outcomes(agent, "first")[-1] == "committed"
+
+
+def test_a_quarantine_outlives_its_agent(world: World) -> None:
+    world.failing["first"] = 2
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    agent.alive = False
+    other = started(world)
+    assert states(world, other)["first"] == "quarantined"
+    assert ask(other, lambda runtime, now: runtime.release("first", now)) == ("first",)
+
+
+def test_only_what_is_in_quarantine_is_released(world: World) -> None:
+    agent = started(world)
+    with pytest.raises(Refused, match="not in quarantine"):
+        ask(agent, lambda runtime, now: runtime.release("first", now))
+
+
+def test_each_attempt_is_announced_by_a_fence_with_a_higher_token(world: World) -> None:
+    world.failing["first"] = 1
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    tokens = [m.token for m in world.control if isinstance(m, Fence) and m.action == "first"]
+    assert tokens[0] < tokens[1]
+
+
+def test_a_lost_worker_costs_an_attempt_and_not_the_run(world: World) -> None:
+    agent = started(world)
+    world.hanging.add("first")
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    for _ in range(50):
+        world.step()
+    agent.end_worker()
+    world.hanging.clear()
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "first") == ["lost", "committed"]
+
+
+def test_a_step_beyond_its_timeout_is_stopped_and_tried_again(
+    two_steps: str,
+) -> None:
+    text = two_steps.replace("    reads: input\n", "    reads: input\n    timeout: 5 s\n")
+    world = World(parse_dataflow(text, "test"))
+    agent = started(world)
+    world.hanging.add("first")
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    for _ in range(50):
+        world.step()
+    world.now += 5
+    world.step()
+    world.hanging.clear()
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "first") == ["timed-out", "committed"]
+
+
+def test_without_an_observer_the_status_says_how_to_start_one(world: World) -> None:
+    agent = world.start_agent()
+    agent.observers.hear(ObserverLease(1, "observer", 1, 0.0, {}, ended=True), world.now)
+    world.now += 5
+    assert "headgate observer" in status(world, agent).words
+    assert status(world, agent).phase.value == "starting"
+
+
+def test_a_barrier_is_asked_for_again_until_the_observer_answers(world: World) -> None:
+    world.silent = True
+    agent = world.start_agent()
+    for _ in range(3):
+        world.now += 1.1
+        world.step()
+    assert "waiting for observer observer (6 partitions)" in status(world, agent).words
+    assert sum(isinstance(m, BarrierRequest) for m in world.control) > 2
+    world.silent = False
+    world.run(lambda: status(world, agent).phase.value == "running")
+
+
+def test_a_paused_dataflow_counts_and_launches_when_it_is_resumed(world: World) -> None:
+    agent = started(world)
+    ask(agent, lambda runtime, now: runtime.pause(now))
+    feed(world)
+    wave(world, agent)
+    assert outcomes(agent, "first") == []
+    ask(agent, lambda runtime, now: runtime.resume(now))
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["committed"]
+
+
+def test_a_pause_outlives_its_agent(world: World) -> None:
+    agent = started(world)
+    ask(agent, lambda runtime, now: runtime.pause(now))
+    agent.alive = False
+    other = started(world)
+    assert status(world, other).phase.value == "paused"
+
+
+def test_an_action_runs_when_somebody_asks(world: World) -> None:
+    agent = started(world)
+    feed(world, rows=1)
+    wave(world, agent)
+    ask(agent, lambda runtime, now: runtime.run("first", now))
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["committed"]
+
+
+@pytest.mark.parametrize(("action", "words"), [("feed", "fed from outside"), ("frist", "first")])
+def test_what_cannot_run_is_refused(world: World, action: str, words: str) -> None:
+    agent = started(world)
+    with pytest.raises(Refused, match=words):
+        ask(agent, lambda runtime, now: runtime.run(action, now))
+
+
+def test_an_agent_that_was_taken_over_saves_nothing_more(world: World) -> None:
+    agent = started(world)
+    world.store.acquire("two-steps", Owner("other", "x", ""), world.now + 100, 10.0)
+    with pytest.raises(Fenced):
+        ask(agent, lambda runtime, now: runtime.mark((), now))
+
+
+def test_runs_say_exactly_what_they_consumed(world: World) -> None:
+    agent = started(world)
+    for value in (b"1", b"2"):
+        feed(world, value=value)
+        wave(world, agent)
+    assert agent.runtime is not None
+    later, earlier = [r for r in agent.runtime.records if r.action == "first"]
+    assert later.since == earlier.cut
+    assert later.cut.covers(earlier.cut)
+
+
+def test_a_quiet_period_ends_a_wave(two_steps: str) -> None:
+    world = World(parse_dataflow(two_steps + "waves: quiet 10 s\n", "test"))
+    agent = started(world)
+    feed(world)
+    world.run(lambda: True)
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "second") == ["committed"]
+
+
+def test_a_period_without_input_ends_no_wave(two_steps: str) -> None:
+    world = World(parse_dataflow(two_steps + "waves: every 10 s\n", "test"))
+    agent = started(world)
+    for _ in range(30):
+        world.now += 1
+        world.step()
+    assert agent.waves() == 0
+    feed(world)
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "first") == ["committed"]
+
+
+def test_another_definition_keeps_what_was_counted(world: World, two_steps: str) -> None:
+    agent = started(world)
+    feed(world, rows=2)
+    wave(world, agent)
+    text = two_steps.replace("sequence: 3", "sequence: 2")
+    definition = Definition("two-steps", text, ".", 2, 0.0)
+    changed = parse_dataflow(text, "test")
+    ask(agent, lambda runtime, now: runtime.change(definition, changed, now))
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["committed"]
+
+
+def test_percentages_are_of_what_a_scan_between_two_barriers_finds(two_steps: str) -> None:
+    world = World(parse_dataflow(two_steps.replace("sequence: 3", "sequence: 50%"), "test"))
+    feed(world, rows=10)
+    agent = started(world)
+    feed(world, rows=4)
+    wave(world, agent)
+    assert outcomes(agent, "first") == []
+    world.write("in", b"4", b"c:v", b"2")
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["committed"]
+
+
+def test_a_stopped_runtime_waits_for_the_attempt_under_way_and_starts_no_other(
+    world: World,
+) -> None:
+    agent = started(world)
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    while outcomes(agent, "first") != ["running"]:
+        world.step()
+    assert agent.runtime is not None
+    agent.runtime.drain()
+    while not agent.runtime.idle:
+        world.step()
+    assert outcomes(agent, "first") == ["committed"]
+    for _ in range(20):
+        world.step()
+    assert outcomes(agent, "second") == ["waiting"]
