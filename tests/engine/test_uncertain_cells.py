@@ -1,6 +1,8 @@
 """Cells that nobody can know from events alone are read before a value bound decides."""
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headgate.engine import (
@@ -172,3 +174,48 @@ def test_deletes_of_rows_and_families_remove_their_cells(pair, rows):
     tester.publish("in", replace(message, rows=(b"r1",)))
     assert tester.engine.explain(0).containers[0].cells == 1
     assert launched(tester.wave("a")) == ["b"]
+
+
+kinds = st.sampled_from(["put", "perhaps put", "increment", "delete", "perhaps delete"])
+histories = st.lists(
+    st.tuples(st.sampled_from([b"r0", b"r1", b"r2"]), kinds, st.integers(0, 9), st.booleans()),
+    max_size=20,
+)
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(histories, st.integers(0, 20))
+def test_after_an_evaluation_the_engine_knows_what_the_table_holds(pair, rows, history, wave):
+    tester = after_a_run(pair, rows)
+    table = tester.tables["in"]
+    for i, (row, kind, number, really) in enumerate(history):
+        key, value = (row, b"f:x"), b"%d" % number
+        outcome = Outcome.UNKNOWN if kind.startswith("perhaps") else Outcome.APPLIED
+        done = really or outcome is Outcome.APPLIED
+        match kind:
+            case "put" | "perhaps put":
+                message = write(value=value, sequence=i, outcome=outcome)
+                after = value if done else table.get(key)
+            case "delete" | "perhaps delete":
+                message = write(UpdateKind.DELETE_COLUMN, None, sequence=i, outcome=outcome)
+                after = None if done else table.get(key)
+            case _:
+                message = write(UpdateKind.INCREMENT_DELTA, b"\0" * 8, sequence=i)
+                after = b"%d" % (int(table.get(key, b"0")) + number)
+        table.pop(key, None)
+        if after is not None:
+            table[key] = after
+        tester.publish("in", replace(message, rows=(row,)))
+        if i == wave:
+            tester.wave("a")
+    tester.wave("a")
+    while tester.engine.busy:
+        tester.finish("b")
+    tester.wave("a")
+    cells = tester.engine.cells["in", "in"]
+    assert not cells.unsettled
+    assert cells.values == {key: float(value) for key, value in table.items()}
