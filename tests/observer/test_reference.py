@@ -1,0 +1,53 @@
+"""docs/observer.md names every key and every metric, and its example is valid."""
+
+import re
+from pathlib import Path
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from headgate.observer import (
+    Journal,
+    Kafka,
+    Limits,
+    Listener,
+    ObserverConfig,
+    parse_config,
+)
+from headgate.observer.metrics import Metrics
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "observer.md").read_text()
+
+
+def keys() -> set[str]:
+    tables = {
+        "thrift1": Listener,
+        "thrift2": Listener,
+        "kafka": Kafka,
+        "journal": Journal,
+        "limits": Limits,
+    }
+    found = {field.name for field in msgspec.structs.fields(ObserverConfig)} - tables.keys()
+    for name, table in tables.items():
+        found |= {f"{name}.{field.name}" for field in msgspec.structs.fields(table)}
+    return found
+
+
+def test_every_key_is_described_and_no_other() -> None:
+    section = REFERENCE.partition("## Keys")[2].partition("## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert {key for row in rows for key in re.findall(r"`([^`]+)`", row)} == keys()
+
+
+def test_the_example_is_valid() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", REFERENCE, re.DOTALL)
+    assert parse_config(example, "docs/observer.md", {}).name == "observer-1"
+
+
+def test_every_metric_is_described() -> None:
+    metrics = Metrics()
+    section = REFERENCE.partition("## Metrics")[2]
+    named = set(re.findall(r"`([a-z_]+)(?:\{[a-z,]+\})?`", section))
+    for family in text_string_to_metric_families(metrics.text().decode()):
+        name = family.name.removeprefix("headgate_observer_")
+        assert {name, f"{name}_total"} & named, name
