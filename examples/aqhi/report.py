@@ -90,7 +90,7 @@ def render(comparison: Comparison) -> str:
             maps="".join(_map_section(comparison, way) for way in comparison.bounded),
             conditions="".join(
                 f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>"
-                for name, value in comparison.conditions
+                for name, value in [*comparison.conditions, *_times(comparison)]
             ),
         )
 
@@ -118,7 +118,7 @@ def _tiles(comparison: Comparison) -> str:
     way = comparison.bounded[0]
     most, fewer = _total(comparison.synchronous), _total(way)
     facts = (
-        (f"{100 * (1 - fewer / most):.0f} %", "of all step runs saved", way.name),
+        (f"{100 * (1 - fewer / most):.0f} %", "of all step runs saved", f"bounds with {way.name}"),
         (f"{_mean_off(way):.2f}", "points mean error of the index", "scale 1 to 13"),
         (f"{way.largest_error('index'):.2f}", "points largest error of the index", "of any wave"),
         (
@@ -151,6 +151,13 @@ def _table(comparison: Comparison) -> str:
                 f"<small>{way.largest_error(action):.2f} {_unit(step)}</small></td></tr>"
             )
     return "".join(rows)
+
+
+def _times(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    for way in (comparison.synchronous, *comparison.bounded):
+        seconds, runs = sum(way.seconds.values()), _total(way)
+        each = f", {seconds / runs:.2f} s each from launch to commit" if runs else ""
+        yield f"runs, {way.name}", f"{runs} in {seconds:.0f} s{each}"
 
 
 def _unit(step: StepInfo) -> str:

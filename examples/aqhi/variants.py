@@ -64,10 +64,10 @@ def dataflow(name: str, city: City, sigma: float | None) -> str:
 
 
 def bounds_in_words(text: str) -> str:
-    """Return the bounds of a dataflow file, one action after another: ``zones: sequence 20%``."""
+    """Return the bounds of a dataflow file, one action after another: ``zones σ 20%``."""
     actions: dict[str, Any] = yaml.safe_load(text)["actions"]
     return "; ".join(
-        f"{action}: {_in_words(bound)}"
+        f"{action} {_in_words(bound)}"
         for action, body in actions.items()
         for bound in body.get("when", {}).values()
     )
@@ -93,10 +93,14 @@ def _table(table: str, name: str) -> str:
 
 
 def _in_words(bound: dict[str, Any]) -> str:
-    parts = []
-    for vector, limit in bound.items():
-        if isinstance(limit, dict):
-            parts.append(" ".join([vector, *(f"{key} {value}" for key, value in limit.items())]))
-        else:
-            parts.append(f"{vector} {limit}")
-    return ", ".join(parts)
+    match bound:
+        case {"sequence": limit}:
+            return f"σ {limit}"
+        case {"value": {"against": constant, "limit": limit}}:
+            return f"ν {limit} of {constant:g}"
+        case {"value": {"relative": limit}}:
+            return f"ν {limit} relative"
+        case {"value": {"absolute": limit}}:
+            return f"ν {limit} units"
+        case _:
+            return ", ".join(f"{vector} {limit}" for vector, limit in bound.items())

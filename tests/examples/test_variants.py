@@ -71,7 +71,6 @@ def test_parameters_are_those_of_the_city():
 
 def test_bounds_are_told_in_words():
     assert bounds_in_words(dataflow("town", CITY, 20)) == (
-        "combine: sequence 5%; zones: sequence 20%; city-map: value relative 5%; "
-        "hotspots: value absolute 2; index: value against 3.5 limit 30%"
+        "combine σ 5%; zones σ 20%; city-map ν 5% relative; hotspots ν 2 units; index ν 30% of 3.5"
     )
     assert bounds_in_words(dataflow("town", CITY, None)) == ""

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,6 +32,9 @@ from headgate.local import (
 STAND_VARIABLE = "HEADGATE_DEMO_STAND"
 """In the environment of all that a stand has started: the stand's folder."""
 
+_JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+"""A stand lives for minutes: the JVM's quick compiler alone costs half the processor time."""
+
 _READY_SECONDS = 120.0  # observer and agent wait themselves for what they need, and say so
 _AGENT_PATIENCE = 15.0  # seconds: ends its workers first
 _OBSERVER_PATIENCE = 10.0  # seconds: publishes what it has forwarded
@@ -41,6 +44,7 @@ _LOG_TAIL = 15  # lines of a log that an error shows
 _INSTANCE = "demo"
 _KEPT = "kept"
 _OWNER = "owner"
+_GATE = "gate"
 
 
 class StandError(Exception):
@@ -74,6 +78,7 @@ class DemoStand:
         self.api = ""
         self._stack = LocalStack(self.folder, _INSTANCE, lifetime=Lifetime.WITH_CALLER)
         self._services: list[tuple[subprocess.Popen[bytes], float]] = []
+        self._environment = ExitStack()
         self._owner = -1
 
     def __enter__(self) -> Self:
@@ -84,11 +89,17 @@ class DemoStand:
             StandError: the proxy or the agent did not start.
         """
         self._stands.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_left(self._stands, self._tell)
-        self.folder.mkdir(mode=0o700)
-        self._owner = _lock(self.folder / _OWNER)
-        os.environ[STAND_VARIABLE] = str(self.folder)
+        # One at a time, or another start would take a folder that has no owner yet for left over.
+        gate = _lock(self._stands / _GATE, fcntl.LOCK_EX)
         try:
+            _remove_left(self._stands, self._tell)
+            self.folder.mkdir(mode=0o700)
+            self._owner = _lock(self.folder / _OWNER)
+        finally:
+            os.close(gate)
+        try:
+            self._environment.enter_context(_variable(STAND_VARIABLE, str(self.folder)))
+            self._environment.enter_context(_appended(*_JAVA_OPTIONS))
             addresses = self._stack.up(self._tell)
             thrift2 = self._start_observer(addresses)
             self._start_agent(addresses, thrift2)
@@ -116,7 +127,7 @@ class DemoStand:
             if self._keep:
                 self._stack.down()  # in order, so that its data is whole
             _end_marked(self.folder)
-            os.environ.pop(STAND_VARIABLE, None)
+            self._environment.close()
             if self._keep:
                 (self.folder / _KEPT).touch()
             else:
@@ -214,15 +225,15 @@ def _remove_left(stands: Path, tell: Callable[[Progress], None]) -> None:
             os.close(owner)
 
 
-def _lock(path: Path) -> int:
+def _lock(path: Path, operation: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int:
     """Return a descriptor that holds the file's lock until it is closed or its process ends.
 
     Raises:
-        BlockingIOError: another process holds it.
+        BlockingIOError: another process holds it, and the operation does not wait.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, operation)
     except BaseException:
         os.close(descriptor)
         raise
@@ -253,6 +264,24 @@ def _end_marked(folder: Path) -> None:
         with suppress(psutil.NoSuchProcess):  # it ended by itself: that is what was wanted
             process.kill()
     psutil.wait_procs(left, timeout=_KILL_SECONDS)
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Have a variable in this process's environment, and so in those of all that it starts."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _appended(name: str, value: str) -> AbstractContextManager[None]:
+    return _variable(name, f"{os.environ.get(name, '')} {value}".strip())
 
 
 @contextmanager
