@@ -47,8 +47,10 @@ class Action:
         """Why it is in quarantine, or why the last attempt failed."""
         self.shown = ""
         """What the last recorded decision at a write was about."""
+        self.wait_until: float | None = None
+        """When the trigger policy wants to be asked again."""
         self.looked_at = -math.inf
-        """When θ was last looked at because its time had come."""
+        """When it was last evaluated because its time had come."""
 
     @property
     def name(self) -> str:
@@ -76,9 +78,9 @@ class Action:
             raise ImpossibleTransition(f"a run of `{self.name}` is {self.state}, not {event}")
         self.state = following
 
-    def limit_times(self) -> list[float]:
-        """Return when each θ is reached that was not looked at yet, in Unix seconds."""
-        times = (self.time_of(bound) for bound in self.spec.bounds)
+    def times(self) -> list[float]:
+        """Return when it must be evaluated because of time, in Unix seconds, unless it was."""
+        times = (self.wait_until, *map(self.time_of, self.spec.bounds))
         return [time for time in times if time is not None and time > self.looked_at]
 
     def time_of(self, bound: Bound) -> float | None:

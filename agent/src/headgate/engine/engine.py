@@ -184,8 +184,8 @@ class Engine:
             self._set_timers(action)
 
     def _set_timers(self, action: Action) -> None:
-        times = action.limit_times()
-        if action.run is not None and action.run.retry_at is not None:
+        times = action.times()
+        if action.run is not None and action.run.retry_at is not None and not self.paused:
             times.append(action.run.retry_at)
         if action.next_evaluation is not None:
             times.append(action.next_evaluation)
@@ -373,7 +373,8 @@ class Engine:
             self._hold_for_reading(action, moment, verdict.result)
         else:
             if isinstance(verdict, WaitUntil):
-                self._timers.wake(action.name, verdict.time)
+                action.wait_until = verdict.time
+                self._set_timers(action)
             self._skip(action, moment, verdict.result)
 
     def _hold_for_reading(self, action: Action, moment: str, result: ConditionResult) -> None:
@@ -460,19 +461,23 @@ class Engine:
 
     def _tick(self, _stimulus: Tick | Restarted | Resumed) -> None:
         for action in self.graph.in_order(self._timers.due(self._now)):
-            run = action.run
-            if run is not None and run.retry_at is not None and run.retry_at <= self._now:
-                self._retry(action, run)
-            every = action.spec.effective_evaluation.every
-            due = action.next_evaluation
-            if every is not None and due is not None and due <= self._now:
-                action.next_evaluation = due + ((self._now - due) // every + 1) * every
-                self._timers.wake(action.name, action.next_evaluation)
-                self._consider(action, f"every {every:g} s")
-                continue
-            if any(time <= self._now for time in action.limit_times()):
-                action.looked_at = self._now
-                self._consider(action, "time")
+            self._time_has_come(action)
+            self._set_timers(action)
+
+    def _time_has_come(self, action: Action) -> None:
+        run = action.run
+        if run is not None and run.retry_at is not None and run.retry_at <= self._now:
+            self._retry(action, run)
+        late = any(time <= self._now for time in action.times())
+        every = action.spec.effective_evaluation.every
+        due = action.next_evaluation
+        if every is not None and due is not None and due <= self._now:
+            action.next_evaluation = due + ((self._now - due) // every + 1) * every
+            action.looked_at = self._now
+            self._consider(action, f"every {every:g} s")
+        elif late:
+            action.looked_at = self._now
+            self._consider(action, "time")
 
     # Runs.
 
@@ -497,6 +502,7 @@ class Engine:
         action.ended = set()
         action.requested = False
         action.shown = ""
+        action.wait_until = None
         self._set_timers(action)
         self._order(action, run)
 

@@ -140,6 +140,7 @@ class ActionState(Struct, frozen=True):
     failure: str
     shown: str
     looked_at: float
+    wait_until: float | None = None
 
 
 class EngineState(Struct, frozen=True):
@@ -231,6 +232,7 @@ def _action_state(action: Action) -> ActionState:
         failure=action.failure,
         shown=action.shown,
         looked_at=action.looked_at,
+        wait_until=action.wait_until,
     )
 
 
@@ -252,6 +254,7 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.failure = state.failure
     action.shown = state.shown
     action.looked_at = state.looked_at
+    action.wait_until = state.wait_until
 
 
 def _cells_state(cells: Cells) -> CellsState:

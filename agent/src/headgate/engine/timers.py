@@ -6,11 +6,11 @@ import heapq
 
 
 class Timers:
-    """Wake-up times of actions. A time that has lost its meaning costs one needless look."""
+    """The next time of each action. One that has lost its meaning costs one needless look."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
-        self._known: set[tuple[float, str]] = set()
+        self._next: dict[str, float] = {}
 
     @property
     def next(self) -> float | None:
@@ -18,17 +18,18 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def wake(self, action: str, time: float) -> None:
-        """Have the action returned by ``due`` from this time on."""
-        entry = (time, action)
-        if entry not in self._known:
-            self._known.add(entry)
-            heapq.heappush(self._heap, entry)
+        """Have ``due`` return the action at this time, or at an earlier one that was set."""
+        known = self._next.get(action)
+        if known is None or time < known:
+            self._next[action] = time
+            heapq.heappush(self._heap, (time, action))
 
     def due(self, now: float) -> set[str]:
-        """Remove and return the actions whose time has come."""
+        """Return the actions whose time has come. Their later times must be set again."""
         actions = set()
         while self._heap and self._heap[0][0] <= now:
-            entry = heapq.heappop(self._heap)
-            self._known.discard(entry)
-            actions.add(entry[1])
+            time, action = heapq.heappop(self._heap)
+            if self._next.get(action) == time:
+                del self._next[action]
+                actions.add(action)
         return actions
