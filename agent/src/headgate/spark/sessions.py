@@ -88,6 +88,10 @@ class SessionWorker:
             target=self._read, name=f"worker-{self._process.pid}", daemon=True
         )
         self._reader.start()
+        self._waiter = threading.Thread(
+            target=self._wait, name=f"worker-{self._process.pid}-end", daemon=True
+        )
+        self._waiter.start()
         self._send(start)
 
     @property
@@ -128,17 +132,22 @@ class SessionWorker:
                 raise WorkerGone(message_) from error
 
     def _read(self) -> None:
-        try:
-            with self._replies as replies:
-                for line in replies:
-                    self._on_reply(decode_reply(line))
-        except msgspec.MsgspecError:
-            # Nothing after it can be trusted; the agent sees the exit and starts another worker.
-            self.kill()
-            raise
-        finally:
-            self._on_exit(self._process.wait())
-            self._kill_group()
+        with self._replies as replies:
+            for line in replies:
+                try:
+                    reply = decode_reply(line)
+                except msgspec.MsgspecError:
+                    # Nothing after it can be trusted; the agent sees the exit and starts another.
+                    self.kill()
+                    raise
+                self._on_reply(reply)
+
+    def _wait(self) -> None:
+        # Not the end of the replies: what a step has forked may hold that pipe open.
+        status = self._process.wait()
+        self._kill_group()
+        self._reader.join()
+        self._on_exit(status)
 
     def stop(self, seconds: float = STOP_SECONDS) -> int:
         """End the worker by closing its input, by force after ``seconds``; return its status."""
