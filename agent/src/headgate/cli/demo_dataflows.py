@@ -26,10 +26,13 @@ class AgentDataflows:
 
     Args:
         api: the agent's address, ``http://host:port``.
+        transport: carries the requests; a connection by default.
     """
 
-    def __init__(self, api: str) -> None:
-        self._client = httpx.Client(base_url=api, timeout=_ANSWER_SECONDS, trust_env=False)
+    def __init__(self, api: str, transport: httpx.BaseTransport | None = None) -> None:
+        self._client = httpx.Client(
+            base_url=api, timeout=_ANSWER_SECONDS, trust_env=False, transport=transport
+        )
 
     def close(self) -> None:
         """Close the connection to the agent."""
