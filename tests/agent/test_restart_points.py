@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from headgate.agent.scripted import World
-from headgate.agent.store import RunOutcome
+from headgate.agent.store import RunOutcome, RunRecord
+from headgate.spark import StepRequest
 
 Victims = frozenset[str]
 EVERYTHING = 400
@@ -22,6 +24,12 @@ def scenario(world: World) -> None:
         for row in (b"x", b"y", b"z"):
             world.write("in", row, b"c:v", str(wave).encode())
         mark(world, wave)
+        for late in range(4):  # while the wave's runs are launched, run and commit
+            for _ in range(9):
+                if not world.agents[-1].alive:
+                    world.start_agent()
+                world.step()
+            world.write("in", b"late-%d" % late, b"c:v", str(wave).encode())
         settle(world, wave)
 
 
@@ -43,41 +51,75 @@ def settle(world: World, wave: int) -> None:
 def check(world: World) -> None:
     runtime = world.agents[-1].runtime
     assert runtime is not None
-    committed = [r for r in runtime.records if r.outcome is RunOutcome.COMMITTED]
-    by_action: dict[str, list[str]] = {}
-    for record in committed:
-        by_action.setdefault(record.action, []).append(record.run)
-    for action, runs in by_action.items():
-        assert len(runs) == len(set(runs)), f"a run of {action} committed twice: {runs}"
-    assert set(by_action) == {"first", "second"}
-    assert len(by_action["first"]) == len(by_action["second"]) == 2
+    committed: dict[str, list[RunRecord]] = {"first": [], "second": []}
+    for record in reversed(runtime.records):
+        if record.outcome is RunOutcome.COMMITTED:
+            committed[record.action].append(record)
+    commits = {request.run: request for request in world.commits}
+    assert len(commits) == len(world.commits), "a run was committed twice"
+    for action, records in committed.items():
+        runs = [record.run for record in records]
+        assert len(runs) == len(set(runs)), f"a run of {action} counts twice: {runs}"
+        assert set(runs) == {r.run for r in world.commits if r.action == action}
+        for record in records:
+            request = commits[record.run]
+            assert request.cut == record.cut, "the engine counts another cut than was consumed"
+        for before, after in pairwise(records):
+            assert after.since == before.cut, "updates between two runs were left out"
+    check_writes(world, commits)
+
+
+def check_writes(world: World, commits: dict[str, StepRequest]) -> None:
     tokens: dict[str, int] = {}
     for write in world.written:
         if write.origin is not None:
             before = tokens.get(write.origin.action, 0)
             assert write.origin.token >= before, f"a stale attempt has written: {write}"
             tokens[write.origin.action] = write.origin.token
-    for table in ("mid", "out"):
+    for table, action in (("mid", "first"), ("out", "second")):
         last = set(world.tables[table].values())
-        assert len(last) == 1, f"{table} holds values of several attempts: {world.tables[table]}"
+        token = [r.token for r in world.commits if r.action == action][-1]
+        assert last == {str(token).encode()}, f"{table} is not what the last commit wrote"
 
 
-@pytest.mark.parametrize(
-    "victims",
-    [frozenset({"agent"}), frozenset({"worker"}), frozenset({"agent", "worker"})],
-    ids=["agent", "worker", "both"],
-)
-def test_exactly_one_attempt_commits_wherever_something_ends(
-    make_world: Callable[..., World], victims: Victims
-) -> None:
-    whole = make_world()
+VICTIMS = [frozenset({"agent"}), frozenset({"worker"}), frozenset({"agent", "worker"})]
+NAMES = ["agent", "worker", "both"]
+
+
+def each_point(make_world: Callable[..., World], victims: Victims, seed: int | None) -> None:
+    whole = make_world(seed=seed)
     scenario(whole)
     check(whole)
     assert 20 < whole.points < EVERYTHING
     for kill in range(1, whole.points + 1):
-        world = make_world(kill=kill, victims=victims)
+        world = make_world(kill=kill, victims=victims, seed=seed)
         try:
             scenario(world)
             check(world)
         except AssertionError as error:
             raise AssertionError(f"ended at point {kill} of {whole.points}: {error}") from error
+
+
+@pytest.mark.parametrize("victims", VICTIMS, ids=NAMES)
+def test_exactly_one_attempt_commits_wherever_something_ends(
+    make_world: Callable[..., World], victims: Victims
+) -> None:
+    each_point(make_world, victims, None)
+
+
+@pytest.mark.parametrize("victims", VICTIMS, ids=NAMES)
+@pytest.mark.parametrize("seed", range(4))
+def test_it_holds_when_observer_and_orphaned_workers_lag_behind(
+    make_world: Callable[..., World], victims: Victims, seed: int
+) -> None:
+    each_point(make_world, victims, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("victims", VICTIMS, ids=NAMES)
+@pytest.mark.parametrize("seed", range(4, 60))
+def test_it_holds_in_many_orders(
+    make_world: Callable[..., World], victims: Victims, seed: int
+) -> None:
+    each_point(make_world, victims, seed)

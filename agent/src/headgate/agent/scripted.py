@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -48,6 +49,10 @@ from headgate.spark import (
     StepStarted,
     Thrift2Address,
 )
+
+_FAST = 0.9
+_SLOW = 0.15
+"""How likely a party moves in a step: the observer and orphaned workers lag behind."""
 
 
 class Killed(Exception):
@@ -148,6 +153,7 @@ class World:
         partitions: of every topic.
         kill: at which point (counted from 1) something ends; 0 for never.
         victims: what ends there: ``agent``, ``worker`` or both.
+        seed: of the order in which parties move, some of them slowly; in turn where None.
     """
 
     def __init__(
@@ -157,6 +163,7 @@ class World:
         partitions: int = 2,
         kill: int = 0,
         victims: frozenset[str] = frozenset(),
+        seed: int | None = None,
     ) -> None:
         self.dataflow = dataflow
         self.partitions = partitions
@@ -176,7 +183,10 @@ class World:
         self.store = StateStore(self.rows, 50)
         self.ledger = RunLedger(_LedgerTable(), "headgate")
         self.agents: list[ScriptedAgent] = []
+        self.commits: list[StepRequest] = []
+        """The attempts that committed, as they were asked for."""
         self._kill = kill
+        self._choices = None if seed is None else random.Random(seed)  # noqa: S311 - no secret
         self._victims = victims
         self._in_agent = False
         self._heard = 0
@@ -258,11 +268,26 @@ class World:
     def step(self) -> bool:
         """Let each party do one thing, and tell whether any had something to do."""
         self.now += 0.001
-        moved = self._observe()
+        parties: list[tuple[Callable[[], bool], float]] = [(self._observe, _SLOW)]
         for agent in self.agents:
-            moved = agent.work() or moved
-            moved = agent.step() or moved
-        return moved
+            stale = agent is not self.agents[-1]
+            parties += [(agent.work, _SLOW if stale else _FAST), (agent.step, _FAST)]
+        if self._choices is None:
+            moves = [party() for party, _ in parties]
+            return any(moves)
+        self._choices.shuffle(parties)
+        skipped = False
+        moved = False
+        for party, speed in parties:
+            if self._choices.random() < speed:
+                moved = party() or moved
+            else:
+                skipped = True
+        return moved or (skipped and self._anything_left())
+
+    def _anything_left(self) -> bool:
+        heard = self.silent or self._heard == len(self.control)
+        return not heard or any(agent.has_work() for agent in self.agents)
 
     def _observe(self) -> bool:
         if self.silent or self._heard == len(self.control):
@@ -411,6 +436,12 @@ class ScriptedAgent:
             self._worker = None
         return True
 
+    def has_work(self) -> bool:
+        """Tell whether its worker or, while it lives, the runtime has something to do."""
+        return self._worker is not None or (
+            self.alive and (bool(self._inbox) or any(self.lag().values()))
+        )
+
     def end_worker(self) -> None:
         """End the worker; its agent hears of it."""
         request, self._request, self._worker = self._request, None, None
@@ -462,6 +493,7 @@ class ScriptedAgent:
         except LostClaim as error:
             self._end(request, Ending.LOST_CLAIM, str(error))
             return
+        world.commits.append(request)
         yield
         world.point()
         self._end(request, Ending.COMMITTED, "")
