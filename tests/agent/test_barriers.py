@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from headgate.agent.barriers import Barrier
 from headgate.agent.observers import ObserverTable
-from headgate.events import BarrierMark, ObserverLease
+from headgate.events import BarrierMark, ObserverLease, updates_topic
+
+TOPIC = updates_topic("t")
 
 
 def barrier() -> Barrier[str]:
-    return Barrier("b", ("t",), {"topic": 2}, "purpose", None, 0.0)
+    return Barrier("b", {"t": 2}, "purpose", None, 0.0)
 
 
 def mark(observer: str = "o", epoch: int = 1) -> BarrierMark:
@@ -22,10 +24,10 @@ def lease(observer: str = "o", epoch: int = 1, *, ended: bool = False) -> Observ
 def test_a_barrier_passes_when_each_observer_has_marked_every_partition() -> None:
     found = barrier()
     for partition in (0, 1):
-        found.mark("topic", partition, mark("o"))
+        found.mark(TOPIC, partition, mark("o"))
     assert found.passed({"o": 1})
     assert not found.passed({"o": 1, "p": 1})
-    found.mark("topic", 0, mark("p"))
+    found.mark(TOPIC, 0, mark("p"))
     assert found.missing({"o": 1, "p": 1}) == {"p": 1}
 
 
@@ -36,10 +38,10 @@ def test_a_barrier_without_observers_does_not_pass() -> None:
 def test_a_mark_of_an_older_epoch_does_not_count() -> None:
     found = barrier()
     for partition in (0, 1):
-        found.mark("topic", partition, mark(epoch=1))
+        found.mark(TOPIC, partition, mark(epoch=1))
     assert not found.passed({"o": 2})
     for partition in (0, 1):
-        found.mark("topic", partition, mark(epoch=2))
+        found.mark(TOPIC, partition, mark(epoch=2))
     assert found.passed({"o": 2})
 
 

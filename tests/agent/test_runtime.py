@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from headgate.agent.errors import Fenced, Refused
-from headgate.agent.runtime import FlowStatus, Runtime, WaveStatus
+from headgate.agent.runtime import Runtime
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.agent.store import Definition, Owner
+from headgate.agent.views import FlowStatus, WaveStatus
 from headgate.events import BarrierRequest, Fence, ObserverLease, WatchList
 from headgate.flows import parse_dataflow
 

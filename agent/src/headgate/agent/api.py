@@ -21,9 +21,10 @@ from starlette.routing import Route
 
 from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
 from headgate.agent.hosting import Hosted
-from headgate.agent.runtime import FlowStatus, Phase, Runtime, WaveStatus
+from headgate.agent.runtime import Runtime
 from headgate.agent.service import Agent, FlowRow
 from headgate.agent.store import RunRecord
+from headgate.agent.views import FlowStatus, Phase, WaveStatus
 from headgate.flows import DataflowErrors
 
 _FORWARDED = "headgate-forwarded"

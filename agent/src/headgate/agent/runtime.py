@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, assert_never
 
@@ -16,7 +15,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from headgate.agent.barriers import Barrier
+from headgate.agent.barriers import Barriers
 from headgate.agent.broker import Broker, Deliver, Feed, Record
 from headgate.agent.errors import Refused
 from headgate.agent.measures import FlowMeasures
@@ -38,6 +37,7 @@ from headgate.agent.store import (
     RunRecord,
     SavedState,
 )
+from headgate.agent.views import ActionStatus, FlowStatus, Phase, WaveStatus
 from headgate.engine import (
     BoundResult,
     CellsRead,
@@ -72,7 +72,6 @@ from headgate.engine import (
 from headgate.events import (
     VERSION,
     BarrierMark,
-    BarrierRequest,
     ControlMessage,
     Cut,
     Fence,
@@ -107,16 +106,6 @@ class Store(Protocol):
 
     def trim(self, newest: int) -> None:
         """Forget records that are too old, given the number of the newest."""
-
-
-class Phase(StrEnum):
-    """Where a dataflow stands in this agent."""
-
-    STARTING = "starting"
-    """Its watches are not in effect yet."""
-    RUNNING = "running"
-    PAUSED = "paused"
-    STOPPING = "stopping"
 
 
 class Surroundings(Struct, frozen=True):
@@ -185,42 +174,6 @@ class _Attempt(Struct):
     stopped: str = ""
 
 
-class WaveStatus(Struct, frozen=True):
-    """How a wave stands: settled when its consequences have come to rest."""
-
-    wave: int
-    settled: bool
-    waiting: str = ""
-    """For what, where it is not settled."""
-
-
-class ActionStatus(Struct, frozen=True):
-    """An action as ``flow show`` lists it."""
-
-    name: str
-    role: str
-    state: str
-    runs: int
-    skipped: int
-    last: RunRecord | None
-
-
-class FlowStatus(Struct, frozen=True):
-    """A dataflow as its owner sees it."""
-
-    name: str
-    phase: Phase
-    words: str
-    revision: int
-    epoch: int
-    worker: WorkerState
-    actions: tuple[ActionStatus, ...]
-    waves: int
-    settled: int
-    lag: int
-    consumed: int
-
-
 class Runtime:
     """Carries one dataflow's stimuli and instructions.
 
@@ -250,10 +203,14 @@ class Runtime:
         self._topics: dict[str, int] = {}
         self._feed: Feed | None = None
         self._token = 0
-        self._barriers: dict[str, Barrier[_Purpose]] = {}
-        self._preludes: dict[str, ControlMessage] = {}
-        self._barrier_number = 0
-        self._barrier_check: float | None = None
+        self._barriers: Barriers[_Purpose] = Barriers(
+            around.broker,
+            around.observers,
+            requester=f"{around.requester}/{dataflow.name}",
+            epoch=ownership.epoch,
+            repeat=around.barrier_repeat,
+            passed=self._barrier_passed,
+        )
         self._notify: float | None = None
         self._queue: deque[_Attempt] = deque()
         self._active: dict[str, _Attempt] = {}
@@ -300,7 +257,7 @@ class Runtime:
     @property
     def idle(self) -> bool:
         """Whether no attempt is with the worker and none that ended waits for its barrier."""
-        ending = any(isinstance(b.purpose, _EndOfRun) for b in self._barriers.values())
+        ending = any(isinstance(p, _EndOfRun) for p in self._barriers.purposes())
         return self._running is None and not ending
 
     def stop(self, now: float, *, save: bool) -> None:
@@ -322,8 +279,8 @@ class Runtime:
         times = [self._saved_at + self._around.checkpoint_seconds]
         if self._notify is not None:
             times.append(self._notify)
-        if self._barrier_check is not None:
-            times.append(self._barrier_check)
+        if self._barriers.due is not None:
+            times.append(self._barriers.due)
         if self._running is not None and self._running.deadline is not None:
             times.append(self._running.deadline)
         if self._wave_at is not None:
@@ -332,9 +289,7 @@ class Runtime:
 
     def tick(self, now: float) -> None:
         """Do what is due."""
-        if self._barrier_check is not None and now >= self._barrier_check:
-            self._check_barriers(now)
-            self._repeat_barriers(now)
+        self._barriers.tick(now)
         running = self._running
         if running is not None and running.deadline is not None and now >= running.deadline:
             running.deadline = None
@@ -363,10 +318,8 @@ class Runtime:
                 self._around.measures.malformed.inc()
                 continue
             if isinstance(message, BarrierMark):
-                barrier = self._barriers.get(message.id)
-                if barrier is not None:
-                    barrier.mark(record.topic, record.partition, message)
-                    marked = True
+                self._barriers.mark(record.topic, record.partition, message)
+                marked = True
             elif isinstance(message, UpdateBatch):
                 self._consumed += len(message.rows)
                 self._around.measures.cells.inc(len(message.rows))
@@ -384,7 +337,7 @@ class Runtime:
             )
             self._dirty = True
         if marked:
-            self._check_barriers(now)
+            self._barriers.check(now)
         self._settle()
 
     def report(self, report: Report, now: float) -> None:
@@ -504,7 +457,8 @@ class Runtime:
         self._progress = msgspec.structs.replace(self._progress, start=position)
         self._subscribe()
         self._handle(SpecificationChanged(now, dataflow.spec))
-        self._save(now)
+        # Asked for again, it would bring the former watch list back.
+        self._barriers.drop(_WatchesInEffect)
         self._ask(_WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
 
     def wave_status(self, wave: int) -> WaveStatus:
@@ -791,48 +745,11 @@ class Runtime:
         prelude: ControlMessage | None = None,
     ) -> None:
         """Ask for a barrier; ``prelude`` is published first, so that who marks has obeyed it."""
-        names = tuple(tables)
-        topics = {updates_topic(table): self._topics[updates_topic(table)] for table in names}
-        self._barrier_number += 1
-        name = f"{self._around.requester}/{self.name}/{self.epoch}/{self._barrier_number}"
-        barrier: Barrier[_Purpose] = Barrier(name, names, topics, purpose, prelude, now)
-        self._barriers[name] = barrier
-        self._publish(barrier, now)
-        if not topics:
-            # Nothing that is watched can be affected, so there is nothing to wait for.
-            self._passed(barrier, now)
+        topics = {table: self._topics[updates_topic(table)] for table in tables}
+        self._barriers.ask(purpose, topics, now, prelude)
 
-    def _publish(self, barrier: Barrier[_Purpose], now: float) -> None:
-        if barrier.prelude is not None:
-            self._around.broker.control(barrier.prelude)
-        requester = f"{self._around.requester}/{self.name}"
-        if barrier.tables:
-            self._around.broker.control(
-                BarrierRequest(VERSION, barrier.name, barrier.tables, requester)
-            )
-        barrier.asked = now
-        check = now + self._around.barrier_repeat
-        self._barrier_check = min(check, self._barrier_check or check)
-
-    def _check_barriers(self, now: float) -> None:
-        required = self._around.observers.required(now)
-        for barrier in list(self._barriers.values()):
-            if barrier.passed(required):
-                self._passed(barrier, now)
-
-    def _repeat_barriers(self, now: float) -> None:
-        self._barrier_check = None
-        for barrier in self._barriers.values():
-            if now >= barrier.asked + self._around.barrier_repeat:
-                # An observer that started meanwhile does not answer what was asked before.
-                self._publish(barrier, now)
-        if self._barriers:
-            self._barrier_check = now + self._around.barrier_repeat
-
-    def _passed(self, barrier: Barrier[_Purpose], now: float) -> None:
-        del self._barriers[barrier.name]
-        self._around.measures.barrier_seconds.observe(max(0.0, now - barrier.started))
-        purpose = barrier.purpose
+    def _barrier_passed(self, purpose: _Purpose, started: float, now: float) -> None:
+        self._around.measures.barrier_seconds.observe(max(0.0, now - started))
         match purpose:
             case _WatchesInEffect():
                 self._watching(now)
@@ -1055,21 +972,9 @@ class Runtime:
         return "retrying" if action in self._engine.busy else "idle"
 
     def _words(self, now: float) -> str:
-        slow = [b for b in self._barriers.values() if now > b.started + self._around.barrier_repeat]
+        slow = self._barriers.words(now)
         if slow:
-            required = self._around.observers.required(now)
-            if not required:
-                return (
-                    "no observer is live, so nothing that is written is seen; start one with "
-                    "`headgate observer --config observer.toml`"
-                )
-            missing = slow[0].missing(required)
-            lost = set(self._around.observers.lost(now))
-            return "waiting for " + ", ".join(
-                f"observer {name} ({parts} partitions"
-                + ("; its lease has ended: restart it)" if name in lost else ")")
-                for name, parts in missing.items()
-            )
+            return slow
         if self._quarantined:
             names = ", ".join(self._quarantined)
             return (

@@ -1,0 +1,56 @@
+"""How a dataflow stands, as its owner tells it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from headgate.agent.seams import WorkerState
+from headgate.agent.store import RunRecord
+
+
+class Phase(StrEnum):
+    """Where a dataflow stands in this agent."""
+
+    STARTING = "starting"
+    """Its watches are not in effect yet."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+
+
+class WaveStatus(Struct, frozen=True):
+    """How a wave stands: settled when its consequences have come to rest."""
+
+    wave: int
+    settled: bool
+    waiting: str = ""
+    """For what, where it is not settled."""
+
+
+class ActionStatus(Struct, frozen=True):
+    """An action as ``flow show`` lists it."""
+
+    name: str
+    role: str
+    state: str
+    runs: int
+    skipped: int
+    last: RunRecord | None
+
+
+class FlowStatus(Struct, frozen=True):
+    """A dataflow as its owner sees it."""
+
+    name: str
+    phase: Phase
+    words: str
+    revision: int
+    epoch: int
+    worker: WorkerState
+    actions: tuple[ActionStatus, ...]
+    waves: int
+    settled: int
+    lag: int
+    consumed: int
