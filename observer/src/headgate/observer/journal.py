@@ -23,7 +23,8 @@ _MAGIC: Final = b"HGJ1"
 _SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent
 # checksum of what follows; lengths of table name and request; intent, time, listener, dialect
 _RECORD = struct.Struct(">IHIQdBB")
-_CHECKED_FROM = 4  # the checksum does not cover itself
+_CHECKED = struct.Struct(">HIQdBB")  # the same without the checksum, which does not cover itself
+_CHECKED_FROM = _RECORD.size - _CHECKED.size
 _WATERMARK = struct.Struct(">QI")
 _SLOTS = 2  # the watermark is written to two places in turn, so that a torn write leaves the other
 _MAX_TABLE = 0xFFFF
@@ -254,9 +255,7 @@ class Journal:
         segment = self._segment
         if segment is None or segment.size >= self._segment_limit:
             segment = self._begin_segment()
-        header = _RECORD.pack(0, len(name), length, number, received, listener, dialect)[
-            _CHECKED_FROM:
-        ]
+        header = _CHECKED.pack(len(name), length, number, received, listener, dialect)
         checksum = zlib.crc32(request, zlib.crc32(name, zlib.crc32(header)))
         try:
             written = _write_all(
