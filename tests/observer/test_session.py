@@ -647,3 +647,34 @@ def test_an_aborted_session_leaves_its_writes_unknown(scene: Scene) -> None:
     session.upstream_lost(None)
     assert scene.outcomes() == [(b"r", Outcome.UNKNOWN)]
     assert scene.endpoint.sessions == set()
+
+
+def test_a_draining_session_answers_what_is_under_way_and_takes_no_more(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.data_received(put(b"under way") + get(b"x"))
+    upstream.taken()
+    session.drain()
+    session.data_received(put(b"too late"))
+    assert upstream.taken() == b""
+    assert not client.closed
+    session.reply_received(OK + CELLS)
+    assert client.taken() == OK + CELLS
+    assert client.closed
+    assert scene.outcomes() == [(b"under way", Outcome.APPLIED)]
+
+
+def test_a_draining_session_lets_a_request_arrive_whole(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.data_received(put(b"r")[:20])
+    session.drain()
+    session.data_received(put(b"r")[20:])
+    assert upstream.taken() == put(b"r")
+    session.drain()
+    session.reply_received(OK)
+    assert client.closed
+
+
+def test_an_idle_session_is_closed_when_it_drains(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.drain()
+    assert client.closed

@@ -345,6 +345,30 @@ def test_a_clean_end_publishes_everything_and_says_so(stack, desk, start: Start)
     assert again.stop() == 0
 
 
+def test_a_clean_end_under_load_leaves_no_write_uncertain(stack, desk, start: Start) -> None:
+    name = stack.table("observer")
+    observer = start()
+    desk.watch(name)
+    results: list[list[bytes]] = [[] for _ in range(4)]
+
+    def work(at: int) -> None:
+        results[at] = acknowledged_writes(observer, name, b"%d" % at)
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    assert observer.stop() == 0
+    for thread in threads:
+        thread.join()
+    start()
+    messages = desk.read(name, desk.barrier(name))
+    acknowledged = {row for rows in results for row in rows}
+    assert len(acknowledged) > 20
+    assert {row for _, row, _, _ in cells(messages)} == acknowledged
+    assert {p.outcome for b in batches(messages) for p in b.requests} == {Outcome.APPLIED}
+
+
 def test_a_connection_to_the_wrong_protocol_is_told_why(stack, desk, start: Start) -> None:
     observer = start()
     with socket.create_connection(observer.thrift1, timeout=10) as client:

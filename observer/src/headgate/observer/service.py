@@ -42,6 +42,7 @@ _DELIVERY_SECONDS = 0.004  # how soon an acknowledgement of Kafka's is looked at
 _TEND_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 _DRAIN_SECONDS = 0.05
+_DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering events
 _COLLECTED_AFTER = (20_000, 50, 100)  # objects and generations: a tenth off a put's time
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
@@ -364,14 +365,15 @@ class Observer:
         _log.info("ending: no more clients are accepted")
         for server in self._servers:
             server.close()
-        deadline = self._loop.time() + self._config.shutdown_seconds
-        while self._loop.time() < deadline:
+        now, seconds = self._loop.time(), self._config.shutdown_seconds
+        deadline = now + seconds
+        drained_by = now + seconds * _DRAIN_SHARE
+        while self._loop.time() < drained_by:
             open_sessions = [each for endpoint in self._endpoints for each in endpoint.sessions]
             if not open_sessions:
                 break
             for session in open_sessions:
-                if session.quiet():
-                    session.close()
+                session.drain()
             await asyncio.sleep(_DRAIN_SECONDS)
         for endpoint in self._endpoints:
             for session in list(endpoint.sessions):

@@ -610,6 +610,13 @@ class Session(asyncio.Protocol):
             return False
         return not self.in_flight or perf_counter() - self._touched > _QUIET_SECONDS
 
+    def drain(self) -> None:
+        """Go towards the end: close between requests, take no more than those under way."""
+        if self._waits_for_reply():
+            self.close_when_answered()
+        elif self.quiet():
+            self.close()
+
     def close_when_answered(self) -> None:
         """Take no more requests; close once those under way are answered."""
         self._closing = True
