@@ -18,6 +18,7 @@ log = structlog.get_logger("headgate.agent.hbase")
 T = TypeVar("T")
 
 FAMILIES = ("spec", "state", "history", LEDGER_FAMILY)
+_REPLY = 20.0  # seconds; a call takes milliseconds, and a flow stands still while it is waited for
 _FIRST_BACKOFF = 0.05  # seconds; an observer that restarts is back after a few tenths
 _FIRST_TOLD = (
     0.5  # seconds without HBase after which the log says so; then twice as long, and so on
@@ -120,7 +121,7 @@ class HBaseConnections:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return Thrift2Connection(self._host, self._port)
+        return Thrift2Connection(self._host, self._port, _REPLY)
 
     def _give(self, connection: Thrift2Connection) -> None:
         with self._lock:
