@@ -1,0 +1,168 @@
+"""The session launcher, with a worker that speaks the protocol but starts no Spark."""
+
+from __future__ import annotations
+
+import queue
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headgate.agent.seams import Report, WorkerLost, WorkerState
+from headgate.agent.sessions import SessionLauncher
+from headgate.spark import (
+    Ending,
+    StartSession,
+    StepEnded,
+    StepRequest,
+    StepStarted,
+    Thrift2Address,
+)
+
+WAIT = 30.0  # seconds until something that must happen counts as missing
+WORKER = """#!{python}
+import os, sys
+from headgate.spark import *
+out = os.fdopen(int(sys.argv[sys.argv.index("--reply-fd") + 1]), "wb")
+def say(message):
+    out.write(encode_line(message))
+    out.flush()
+behaviour = decode_message(sys.stdin.buffer.readline()).conf.get("behaviour", "")
+if behaviour == "unfit":
+    say(WorkerFailed("no Java", "Traceback: no Java"))
+    sys.exit(1)
+if behaviour != "cold":
+    say(WorkerReady(os.getpid(), "4", 0.1))
+for line in sys.stdin.buffer:
+    request = decode_message(line)
+    say(StepStarted(request.run, request.attempt))
+    if request.entry == "m:die":
+        os._exit(3)
+    if request.entry == "m:work":
+        say(StepEnded(request.run, request.attempt, Ending.COMMITTED, 0.1))
+"""
+
+
+class Desk:
+    """A launcher and what it reports."""
+
+    def __init__(self, directory: Path, behaviour: str, patience: float) -> None:
+        python = directory / "python"
+        python.write_text(WORKER.format(python=sys.executable))
+        python.chmod(0o755)
+        self.reports: queue.Queue[Report] = queue.Queue()
+        self.launcher = SessionLauncher(
+            StartSession({"behaviour": behaviour}),
+            directory / "work",
+            str(python),
+            patience,
+            self.reports.put,
+        )
+
+    def until(self, kind: type[Report] | Callable[[Report], bool]) -> Report:
+        while True:
+            report = self.reports.get(timeout=WAIT)
+            if isinstance(report, kind) if isinstance(kind, type) else kind(report):
+                return report
+
+    def ready(self) -> WorkerState:
+        report = self.until(lambda r: isinstance(r, WorkerState) and r.ready)
+        assert isinstance(report, WorkerState)
+        return report
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
+    made: list[Desk] = []
+
+    def make(behaviour: str = "", patience: float = WAIT) -> Desk:
+        made.append(Desk(tmp_path, behaviour, patience))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.launcher.close()
+
+
+def request(entry: str, attempt: int = 1) -> StepRequest:
+    return StepRequest("flow", "a", "run", attempt, 1, entry, Thrift2Address("h", 1), "k:1")
+
+
+def test_an_attempt_is_handed_to_the_worker_once_it_is_warm(desk: Callable[..., Desk]) -> None:
+    one = desk()
+    one.launcher.start(request("m:work"))
+    assert one.ready().pid
+    assert one.until(StepStarted) == StepStarted("run", 1)
+    ended = one.until(StepEnded)
+    assert isinstance(ended, StepEnded)
+    assert ended.ending is Ending.COMMITTED
+
+
+def test_a_worker_that_ends_under_an_attempt_is_told_and_replaced(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk()
+    first = one.ready().pid
+    one.launcher.start(request("m:die"))
+    lost = one.until(WorkerLost)
+    assert isinstance(lost, WorkerLost)
+    assert (lost.run, lost.attempt) == ("run", 1)
+    assert "worker.log" in lost.reason
+    assert one.ready().pid != first
+    one.launcher.start(request("m:work", attempt=2))
+    assert isinstance(one.until(StepEnded), StepEnded)
+
+
+def test_a_killed_worker_gives_the_reason_for_which_it_was_killed(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk()
+    one.ready()
+    one.launcher.start(request("m:hang"))
+    one.until(StepStarted)
+    one.launcher.kill("it took too long")
+    lost = one.until(WorkerLost)
+    assert isinstance(lost, WorkerLost)
+    assert lost.reason == "it took too long"
+
+
+def test_a_worker_that_ends_idle_is_replaced_without_a_lost_attempt(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk()
+    psutil.Process(one.ready().pid).kill()
+    one.ready()
+    one.launcher.start(request("m:work"))
+    seen: list[Report] = []
+    one.until(lambda r: seen.append(r) or isinstance(r, StepEnded))
+    assert not any(isinstance(r, WorkerLost) for r in seen)
+
+
+def test_a_session_that_does_not_get_warm_fails_the_attempt_that_waits(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk("cold", 0.3)
+    one.launcher.start(request("m:work"))
+    lost = one.until(WorkerLost)
+    assert isinstance(lost, WorkerLost)
+    assert "not warm after 0.3 s" in lost.reason
+
+
+def test_a_session_that_cannot_start_tells_why(desk: Callable[..., Desk]) -> None:
+    one = desk("unfit")
+    one.launcher.start(request("m:work"))
+    lost = one.until(WorkerLost)
+    assert isinstance(lost, WorkerLost)
+    assert (lost.reason, lost.detail) == ("no Java", "Traceback: no Java")
+
+
+def test_nothing_is_left_of_a_closed_launcher(desk: Callable[..., Desk]) -> None:
+    one = desk()
+    pid = one.ready().pid
+    one.launcher.start(request("m:hang"))
+    one.until(StepStarted)
+    one.launcher.close()
+    assert pid is not None
+    assert not psutil.pid_exists(pid)
