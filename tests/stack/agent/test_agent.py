@@ -71,7 +71,7 @@ actions:
     when:
       c: {{sequence: 1}}
     retries: {{attempts: 5, backoff: 1 s}}
-    timeout: 6 s
+    timeout: 25 s
     parameters: {{source: c, target: woken, flag: {self.slow}}}
 spark:
   spark.sql.shuffle.partitions: 1
@@ -160,7 +160,7 @@ def test_a_step_beyond_its_timeout_is_stopped_and_tried_again(
     flow.slow.unlink()
     agent.settle(flow.name, number)
     last, before = agent.runs(flow.name, "slow")[:-3:-1]
-    assert "timeout of 6 s" in before["reason"]
+    assert "timeout of 25 s" in before["reason"]
     assert last["outcome"] == "committed"
     assert stand.rows(flow.tables["woken"]) == {b"1": b"20.0"}
 
