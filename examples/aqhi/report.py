@@ -100,14 +100,21 @@ def _total(way: Way) -> int:
 
 
 def _lead(comparison: Comparison) -> str:
-    way = comparison.bounded[0]
-    most, fewer = _total(comparison.synchronous), _total(way)
-    return (
+    most = _total(comparison.synchronous)
+    first, *others = comparison.bounded
+    fewer = _total(first)
+    told = [
         f"Run after every wave, the five steps ran <b>{most}</b> times. Run only when their input "
-        f"had changed enough, they ran <b>{fewer}</b> times, "
+        f"had changed enough ({html.escape(first.name)}), they ran <b>{fewer}</b> times, "
         f"<b>{100 * (1 - fewer / most):.0f} % fewer</b>, and the index that people saw was off by "
-        f"<b>{_mean_off(way):.2f}</b> points on average."
-    )
+        f"<b>{_mean_off(first):.2f}</b> points on average."
+    ]
+    told += [
+        f"With {html.escape(way.name)}: <b>{_total(way)}</b> times, off by "
+        f"<b>{_mean_off(way):.2f}</b>."
+        for way in others
+    ]
+    return " ".join(told)
 
 
 def _mean_off(way: Way) -> float:
