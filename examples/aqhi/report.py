@@ -103,18 +103,18 @@ def _lead(comparison: Comparison) -> str:
     most = _total(comparison.synchronous)
     first, *others = comparison.bounded
     fewer = _total(first)
-    told = [
+    lead = (
         f"Run after every wave, the five steps ran <b>{most}</b> times. Run only when their input "
         f"had changed enough ({html.escape(first.name)}), they ran <b>{fewer}</b> times, "
         f"<b>{100 * (1 - fewer / most):.0f} % fewer</b>, and the index that people saw was off by "
         f"<b>{_mean_off(first):.2f}</b> points on average."
-    ]
-    told += [
-        f"With {html.escape(way.name)}: <b>{_total(way)}</b> times, off by "
+    )
+    more = "".join(
+        f" With {html.escape(way.name)}: <b>{_total(way)}</b> times, off by "
         f"<b>{_mean_off(way):.2f}</b>."
         for way in others
-    ]
-    return " ".join(told)
+    )
+    return lead + more
 
 
 def _mean_off(way: Way) -> float:
