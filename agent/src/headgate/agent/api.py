@@ -29,6 +29,7 @@ from headgate.flows import DataflowErrors
 
 _FORWARDED = "headgate-forwarded"
 _NO_OBSERVER = 10.0  # seconds a submit waits for a first observer before it says that there is none
+_WATCHING = (Phase.RUNNING, Phase.PAUSED)
 _LOOK = 0.02  # seconds between two looks at a dataflow that starts
 _FORWARD = 90.0  # seconds another agent may take to answer, beyond any wait that was asked for
 _JSON = "application/json"
@@ -127,7 +128,29 @@ class _Api:
             if row is not None and row.owner and not row.here:
                 return await self._forward(request, row)
         await run_in_threadpool(self._define, here, body)
-        return _json(await run_in_threadpool(self._wait_started, dataflow.name))
+        row = await run_in_threadpool(self._wait_started, dataflow.name)
+        if row.state == "elsewhere":
+            await self._wait_elsewhere(row)
+        return _json(row)
+
+    async def _wait_elsewhere(self, row: FlowRow) -> None:
+        """Wait until the agent that has taken the dataflow has its watches in effect."""
+        deadline = time.monotonic() + self._agent.configuration.submit_seconds
+        while True:
+            try:
+                answer = await self._client.get(f"http://{row.address}/v1/flows/{row.name}")
+                view = msgspec.json.decode(answer.content)
+                if answer.is_success and view["status"]["phase"] in _WATCHING:
+                    return
+                reason = f"agent {row.owner} has not started it"
+            except httpx.HTTPError as error:
+                reason = f"agent {row.owner} does not answer at {row.address}: {error}"
+            if time.monotonic() > deadline:
+                raise Unreachable(
+                    f"dataflow {row.name} is saved but does not run yet: {reason}; it starts by "
+                    "itself when that changes"
+                )
+            await asyncio.sleep(_LOOK)
 
     def _define(self, here: Hosted | None, body: SubmitRequest) -> None:
         agent = self._agent

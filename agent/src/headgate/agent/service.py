@@ -283,6 +283,8 @@ class Agent:
                 state, words = status.phase.value, status.words
             except (Unreachable, Refused) as error:
                 state, words = "waiting", str(error)
+        elif owned and lease.owner == self.owner:
+            words = "this agent is taking it over"
         elif owned and lease.owner is not None:
             state, words = "elsewhere", f"with agent {lease.owner.name}"
         return FlowRow(
