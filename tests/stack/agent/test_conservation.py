@@ -72,6 +72,7 @@ actions:
     writes: copied
     when:
       input: {{sequence: {BOUND}}}
+    evaluate: write
     retries: {{attempts: 100, backoff: [0.2 s, 2 s]}}
   mirror:
     step: conservation_steps:mirror
@@ -215,7 +216,7 @@ class Supervisor:
                 time.sleep(self._choices.uniform(0, LONGEST))
                 return
             time.sleep(LOOK)
-        raise AssertionError(f"no step runs: {self.agent.log.read_text()[-3000:]}")
+        raise AssertionError(f"no step runs: {self.agent.show(dataflow)}")
 
     def kill(self, victims: tuple[str, ...]) -> None:
         """Kill these at once and start again what does not start by itself."""
