@@ -101,6 +101,17 @@ def test_a_step_that_fails_is_tried_again(world: World) -> None:
     assert outcomes(agent, "first") == ["failed", "committed"]
 
 
+def test_the_ledger_keeps_a_run_whose_attempts_outgrow_the_history(two_steps: str) -> None:
+    patient = two_steps.replace("attempts: 2", "attempts: 60")
+    world = World(parse_dataflow(patient, "two-steps.yaml"))
+    world.failing["first"] = 55
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    assert outcomes(agent, "first")[-1] == "committed"
+    assert world.forgotten == []
+
+
 def test_a_step_that_goes_on_failing_is_quarantined_until_it_is_released(world: World) -> None:
     world.failing["first"] = 2
     agent = started(world)

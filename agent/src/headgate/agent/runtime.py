@@ -589,14 +589,20 @@ class Runtime:
             since=self._from_start(launch.since),
         )
         self._progress = msgspec.structs.replace(self._progress, next_record=record.number + 1)
-        if len(self.records) == self.records.maxlen:
-            self._around.ledger.forget(
-                RunKey(self.name, self.records[-1].action, self.records[-1].run)
-            )
+        oldest = self.records[-1] if len(self.records) == self.records.maxlen else None
         self.records.appendleft(record)
         self._changed_records[record.number] = record
         self._active[launch.action] = _Attempt(launch, record, 0)
+        if oldest is not None and not self._is_needed(oldest):
+            self._around.ledger.forget(RunKey(self.name, oldest.action, oldest.run))
         self._around.store.trim(record.number)
+
+    def _is_needed(self, dropped: RunRecord) -> bool:
+        """Tell whether the ledger may still be asked about the run of a record that was dropped."""
+        active = self._active.get(dropped.action)
+        if active is not None and active.launch.run == dropped.run:
+            return True
+        return any(r.run == dropped.run for r in self.records)
 
     def _launch(self, launch: Launch, now: float) -> None:
         attempt = self._active[launch.action]

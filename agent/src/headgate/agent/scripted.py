@@ -183,6 +183,8 @@ class World:
         self.store = StateStore(self.rows, 50)
         self.ledger = RunLedger(_LedgerTable(), "headgate")
         self.agents: list[ScriptedAgent] = []
+        self.forgotten: list[RunKey] = []
+        """Runs that the ledger was told to forget."""
         self.commits: list[StepRequest] = []
         """The attempts that committed, as they were asked for."""
         self._kill = kill
@@ -572,6 +574,7 @@ class ScriptedAgent:
 
     def forget(self, key: RunKey) -> None:
         """See ``Ledger``."""
+        self.world.forgotten.append(key)
 
     def scan(
         self, container: Container, table: str, *, values: bool, done: Callable[[Cells], None]
