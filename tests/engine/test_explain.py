@@ -103,6 +103,18 @@ def test_explaining_changes_nothing(pair, rows):
     assert tester.engine.snapshot() == before
 
 
+def test_every_update_counted_is_consumed_taken_or_pending(pair, rows):
+    tester = pair(Bound("few", "in", sequence=SequenceBound(5)))
+    tester.write("in", rows(6))
+    tester.wave("a")
+    tester.write("in", rows(2))
+    (updates,) = tester.engine.explain(tester.now).actions[1].updates
+    assert (updates.counted, updates.consumed, updates.taken, updates.pending) == (8, 0, 6, 2)
+    tester.finish("b")
+    (updates,) = tester.engine.explain(tester.now).actions[1].updates
+    assert (updates.counted, updates.consumed, updates.taken, updates.pending) == (8, 6, 0, 2)
+
+
 def test_a_stale_failure_is_explained_nowhere(pair, rows):
     tester = ran(pair, rows)
     tester.tell(RunFailed(tester.now, "b", "flow-b-1", 1, "late news"))
