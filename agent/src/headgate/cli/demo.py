@@ -9,7 +9,7 @@ import platform
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
@@ -25,6 +25,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from thriftpy2.thrift import TException
 
 from headgate.cli.demo_dataflows import AgentDataflows, DemoError
 from headgate.cli.demo_stand import DemoStand, StandError
@@ -270,8 +271,8 @@ def _compare(
             list(pool.map(lambda text: dataflows.submit(text, directory), texts))
         narrator.say("Spark: starting a session for each dataflow")
         dataflows.wait_warm([way.dataflow for way in ways])
-        client = happybase.Connection(host, port)
-        comparing = Comparing(city.grid, ways, _feeder(client, city.grid), dataflows, client)
+        hbase = _FreshTables(host, port)
+        comparing = Comparing(city.grid, ways, _feeder(hbase, city.grid), dataflows, hbase)
         started = time.monotonic()
         for wave in readings:
             narrator.wave(comparing.wave(wave), ways)
@@ -313,12 +314,28 @@ def _create_tables(host: str, port: int, dataflows: Sequence[str]) -> None:
         list(pool.map(create, families))
 
 
-def _feeder(client: Any, grid: Grid) -> Any:
+class _FreshTables:
+    """Tables over a new connection each: the server closes those that are idle for a minute."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._last: Any = None
+
+    def table(self, name: str) -> Any:
+        """Return a table, which can be used until the next is asked for."""
+        if self._last is not None:
+            self._last.close()
+        self._last = happybase.Connection(self._host, self._port)
+        return self._last.table(name)
+
+
+def _feeder(hbase: _FreshTables, grid: Grid) -> Callable[[Readings], None]:
     """Return the function that writes a wave through the proxy as any happybase program would."""
     from aqhi.variants import SENSORS_TABLE
 
     def feed(readings: Readings) -> None:
-        with client.table(SENSORS_TABLE).batch(batch_size=_BATCH) as batch:
+        with hbase.table(SENSORS_TABLE).batch(batch_size=_BATCH) as batch:
             for row, cells in readings.puts(grid):
                 batch.put(row, cells)
 
@@ -427,6 +444,9 @@ def _outcome(console: Console) -> Iterator[None]:
         raise typer.Exit(_INTERRUPTED) from None
     except (StationDataError, LocalStackError, StandError, DemoError) as error:
         console.print(f"[red]headgate demo:[/red] {escape(str(error))}", soft_wrap=True)
+        raise typer.Exit(1) from error
+    except TException as error:
+        console.print(f"[red]headgate demo:[/red] HBase behind the proxy: {escape(str(error))}")
         raise typer.Exit(1) from error
     finally:
         signal.signal(signal.SIGTERM, before)
