@@ -1,0 +1,39 @@
+"""docs/agent.md names every key and every metric, and its example is valid."""
+
+import re
+from pathlib import Path
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from headgate.agent import AgentConfiguration, Barriers, HBase, Kafka, Workers, parse_configuration
+from headgate.agent.measures import Measures
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
+
+
+def keys() -> set[str]:
+    tables = {"hbase": HBase, "kafka": Kafka, "workers": Workers, "barriers": Barriers}
+    found = {field.name for field in msgspec.structs.fields(AgentConfiguration)} - tables.keys()
+    for name, table in tables.items():
+        found |= {f"{name}.{field.name}" for field in msgspec.structs.fields(table)}
+    return found
+
+
+def test_every_key_is_described_and_no_other() -> None:
+    section = REFERENCE.partition("## Keys")[2].partition("## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert {key for row in rows for key in re.findall(r"`([^`]+)`", row)} == keys()
+
+
+def test_the_example_is_valid() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", REFERENCE, re.DOTALL)
+    assert parse_configuration(example, "docs/agent.md", {}).name == "agent-1"
+
+
+def test_every_metric_is_described() -> None:
+    section = REFERENCE.partition("## Metrics")[2]
+    named = set(re.findall(r"`([a-z_]+)(?:\{[a-z,]+\})?`", section))
+    for family in text_string_to_metric_families(Measures().text().decode()):
+        name = family.name.removeprefix("headgate_agent_")
+        assert {name, f"{name}_total"} & named, name
