@@ -422,6 +422,25 @@ def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
     wait_until(lambda: all_gone(family))
 
 
+def test_a_worker_ends_with_the_jvm_of_its_session(tmp_path: Path) -> None:
+    replies: queue.Queue[WorkerReply | int] = queue.Queue()
+    worker = SessionWorker(
+        StartSession({"spark.master": "local[1]"}),
+        tmp_path,
+        on_reply=replies.put,
+        on_exit=replies.put,
+    )
+    assert isinstance(replies.get(timeout=WAIT), WorkerReady)
+    family = family_of(worker.pid)
+
+    for process in family:
+        if process.name() == "java":
+            process.kill()
+
+    assert replies.get(timeout=WAIT) == 1
+    wait_until(lambda: all_gone(family))
+
+
 AGENT = """
 import sys, time
 from pathlib import Path

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -67,6 +68,9 @@ _CANCEL_PAUSE: Final = 0.2
 
 _JVM_SECONDS: Final = 5.0
 """How long Spark's JVM may take to delete its temporary files."""
+
+_DEATH_SECONDS: Final = 0.3
+"""How much later than its connections a JVM that was killed is seen to have ended, at most."""
 
 
 def session_of(conf: Mapping[str, str]) -> SparkSession:
@@ -135,6 +139,7 @@ class Worker:
         reply: called with each reply, from any thread.
         directory: where each run's output goes.
         printed: takes what steps print.
+        jvm: the session's own JVM; when it ends, so does this process.
     """
 
     def __init__(
@@ -143,11 +148,13 @@ class Worker:
         reply: Callable[[WorkerReply], None],
         directory: Path,
         printed: PrintedLines,
+        jvm: subprocess.Popen[bytes] | None,
     ) -> None:
         self._spark = spark
         self._reply = reply
         self._directory = directory
         self._printed = printed
+        self._jvm = jvm
         self._readers = _Readers()
         self._attempts: dict[tuple[str, int], _Attempt] = {}
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
@@ -182,6 +189,11 @@ class Worker:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8", buffering=1) as log, self._printed.to(log):
             ended = self._carried_out(attempt, log)
+        if ended.ending is Ending.FAILED and self._jvm is not None:
+            # Without its JVM the worker is lost, and the step is not to blame.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._jvm.wait(_DEATH_SECONDS)
+                return
         del self._attempts[attempt.key]
         self._reply(msgspec.structs.replace(ended, log=str(path)))
 
@@ -319,16 +331,40 @@ def _started(
             [*start.python_path, *([known] if known else [])]
         )
     spark = session_of(start.conf)
-    worker = Worker(spark, reply, Path.cwd() / "runs", printed)
+    jvm = _jvm()
+    if jvm is not None:
+        threading.Thread(target=_end_after, args=(jvm,), daemon=True).start()
+    worker = Worker(spark, reply, Path.cwd() / "runs", printed, jvm)
     reply(WorkerReady(os.getpid(), pyspark.__version__, time.monotonic() - begun))
     return worker
 
 
+_ending = threading.Event()
+
+
+def _jvm() -> subprocess.Popen[bytes] | None:
+    """Return the JVM that this process started; None where the session has none of its own."""
+    context = pyspark.SparkContext._active_spark_context  # noqa: SLF001 - there is no other way to it
+    process: subprocess.Popen[bytes] | None = getattr(
+        getattr(context, "_gateway", None), "proc", None
+    )
+    return process
+
+
+def _end_after(jvm: subprocess.Popen[bytes]) -> None:
+    """End the process once the JVM has ended by itself: the agent starts another worker."""
+    status = jvm.wait()
+    if not _ending.is_set():
+        sys.stderr.write(f"Spark's JVM ended with status {status}; so does its worker\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+
 def _end(status: int) -> None:
     """End the process and Spark's JVM, whatever steps are doing."""
-    context = pyspark.SparkContext._active_spark_context  # noqa: SLF001 - there is no other way to it
-    process = getattr(getattr(context, "_gateway", None), "proc", None)
-    if process is not None:
+    _ending.set()
+    process = _jvm()
+    if process is not None and process.stdin is not None:
         # The JVM ends when its input does, and deletes its temporary files on the way.
         process.stdin.close()
         with contextlib.suppress(Exception):
