@@ -9,6 +9,6 @@ from hypothesis import settings
 settings.register_profile("headgate", deadline=None)
 settings.load_profile("headgate")
 
-# A shell starts what runs in the background with Ctrl-C ignored, and every child inherits that: tests
-# that interrupt a command need it as a person at a terminal has it.
+# A shell starts what runs in the background with Ctrl-C ignored, and every child inherits that;
+# tests that interrupt a command need it as a person at a terminal has it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
