@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from headgate.agent.broker import Record
 from headgate.agent.errors import Fenced, Refused
 from headgate.agent.runtime import Runtime
 from headgate.agent.scripted import ScriptedAgent, World
+from headgate.agent.seams import WorkerLost
 from headgate.agent.store import Definition, Owner
 from headgate.agent.views import FlowStatus, WaveStatus
-from headgate.events import BarrierRequest, Fence, ObserverLease, WatchList
+from headgate.events import BarrierMark, BarrierRequest, Fence, ObserverLease, WatchList
 from headgate.flows import parse_dataflow
 
 
@@ -284,6 +286,93 @@ def test_another_definition_keeps_what_was_counted(world: World, two_steps: str)
     definition = Definition("two-steps", text, ".", 2, 0.0)
     changed = parse_dataflow(text, "test")
     ask(agent, lambda runtime, now: runtime.change(definition, changed, now))
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["committed"]
+
+
+def change(world: World, agent: ScriptedAgent, text: str) -> None:
+    changed = parse_dataflow(text, "test")
+    definition = Definition("two-steps", text, ".", 2, 0.0)
+    ask(agent, lambda runtime, now: runtime.change(definition, changed, now))
+
+
+def without_second(text: str) -> str:
+    return text.partition("  second:")[0].replace("  output: out c:v\n", "")
+
+
+def test_an_action_that_comes_back_does_not_repeat_the_ids_of_its_runs(
+    world: World, two_steps: str
+) -> None:
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    change(world, agent, without_second(two_steps))
+    change(world, agent, two_steps)
+    feed(world, value=b"2")
+    wave(world, agent)
+    runs = [request.run for request in world.commits if request.action == "second"]
+    assert len(runs) == len(set(runs)) == 2
+
+
+def test_a_barrier_does_not_wait_for_a_table_that_is_not_read_any_more(
+    world: World, two_steps: str
+) -> None:
+    agent = started(world)
+    feed(world)
+    world.silent = True
+    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    text = without_second(two_steps).replace("in c:v", "elsewhere c:v")
+    change(world, agent, text)
+    world.silent = False
+    world.run(lambda: agent.settled() >= number)
+
+
+def test_records_of_a_table_that_was_dropped_are_passed_over(world: World, two_steps: str) -> None:
+    agent = started(world)
+    late = Record("headgate.updates.none", 0, 0, BarrierMark(1, "observer", 1, 0, "b"), world.now)
+    ask(agent, lambda runtime, now: runtime.consume([late], now))
+    feed(world)
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["committed"]
+
+
+def test_an_attempt_that_waits_is_given_up_with_its_action(world: World, two_steps: str) -> None:
+    side = """
+  third:
+    step: steps:third
+    after: first
+    reads: middle
+"""
+    world.dataflow = parse_dataflow(two_steps + side.lstrip("\n"), "test")
+    world.hanging.add("second")
+    agent = started(world)
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    for _ in range(50):
+        world.step()
+    assert outcomes(agent, "third") == ["waiting"]
+    change(world, agent, two_steps)
+    world.hanging.clear()
+    assert agent.runtime is not None
+    lost = WorkerLost(next(r.run for r in agent.runtime.records if r.action == "second"), 1, "")
+    ask(agent, lambda runtime, now: runtime.report(lost, now))
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "third") == ["lost"]
+    assert outcomes(agent, "second") == ["lost", "committed"]
+
+
+def test_a_scan_is_given_up_with_its_container(two_steps: str) -> None:
+    percent = two_steps.replace("sequence: 3", "sequence: 50%")
+    world = World(parse_dataflow(percent, "test"))
+    feed(world, rows=10)
+    world.silent = True
+    agent = world.start_agent()
+    renamed = percent.replace("  input:", "  arrivals:").replace(" input}", " arrivals}")
+    renamed = renamed.replace("reads: input", "reads: arrivals")
+    change(world, agent, renamed)
+    world.silent = False
+    world.run(lambda: status(world, agent).phase.value == "running")
+    feed(world, rows=5, value=b"2")
     wave(world, agent)
     assert outcomes(agent, "first") == ["committed"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from headgate.agent.errors import Fenced, Held, UnknownDataflow
@@ -97,7 +99,7 @@ def test_whoever_was_taken_over_can_neither_save_nor_renew_nor_release(store: St
 
 def test_a_removed_dataflow_fences_its_owner(store: StateStore) -> None:
     epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
-    store.remove("flow", epoch, ONE)
+    store.remove("flow", epoch)
     with pytest.raises(Fenced):
         store.save("flow", epoch, state(), (), 11.0)
     assert store.listings() == []
@@ -127,6 +129,41 @@ def test_history_is_newest_first_and_bounded(store: StateStore) -> None:
     assert [r.number for r in store.history("flow")] == [4, 3, 2]
 
 
-def test_a_lost_reply_to_an_acquisition_does_not_cost_the_lease(store: StateStore) -> None:
+class LostReplies(MemoryRows):
+    """Repeats a change whose reply was lost, as connections do."""
+
+    def check_and_put(
+        self, row: bytes, column: bytes, expected: bytes | None, columns: Mapping[bytes, bytes]
+    ) -> bool:
+        super().check_and_put(row, column, expected, columns)
+        return super().check_and_put(row, column, expected, columns)
+
+
+def test_a_lost_reply_to_an_acquisition_does_not_cost_the_lease() -> None:
+    lossy = StateStore(LostReplies(), 3)
+    lossy.define(Definition("flow", "text", ".", 0, 1.0))
+    assert lossy.acquire("flow", ONE, 10.0, 5.0).epoch == 1
+
+
+def test_a_lost_reply_to_a_removal_is_no_fence() -> None:
+    lossy = StateStore(LostReplies(), 3)
+    lossy.define(Definition("flow", "text", ".", 0, 1.0))
+    lossy.remove("flow", lossy.acquire("flow", ONE, 10.0, 5.0).epoch)
+    assert lossy.listings() == []
+
+
+def test_an_agent_that_takes_its_own_dataflow_again_has_a_new_epoch(store: StateStore) -> None:
     first = store.acquire("flow", ONE, 10.0, 5.0)
-    assert store.acquire("flow", ONE, 10.1, 5.0).epoch == first.epoch
+    assert store.acquire("flow", ONE, 10.1, 5.0).epoch == first.epoch + 1
+
+
+def test_a_name_that_is_submitted_again_goes_on_above_the_epochs_of_the_removed(
+    store: StateStore,
+) -> None:
+    epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
+    store.save("flow", epoch, state(), (record(0),), 11.0)
+    store.remove("flow", epoch)
+    store.define(Definition("flow", "text", ".", 0, 12.0))
+    found = store.acquire("flow", ONE, 13.0, 5.0)
+    assert found.epoch > epoch
+    assert (found.state, found.history, found.definition.revision) == (None, (), 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Generic, TypeVar
 
 from headgate.agent.broker import Broker
@@ -48,6 +48,12 @@ class Barrier(Generic[Purpose]):
             (updates_topic(table), part) for table, count in tables.items() for part in range(count)
         }
         self._marks: dict[str, dict[tuple[str, int], int]] = {}
+
+    def narrow(self, tables: Collection[str]) -> None:
+        """Ask for marks in the topics of these tables only: those of others are not read."""
+        self.tables = tuple(table for table in self.tables if table in tables)
+        topics = {updates_topic(table) for table in self.tables}
+        self._places = {place for place in self._places if place[0] in topics}
 
     def mark(self, topic: str, partition: int, mark: BarrierMark) -> None:
         """Note a consumed mark; one of an older epoch never replaces one of a newer."""
@@ -133,6 +139,14 @@ class Barriers(Generic[Purpose]):
             for name, barrier in self._waiting.items()
             if not isinstance(barrier.purpose, kind)
         }
+
+    def narrow(self, tables: Collection[str], now: float) -> None:
+        """Go on with these tables only: nothing is read of others any more."""
+        for barrier in list(self._waiting.values()):
+            had = barrier.tables
+            barrier.narrow(tables)
+            if had and not barrier.tables:
+                self._pass(barrier, now)
 
     def mark(self, topic: str, partition: int, mark: BarrierMark) -> None:
         """Note a consumed mark; those of other barriers are not meant."""

@@ -78,7 +78,8 @@ class Feed(Protocol):
         """Stop; nothing is delivered after the return."""
 
 
-Deliver = Callable[[Sequence[Record]], None]
+Deliver = Callable[[Sequence[Record]], bool]
+"""Takes records; tells whether it did. It may wait a moment for room, and is then asked again."""
 
 
 class Broker(Protocol):
@@ -404,8 +405,9 @@ class KafkaFeed:
                 records = [record for m in messages if (record := self._record(m)) is not None]
                 for record in records:
                     self._positions[record.topic, record.partition] = record.offset + 1
-                if records and not self._stopping.is_set():
-                    self._deliver(records)
+                # Whoever closes the feed may be the one that should make room: wait for neither.
+                while records and not self._stopping.is_set() and not self._deliver(records):
+                    pass
                 self._measure()
         finally:
             self._consumer.close()

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 _BATCHES_WAITING = 64
 """Of records between feed and runtime: beyond it the feed waits, and Kafka keeps the rest."""
+_ROOM = 0.1  # seconds the feed waits for room before it looks whether it is closed
 _DRAIN_LOOK = 0.05  # seconds between two looks whether the last attempt has ended
 
 Build = Callable[["Hosted"], Runtime]
@@ -75,17 +76,17 @@ class Hosted:
         """Pass on what the launcher says; does not wait."""
         self._inbox.put(lambda runtime, now: runtime.report(report, now))
 
-    def deliver(self, records: Sequence[Record]) -> None:
-        """Hand records to the runtime; waits while many are waiting already."""
-        while not self._room.acquire(timeout=0.1):
-            if self._stopping:
-                return
+    def deliver(self, records: Sequence[Record]) -> bool:
+        """Hand records to the runtime; False if too many are waiting already, after a moment."""
+        if not self._room.acquire(timeout=_ROOM):
+            return False
 
         def consume(runtime: Runtime, now: float) -> None:
             self._room.release()
             runtime.consume(records, now)
 
         self._inbox.put(consume)
+        return True
 
     def call(self, work: Callable[[Runtime, float], T]) -> Future[T]:
         """Do something on the runtime's thread and return its result's future."""

@@ -72,6 +72,7 @@ from headgate.engine import (
 from headgate.events import (
     VERSION,
     BarrierMark,
+    Container,
     ControlMessage,
     Cut,
     Fence,
@@ -217,6 +218,8 @@ class Runtime:
         self._running: _Attempt | None = None
         self._quarantined = dict(self._progress.quarantined)
         self._outside = 0
+        self._scans: dict[tuple[str, str], ScanContainer] = {}
+        """The newest scan asked for, by container and table."""
         self._changed_records: dict[int, RunRecord] = {}
         self._dirty = False
         self._saved_at = 0.0
@@ -313,6 +316,8 @@ class Runtime:
         """Take records of the update topics, each partition in its order."""
         marked = False
         for record in records:
+            if record.topic not in self._topics:
+                continue  # read before the dataflow changed to one without the table
             message = record.message
             if message is None:
                 self._around.measures.malformed.inc()
@@ -459,6 +464,7 @@ class Runtime:
         self._handle(SpecificationChanged(now, dataflow.spec))
         # Asked for again, it would bring the former watch list back.
         self._barriers.drop(_WatchesInEffect)
+        self._barriers.narrow(self._tables(), now)
         self._ask(_WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
 
     def wave_status(self, wave: int) -> WaveStatus:
@@ -545,6 +551,7 @@ class Runtime:
             case NotifyAt():
                 self._notify = instruction.time
             case ScanContainer():
+                self._scans[instruction.container, instruction.table] = instruction
                 self._ask(_ScanStarts(instruction), (instruction.table,), now)
             case ReadCells():
                 self._read(instruction)
@@ -625,7 +632,14 @@ class Runtime:
         self._next()
 
     def _next(self) -> None:
-        if self._running is not None or not self._queue or self._draining:
+        if self._running is not None or self._draining:
+            return
+        while self._queue and self._queue[0].launch.action not in self._dataflow.launchers:
+            gone = self._queue.popleft()
+            self._note(gone, outcome=RunOutcome.LOST, reason="the dataflow has no such action now")
+            if self._active.get(gone.launch.action) is gone:
+                del self._active[gone.launch.action]
+        if not self._queue:
             return
         attempt = self._queue.popleft()
         launch = attempt.launch
@@ -842,13 +856,20 @@ class Runtime:
 
     # -- scans -----------------------------------------------------------------------------------
 
+    def _wanted(self, scan: ScanContainer) -> Container | None:
+        """Return what a scan reads; None where the dataflow has changed since it was asked for."""
+        if self._scans.get((scan.container, scan.table)) is not scan:
+            return None
+        for watched in self._dataflow.spec.containers:
+            if watched.id == scan.container and scan.table in watched.container.tables:
+                return watched.container
+        return None
+
     def _scan(self, scan: ScanContainer) -> None:
         positions = self._position()
-        container = next(
-            watched.container
-            for watched in self._dataflow.spec.containers
-            if watched.id == scan.container
-        )
+        container = self._wanted(scan)
+        if container is None:
+            return
 
         def answer(cells: Cells) -> None:
             self._around.post(lambda now: self._scanned(scan, cells, positions, now))
@@ -859,9 +880,12 @@ class Runtime:
     def _scanned(self, scan: ScanContainer, cells: Cells, positions: Cut, now: float) -> None:
         # What was written while the scan ran must have been consumed before the engine compares.
         self._outside -= 1
-        self._ask(_ScanEnds(scan, cells, positions), (scan.table,), now)
+        if self._wanted(scan) is not None:
+            self._ask(_ScanEnds(scan, cells, positions), (scan.table,), now)
 
     def _scan_ended(self, end: _ScanEnds, now: float) -> None:
+        if self._wanted(end.scan) is None:
+            return
         self._handle(
             ContainerScanned(
                 now,

@@ -339,7 +339,7 @@ class ScriptedAgent:
         self._worker: Iterator[None] | None = None
         self._request: StepRequest | None = None
         self._positions: dict[tuple[str, int], int] = {}
-        self._deliver: Deliver = lambda _: None
+        self._deliver: Deliver = self._take
         self.observers = ObserverTable(30.0)
         self.observers.hear(ObserverLease(VERSION, "observer", 1, 1e12, {}), world.now)
         owner = Owner(f"agent-{number}", str(number), "")
@@ -376,10 +376,12 @@ class ScriptedAgent:
             barrier_repeat=1.0,
             history=50,
             post=self._inbox.append,
-            deliver=lambda records: self._inbox.append(
-                lambda now: self._the_runtime().consume(records, now)
-            ),
+            deliver=self._take,
         )
+
+    def _take(self, records: Sequence[Record]) -> bool:
+        self._inbox.append(lambda now: self._the_runtime().consume(records, now))
+        return True
 
     def _the_runtime(self) -> Runtime:
         assert self.runtime is not None  # noqa: S101 - begun before anything is posted

@@ -123,6 +123,7 @@ class Agent:
         self._broker = KafkaBroker(configuration.kafka, self.observers.hear)
         self._hosted: dict[str, Hosted] = {}
         self._epochs: dict[str, int] = {}
+        self._removing: set[str] = set()
         self._standing_by: dict[str, Held] = {}
         self._broken: dict[str, tuple[int, str]] = {}
         self._assigned: set[int] = set()
@@ -250,9 +251,14 @@ class Agent:
         self.call(flow, lambda runtime, _: runtime.withdraw())
         with self._lock:
             epoch = self._epochs[name]
-        flow.stop(0.0, save=False)
-        flow.join()
-        self.store.remove(name, epoch, self.owner)
+            self._removing.add(name)
+        try:
+            flow.stop(0.0, save=False)
+            flow.join()
+            self.store.remove(name, epoch)
+        finally:
+            with self._lock:
+                self._removing.discard(name)
         runs = RunKey(name, "", "").row.removesuffix(b"/")
         for row, _ in self._rows.scan(runs, runs[:-1] + b"0"):
             self._rows.delete(row)
@@ -375,6 +381,7 @@ class Agent:
             return (
                 partition_of(name.encode(), self._broker.flow_partitions) in self._assigned
                 and name not in self._hosted
+                and name not in self._removing
                 and (broken is None or broken[0] != definition.revision)
             )
 

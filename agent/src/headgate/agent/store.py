@@ -217,14 +217,16 @@ class StateStore:
             DamagedState: the saved snapshot is not whole.
         """
         row = _row(name)
+        new = None
         while True:
             columns = self._rows.get(row, (b"spec", _LEASE))
             if _DEFINITION not in columns:
                 raise UnknownDataflow(f"no dataflow is called {name!r}")
             lease = _lease(columns)
-            if lease.owner == owner:
+            if lease == new:
                 break  # taken at the first attempt, whose reply was lost
-            if lease.owner is not None and lease.until > now:
+            # The owner itself takes another epoch too: tokens and barriers count anew in each.
+            if lease.owner is not None and lease.owner != owner and lease.until > now:
                 raise Held(name, lease.owner.name, lease.owner.address, lease.until)
             new = Lease(lease.epoch + 1, owner, now + seconds)
             if self._rows.check_and_put(
@@ -287,21 +289,36 @@ class StateStore:
         """Return the saved records, newest first."""
         return _records(self._rows.get(_row(name), (b"history",)))
 
-    def remove(self, name: str, epoch: int, owner: Owner) -> None:
-        """Delete the dataflow.
+    def remove(self, name: str, epoch: int) -> None:
+        """Delete the dataflow, all but its epoch.
+
+        Observers keep the highest fence of each action for ever: a dataflow that is submitted under
+        this name later must have higher tokens, or nothing that its steps write would pass.
 
         Raises:
             Fenced: another agent has taken it over.
         """
-        self._guarded(name, epoch, {_LEASE: _encode(Lease(epoch, owner, 0.0))})
-        self._rows.delete(_row(name))
+        row = _row(name)
+        gone = Lease(epoch + 1, None, 0.0)
+        columns = {_LEASE: _encode(gone), _EPOCH: _epoch(gone.epoch)}
+        if not self._rows.check_and_put(row, _EPOCH, _epoch(epoch), columns):
+            whole = self._rows.get(row, (_LEASE,))
+            if _lease(whole) != gone:  # else it was done at the first attempt
+                raise self._fenced(name, epoch)
+        rest = [column for column in self._rows.get(row) if column not in (_LEASE, _EPOCH)]
+        if rest:
+            self._rows.delete(row, rest)
 
     def _guarded(self, name: str, epoch: int, columns: dict[bytes, bytes]) -> None:
         if not self._rows.check_and_put(_row(name), _EPOCH, _epoch(epoch), columns):
-            raise Fenced(
-                f"dataflow {name} was taken over or removed (epoch {epoch} has passed): this agent "
-                "neither saves nor starts anything of it"
-            )
+            raise self._fenced(name, epoch)
+
+    @staticmethod
+    def _fenced(name: str, epoch: int) -> Fenced:
+        return Fenced(
+            f"dataflow {name} was taken over or removed (epoch {epoch} has passed): this agent "
+            "neither saves nor starts anything of it"
+        )
 
 
 def check_name(name: str) -> None:

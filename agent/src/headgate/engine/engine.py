@@ -84,6 +84,8 @@ class Engine:
         self.incarnation = incarnation
         self.paused = False
         self.deliveries = Deliveries()
+        self.retired: dict[str, int] = {}
+        """Runs of actions that the specification had before, by name: ids of runs never repeat."""
         self._out: list[Instruction] = []
         self._notified: float | None = None
         self._now = 0.0

@@ -154,6 +154,7 @@ class EngineState(Struct, frozen=True):
     sources: tuple[tuple[str, int, str, int, Source], ...]
     actions: tuple[ActionState, ...]
     cells: tuple[CellsState, ...]
+    retired: dict[str, int] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -173,6 +174,7 @@ def write_snapshot(engine: Engine) -> bytes:
         ),
         actions=tuple(_action_state(action) for action in engine.actions.values()),
         cells=tuple(_cells_state(cells) for cells in engine.cells.values()),
+        retired=engine.retired,
     )
     return zlib.compress(_encoder.encode(state), _LEVEL)
 
@@ -212,6 +214,10 @@ def restore(engine: Engine, state: EngineState) -> None:
         action = engine.actions.get(saved.name)
         if action is not None:
             _restore_action(action, saved)
+    numbers = {**state.retired, **{saved.name: saved.number for saved in state.actions}}
+    for action in engine.actions.values():
+        action.number = numbers.pop(action.name, 0)
+    engine.retired = {name: number for name, number in numbers.items() if number}
 
 
 def _action_state(action: Action) -> ActionState:
