@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.events import UpdateKind
-from headgate.hbase import Dialect, decode_request, judge, peek_origin, peek_tables
+from headgate.hbase import Dialect, decode_request, judge, peek_origins, peek_tables
 from headgate.wire import (
     Message,
     MessageReader,
@@ -143,7 +143,7 @@ def test_damaged_requests_are_decoded_or_refused(cases, data):
             st.integers(0, 255)
         )
     again = Message(bytes(damaged), message.body, message.name, message.type, 7, Transport.BUFFERED)
-    for decode in (decode_request, peek_tables, peek_origin):
+    for decode in (decode_request, peek_tables, peek_origins):
         with suppress(ProtocolError):
             found = decode(case.dialect, again)
             if decode is decode_request:

@@ -14,7 +14,7 @@ from headgate.hbase import (
     Write,
     decode_request,
     method_of,
-    peek_origin,
+    peek_origins,
     peek_table,
     peek_tables,
 )
@@ -87,7 +87,7 @@ def test_the_table_and_the_origin_are_seen_without_decoding(case):
     message = read(case.encoded)
     assert peek_table(case.dialect, message) == "t"
     assert peek_tables(case.dialect, message) == ("t", *case.others)
-    assert peek_origin(case.dialect, message) == case.origin
+    assert peek_origins(case.dialect, message) == ((case.origin,) if case.origin else ())
 
 
 def test_the_table_of_requests_has_every_method_that_writes(cases):
@@ -176,7 +176,7 @@ def test_an_origin_that_headgate_did_not_write_is_malformed_and_says_where(encod
     put = encoder.two.TPut(row=b"r", columnValues=[], attributes={b"headgate.origin": b"\xc1"})
     message = read(encoder.call(Dialect.THRIFT2, "put", table=b"t", tput=put))
     with pytest.raises(ProtocolError, match=r"headgate\.origin"):
-        peek_origin(Dialect.THRIFT2, message)
+        peek_origins(Dialect.THRIFT2, message)
     write = decode_request(Dialect.THRIFT2, message)
     assert write.origin is None
     assert "headgate.origin" in write.origin_error, "the write itself is understood"

@@ -62,3 +62,20 @@ def test_a_barrier_is_handed_back_to_be_answered() -> None:
 def test_leases_of_observers_ask_for_nothing() -> None:
     lease = ObserverLease(1, "o", 3, 10.0, {})
     assert ControlState().apply(lease, "o") is None
+
+
+def test_an_older_list_than_the_known_one_changes_nothing() -> None:
+    control = ControlState()
+    control.apply(WatchList(1, "a", 2, (Watch("new"),)), "o")
+    control.apply(WatchList(1, "a", 1, (Watch("old"),)), "o")
+    assert control.watched == {"new": True}
+    control.apply(WatchList(1, "a", 1, ()), "o")
+    assert control.watched == {"new": True}
+
+
+def test_a_dataflow_made_anew_after_its_end_counts_its_lists_from_one() -> None:
+    control = ControlState()
+    control.apply(WatchList(1, "a", 7, (Watch("t"),)), "o")
+    control.apply(WatchList(1, "a", 8, ()), "o")
+    control.apply(WatchList(1, "a", 1, (Watch("u"),)), "o")
+    assert control.watched == {"u": True}

@@ -236,3 +236,13 @@ def test_a_crash_loses_no_unsettled_request(
     for number, request in enumerate(requests):
         if number not in done:
             assert found[number] == request
+
+
+def test_a_clean_end_keeps_a_gap_that_was_not_announced(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, limit_bytes=1000, segment_bytes=1000)
+    epoch = journal.epoch
+    journal.save_gaps({"t": 5.0})
+    journal.close()
+    later = Journal(tmp_path, limit_bytes=1000, segment_bytes=1000)
+    assert [(each.epoch, each.gaps) for each in later.open_epochs()] == [(epoch, {"t": 5.0})]
+    later.close()

@@ -23,8 +23,8 @@ from headgate.events import (
 from headgate.hbase import Dialect
 from headgate.observer.admission import Admission
 from headgate.observer.barriers import answer_barrier
+from headgate.observer.config import Fsync, WhenFull
 from headgate.observer.config import Journal as JournalConfig
-from headgate.observer.config import WhenFull
 from headgate.observer.control import ControlState
 from headgate.observer.journal import Journal
 from headgate.observer.metrics import Metrics
@@ -418,6 +418,72 @@ def test_a_write_below_the_fence_is_refused_and_never_forwarded(second: Scene) -
     assert second.metrics.fenced == 1
 
 
+def one_put(row: bytes, token: int) -> bytes:
+    origin = encode_origin(Origin("flow", "step", f"run-{token}", token))
+    value = StructWriter().binary(1, b"f").binary(2, b"q").binary(3, b"v").end()
+    writer = StructWriter().binary(1, row).structs(2, [value])
+    return writer.mapping(5, {ORIGIN_ATTRIBUTE: origin}).end()
+
+
+def put_multiple(*tokens: int) -> bytes:
+    puts = [one_put(b"r%d" % at, token) for at, token in enumerate(tokens)]
+    return call("putMultiple", StructWriter().binary(1, b"t").structs(2, puts).end())
+
+
+def mutate_row(*tokens: int) -> bytes:
+    mutations = [StructWriter().struct(1, one_put(b"r", token)).end() for token in tokens]
+    row = StructWriter().binary(1, b"r").structs(2, mutations).end()
+    return call("mutateRow", StructWriter().binary(1, b"t").struct(2, row).end())
+
+
+@pytest.mark.parametrize("write", [put_multiple, mutate_row])
+def test_one_stale_origin_among_others_refuses_the_request(second: Scene, write) -> None:
+    second.control.apply(Fence(1, "flow", "step", 2), "o")
+    session, client, upstream = second.connect()
+    session.data_received(write(2, 3, 1))
+    assert upstream.taken() == b""
+    assert b"run-1 of flow/step may not write" in client.taken()
+    session.data_received(write(2, 3))
+    assert upstream.taken() == write(2, 3)
+
+
+def test_a_fence_that_rises_while_a_write_waits_for_room_refuses_it(
+    tmp_path: Path, make_bench
+) -> None:
+    config = JournalConfig(str(tmp_path), limit_bytes=150, segment_bytes=100)
+    scene = Scene(tmp_path, make_bench(), Dialect.THRIFT2, config)
+    filling, _, _ = scene.connect()
+    filling.data_received(put2(b"filling", 1))
+    filling.reply_received(reply("put"))
+    scene.work()
+    session, client, upstream = scene.connect()
+    session.data_received(put2(b"waiting", 1))
+    scene.control.apply(Fence(1, "flow", "step", 2), "o")
+    scene.bench.producer.deliver_all()
+    scene.journal.save_watermark()
+    scene.admission.tend()
+    assert upstream.taken() == b""
+    assert b"may not write" in client.taken()
+    assert not client.paused
+
+
+def test_a_fence_that_rises_while_a_write_waits_for_the_disk_refuses_it(
+    tmp_path: Path, make_bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = JournalConfig(str(tmp_path), fsync=Fsync.ALWAYS)
+    scene = Scene(tmp_path, make_bench(), Dialect.THRIFT2, config)
+    synced: list[Callable[[], None]] = []
+    monkeypatch.setattr(scene.admission, "when_synced", synced.append)
+    session, client, upstream = scene.connect()
+    session.data_received(put2(b"held", 1))
+    scene.control.apply(Fence(1, "flow", "step", 2), "o")
+    synced.pop()()
+    assert upstream.taken() == b""
+    assert b"may not write" in client.taken()
+    assert scene.outcomes() == []
+    assert scene.journal.unsettled == 0
+
+
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_a_refusal_waits_for_its_turn(second: Scene, size: int) -> None:
     second.control.apply(Fence(1, "flow", "step", 2), "o")
@@ -529,6 +595,25 @@ def test_with_pass_writes_go_on_and_the_gap_is_announced(passing: Scene) -> None
     passing.admission.tend()
     gaps = [message for message in passing.log() if isinstance(message, Gap)]
     assert [(gap.table, gap.since, gap.until) for gap in gaps] == [("t", 200.0, 300.0)]
+
+
+def test_a_write_that_passes_after_the_gap_was_announced_is_announced_too(
+    passing: Scene,
+) -> None:
+    passing.now = 200.0
+    passing.connect()[0].data_received(put(b"r"))
+    passing.bench.producer.deliver_all()
+    passing.journal.save_watermark()
+    passing.now = 300.0
+    passing.admission.tend()
+    passing.admission.let_pass(("t",))
+    passing.log()
+    passing.now = 400.0
+    passing.admission.tend()
+    gaps = [message for message in passing.log() if isinstance(message, Gap)]
+    assert [(gap.since, gap.until) for gap in gaps] == [(200.0, 300.0), (200.0, 400.0)]
+    passing.admission.tend()
+    assert not passing.admission.gaps_open
 
 
 # -- barriers

@@ -4,7 +4,7 @@
 ``decode_request`` turns it into columns of cells, and ``judge`` says by its reply what it has done.
 """
 
-from headgate.hbase.decoding import decode_request, peek_origin
+from headgate.hbase.decoding import decode_request, peek_origins
 from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, TableIn, method_of
 from headgate.hbase.outcomes import Judgement, Verdict, judge
 from headgate.hbase.replies import io_error_reply
@@ -27,7 +27,7 @@ __all__ = [
     "io_error_reply",
     "judge",
     "method_of",
-    "peek_origin",
+    "peek_origins",
     "peek_table",
     "peek_tables",
     "table_name",

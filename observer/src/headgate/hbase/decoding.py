@@ -8,7 +8,7 @@ from headgate.hbase.methods import Dialect, Effect, method_of
 from headgate.hbase.requests import Definition, Write
 from headgate.hbase.tables import peek_table
 from headgate.hbase.thrift1 import decode_thrift1
-from headgate.hbase.thrift2 import decode_thrift2, first_origin
+from headgate.hbase.thrift2 import decode_thrift2, read_origins
 from headgate.wire import STRING, STRUCT, Cursor, MalformedMessage, Message
 
 _CHANGES = {
@@ -57,20 +57,30 @@ def _read_family(message: Message) -> str:
     raise MalformedMessage(f"{message.name} without its family")
 
 
-def peek_origin(dialect: Dialect, message: Message) -> Origin | None:
+def peek_origins(dialect: Dialect, message: Message) -> tuple[Origin, ...]:
     """Return who wrote, where a request says so, at the cost of one search when it does not.
+
+    Each put of a batch and each mutation of a row has attributes of its own, and so may name
+    another run. Where all say the same, as with headgate's own clients, only the first is read.
 
     Raises:
         MalformedMessage: the origin or the arguments around it make no sense.
     """
     at = message.raw.find(_ORIGIN_KEY, message.body)
     if at < 0 or method_of(dialect, message.name).effect is not Effect.WRITE:
-        return None
-    if dialect is Dialect.THRIFT2:
-        origin, problem = understood(first_origin(message))
-    else:
+        return ()
+    if dialect is Dialect.THRIFT1:
         write = decode_thrift1(message)
-        origin, problem = write.origin, write.origin_error
-    if problem:
-        raise MalformedMessage(problem)
-    return origin
+        read = [(write.origin, write.origin_error)]
+    else:
+        raw = message.raw
+
+        def alike(origin: bytes) -> bool:
+            whole = _ORIGIN_KEY + len(origin).to_bytes(4, "big") + origin
+            return raw.count(whole, at) == raw.count(_ORIGIN_KEY, at)
+
+        read = [understood(each) for each in read_origins(message, alike)]
+    for _, problem in read:
+        if problem:
+            raise MalformedMessage(problem)
+    return tuple(origin for origin, _ in read if origin is not None)

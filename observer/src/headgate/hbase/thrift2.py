@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final
@@ -77,8 +78,11 @@ def decode_thrift2(message: Message) -> Write:
     return Write(name, table_name(table), cells, who, conditional, ambiguous, origin_error=problem)
 
 
-def first_origin(message: Message) -> bytes | None:
-    """Return the first origin, still encoded, in a request; reads no further than it must.
+def read_origins(message: Message, alike: Callable[[bytes], bool]) -> list[bytes]:
+    """Return the different origins, still encoded, in a request.
+
+    ``alike`` is asked about the first and tells whether there can be no other: then no more is read
+    than must be.
 
     Raises:
         MalformedMessage: the arguments before it make no sense.
@@ -87,15 +91,21 @@ def first_origin(message: Message) -> bytes | None:
     wanted, many = _ARGUMENTS[name]
     expected = LIST if many else STRUCT
     cursor = Cursor(message.raw, message.body)
+    found: list[bytes] = []
     while kind := cursor.next_field():
         if cursor.field_id != wanted or kind != expected:
             cursor.skip(kind)
             continue
         for _ in range(cursor.count_structs(name) if many else 1):
-            origin = _read_one(name, cursor, Cells.empty())
-            if origin is not None:
-                return origin
-    return None
+            if name in _ROW_MUTATIONS:
+                own = _read_row_mutations(cursor, Cells.empty())
+            else:
+                origin = _read_one(name, cursor, Cells.empty())
+                own = [] if origin is None else [origin]
+            found += [each for each in own if each not in found]
+            if found and alike(found[0]):
+                return found
+    return found
 
 
 def _read_one(name: str, cursor: Cursor, cells: Cells) -> bytes | None:
@@ -104,7 +114,7 @@ def _read_one(name: str, cursor: Cursor, cells: Cells) -> bytes | None:
     if name in _DELETES:
         return _read_delete(cursor, cells)
     if name in _ROW_MUTATIONS:
-        return _read_row_mutations(cursor, cells)
+        return next(iter(_read_row_mutations(cursor, cells)), None)
     if name == "increment":
         return _read_increment(cursor, cells)
     return _read_append(cursor, cells)
@@ -270,8 +280,8 @@ def _read_columns(cursor: Cursor) -> list[tuple[bytes, bytes, int]]:
     return columns
 
 
-def _read_row_mutations(cursor: Cursor, cells: Cells) -> bytes | None:
-    origin: bytes | None = None
+def _read_row_mutations(cursor: Cursor, cells: Cells) -> list[bytes]:
+    origins: list[bytes] = []
     complete = False
     while kind := cursor.next_field():
         if cursor.field_id != 2 or kind != LIST:
@@ -288,10 +298,11 @@ def _read_row_mutations(cursor: Cursor, cells: Cells) -> bytes | None:
                     found = _read_delete(cursor, cells)
                 else:
                     cursor.skip(kind)
-                origin = origin or found
+                if found is not None and found not in origins:
+                    origins.append(found)
     if not complete:
         raise MalformedMessage("TRowMutations without mutations")
-    return origin
+    return origins
 
 
 def _read_increment(cursor: Cursor, cells: Cells) -> bytes | None:

@@ -61,6 +61,11 @@ class Admission:
         return self._config.when_full is WhenFull.PASS
 
     @property
+    def gaps_open(self) -> bool:
+        """Whether Kafka does not know yet of every write that passed without an event."""
+        return bool(self._gaps)
+
+    @property
     def syncs_each(self) -> bool:
         """Whether each request must be on the disk before it is forwarded."""
         return self._config.fsync is Fsync.ALWAYS
@@ -85,10 +90,11 @@ class Admission:
     def let_pass(self, tables: tuple[str, ...]) -> None:
         """Note that a write of the tables goes by without an event."""
         self.passed += 1
+        # What was announced so far ended before this write.
+        self._announced = False
         for table in tables:
             if table not in self._gaps:
                 self._gaps[table] = self._clock()
-                self._announced = False
                 self._save_gaps()
                 _log.error("writes pass without events: the journal has no room", table=table)
 

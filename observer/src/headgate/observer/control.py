@@ -45,6 +45,11 @@ class ControlState:
         return None
 
     def _watch(self, message: WatchList) -> None:
+        known = self._lists.get(message.dataflow)
+        if known is not None and message.revision < known.revision:
+            # Of an agent that does not know yet that another has taken over. Once a dataflow's
+            # watches have ended nothing is known: one of its name made anew counts from 1 again.
+            return
         if message.watches:
             self._lists[message.dataflow] = message
         else:

@@ -434,6 +434,7 @@ class Journal:
             os.fdatasync(handle)
             os.close(handle)
         os.close(self._watermark_handle)
-        if self.watermark == self._next:
+        # A gap that was not announced is left to the next start.
+        if self.watermark == self._next and not _gaps_path(self._directory, self.epoch).exists():
             self.forget_epoch(self.epoch)
         os.close(self._lock)

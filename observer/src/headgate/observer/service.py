@@ -382,13 +382,16 @@ class Observer:
             await asyncio.sleep(_DRAIN_SECONDS)
         self._recorder.work()
         self._publisher.flush()
-        while not self._publisher.idle and self._loop.time() < deadline:
+        while (
+            not self._publisher.idle or self._admission.gaps_open
+        ) and self._loop.time() < deadline:
+            self._admission.tend()
             self._look_at_deliveries_once()
             await asyncio.sleep(_DELIVERY_SECONDS)
         self._look_at_deliveries_once()
         if not self._leased_at:
             return
-        if self._publisher.idle:
+        if self._publisher.idle and not self._admission.gaps_open:
             self._say(self._lease(ended=True))
             while self._undelivered_control and self._loop.time() < deadline:
                 self._look_at_deliveries_once()

@@ -23,7 +23,7 @@ from headgate.hbase import (
     TableIn,
     io_error_reply,
     method_of,
-    peek_origin,
+    peek_origins,
     peek_table,
     peek_tables,
 )
@@ -340,14 +340,16 @@ class Session(asyncio.Protocol):
 
     def _may_write(self, message: Message) -> bool:
         try:
-            origin = peek_origin(self._dialect, message)
+            origins = peek_origins(self._dialect, message)
         except ProtocolError as error:
             _log.warning("a request's origin is unreadable", reason=str(error))
             return True
-        if origin is None:
-            return True
-        fence = self._endpoint.control.fence_above(origin)
-        if fence is None:
+        control = self._endpoint.control
+        for origin in origins:
+            fence = control.fence_above(origin)
+            if fence is not None:
+                break
+        else:
             return True
         self._metrics.fenced += 1
         self._metrics.count_request(self._endpoint.name, message.name, "fenced")
@@ -388,12 +390,24 @@ class Session(asyncio.Protocol):
             if exchange.ticket is not None:
                 self._endpoint.recorder.cancel(exchange.ticket)
             return
-        self._forward(message, exchange)
+        if self._still_may_write(message, exchange.method):
+            self._forward(message, exchange)
+        elif exchange.ticket is not None:
+            self._endpoint.recorder.cancel(exchange.ticket)
         self._release()
+
+    def _still_may_write(self, message: Message, method: Method) -> bool:
+        """Ask again for a request that was held: a fence may have risen since it came."""
+        return method.effect is not Effect.WRITE or self._may_write(message)
 
     def try_again(self) -> bool:
         """Try to write the waiting request down and forward it; tell whether it waits no more."""
         if self._waiting is None:
+            return True
+        message, method, _ = self._waiting
+        if not self._still_may_write(message, method):
+            self._waiting = None
+            self._release()
             return True
         if not self._record(*self._waiting):
             return False
