@@ -14,7 +14,14 @@ from headgate.agent.scripted import ScriptedAgent, World
 from headgate.agent.seams import WorkerLost
 from headgate.agent.store import Definition, Owner
 from headgate.agent.views import FlowStatus, WaveStatus
-from headgate.events import BarrierMark, BarrierRequest, Fence, ObserverLease, WatchList
+from headgate.events import (
+    BarrierMark,
+    BarrierRequest,
+    Fence,
+    ObserverLease,
+    WatchList,
+    updates_topic,
+)
 from headgate.flows import parse_dataflow
 
 
@@ -359,6 +366,24 @@ def test_an_attempt_that_waits_is_given_up_with_its_action(world: World, two_ste
     world.run(lambda: agent.settled() == 1)
     assert outcomes(agent, "third") == ["lost"]
     assert outcomes(agent, "second") == ["lost", "committed"]
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_what_lost_records_would_have_told_is_found_by_a_scan(two_steps: str, lost: bool) -> None:
+    world = World(parse_dataflow(two_steps.replace("sequence: 3", "sequence: 50%"), "test"))
+    feed(world, rows=4)
+    agent = started(world)
+    feed(world, rows=1)
+    wave(world, agent)
+    for row in range(4, 8):
+        world.tables["in"][b"%d" % row, b"c:v"] = b"1"
+    topic = updates_topic("in")
+    end = len(world.topic(topic)[0])
+    unread = Record(topic, 0, end, None, world.now, lost=lost)
+    ask(agent, lambda runtime, now: runtime.consume([unread], now))
+    world.run(lambda: True)
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["committed"]
 
 
 def test_a_scan_is_given_up_with_its_container(two_steps: str) -> None:

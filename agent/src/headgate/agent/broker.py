@@ -58,7 +58,10 @@ _METADATA = 10.0  # seconds to wait for the cluster's answer about topics
 
 
 class Record(Struct, frozen=True):
-    """One Kafka record of a watched table; ``message`` is None where it could not be decoded."""
+    """One Kafka record of a watched table; ``message`` is None where it could not be decoded.
+
+    With ``lost`` it stands for all records that Kafka does not have any more from ``offset`` on.
+    """
 
     topic: str
     partition: int
@@ -66,6 +69,7 @@ class Record(Struct, frozen=True):
     message: UpdateMessage | None
     published: float
     """Kafka's timestamp: Unix seconds."""
+    lost: bool = False
 
 
 class Feed(Protocol):
@@ -403,8 +407,6 @@ class KafkaFeed:
                     continue
                 messages = [first, *self._consumer.consume(_BATCH, 0)]
                 records = [record for m in messages if (record := self._record(m)) is not None]
-                for record in records:
-                    self._positions[record.topic, record.partition] = record.offset + 1
                 # Whoever closes the feed may be the one that should make room: wait for neither.
                 while records and not self._stopping.is_set() and not self._deliver(records):
                     pass
@@ -420,7 +422,8 @@ class KafkaFeed:
                 log.warning("lag not known", topic=topic, partition=part, problem=str(error))
                 continue
             if end is not None:
-                self._lag[topic, part] = max(0, end[1] - position) if end[1] >= 0 else 0
+                first = max(position, end[0])
+                self._lag[topic, part] = max(0, end[1] - first) if end[1] >= 0 else 0
 
     def _record(self, message: Message) -> Record | None:
         error = message.error()
@@ -433,19 +436,18 @@ class KafkaFeed:
                     partition=partition,
                     cure="raise the topic's retention.ms above the longest time between two runs",
                 )
+                lost = self._positions[topic, partition]
+                # Kept until a record has come, so that the next partition's loss does not undo it.
+                self._positions[topic, partition] = OFFSET_BEGINNING
                 self._consumer.assign(
-                    [
-                        TopicPartition(
-                            t,
-                            p,
-                            OFFSET_BEGINNING if (t, p) == (topic, partition) else position,
-                        )
-                        for (t, p), position in self._positions.items()
-                    ]
+                    [TopicPartition(t, p, at) for (t, p), at in self._positions.items()]
                 )
+                if lost >= 0:
+                    return Record(topic, partition, lost, None, time.time(), lost=True)
             else:
                 log.warning("update topic", topic=topic, partition=partition, problem=str(error))
             return None
+        self._positions[topic, partition] = offset + 1
         try:
             content = decode_update(message.value())
         except MalformedMessage as error:

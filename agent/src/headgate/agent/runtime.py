@@ -76,6 +76,7 @@ from headgate.events import (
     ControlMessage,
     Cut,
     Fence,
+    Gap,
     UpdateBatch,
     Watch,
     WatchList,
@@ -320,7 +321,9 @@ class Runtime:
                 continue  # read before the dataflow changed to one without the table
             message = record.message
             if message is None:
-                self._around.measures.malformed.inc()
+                if not record.lost:
+                    self._around.measures.malformed.inc()
+                self._unread(record, now)
                 continue
             if isinstance(message, BarrierMark):
                 self._barriers.mark(record.topic, record.partition, message)
@@ -344,6 +347,16 @@ class Runtime:
         if marked:
             self._barriers.check(now)
         self._settle()
+
+    def _unread(self, record: Record, now: float) -> None:
+        """Have the engine look for what a record may have said that nobody can read."""
+        reason = "Kafka has deleted them" if record.lost else "a record could not be decoded"
+        for table in self._tables():
+            if updates_topic(table) == record.topic:
+                gap = Gap(VERSION, "", 0, 0, table, now, now, reason)
+                arrived = RecordArrived(now, record.topic, record.partition, record.offset, gap)
+                self._handle(arrived)
+        self._dirty = True
 
     def report(self, report: Report, now: float) -> None:
         """Take what the launcher says."""
