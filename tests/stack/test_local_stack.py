@@ -213,9 +213,10 @@ def test_down_leaves_no_process_and_keeps_the_data(running: LocalStack, command:
 
 
 def test_a_start_that_is_interrupted_or_killed_leaves_nothing_in_the_way(
-    taken_ports: None, command: Command
+    taken_ports: None, command: Command, request: pytest.FixtureRequest
 ) -> None:
     local = LocalStack(command.home, "interrupted")
+    request.addfinalizer(local.down)  # nothing runs on where an assertion fails
     options = ("--instance", "interrupted")
 
     # Ctrl-C: what was started is stopped, and the exit code says so.
