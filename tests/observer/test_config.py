@@ -89,3 +89,38 @@ def test_a_misspelt_variable_is_told() -> None:
 def test_a_wrong_variable_is_named() -> None:
     text = problem(WHOLE, {"HEADGATE_OBSERVER_LEASE_SECONDS": "soon"})
     assert text.startswith("environment: HEADGATE_OBSERVER_LEASE_SECONDS: ")
+
+
+@pytest.mark.parametrize("written", ['["a:1", "b:2"]', '"a:1, b:2"'])
+def test_a_listener_has_one_upstream_or_several(written: str) -> None:
+    config = parse_config(WHOLE.replace('"127.0.0.1:9090"', written), "observer.toml", {})
+    assert config.thrift1 is not None
+    assert config.thrift1.upstreams == ("a:1", "b:2")
+
+
+def test_the_environment_names_several_upstreams_with_commas() -> None:
+    environment = {
+        "HEADGATE_OBSERVER_THRIFT1_UPSTREAM": "a:1,b:2",
+        "HEADGATE_OBSERVER_THRIFT1_HEALTH_RISE": "5",
+    }
+    config = parse_config(WHOLE, "observer.toml", environment)
+    assert config.thrift1 is not None
+    assert config.thrift1.upstreams == ("a:1", "b:2")
+    assert config.thrift1.health.rise == 5
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('["a:1", "b"]', "observer.toml:6: 'thrift1.upstream': 'b' is no address"),
+        ('["a:1", "a:1"]', "observer.toml:6: 'thrift1.upstream' names a:1 twice"),
+        ("[]", "observer.toml:6: 'thrift1.upstream' names no server"),
+        (
+            '"a:1"\nhealth = 3',
+            "observer.toml:7: 'thrift1.health' must be a table: [thrift1.health]",
+        ),
+        ('"a:1"\n[thrift1.health]\nrice = 3', "unknown key 'thrift1.health.rice'; did you mean"),
+    ],
+)
+def test_a_mistake_in_upstreams_is_told(written: str, expected: str) -> None:
+    assert expected in problem(WHOLE.replace('"127.0.0.1:9090"', written))

@@ -2,34 +2,29 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from headgate.observer import (
-    Journal,
-    Kafka,
-    Limits,
-    Listener,
-    ObserverConfig,
-    parse_config,
-)
+from headgate.observer import ObserverConfig, parse_config
 from headgate.observer.metrics import Metrics
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "observer.md").read_text()
 
 
-def keys() -> set[str]:
-    tables = {
-        "thrift1": Listener,
-        "thrift2": Listener,
-        "kafka": Kafka,
-        "journal": Journal,
-        "limits": Limits,
-    }
-    found = {field.name for field in msgspec.structs.fields(ObserverConfig)} - tables.keys()
-    for name, table in tables.items():
-        found |= {f"{name}.{field.name}" for field in msgspec.structs.fields(table)}
+def keys(kind: type = ObserverConfig, prefix: str = "") -> set[str]:
+    found: set[str] = set()
+    for each in msgspec.structs.fields(kind):
+        tables = [
+            part
+            for part in (each.type, *get_args(each.type))
+            if isinstance(part, type) and issubclass(part, msgspec.Struct)
+        ]
+        if tables:
+            found |= keys(tables[0], f"{prefix}{each.name}.")
+        else:
+            found.add(prefix + each.name)
     return found
 
 

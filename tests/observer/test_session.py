@@ -23,13 +23,15 @@ from headgate.events import (
 from headgate.hbase import Dialect
 from headgate.observer.admission import Admission
 from headgate.observer.barriers import answer_barrier
-from headgate.observer.config import Fsync, WhenFull
+from headgate.observer.config import Fsync, HealthChecks, WhenFull
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.control import ControlState
+from headgate.observer.dialing import Dialer
 from headgate.observer.journal import Journal
 from headgate.observer.metrics import Metrics
 from headgate.observer.recorder import Recorder
 from headgate.observer.session import Endpoint, Session
+from headgate.observer.upstreams import UpstreamPool
 from headgate.wire import (
     Limits,
     MessageReader,
@@ -107,11 +109,11 @@ class Scene:
         self.publisher._settle = self.journal.settle
         self.publisher._unfinished = self.recorder.lowest_unfinished
         self.admission = Admission(self.journal, self.publisher, config, clock=lambda: self.now)
+        loop = cast("asyncio.AbstractEventLoop", self)
         self.endpoint = Endpoint(
-            loop=cast("asyncio.AbstractEventLoop", self),
+            loop=loop,
             dialect=dialect,
-            upstream=("127.0.0.1", 1),
-            connect_seconds=1.0,
+            dialer=Dialer(loop, UpstreamPool("thrift1", ("127.0.0.1:1",), HealthChecks()), 1.0),
             limits=Limits(max_frame=10_000, max_string=10_000),
             control=self.control,
             recorder=self.recorder,

@@ -1,8 +1,10 @@
 """The proxy in front of HBase's Thrift servers: forwards bytes, publishes what writes have done."""
 
 from headgate.observer.config import (
+    Check,
     ConfigurationError,
     Fsync,
+    HealthChecks,
     Journal,
     Kafka,
     Limits,
@@ -19,8 +21,10 @@ from headgate.observer.service import Addresses, StartError, run
 
 __all__ = [
     "Addresses",
+    "Check",
     "ConfigurationError",
     "Fsync",
+    "HealthChecks",
     "Journal",
     "JournalError",
     "Kafka",

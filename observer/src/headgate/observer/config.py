@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,11 +51,45 @@ class WhenFull(StrEnum):
     """They go on without events; the gap is announced, so that agents reconcile."""
 
 
+class Check(StrEnum):
+    """What a health check asks of an HBase Thrift server."""
+
+    PING = "ping"
+    """A call that the Thrift server answers by itself: HBase has no work with it."""
+    HBASE = "hbase"
+    """The names of the tables, which it asks HBase for."""
+    CONNECT = "connect"
+    """Only that it takes a connection; one that hangs is not noticed."""
+
+
+class HealthChecks(Struct, frozen=True, forbid_unknown_fields=True):
+    """How an upstream is found to be well or ill while no client tells."""
+
+    check: Check = Check.PING
+    interval_seconds: Seconds = 5.0
+    timeout_seconds: Seconds = 3.0
+    """For one check as a whole; a server that takes longer hangs."""
+    rise: Annotated[int, Meta(ge=1)] = 2
+    """Checks in a row that an unhealthy upstream must pass until clients go there again."""
+    fall: Annotated[int, Meta(ge=1)] = 3
+    """Checks in a row that a healthy one must fail until they do not."""
+    hung_seconds: Seconds = 60.0
+    """How long a request may be under way at an upstream that hangs, until it is cut off."""
+
+
 class Listener(Struct, frozen=True, forbid_unknown_fields=True):
-    """One address for clients and the HBase Thrift server behind it; each is ``host:port``."""
+    """One address for clients and the HBase Thrift servers behind it; each is ``host:port``."""
 
     listen: str
-    upstream: str
+    upstream: str | tuple[str, ...]
+    """One server or several; a text may name several too, with commas between."""
+    health: HealthChecks = field(default_factory=HealthChecks)
+
+    @property
+    def upstreams(self) -> tuple[str, ...]:
+        """The servers' addresses, in the order in which they were written."""
+        written = self.upstream.split(",") if isinstance(self.upstream, str) else self.upstream
+        return tuple(address.strip() for address in written)
 
 
 class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,18 +215,32 @@ def _at(source: str, lines: Mapping[tuple[str, ...], int], path: tuple[str, ...]
     return f"{source}:{lines[path]}" if path else source
 
 
-def _structs(kind: type[Struct]) -> dict[str, type[Struct] | None]:
-    """Return the keys of a struct, each with the struct that it holds, if it holds one."""
-    inner: dict[str, type[Struct]] = {
+_TABLES: dict[type[Struct], dict[str, type[Struct]]] = {
+    ObserverConfig: {
         "kafka": Kafka,
         "journal": Journal,
         "limits": Limits,
         "thrift1": Listener,
         "thrift2": Listener,
-    }
-    return {
-        name: inner.get(name) if kind is ObserverConfig else None for name in kind.__struct_fields__
-    }
+    },
+    Listener: {"health": HealthChecks},
+}
+"""The keys of each struct that hold a struct themselves: tables of the file."""
+
+
+def _structs(kind: type[Struct]) -> dict[str, type[Struct] | None]:
+    """Return the keys of a struct, each with the struct that it holds, if it holds one."""
+    inner = _TABLES.get(kind, {})
+    return {name: inner.get(name) for name in kind.__struct_fields__}
+
+
+def _paths(kind: type[Struct]) -> Iterator[tuple[str, ...]]:
+    """Yield the path of every key that holds a value."""
+    for key, inner in _structs(kind).items():
+        if inner is None:
+            yield (key,)
+        else:
+            yield from ((key, *path) for path in _paths(inner))
 
 
 def _check_keys(
@@ -212,21 +261,19 @@ def _check_keys(
         inner = known[key]
         if inner is not None:
             if not isinstance(value, dict):
-                message = f"{_at(source, lines, here)}: {'.'.join(here)!r} must be a table: [{key}]"
+                name = ".".join(here)
+                message = f"{_at(source, lines, here)}: {name!r} must be a table: [{name}]"
                 raise ConfigurationError(message)
             _check_keys(value, inner, here, source, lines)
 
 
 def _override(content: dict[str, Any], environment: Mapping[str, str]) -> dict[str, str]:
     """Put the environment's values into the content; return the variable of each dotted path."""
-    variables: dict[str, tuple[str, ...]] = {}
-    for key, inner in _structs(ObserverConfig).items():
-        paths: list[tuple[str, ...]] = [(key,)]
-        if inner is not None:
-            paths = [(key, name) for name in inner.__struct_fields__]
-        for path in paths:
-            if path != ("kafka", "properties"):
-                variables[ENVIRONMENT_PREFIX + "_".join(path).upper()] = path
+    variables = {
+        ENVIRONMENT_PREFIX + "_".join(path).upper(): path
+        for path in _paths(ObserverConfig)
+        if path != ("kafka", "properties")
+    }
     used: dict[str, str] = {}
     for variable, value in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX):
@@ -276,7 +323,15 @@ def _check_meaning(
     for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
         if listener is not None:
             addresses.append(((name, "listen"), listener.listen))
-            addresses.append(((name, "upstream"), listener.upstream))
+            place = _at(source, lines, (name, "upstream"))
+            if not listener.upstreams:
+                message = f"{place}: '{name}.upstream' names no server; add one as host:port"
+                raise ConfigurationError(message)
+            for upstream, times in Counter(listener.upstreams).items():
+                addresses.append(((name, "upstream"), upstream))
+                if times > 1:
+                    message = f"{place}: '{name}.upstream' names {upstream} twice; remove one"
+                    raise ConfigurationError(message)
     for path, address in addresses:
         try:
             parse_address(address)

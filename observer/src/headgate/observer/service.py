@@ -28,12 +28,14 @@ from headgate.observer.admission import Admission
 from headgate.observer.barriers import answer_barrier
 from headgate.observer.config import Listener, ObserverConfig, parse_address
 from headgate.observer.control import ControlState
+from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.journal import Journal, OpenEpoch
 from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailable, Topics
 from headgate.observer.metrics import Metrics
 from headgate.observer.publisher import EndedDefinition, EndedWrite, Failure, Publisher
 from headgate.observer.recorder import Recorder, Unreadable, recovered
 from headgate.observer.session import Endpoint, Session
+from headgate.observer.upstreams import UpstreamPool
 from headgate.wire import Limits
 
 _log = structlog.get_logger("headgate.observer")
@@ -126,6 +128,14 @@ class Observer:
         self._heard_at = 0.0
         self._leased_at = 0.0
         self._undelivered_control = 0
+        self._dialers = {
+            name: Dialer(
+                self._loop,
+                UpstreamPool(name, listener.upstreams, listener.health),
+                config.connect_seconds,
+            )
+            for name, listener in self._listeners()
+        }
         self._endpoints: list[Endpoint] = []
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -301,21 +311,17 @@ class Observer:
                 return
 
     async def _await_upstreams(self, deadline: float) -> None:
-        for name, listener in self._listeners():
-            host, port = parse_address(listener.upstream)
+        for name, dialer in self._dialers.items():
             while True:
                 try:
-                    async with asyncio.timeout(self._config.connect_seconds):
-                        _, writer = await asyncio.open_connection(host, port)
-                    writer.close()
+                    await dialer.reach()
                     break
-                except (OSError, TimeoutError) as error:
-                    text = f"HBase's {name} server at {listener.upstream}: {error or 'no answer'}"
-                    _log.warning("waiting for HBase", reason=text)
+                except UpstreamsUnreachable as error:
+                    _log.warning("waiting for HBase", listener=name, reason=str(error))
                     if self._loop.time() + _RETRY_SECONDS > deadline:
                         raise StartError(
-                            f"{text} (waited {self._config.start_seconds:g} s); is it running, and "
-                            f"is [{name}] upstream right?"
+                            f"{error} (waited {self._config.start_seconds:g} s); does it run, "
+                            f"and is [{name}] upstream right?"
                         ) from error
                     await asyncio.sleep(_RETRY_SECONDS)
 
@@ -329,8 +335,7 @@ class Observer:
             endpoint = Endpoint(
                 loop=self._loop,
                 dialect=Dialect(name),
-                upstream=parse_address(listener.upstream),
-                connect_seconds=self._config.connect_seconds,
+                dialer=self._dialers[name],
                 limits=Limits(
                     max_frame=limits.message_bytes,
                     max_string=limits.string_bytes,

@@ -29,9 +29,11 @@ from headgate.hbase import (
 )
 from headgate.observer.admission import Admission
 from headgate.observer.control import ControlState
+from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.journal import JournalError, JournalFull
 from headgate.observer.metrics import Metrics
 from headgate.observer.recorder import Recorder, Ticket, changes_cells
+from headgate.observer.upstreams import Upstream, UpstreamPool
 from headgate.wire import (
     ApplicationError,
     Limits,
@@ -90,20 +92,18 @@ class Endpoint:
         *,
         loop: asyncio.AbstractEventLoop,
         dialect: Dialect,
-        upstream: tuple[str, int],
-        connect_seconds: float,
+        dialer: Dialer,
         limits: Limits,
         control: ControlState,
         recorder: Recorder,
         admission: Admission,
         metrics: Metrics,
     ) -> None:
-        """Describe a listener; ``upstream`` is host and port of HBase's Thrift server."""
+        """Describe a listener; ``dialer`` opens connections to its upstreams."""
         self.loop = loop
         self.dialect = dialect
         self.name = dialect.value
-        self.upstream = upstream
-        self.connect_seconds = connect_seconds
+        self.dialer = dialer
         self.limits = limits
         self.control = control
         self.recorder = recorder
@@ -234,16 +234,12 @@ class Session(asyncio.Protocol):
             self._connecting = self._loop.create_task(self._open())
 
     async def _open(self) -> None:
-        host, port = self._endpoint.upstream
         try:
-            async with asyncio.timeout(self._endpoint.connect_seconds):
-                await self._loop.create_connection(lambda: Upstream(self), host, port)
-        except (OSError, TimeoutError) as error:
-            reason = str(error) or "no answer"
-            self._unreachable = (
-                f"headgate: HBase's Thrift server at {host}:{port} cannot be reached ({reason})"
-            )
-            _log.warning("upstream unreachable", upstream=f"{host}:{port}", reason=reason)
+            dialer = self._endpoint.dialer
+            await dialer.connect(lambda upstream: PinnedConnection(self, dialer.pool, upstream))
+        except UpstreamsUnreachable as error:
+            self._unreachable = f"headgate: {error}"
+            _log.warning("upstream unreachable", reason=str(error))
         finally:
             self._connecting = None
         self._release()
@@ -679,20 +675,24 @@ class Session(asyncio.Protocol):
                 self._client.resume_reading()
 
 
-class Upstream(asyncio.Protocol):
+class PinnedConnection(asyncio.Protocol):
     """The side of HBase's Thrift server."""
 
-    def __init__(self, session: Session) -> None:
-        """Belong to a session."""
+    def __init__(self, session: Session, pool: UpstreamPool, upstream: Upstream) -> None:
+        """Belong to a session; the pool counts the connection."""
         self._session = session
+        self._pool = pool
+        self._upstream = upstream
         self.data_received = session.reply_received  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
+        self._pool.opened(self._upstream)
         self._session.upstream_made(cast("asyncio.Transport", transport))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the session."""
+        self._pool.closed(self._upstream)
         self._session.upstream_lost(exc)
 
     def pause_writing(self) -> None:

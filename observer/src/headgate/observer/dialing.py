@@ -1,0 +1,140 @@
+"""Opening connections to upstreams: names are resolved each time, every address is tried."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from typing import Final
+
+import structlog
+
+from headgate.observer.upstreams import Upstream, UpstreamPool
+
+_log = structlog.get_logger("headgate.observer.dialing")
+
+_OWN_LACK: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+)
+"""What this host lacks: no upstream is to blame."""
+
+
+class UpstreamsUnreachable(ConnectionError):
+    """No upstream took a connection; the message names each with its reason."""
+
+    def __init__(self, reasons: Mapping[Upstream, str]) -> None:
+        """Name those that were tried."""
+        told = ", ".join(f"{each.address} ({reason})" for each, reason in reasons.items())
+        if len(reasons) == 1:
+            super().__init__(f"HBase's Thrift server at {told} cannot be reached")
+        else:
+            super().__init__(f"none of HBase's Thrift servers can be reached: {told}")
+
+
+class _Visitor(asyncio.Protocol):
+    """Closes its connection at once."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+class Dialer:
+    """Opens connections to the upstreams of one pool."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, pool: UpstreamPool, connect_seconds: float
+    ) -> None:
+        """Dial for a pool; ``connect_seconds`` is how long one upstream may take."""
+        self._loop = loop
+        self.pool = pool
+        self._connect_seconds = connect_seconds
+        self._turn = 0
+
+    async def connect(self, protocol: Callable[[Upstream], asyncio.Protocol]) -> None:
+        """Open one connection to the best upstream that takes it.
+
+        Raises:
+            UpstreamsUnreachable: none does.
+        """
+        pool = self.pool
+        reasons: dict[Upstream, str] = {}
+        while (upstream := pool.choose(reasons)) is not None:
+            try:
+                await self.open(upstream, lambda upstream=upstream: protocol(upstream))  # type: ignore[misc]
+            except (OSError, TimeoutError) as error:
+                reasons[upstream] = reason_of(error)
+                if isinstance(error, OSError) and error.errno in _OWN_LACK:
+                    _log.error("no connection can be opened", reason=reason_of(error))
+                    break
+                pool.refused(upstream, reasons[upstream])
+            else:
+                return
+        raise UpstreamsUnreachable(reasons)
+
+    async def reach(self) -> None:
+        """Try every upstream once, all at a time.
+
+        Raises:
+            UpstreamsUnreachable: none takes a connection.
+        """
+        upstreams = self.pool.configured
+        found = await asyncio.gather(*(self._try(each) for each in upstreams))
+        reasons = dict(zip(upstreams, found, strict=True))
+        if all(reasons.values()):
+            raise UpstreamsUnreachable(reasons)
+
+    async def _try(self, upstream: Upstream) -> str:
+        """Return why an upstream takes no connection; nothing when it does."""
+        try:
+            await self.open(upstream, _Visitor)
+        except (OSError, TimeoutError) as error:
+            reason = reason_of(error)
+            self.pool.refused(upstream, reason)
+            return reason
+        self.pool.passed(upstream)
+        return ""
+
+    async def open(self, upstream: Upstream, protocol: Callable[[], asyncio.Protocol]) -> None:
+        """Open a connection to one upstream, at the first of its addresses that takes it.
+
+        Raises:
+            OSError: its name has no address, or none takes a connection.
+            TimeoutError: it did not answer in time.
+        """
+        upstream.opening += 1
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                addresses = await self._resolve(upstream)
+                share = self._connect_seconds / len(addresses)
+                for left, address in zip(range(len(addresses) - 1, -1, -1), addresses, strict=True):
+                    try:
+                        async with asyncio.timeout(share):
+                            await self._loop.create_connection(protocol, address, upstream.port)
+                            return
+                    except (OSError, TimeoutError):
+                        if not left:
+                            raise
+        finally:
+            upstream.opening -= 1
+
+    async def _resolve(self, upstream: Upstream) -> list[str]:
+        """Return the addresses of an upstream's host, another first each time."""
+        try:
+            return [str(ip_address(upstream.host))]
+        except ValueError:
+            found = await self._loop.getaddrinfo(
+                upstream.host, upstream.port, type=socket.SOCK_STREAM
+            )
+        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+        self._turn += 1
+        first = self._turn % len(addresses)
+        return addresses[first:] + addresses[:first]
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a connection failed, in words."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or "no answer"
