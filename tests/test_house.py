@@ -14,7 +14,7 @@ SOURCE_ROOTS = {
     "agent": ROOT / "agent" / "src" / "headgate",
 }
 ROOMS = {
-    "observer": {"wire", "hbase", "events", "observer", "client"},
+    "observer": {"wire", "hbase", "events", "settings", "observer", "client"},
     "agent": {"flows", "engine", "agent", "spark", "local", "cli"},
 }
 ROOMS_TO_COME = {

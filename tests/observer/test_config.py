@@ -68,7 +68,7 @@ def test_the_environment_overrides_the_file() -> None:
         ),
         ('name = "o1"', "name = ", "observer.toml: not valid TOML"),
         ('name = "o1"', 'name = "o 1"', "observer.toml:1: 'name'"),
-        ('fsync = "always"', "limit_bytes = 10", "'journal.segment_bytes' is above"),
+        ('fsync = "always"', "limit_bytes = 10", "'journal.segment_bytes': it is above"),
     ],
 )
 def test_a_mistake_is_told_with_its_line_and_cure(before: str, after: str, expected: str) -> None:
@@ -113,8 +113,8 @@ def test_the_environment_names_several_upstreams_with_commas() -> None:
     ("written", "expected"),
     [
         ('["a:1", "b"]', "observer.toml:6: 'thrift1.upstream': 'b' is no address"),
-        ('["a:1", "a:1"]', "observer.toml:6: 'thrift1.upstream' names a:1 twice"),
-        ("[]", "observer.toml:6: 'thrift1.upstream' names no server"),
+        ('["a:1", "a:1"]', "observer.toml:6: 'thrift1.upstream': it names a:1 twice"),
+        ("[]", "observer.toml:6: 'thrift1.upstream': it names no server"),
         (
             '"a:1"\nhealth = 3',
             "observer.toml:7: 'thrift1.health' must be a table: [thrift1.health]",

@@ -8,12 +8,10 @@ from headgate.agent.configuration import (
     Kafka,
     Workers,
     load_configuration,
-    parse_address,
     parse_configuration,
 )
 from headgate.agent.errors import (
     AgentError,
-    ConfigurationError,
     Fenced,
     Held,
     Refused,
@@ -21,6 +19,7 @@ from headgate.agent.errors import (
     Unreachable,
 )
 from headgate.agent.serving import serve
+from headgate.settings import ConfigurationError
 
 __all__ = [
     "DEFAULT_API",
@@ -37,7 +36,6 @@ __all__ = [
     "Unreachable",
     "Workers",
     "load_configuration",
-    "parse_address",
     "parse_configuration",
     "serve",
 ]

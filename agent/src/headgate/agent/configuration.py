@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import socket
 import sys
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from headgate.agent.errors import ConfigurationError
 from headgate.events import CONTROL_TOPIC
+from headgate.settings import Places, load, parse
 
 ENVIRONMENT_PREFIX = "HEADGATE_AGENT_"
 """``[kafka] bootstrap`` is overridden by ``HEADGATE_AGENT_KAFKA_BOOTSTRAP``."""
@@ -111,28 +107,6 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.name or f"{socket.gethostname()}-{os.getpid()}"
 
 
-_SECTIONS: dict[str, type[Struct]] = {
-    "hbase": HBase,
-    "kafka": Kafka,
-    "workers": Workers,
-    "barriers": Barriers,
-}
-_HEADER = re.compile(r"^\s*\[\s*([A-Za-z0-9_.\-]+)\s*\]")
-_KEY = re.compile(r"^\s*\"?([A-Za-z0-9_.\-]+)\"?\s*=")
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``host:port`` or ``[v6]:port``.
-
-    Raises:
-        ValueError: the text is no such address.
-    """
-    host, colon, port = text.rpartition(":")
-    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise ValueError(f"{text!r} is no address; write it as host:port, as in 127.0.0.1:9190")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 def load_configuration(path: Path | None, environment: Mapping[str, str]) -> AgentConfiguration:
     """Return what the file says, with what the environment overrides.
 
@@ -143,15 +117,7 @@ def load_configuration(path: Path | None, environment: Mapping[str, str]) -> Age
     Raises:
         ConfigurationError: it cannot be read or used; the message says where and what to do.
     """
-    if path is None:
-        return parse_configuration("", "the environment alone", environment)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(
-            f"{path}: cannot be read ({error.strerror or error}); name the file with --config"
-        ) from error
-    return parse_configuration(text, str(path), environment)
+    return load(AgentConfiguration, path, environment, prefix=ENVIRONMENT_PREFIX, check=_check)
 
 
 def parse_configuration(
@@ -162,97 +128,11 @@ def parse_configuration(
     Raises:
         ConfigurationError: it cannot be used.
     """
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{source}: not valid TOML: {error}") from error
-    places = {path: f"{source}:{line}" for path, line in _lines(text)}
-    for path in _paths(content):
-        if path not in _KNOWN and path[:2] != ("kafka", "properties"):
-            near = difflib.get_close_matches(path[-1], [known[-1] for known in _KNOWN], n=1)
-            here = [known[-1] for known in _KNOWN if known[:-1] == path[:-1]]
-            cure = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(here)}"
-            where = places.get(path, source)
-            raise ConfigurationError(f"{where}: unknown key {'.'.join(path)!r}; {cure}")
-    _override(content, environment, places)
-    try:
-        configuration = msgspec.convert(content, AgentConfiguration, strict=False)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(_explain(error, source, places)) from error
-    for path, address in (
-        (("hbase", "thrift2"), configuration.hbase.thrift2),
-        (("api",), configuration.api),
-    ):
-        try:
-            parse_address(address)
-        except ValueError as error:
-            where = places.get(path, source)
-            raise ConfigurationError(f"{where}: {'.'.join(path)!r}: {error}") from error
-    return configuration
+    return parse(
+        AgentConfiguration, text, source, environment, prefix=ENVIRONMENT_PREFIX, check=_check
+    )
 
 
-def _known() -> Iterator[tuple[str, ...]]:
-    for name in AgentConfiguration.__struct_fields__:
-        yield (name,)
-        if section := _SECTIONS.get(name):
-            for key in section.__struct_fields__:
-                yield (name, key)
-
-
-_KNOWN = tuple(_known())
-
-
-def _paths(content: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for key, value in content.items():
-        yield (key,)
-        if isinstance(value, dict) and key in _SECTIONS:
-            for inner in value:
-                yield (key, inner)
-
-
-def _lines(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
-    table: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
-            table = tuple(header[1].split("."))
-            yield table, number
-        elif key := _KEY.match(line):
-            yield (*table, *key[1].split(".")), number
-
-
-def _override(
-    content: dict[str, Any], environment: Mapping[str, str], places: dict[tuple[str, ...], str]
-) -> None:
-    variables = {
-        ENVIRONMENT_PREFIX + "_".join(path).upper(): path
-        for path in _KNOWN
-        if path[-1] not in _SECTIONS and path != ("kafka", "properties")
-    }
-    for variable, value in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX):
-            continue
-        path = variables.get(variable)
-        if path is None:
-            near = difflib.get_close_matches(variable, variables, n=1)
-            cure = f"did you mean {near[0]}?" if near else "remove it"
-            raise ConfigurationError(f"environment: {variable} overrides no key; {cure}")
-        target = content
-        for part in path[:-1]:
-            target = target.setdefault(part, {})
-        target[path[-1]] = value
-        places[path] = f"environment: {variable}"
-
-
-def _explain(
-    error: msgspec.ValidationError, source: str, places: Mapping[tuple[str, ...], str]
-) -> str:
-    described, _, place = str(error).partition(" - at `$")
-    path = tuple(part for part in place.rstrip("`").split(".") if part)
-    if missing := re.match(r"Object missing required field `(\w+)`", described):
-        path = (*path, missing[1])
-        where = f"under [{path[0]}]" if len(path) > 1 or path[0] in _SECTIONS else "at the top"
-        example = {"hbase": 'thrift2 = "host:port"', "kafka": 'bootstrap = "host:port"'}
-        cure = example.get(path[0], f"{path[-1]} = …")
-        return f"{source}: {'.'.join(path)!r} is missing; add {cure} {where}"
-    where = places.get(path, source)
-    return f"{where}: {'.'.join(path)!r}: {described}; correct the value"
+def _check(configuration: AgentConfiguration, places: Places) -> None:
+    places.check_address(("hbase", "thrift2"), configuration.hbase.thrift2)
+    places.check_address(("api",), configuration.api)

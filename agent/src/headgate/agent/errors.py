@@ -7,10 +7,6 @@ class AgentError(Exception):
     """Base of everything the agent raises on purpose."""
 
 
-class ConfigurationError(AgentError):
-    """The configuration can not be used; the message names file, line, key and cure."""
-
-
 class Unreachable(AgentError):
     """HBase or Kafka did not answer within the time the configuration allows."""
 

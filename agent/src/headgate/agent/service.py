@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from msgspec import Struct
 
 from headgate.agent.broker import KafkaBroker
-from headgate.agent.configuration import AgentConfiguration, parse_address
+from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.errors import AgentError, Fenced, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.measures import Measures
@@ -38,6 +38,7 @@ from headgate.agent.store import (
 )
 from headgate.events import FLOWS_TOPIC, partition_of
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
+from headgate.settings import parse_address
 from headgate.spark import RunKey, RunLedger, RunState, StartSession, Thrift2Address
 
 log = structlog.get_logger("headgate.agent")

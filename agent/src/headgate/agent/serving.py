@@ -11,9 +11,9 @@ import structlog
 import uvicorn
 
 from headgate.agent.api import make_application
-from headgate.agent.configuration import AgentConfiguration, parse_address
-from headgate.agent.errors import ConfigurationError
+from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.service import Agent
+from headgate.settings import ConfigurationError, parse_address, write_address
 
 log = structlog.get_logger("headgate.agent")
 
@@ -33,8 +33,7 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
         Unreachable: HBase or Kafka did not answer in the configured time.
     """
     listener = _listen(configuration.api)
-    host, port = listener.getsockname()[:2]
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = write_address(*listener.getsockname()[:2])
     agent = Agent(configuration, configuration.advertise or address)
     ending = threading.Event()
     agent.start()

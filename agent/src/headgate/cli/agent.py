@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import structlog
 import typer
 
-from headgate.agent import ConfigurationError, Unreachable, load_configuration, serve
+from headgate.agent import Unreachable, load_configuration, serve
+from headgate.settings import ConfigurationError, LogLevel, configure_log
 
 _DEFAULT_FILE = Path("agent.toml")
 
@@ -38,7 +37,7 @@ def agent(
     saved, workers are stopped, and other agents may take over at once. Every key of the file can be
     overridden by a variable, such as HEADGATE_AGENT_KAFKA_BOOTSTRAP.
     """
-    _configure_log(json=json, verbose=verbose)
+    configure_log(as_json=json, level=LogLevel.DEBUG if verbose else LogLevel.INFO)
     path = config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
 
     def ready(address: str) -> None:
@@ -53,24 +52,3 @@ def agent(
     except (ConfigurationError, Unreachable) as error:
         sys.stderr.write(f"headgate agent: {error}\n")
         raise typer.Exit(1) from error
-
-
-def _configure_log(*, json: bool, verbose: bool) -> None:
-    renderer: structlog.typing.Processor
-    if json:
-        renderer = structlog.processors.JSONRenderer()
-    else:
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.DEBUG if verbose else logging.INFO
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )

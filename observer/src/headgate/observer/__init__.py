@@ -2,7 +2,6 @@
 
 from headgate.observer.config import (
     Check,
-    ConfigurationError,
     Fsync,
     HealthChecks,
     Journal,
@@ -18,6 +17,7 @@ from headgate.observer.foreground import run_in_foreground
 from headgate.observer.journal import JournalError
 from headgate.observer.process import ObserverProcess
 from headgate.observer.service import Addresses, StartError, run
+from headgate.settings import ConfigurationError
 
 __all__ = [
     "Addresses",

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
-import re
-import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct, field
 
 from headgate.events import CONTROL_TOPIC
+from headgate.settings import Places, load, parse
 
 ENVIRONMENT_PREFIX = "HEADGATE_OBSERVER_"
 """``[journal] limit_bytes`` is overridden by ``HEADGATE_OBSERVER_JOURNAL_LIMIT_BYTES``."""
 
 _MIB = 1 << 20
-_TABLE = re.compile(r"^\s*\[\s*([A-Za-z0-9_.\-]+)\s*\]")
-_KEY = re.compile(r"^\s*\"?([A-Za-z0-9_.\-]+)\"?\s*=")
 
 Seconds = Annotated[float, Meta(gt=0)]
 Bytes = Annotated[int, Meta(gt=0)]
-
-
-class ConfigurationError(ValueError):
-    """The configuration cannot be used; the message names the file, the line and the cure."""
 
 
 class Fsync(StrEnum):
@@ -146,32 +137,13 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = field(default_factory=Limits)
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``host:port`` (or ``[v6]:port``).
-
-    Raises:
-        ValueError: the text is no such address.
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        message = f"{text!r} is no address; write it as host:port, as in 127.0.0.1:9090"
-        raise ValueError(message)
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
 def load_config(path: Path, environment: Mapping[str, str]) -> ObserverConfig:
     """Return the configuration in the file, with what the environment overrides.
 
     Raises:
         ConfigurationError: it cannot be read or used.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        message = f"{path}: cannot be read ({reason}); name the file with --config"
-        raise ConfigurationError(message) from error
-    return parse_config(text, str(path), environment)
+    return load(ObserverConfig, path, environment, prefix=ENVIRONMENT_PREFIX, check=_check)
 
 
 def parse_config(text: str, source: str, environment: Mapping[str, str]) -> ObserverConfig:
@@ -180,165 +152,25 @@ def parse_config(text: str, source: str, environment: Mapping[str, str]) -> Obse
     Raises:
         ConfigurationError: it cannot be used.
     """
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = f"{source}: not valid TOML: {error}"
-        raise ConfigurationError(message) from error
-    lines = _lines(text)
-    _check_keys(content, ObserverConfig, (), source, lines)
-    overridden = _override(content, environment)
-    try:
-        config = msgspec.convert(content, ObserverConfig, strict=False)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(_explain(error, source, lines, overridden)) from error
-    _check_meaning(config, source, lines)
-    return config
+    return parse(ObserverConfig, text, source, environment, prefix=ENVIRONMENT_PREFIX, check=_check)
 
 
-def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line of each table and key, by path."""
-    found: dict[tuple[str, ...], int] = {}
-    table: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _TABLE.match(line):
-            table = tuple(header[1].split("."))
-            found.setdefault(table, number)
-        elif key := _KEY.match(line):
-            found.setdefault((*table, *key[1].split(".")), number)
-    return found
-
-
-def _at(source: str, lines: Mapping[tuple[str, ...], int], path: tuple[str, ...]) -> str:
-    while path and path not in lines:
-        path = path[:-1]
-    return f"{source}:{lines[path]}" if path else source
-
-
-_TABLES: dict[type[Struct], dict[str, type[Struct]]] = {
-    ObserverConfig: {
-        "kafka": Kafka,
-        "journal": Journal,
-        "limits": Limits,
-        "thrift1": Listener,
-        "thrift2": Listener,
-    },
-    Listener: {"health": HealthChecks},
-}
-"""The keys of each struct that hold a struct themselves: tables of the file."""
-
-
-def _structs(kind: type[Struct]) -> dict[str, type[Struct] | None]:
-    """Return the keys of a struct, each with the struct that it holds, if it holds one."""
-    inner = _TABLES.get(kind, {})
-    return {name: inner.get(name) for name in kind.__struct_fields__}
-
-
-def _paths(kind: type[Struct]) -> Iterator[tuple[str, ...]]:
-    """Yield the path of every key that holds a value."""
-    for key, inner in _structs(kind).items():
-        if inner is None:
-            yield (key,)
-        else:
-            yield from ((key, *path) for path in _paths(inner))
-
-
-def _check_keys(
-    content: Mapping[str, Any],
-    kind: type[Struct],
-    path: tuple[str, ...],
-    source: str,
-    lines: Mapping[tuple[str, ...], int],
-) -> None:
-    known = _structs(kind)
-    for key, value in content.items():
-        here = (*path, key)
-        if key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            cure = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
-            message = f"{_at(source, lines, here)}: unknown key {'.'.join(here)!r}; {cure}"
-            raise ConfigurationError(message)
-        inner = known[key]
-        if inner is not None:
-            if not isinstance(value, dict):
-                name = ".".join(here)
-                message = f"{_at(source, lines, here)}: {name!r} must be a table: [{name}]"
-                raise ConfigurationError(message)
-            _check_keys(value, inner, here, source, lines)
-
-
-def _override(content: dict[str, Any], environment: Mapping[str, str]) -> dict[str, str]:
-    """Put the environment's values into the content; return the variable of each dotted path."""
-    variables = {
-        ENVIRONMENT_PREFIX + "_".join(path).upper(): path
-        for path in _paths(ObserverConfig)
-        if path != ("kafka", "properties")
-    }
-    used: dict[str, str] = {}
-    for variable, value in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX):
-            continue
-        if variable not in variables:
-            close = difflib.get_close_matches(variable, variables, n=1)
-            cure = f"did you mean {close[0]}?" if close else "remove it"
-            message = f"environment: {variable} overrides no key of the configuration; {cure}"
-            raise ConfigurationError(message)
-        path = variables[variable]
-        target = content
-        for part in path[:-1]:
-            target = target.setdefault(part, {})
-        target[path[-1]] = value
-        used[".".join(path)] = variable
-    return used
-
-
-def _explain(
-    error: msgspec.ValidationError,
-    source: str,
-    lines: Mapping[tuple[str, ...], int],
-    overridden: Mapping[str, str],
-) -> str:
-    text = str(error)
-    described, _, place = text.partition(" - at `$")
-    path = tuple(part for part in place.rstrip("`").split(".") if part)
-    missing = re.match(r"Object missing required field `(\w+)`", described)
-    if missing:
-        path = (*path, missing[1])
-        table = ".".join(path[:-1])
-        where = f"under [{table}]" if table else "at the top"
-        return f"{_at(source, lines, path)}: {'.'.join(path)!r} is missing; add it {where}"
-    name = ".".join(path)
-    if name in overridden:
-        return f"environment: {overridden[name]}: {described}; correct the variable"
-    return f"{_at(source, lines, path)}: {name!r}: {described}; correct the value"
-
-
-def _check_meaning(
-    config: ObserverConfig, source: str, lines: Mapping[tuple[str, ...], int]
-) -> None:
+def _check(config: ObserverConfig, places: Places) -> None:
+    """Raise the error of the first value that its type alone does not show to be wrong."""
     if config.thrift1 is None and config.thrift2 is None:
-        message = f"{source}: nothing to listen on; add a table [thrift1] or [thrift2]"
-        raise ConfigurationError(message)
-    addresses: list[tuple[tuple[str, ...], str]] = [(("admin",), config.admin)]
+        raise places.problem((), "nothing to listen on; add a table [thrift1] or [thrift2]")
+    places.check_address(("admin",), config.admin)
     for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
         if listener is not None:
-            addresses.append(((name, "listen"), listener.listen))
-            place = _at(source, lines, (name, "upstream"))
+            places.check_address((name, "listen"), listener.listen)
+            here = (name, "upstream")
             if not listener.upstreams:
-                message = f"{place}: '{name}.upstream' names no server; add one as host:port"
-                raise ConfigurationError(message)
+                raise places.problem(here, "it names no server; add one as host:port")
             for upstream, times in Counter(listener.upstreams).items():
-                addresses.append(((name, "upstream"), upstream))
+                places.check_address(here, upstream)
                 if times > 1:
-                    message = f"{place}: '{name}.upstream' names {upstream} twice; remove one"
-                    raise ConfigurationError(message)
-    for path, address in addresses:
-        try:
-            parse_address(address)
-        except ValueError as error:
-            message = f"{_at(source, lines, path)}: {'.'.join(path)!r}: {error}"
-            raise ConfigurationError(message) from error
+                    raise places.problem(here, f"it names {upstream} twice; remove one")
     if config.journal.segment_bytes > config.journal.limit_bytes:
-        place = _at(source, lines, ("journal", "segment_bytes"))
-        message = f"{place}: 'journal.segment_bytes' is above 'journal.limit_bytes'; lower it"
-        raise ConfigurationError(message)
+        raise places.problem(
+            ("journal", "segment_bytes"), "it is above 'journal.limit_bytes'; lower it"
+        )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from pathlib import Path
 
 import msgspec
-import structlog
 
-from headgate.observer.config import ConfigurationError, load_config
+from headgate.observer.config import load_config
 from headgate.observer.journal import JournalError
 from headgate.observer.service import Addresses, StartError, run
+from headgate.settings import ConfigurationError, LogLevel, configure_log
 
 
 def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = False) -> int:
@@ -21,7 +20,7 @@ def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = Fa
     One line that begins with "ready" goes to standard output once clients are accepted (with
     ``as_json``, one JSON object), the log to standard error.
     """
-    _configure_log(as_json=as_json, verbose=verbose)
+    configure_log(as_json=as_json, level=LogLevel.DEBUG if verbose else LogLevel.INFO)
 
     def ready(addresses: Addresses) -> None:
         line = addresses.line()
@@ -36,24 +35,3 @@ def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = Fa
         sys.stderr.write(f"headgate observer: {error}\n")
         return 1
     return 0
-
-
-def _configure_log(*, as_json: bool, verbose: bool) -> None:
-    renderer: structlog.typing.Processor
-    if as_json:
-        renderer = structlog.processors.JSONRenderer()
-    else:
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.DEBUG if verbose else logging.INFO
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )

@@ -14,8 +14,9 @@ from typing import Any, Self
 
 import msgspec
 
-from headgate.observer.config import ObserverConfig, parse_address
+from headgate.observer.config import ObserverConfig
 from headgate.observer.service import StartError
+from headgate.settings import parse_address
 
 _STOP_SECONDS = 30.0
 _LOG_TAIL = 2000  # characters of the log that go into an error

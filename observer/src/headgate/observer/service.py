@@ -26,7 +26,7 @@ from headgate.hbase import Dialect
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.admission import Admission
 from headgate.observer.barriers import answer_barrier
-from headgate.observer.config import Listener, ObserverConfig, parse_address
+from headgate.observer.config import Listener, ObserverConfig
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.journal import Journal, OpenEpoch
@@ -36,6 +36,7 @@ from headgate.observer.publisher import EndedDefinition, EndedWrite, Failure, Pu
 from headgate.observer.recorder import Recorder, Unreadable, recovered
 from headgate.observer.session import Endpoint, Session
 from headgate.observer.upstreams import UpstreamPool
+from headgate.settings import parse_address
 from headgate.wire import Limits
 
 _log = structlog.get_logger("headgate.observer")

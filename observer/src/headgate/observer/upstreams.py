@@ -11,7 +11,8 @@ from enum import StrEnum
 import structlog
 from msgspec import Struct
 
-from headgate.observer.config import HealthChecks, parse_address
+from headgate.observer.config import HealthChecks
+from headgate.settings import parse_address
 
 _log = structlog.get_logger("headgate.observer.upstreams")
 

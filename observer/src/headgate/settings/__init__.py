@@ -1,0 +1,18 @@
+"""What both services are told: TOML files with overriding variables, addresses, and the log."""
+
+from headgate.settings.addresses import parse_address, write_address
+from headgate.settings.loading import load, parse
+from headgate.settings.log import LogLevel, configure_log
+from headgate.settings.places import ConfigurationError, Places, dotted
+
+__all__ = [
+    "ConfigurationError",
+    "LogLevel",
+    "Places",
+    "configure_log",
+    "dotted",
+    "load",
+    "parse",
+    "parse_address",
+    "write_address",
+]
