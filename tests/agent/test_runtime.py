@@ -69,6 +69,25 @@ def test_watches_are_published_before_the_first_barrier(world: World) -> None:
     assert {watch.table for watch in world.control[0].watches} == {"in", "mid", "out"}
 
 
+def test_watches_of_a_dataflow_submitted_after_a_removal_outrank_all_earlier_ones(
+    world: World,
+) -> None:
+    agent = started(world)
+    definition = agent.runtime.definition
+    for _ in range(5):
+        definition = world.store.define(definition)
+        ask(agent, lambda runtime, now: runtime.change(definition, world.dataflow, now))  # noqa: B023
+    ask(agent, lambda runtime, _: runtime.withdraw())
+    world.store.remove(world.dataflow.name, agent.epoch)
+    earlier = [m.revision for m in world.control if isinstance(m, WatchList)]
+    world.store.define(definition)
+    world.agents.clear()
+    started(world)
+    assert earlier == sorted(set(earlier))
+    [later] = [m for m in world.control if isinstance(m, WatchList)][len(earlier) :]
+    assert later.revision > max(earlier)
+
+
 def test_what_was_written_before_the_submit_is_no_update(world: World) -> None:
     feed(world)
     agent = started(world)

@@ -6,8 +6,12 @@ from hypothesis import strategies as st
 from headgate.events import (
     BarrierMark,
     BarrierRequest,
+    Container,
     Fence,
     Gap,
+    Gate,
+    Item,
+    Notify,
     ObserverLease,
     Origin,
     Outcome,
@@ -80,18 +84,34 @@ UPDATE_MESSAGES = st.one_of(
     st.builds(BarrierMark, *WHO, TEXTS),
     st.builds(Gap, *WHO, TEXTS, TIMES, TIMES, TEXTS),
 )
+ITEMS = st.builds(Item, TEXTS, st.none() | BYTES, st.none() | BYTES, BYTES, st.none() | BYTES)
+CONTAINERS = st.builds(Container, TEXTS, st.lists(ITEMS, max_size=2).map(tuple))
+NOTIFIES = st.builds(Notify, TEXTS, st.lists(TEXTS, max_size=2).map(tuple))
 CONTROL_MESSAGES = st.one_of(
     st.builds(
         WatchList,
         st.integers(1, 9),
         TEXTS,
         COUNTS,
-        st.lists(st.builds(Watch, TEXTS, st.booleans()), max_size=3).map(tuple),
+        st.lists(st.builds(Watch, TEXTS, st.booleans(), st.none() | NOTIFIES), max_size=3).map(
+            tuple
+        ),
     ),
     st.builds(
         BarrierRequest, st.integers(1, 9), TEXTS, st.lists(TEXTS, max_size=3).map(tuple), TEXTS
     ),
     st.builds(Fence, st.integers(1, 9), TEXTS, TEXTS, COUNTS),
+    st.builds(
+        Gate,
+        st.integers(1, 9),
+        TEXTS,
+        TEXTS,
+        TEXTS,
+        st.lists(CONTAINERS, max_size=2).map(tuple),
+        TIMES,
+        COUNTS,
+        st.booleans(),
+    ),
     st.builds(
         ObserverLease,
         st.integers(1, 9),
@@ -101,6 +121,7 @@ CONTROL_MESSAGES = st.one_of(
         st.dictionaries(TEXTS, st.lists(COUNTS, max_size=3).map(tuple), max_size=3),
         TEXTS,
         st.booleans(),
+        st.lists(TEXTS, max_size=2).map(tuple),
     ),
 )
 

@@ -1,9 +1,10 @@
 """What a bound watches: which rows and columns lie in it."""
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headgate.events import Container, ContainerId, Item, row_prefix_end
+from headgate.events import Container, ContainerId, Item, UpdateKind, row_prefix_end
 
 ROWS = st.binary(max_size=6) | st.lists(st.sampled_from([0, 1, 254, 255]), max_size=5).map(bytes)
 
@@ -63,3 +64,28 @@ def test_a_group_names_each_of_its_tables_once():
     items = (Item("b", b"f"), Item("a"), Item("b", b"g"))
 
     assert Container(ContainerId("c"), items).tables == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "touched"),
+    [
+        (UpdateKind.PUT, b"f:q", True),
+        (UpdateKind.PUT, b"f:p", False),
+        (UpdateKind.PUT, b"f:", False),
+        (UpdateKind.INCREMENT_DELTA, b"f:q", True),
+        (UpdateKind.DELETE_COLUMN, b"g:q", False),
+        (UpdateKind.DELETE_FAMILY, b"f:", True),
+        (UpdateKind.DELETE_FAMILY_VERSION, b"g:", False),
+        (UpdateKind.DELETE_ROW, b"", True),
+    ],
+)
+def test_a_column_is_touched_by_what_may_change_its_cells(kind, column, touched):
+    item = Item("t", b"f", b"q", b"a", b"c")
+
+    assert item.is_touched_by(kind, b"b", column) is touched
+    assert not item.is_touched_by(kind, b"c", column)
+
+
+@pytest.mark.parametrize("kind", UpdateKind)
+def test_a_table_is_touched_by_everything(kind):
+    assert Item("t").is_touched_by(kind, b"r", b"f:")

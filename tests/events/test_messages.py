@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from headgate.events import (
     BarrierMark,
     Fence,
+    Gate,
     MalformedMessage,
     ObserverLease,
     Origin,
@@ -16,10 +17,13 @@ from headgate.events import (
     UpdateBatch,
     Watch,
     WatchList,
+    control_key,
     decode_control,
+    decode_notify,
     decode_origin,
     decode_update,
     encode_control,
+    encode_notify,
     encode_origin,
     encode_update,
 )
@@ -192,5 +196,40 @@ def test_fields_with_defaults_may_be_absent_in_older_control_messages():
     assert decode_control(packed(older)) == ObserverLease(1, "o", 1, 15.0, {})
 
 
+def test_a_watch_without_notify_settings_asks_for_no_notify_column():
+    older = plain(encode_control(WatchList(1, "d", 1, (Watch("t"),))))
+    del older["watches"][0]["notify"]
+
+    assert decode_control(packed(older)).watches[0].notify is None
+
+
 def test_a_later_version_number_is_no_obstacle():
     assert decode_update(encode_update(BarrierMark(99, "o", 1, 0, "b"))).version == 99
+
+
+# --- gates and notify cells
+
+
+def test_of_gates_only_those_of_one_dataflow_action_and_bound_replace_each_other():
+    def key(*names):
+        return control_key(Gate(2, *names, (), 0.0, 1))
+
+    keys = [key("d", "a", "b"), key("d", "a", "c"), key("d", "b", "b"), key("e", "a", "b")]
+
+    assert len(set(keys)) == len(keys)
+    assert control_key(Gate(2, "d", "a", "b", (), 9.0, 8, released=True)) == keys[0]
+
+
+@given(st.integers(0, 10**14), st.none() | st.text())
+def test_a_notify_cell_says_when_and_who(milliseconds, run):
+    origin = None if run is None else Origin("d", "a", run, 1)
+
+    received, found = decode_notify(encode_notify(milliseconds / 1000, origin))
+
+    assert received == pytest.approx(milliseconds / 1000, abs=0.0011)
+    assert found == (run or "")
+
+
+def test_a_cell_of_something_else_is_no_notify_cell():
+    with pytest.raises(ValueError, match="no notify cell"):
+        decode_notify(b"12.5")

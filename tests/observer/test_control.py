@@ -73,9 +73,10 @@ def test_an_older_list_than_the_known_one_changes_nothing() -> None:
     assert control.watched == {"new": True}
 
 
-def test_a_dataflow_made_anew_after_its_end_counts_its_lists_from_one() -> None:
+def test_an_older_list_after_the_end_of_the_watches_changes_nothing() -> None:
     control = ControlState()
-    control.apply(WatchList(1, "a", 7, (Watch("t"),)), "o")
     control.apply(WatchList(1, "a", 8, ()), "o")
-    control.apply(WatchList(1, "a", 1, (Watch("u"),)), "o")
+    control.apply(WatchList(1, "a", 7, (Watch("t"),)), "o")
+    assert control.watched == {}
+    control.apply(WatchList(1, "a", 9, (Watch("u"),)), "o")
     assert control.watched == {"u": True}

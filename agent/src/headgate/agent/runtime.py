@@ -96,7 +96,7 @@ from headgate.spark import (
 log = structlog.get_logger("headgate.agent.flow")
 
 _COUNTER_BITS = 32
-"""Of a fencing token: the epoch above, a counter within the epoch below."""
+"""Of fencing tokens and revisions of watches: the epoch above, a counter within it below."""
 _DECISIONS_KEPT = 100
 
 
@@ -274,7 +274,7 @@ class Runtime:
 
     def withdraw(self) -> None:
         """Publish that the dataflow watches nothing any more."""
-        self._around.broker.control(WatchList(VERSION, self.name, self.definition.revision + 1, ()))
+        self._around.broker.control(WatchList(VERSION, self.name, self._watch_revision() + 1, ()))
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -996,9 +996,17 @@ class Runtime:
         return WatchList(
             VERSION,
             self.name,
-            self.definition.revision,
+            self._watch_revision(),
             tuple(Watch(table) for table in self._tables()),
         )
+
+    def _watch_revision(self) -> int:
+        """Return a number that grows with every owner and with every submit to one owner.
+
+        The dataflow's own revision begins anew when it is submitted after a removal; the epoch does
+        not. So the list of the new one counts even where the end of the old one's was never heard.
+        """
+        return (self.epoch << _COUNTER_BITS) + self.definition.revision
 
     def _python_path(self, relative: Iterable[str]) -> tuple[str, ...]:
         base = Path(self.definition.directory)

@@ -17,11 +17,19 @@ from headgate.events.control import (
     BarrierRequest,
     ControlMessage,
     Fence,
+    Gate,
     ObserverLease,
     WatchList,
     control_key,
 )
 from headgate.events.cuts import Cut
+from headgate.events.notify import (
+    NOTIFY_ALL,
+    NOTIFY_FAMILY,
+    Notify,
+    decode_notify,
+    encode_notify,
+)
 from headgate.events.origins import ORIGIN_ATTRIBUTE, Origin, decode_origin, encode_origin
 from headgate.events.topics import (
     CONTROL_TOPIC,
@@ -46,6 +54,8 @@ __all__ = [
     "CONTROL_TOPIC",
     "DECISIONS_TOPIC",
     "FLOWS_TOPIC",
+    "NOTIFY_ALL",
+    "NOTIFY_FAMILY",
     "ORIGIN_ATTRIBUTE",
     "VERSION",
     "BarrierMark",
@@ -56,8 +66,10 @@ __all__ = [
     "Cut",
     "Fence",
     "Gap",
+    "Gate",
     "Item",
     "MalformedMessage",
+    "Notify",
     "ObserverLease",
     "Origin",
     "Outcome",
@@ -71,9 +83,11 @@ __all__ = [
     "WatchList",
     "control_key",
     "decode_control",
+    "decode_notify",
     "decode_origin",
     "decode_update",
     "encode_control",
+    "encode_notify",
     "encode_origin",
     "encode_update",
     "partition_of",

@@ -8,7 +8,7 @@ from headgate.events.control import ControlMessage
 from headgate.events.origins import UNREADABLE
 from headgate.events.updates import UpdateBatch, UpdateMessage
 
-VERSION = 1
+VERSION = 2
 """Version of the messages that this code writes. Readers accept every version from 1 on."""
 
 _encoder = msgspec.msgpack.Encoder()

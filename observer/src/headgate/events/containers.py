@@ -6,6 +6,9 @@ from typing import NewType
 
 from msgspec import Struct
 
+from headgate.events.notify import Notify
+from headgate.events.updates import UpdateKind
+
 ContainerId = NewType("ContainerId", str)
 
 
@@ -47,6 +50,19 @@ class Item(Struct, frozen=True):
             return column.startswith(self.family + b":")
         return column == self.family + b":" + self.qualifier
 
+    def is_touched_by(self, kind: int, row: bytes, column: bytes) -> bool:
+        """Tell whether an update of this ``UpdateKind`` may change a cell of the item.
+
+        Deletes of a whole row or family touch every column that lies in them.
+        """
+        if not self.has_row(row):
+            return False
+        if kind == UpdateKind.DELETE_ROW:
+            return True
+        if kind in (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION):
+            return self.family in (None, column.partition(b":")[0])
+        return self.has_column(column)
+
 
 class Container(Struct, frozen=True):
     """Items that one bound treats as one: an update of any of them is one of the container."""
@@ -61,7 +77,11 @@ class Container(Struct, frozen=True):
 
 
 class Watch(Struct, frozen=True):
-    """What an observer must publish of a table; ``values`` false leaves the values of cells out."""
+    """What an observer must publish of a table; ``values`` false leaves the values of cells out.
+
+    With ``notify`` it also sets a notify column in the rows that are written.
+    """
 
     table: str
     values: bool = True
+    notify: Notify | None = None

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from headgate.events.containers import Watch
+from headgate.events.containers import Container, Watch
 
 
 class WatchList(Struct, frozen=True, tag="watch"):
-    """What a dataflow wants to see. An empty list ends its watches."""
+    """What a dataflow wants to see. An empty list ends its watches.
+
+    A list with a lower revision than one that was seen, an empty one too, means nothing.
+    """
 
     version: int
     dataflow: str
@@ -37,11 +40,32 @@ class Fence(Struct, frozen=True, tag="fence"):
     token: int
 
 
+class Gate(Struct, frozen=True, tag="gate"):
+    """A bound that was reached holds writes until its action has run.
+
+    Observers hold writes that may touch one of the ``containers``, but for those of the dataflow's
+    own runs. ``until`` (Unix seconds) is the end of the lease: the gate opens then by itself, so
+    whoever wants it closed for longer says it again, with a later end, before. ``released`` opens
+    it at once. Of one dataflow, action and bound a message with a lower revision than one that was
+    seen means nothing; of two with the same the later holds.
+    """
+
+    version: int
+    dataflow: str
+    action: str
+    bound: str
+    containers: tuple[Container, ...]
+    until: float
+    revision: int
+    released: bool = False
+
+
 class ObserverLease(Struct, frozen=True, tag="lease"):
     """An observer's heartbeat. It is live until ``seconds`` after the message was received.
 
     ``sequences`` holds, by topic, the next publish sequence of each partition. ``ended`` is said
     once, after everything was published; a lease that runs out without it makes agents reconcile.
+    ``unmarked`` names tables whose notify columns are asked for and not set at present.
     """
 
     version: int
@@ -51,9 +75,10 @@ class ObserverLease(Struct, frozen=True, tag="lease"):
     sequences: dict[str, tuple[int, ...]]
     address: str = ""
     ended: bool = False
+    unmarked: tuple[str, ...] = ()
 
 
-ControlMessage = WatchList | BarrierRequest | Fence | ObserverLease
+ControlMessage = WatchList | BarrierRequest | Fence | Gate | ObserverLease
 
 
 def control_key(message: ControlMessage) -> bytes:
@@ -66,6 +91,8 @@ def control_key(message: ControlMessage) -> bytes:
             key = f"barrier/{requester}"
         case Fence(dataflow=dataflow, action=action):
             key = f"fence/{dataflow}/{action}"
+        case Gate(dataflow=dataflow, action=action, bound=bound):
+            key = f"gate/{dataflow}/{action}/{bound}"
         case ObserverLease(observer=observer, epoch=epoch):
             key = f"lease/{observer}/{epoch}"
     return key.encode()

@@ -47,13 +47,9 @@ class ControlState:
     def _watch(self, message: WatchList) -> None:
         known = self._lists.get(message.dataflow)
         if known is not None and message.revision < known.revision:
-            # Of an agent that does not know yet that another has taken over. Once a dataflow's
-            # watches have ended nothing is known: one of its name made anew counts from 1 again.
+            # Of an agent that does not know yet that another has taken over.
             return
-        if message.watches:
-            self._lists[message.dataflow] = message
-        else:
-            self._lists.pop(message.dataflow, None)
+        self._lists[message.dataflow] = message
         watched: dict[str, bool] = {}
         for watch_list in self._lists.values():
             for watch in watch_list.watches:
