@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headgate.observer.metrics import Histogram
 from headgate.observer.publisher import Done, Failure, FailureKind
 
 _log = structlog.get_logger("headgate.observer.kafka")
@@ -74,6 +75,10 @@ class KafkaProducer:
             "error_cb": _log_error,
         }
         self._producer = ConfluentProducer(self._settings)
+        self._handed_over: dict[int, float] = {}
+        self._count = 0
+        self.delivery = Histogram()
+        """Seconds from handing a message over to the acknowledgement of all replicas."""
         self._restarting = False
         self._broken = False
 
@@ -88,20 +93,35 @@ class KafkaProducer:
     def _produce(
         self, topic: str, partition: int, value: bytes, key: bytes | None, done: Done
     ) -> bool:
+        number = self._count = self._count + 1
+        begun = time.monotonic()
+
         def delivered(error: KafkaError | None, _message: Message) -> None:
-            done(None if error is None else _failure(error))
+            del self._handed_over[number]
+            if error is None:
+                self.delivery.observe(time.monotonic() - begun)
+                done(None)
+            else:
+                done(_failure(error))
 
         if self._broken:
             return False
+        self._handed_over[number] = begun
         try:
             self._producer.produce(
                 topic, value=value, key=key, partition=partition, on_delivery=delivered
             )
         except BufferError:
+            del self._handed_over[number]
             return False
         except KafkaException as error:
+            del self._handed_over[number]
             done(_failure(error.args[0]))
         return True
+
+    def oldest_age(self) -> float:
+        """Return for how many seconds the oldest message waits for its acknowledgement; 0: none."""
+        return time.monotonic() - next(iter(self._handed_over.values()), time.monotonic())
 
     def poll(self) -> None:
         """Call ``done`` for every message whose fate has become known."""

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -16,23 +16,13 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 _MAX_TABLES: Final = 1000  # names come from clients: labels must not grow with what they invent
+_MAX_REQUESTS: Final = 2000  # two dialects of some 60 methods each, with a few outcomes
 _OTHER: Final = "(other)"
-# Seconds: from what a bare relay adds to what a user would notice.
-_ADDED_BOUNDS: Final = (
-    0.00001,
-    0.00002,
-    0.00005,
-    0.0001,
-    0.0002,
-    0.0005,
-    0.001,
-    0.002,
-    0.005,
-    0.01,
-    0.05,
-    0.1,
+SECONDS: Final = (
+    *(round(digit * 10.0**exponent, 5) for exponent in range(-5, 1) for digit in (1, 2, 5)),
+    10.0,
 )
-_UPSTREAM_BOUNDS: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5)
+"""Upper bounds of the buckets: from what a bare relay adds to where clients give up."""
 
 
 class Histogram:
@@ -40,7 +30,7 @@ class Histogram:
 
     __slots__ = ("bounds", "counts", "total")
 
-    def __init__(self, bounds: tuple[float, ...]) -> None:
+    def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
@@ -50,15 +40,25 @@ class Histogram:
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total += seconds
 
-    def family(self, name: str, documentation: str) -> HistogramMetricFamily:
-        """Return the histogram as Prometheus wants it, buckets cumulated."""
+    def buckets(self) -> list[tuple[str, int]]:
+        """Return how many values are at or below each bound, as Prometheus wants them."""
         cumulated, buckets = 0, []
         for bound, count in zip((*self.bounds, None), self.counts, strict=True):
             cumulated += count
             buckets.append(("+Inf" if bound is None else str(bound), cumulated))
-        family = HistogramMetricFamily(name, documentation)
-        family.add_metric([], buckets, self.total)
-        return family
+        return buckets
+
+
+class Timings:
+    """How long the requests of one listener take."""
+
+    __slots__ = ("added", "upstream")
+
+    def __init__(self) -> None:
+        self.added = Histogram()
+        """What the observer itself takes."""
+        self.upstream = Histogram()
+        """From forwarding to the first bytes of the reply."""
 
 
 class Metrics(Collector):
@@ -70,10 +70,12 @@ class Metrics(Collector):
         """By listener, method and outcome."""
         self.reads: dict[str, int] = {}
         """By table."""
-        self.added = Histogram(_ADDED_BOUNDS)
-        self.upstream = Histogram(_UPSTREAM_BOUNDS)
+        self.timings: dict[str, Timings] = {}
+        """By listener."""
         self.connections = 0
         self.connections_accepted = 0
+        self.refusals: dict[str, int] = {}
+        """Connections that were refused, by reason; those that could not be read come on top."""
         self.protocol_errors = 0
         self.decode_errors = 0
         self.fenced = 0
@@ -84,8 +86,10 @@ class Metrics(Collector):
         self.sent_bytes = 0
         self._gauges: list[tuple[str, str, Callable[[], float]]] = []
         self._counters: list[tuple[str, str, Callable[[], float]]] = []
+        self._histograms: list[tuple[str, str, Histogram]] = []
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        ProcessCollector(registry=self._registry)
 
     def gauge(self, name: str, documentation: str, value: Callable[[], float]) -> None:
         """Add a gauge ``headgate_observer_<name>``."""
@@ -95,10 +99,28 @@ class Metrics(Collector):
         """Add a counter ``headgate_observer_<name>_total``."""
         self._counters.append((name, documentation, value))
 
+    def histogram(self, name: str, documentation: str, histogram: Histogram) -> None:
+        """Add a histogram ``headgate_observer_<name>`` that is kept elsewhere."""
+        self._histograms.append((name, documentation, histogram))
+
+    def timings_of(self, listener: str) -> Timings:
+        """Return the histograms of a listener."""
+        return self.timings.setdefault(listener, Timings())
+
     def count_request(self, listener: str, method: str, outcome: str) -> None:
         """Count a request that has ended."""
+        requests = self.requests
         key = (listener, method, outcome)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        if key in requests:
+            requests[key] += 1
+            return
+        if len(requests) >= _MAX_REQUESTS:
+            key = (listener, _OTHER, outcome)
+        requests[key] = requests.get(key, 0) + 1
+
+    def count_refusal(self, reason: str) -> None:
+        """Count a connection that was refused for one of a few reasons."""
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
     def count_read(self, table: str) -> None:
         """Count a read of a table."""
@@ -133,9 +155,15 @@ class Metrics(Collector):
             ("outcome",),
             (((outcome,), count) for outcome, count in self.events.items()),
         )
+        refusals = {**self.refusals, "unreadable": self.protocol_errors}
+        yield _counter(
+            "connections_refused",
+            "Client connections that were refused, by reason.",
+            ("reason",),
+            (((reason,), count) for reason, count in refusals.items()),
+        )
         totals = (
             ("connections_accepted", "Client connections.", self.connections_accepted),
-            ("protocol_errors", "Connections refused: unreadable.", self.protocol_errors),
             ("decode_errors", "Writes that could not be decoded.", self.decode_errors),
             ("fenced_writes", "Writes refused because a newer run exists.", self.fenced),
             ("barriers", "Barriers answered, once for each table.", self.barriers),
@@ -151,13 +179,28 @@ class Metrics(Collector):
         )
         for name, documentation, measure in self._gauges:
             yield GaugeMetricFamily(f"headgate_observer_{name}", documentation, value=measure())
-        yield self.added.family(
-            "headgate_observer_added_seconds", "Time that the observer itself took for a request."
+        yield _histogram(
+            "added_seconds",
+            "Time that the observer itself took for a step of a request.",
+            {name: timings.added for name, timings in self.timings.items()},
         )
-        yield self.upstream.family(
-            "headgate_observer_upstream_seconds",
+        yield _histogram(
+            "upstream_seconds",
             "From forwarding a request to the first bytes of its reply.",
+            {name: timings.upstream for name, timings in self.timings.items()},
         )
+        for name, documentation, histogram in self._histograms:
+            yield _histogram(name, documentation, {"": histogram})
+
+
+def _histogram(
+    name: str, documentation: str, by_listener: dict[str, Histogram]
+) -> HistogramMetricFamily:
+    labels = () if "" in by_listener else ("listener",)
+    family = HistogramMetricFamily(f"headgate_observer_{name}", documentation, labels=labels)
+    for listener, histogram in by_listener.items():
+        family.add_metric((listener,) if labels else (), histogram.buckets(), histogram.total)
+    return family
 
 
 def _counter(

@@ -159,7 +159,15 @@ class Observer:
     def _describe(self) -> None:
         metrics = self._metrics
         journal, publisher, admission = self._journal, self._publisher, self._admission
+        metrics.gauge(
+            "serving", "1 while clients are served.", lambda: float(self._state == "serving")
+        )
         metrics.gauge("journal_bytes", "Bytes of the journal on disk.", lambda: journal.size)
+        metrics.gauge(
+            "journal_limit_bytes",
+            "Bytes that the journal may have.",
+            lambda: self._config.journal.limit_bytes,
+        )
         metrics.gauge(
             "journal_unsettled_requests",
             "Journalled requests whose events Kafka has not acknowledged.",
@@ -174,6 +182,16 @@ class Observer:
             "undelivered_messages",
             "Messages that Kafka has not acknowledged.",
             lambda: publisher.undelivered,
+        )
+        metrics.gauge(
+            "undelivered_oldest_seconds",
+            "For how long the oldest message that Kafka was sent waits for its acknowledgement.",
+            self._producer.oldest_age,
+        )
+        metrics.histogram(
+            "delivery_seconds",
+            "From sending a message to Kafka to the acknowledgement of all replicas.",
+            self._producer.delivery,
         )
         metrics.gauge(
             "control_topic_lost",

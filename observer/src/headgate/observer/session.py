@@ -109,6 +109,7 @@ class Endpoint:
         self.recorder = recorder
         self.admission = admission
         self.metrics = metrics
+        self.timings = metrics.timings_of(self.name)
         self.sessions: set[Session] = set()
         self.known_replies: dict[bytes, Message] = {}
         """Short replies that were walked before, by their bytes."""
@@ -135,6 +136,7 @@ class Session(asyncio.Protocol):
         """Wait for a client of the endpoint."""
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
+        self._timings = endpoint.timings
         self._dialect = endpoint.dialect
         self._methods = METHODS[endpoint.dialect]
         self._loop = endpoint.loop
@@ -179,7 +181,7 @@ class Session(asyncio.Protocol):
             self._connect()
             return
         self._pump()
-        self._metrics.added.observe(perf_counter() - started)
+        self._timings.added.observe(perf_counter() - started)
 
     def eof_received(self) -> bool:
         """Pass the end of the client's requests on; replies may still come."""
@@ -478,7 +480,7 @@ class Session(asyncio.Protocol):
             known = self._known_reply(data)
             if known is not None:
                 in_flight.popleft()
-                self._metrics.upstream.observe(started - head.forwarded)
+                self._timings.upstream.observe(started - head.forwarded)
                 self._finish(head, known, "answered")
             else:
                 self._walk(data, started)
@@ -486,9 +488,9 @@ class Session(asyncio.Protocol):
             self._last_byte = data[-1]
             if not head.begun:
                 head.begun = True
-                self._metrics.upstream.observe(started - head.forwarded)
+                self._timings.upstream.observe(started - head.forwarded)
                 self._wake(head)
-        self._metrics.added.observe(perf_counter() - started)
+        self._timings.added.observe(perf_counter() - started)
 
     def _known_reply(self, data: bytes) -> Message | None:
         """Return a reply that was walked before, if these bytes are all of it: most are alike."""
@@ -514,7 +516,7 @@ class Session(asyncio.Protocol):
                         self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
                     self._passed = 0
                 exchange = self.in_flight.popleft()
-                self._metrics.upstream.observe(started - exchange.forwarded)
+                self._timings.upstream.observe(started - exchange.forwarded)
                 outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
                 self._finish(exchange, reply, outcome)
                 self._send_locals()
