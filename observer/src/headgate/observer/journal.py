@@ -34,6 +34,10 @@ class JournalError(RuntimeError):
     """The journal cannot be used; the message names the directory and the cure."""
 
 
+class JournalInUse(JournalError):
+    """Another observer holds the directory."""
+
+
 class JournalFull(RuntimeError):
     """The journal has reached its limit: Kafka does not take events as fast as they come."""
 
@@ -167,7 +171,7 @@ class Journal:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
-            raise JournalError(
+            raise JournalInUse(
                 f"journal {directory} is in use by another observer; end it, or give this one "
                 "its own [journal] directory"
             ) from error
@@ -438,3 +442,9 @@ class Journal:
         if self.watermark == self._next and not _gaps_path(self._directory, self.epoch).exists():
             self.forget_epoch(self.epoch)
         os.close(self._lock)
+
+    def abandon(self) -> None:
+        """Let go of the files in a forked child, which must not write to its parent's journal."""
+        for handle in (self._handle, self._watermark_handle, self._lock, *self._unsynced):
+            if handle >= 0:
+                os.close(handle)

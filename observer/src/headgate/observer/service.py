@@ -240,14 +240,7 @@ class Observer:
         Raises:
             StartError: something needed at start did not come.
         """
-        host, port = parse_address(self._config.admin)
-        try:
-            host, port = await self._admin.start(host, port)
-        except OSError as error:
-            raise StartError(
-                f"admin address {self._config.admin}: {error.strerror or error}; choose another"
-            ) from error
-        self.addresses.admin = f"{host}:{port}"
+        await self._open_admin()
         work = self._loop.create_task(self._serve(ready))
         stop = self._loop.create_task(self._stopping.wait())
         try:
@@ -266,6 +259,21 @@ class Observer:
             self._reader.close()
             self._journal.close()
 
+    async def _open_admin(self) -> None:
+        host, port = parse_address(self._config.admin)
+        try:
+            host, port = await self._admin.start(host, port)
+        except OSError as error:
+            raise StartError(
+                f"admin address {self._config.admin}: {error.strerror or error}; choose another"
+            ) from error
+        self.addresses.admin = f"{host}:{port}"
+
+    def _tune_process(self) -> None:
+        # What was made at start lives as long as the process, and requests leave few cycles.
+        gc.freeze()
+        gc.set_threshold(*_COLLECTED_AFTER)
+
     async def _serve(self, ready: Callable[[Addresses], None]) -> None:
         deadline = self._loop.time() + self._config.start_seconds
         await self._await_kafka(deadline)
@@ -282,9 +290,7 @@ class Observer:
         )
         await self._end_epochs(recovered_epochs, deadline)
         await self._listen()
-        # What was made at start lives as long as the process, and requests leave few cycles.
-        gc.freeze()
-        gc.set_threshold(*_COLLECTED_AFTER)
+        self._tune_process()
         self._state = "serving"
         self._loop.call_later(_TEND_SECONDS, self._tend)
         ready(self.addresses)
