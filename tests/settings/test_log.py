@@ -3,7 +3,7 @@ import json
 import pytest
 import structlog
 
-from headgate.settings import LogLevel, configure_log
+from headgate.settings import LogLevel, configure_log, set_log_level
 
 
 @pytest.fixture(autouse=True)
@@ -14,10 +14,12 @@ def _as_it_was():
 
 def test_the_level_can_change_while_loggers_are_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     log = structlog.get_logger("x")
-    configure_log(as_json=True, level=LogLevel.WARNING)
+    configure_log(as_json=True, level=LogLevel.WARNING, fields={"worker": 2})
     log.info("hidden")
-    configure_log(as_json=True, level=LogLevel.INFO)
+    set_log_level(LogLevel.INFO)
     log.info("shown", key=1)
 
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [(line["event"], line["level"], line["key"]) for line in lines] == [("shown", "info", 1)]
+    for line in lines:
+        assert line.pop("timestamp")
+    assert lines == [{"event": "shown", "level": "info", "key": 1, "worker": 2}]

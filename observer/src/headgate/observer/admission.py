@@ -79,6 +79,10 @@ class Admission:
             return (f"the journal has no room: {len(self._waiting)} writes wait",)
         return ()
 
+    def reconfigure(self, config: JournalConfig) -> None:
+        """Have other policies from now on; what waits goes on waiting as long as it was told."""
+        self._config = config
+
     def wait(self, session: Waiting) -> None:
         """Queue a session whose request found no room."""
         self._waiting.append((self._clock() + self._config.block_seconds, session))

@@ -49,7 +49,7 @@ class Dialer:
         """Dial for a pool; ``connect_seconds`` is how long one upstream may take."""
         self._loop = loop
         self.pool = pool
-        self._connect_seconds = connect_seconds
+        self.connect_seconds = connect_seconds
         self._turn = 0
 
     async def connect(self, protocol: Callable[[Upstream], asyncio.Protocol]) -> None:
@@ -105,9 +105,9 @@ class Dialer:
         """
         upstream.opening += 1
         try:
-            async with asyncio.timeout(self._connect_seconds):
+            async with asyncio.timeout(self.connect_seconds):
                 addresses = await self._resolve(upstream)
-                share = self._connect_seconds / len(addresses)
+                share = self.connect_seconds / len(addresses)
                 for left, address in zip(range(len(addresses) - 1, -1, -1), addresses, strict=True):
                     try:
                         async with asyncio.timeout(share):

@@ -8,19 +8,23 @@ from pathlib import Path
 
 import msgspec
 
-from headgate.observer.config import load_config
+from headgate.observer.config import ObserverConfig, load_config
 from headgate.observer.journal import JournalError
 from headgate.observer.service import Addresses, StartError, run
-from headgate.settings import ConfigurationError, LogLevel, configure_log
+from headgate.settings import ConfigurationError, LogLevel, configure_log, set_log_level
 
 
 def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = False) -> int:
     """Run the observer that a TOML file describes until SIGTERM or SIGINT; return the exit code.
 
-    One line that begins with "ready" goes to standard output once clients are accepted (with
-    ``as_json``, one JSON object), the log to standard error.
+    SIGHUP makes it read the file again. One line that begins with "ready" goes to standard output
+    once clients are accepted (with ``as_json``, one JSON object), the log to standard error.
     """
-    configure_log(as_json=as_json, level=LogLevel.DEBUG if verbose else LogLevel.INFO)
+    configure_log(as_json=as_json)
+
+    def load() -> ObserverConfig:
+        found = load_config(config, os.environ)
+        return msgspec.structs.replace(found, log_level=LogLevel.DEBUG) if verbose else found
 
     def ready(addresses: Addresses) -> None:
         line = addresses.line()
@@ -30,7 +34,9 @@ def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = Fa
         sys.stdout.flush()
 
     try:
-        run(load_config(config, os.environ), ready)
+        told = load()
+        set_log_level(told.log_level)
+        run(told, ready, load)
     except (ConfigurationError, JournalError, StartError) as error:
         sys.stderr.write(f"headgate observer: {error}\n")
         return 1

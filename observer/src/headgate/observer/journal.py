@@ -230,6 +230,11 @@ class Journal:
         """The number that the next intent will have."""
         return self._next
 
+    def reconfigure(self, *, limit_bytes: int, segment_bytes: int) -> None:
+        """Have other limits from now on."""
+        self._limit = limit_bytes
+        self._segment_limit = segment_bytes
+
     def has_room(self, length: int) -> bool:
         """Tell whether a request of the length can be appended below the limit.
 

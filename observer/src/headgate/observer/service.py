@@ -26,6 +26,8 @@ from headgate.hbase import Dialect
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.admission import Admission
 from headgate.observer.barriers import answer_barrier
+from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import Limits as LimitsConfig
 from headgate.observer.config import Listener, ObserverConfig
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
@@ -33,10 +35,11 @@ from headgate.observer.journal import Journal, OpenEpoch
 from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailable, Topics
 from headgate.observer.metrics import Metrics
 from headgate.observer.publisher import EndedDefinition, EndedWrite, Failure, Publisher
+from headgate.observer.reconfiguration import Reconfiguration
 from headgate.observer.recorder import Recorder, Unreadable, recovered
 from headgate.observer.session import Endpoint, Session
 from headgate.observer.upstreams import UpstreamPool
-from headgate.settings import parse_address
+from headgate.settings import parse_address, set_log_level
 from headgate.wire import Limits
 
 _log = structlog.get_logger("headgate.observer")
@@ -143,6 +146,9 @@ class Observer:
         self._failed: BaseException | None = None
         self.addresses = Addresses()
         self._loop.set_exception_handler(self._fail)
+        self.reconfiguration = Reconfiguration(config)
+        """Parts that can change live register here."""
+        self._let_keys_change()
         self._describe()
 
     def _fail(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
@@ -217,6 +223,46 @@ class Observer:
         metrics.counter(
             "passed_writes", "Writes that went by without events.", lambda: admission.passed
         )
+
+    def _let_keys_change(self) -> None:
+        at = self.reconfiguration.at
+        at("lease_seconds", "start_seconds", "shutdown_seconds", "kafka.partitions")
+        at("log_level", prepare=lambda _old, new: lambda: set_log_level(new.log_level))
+        at(
+            "journal.limit_bytes",
+            "journal.segment_bytes",
+            "journal.fsync",
+            "journal.fsync_seconds",
+            "journal.when_full",
+            "journal.block_seconds",
+            prepare=lambda _old, new: lambda: self._change_journal(new.journal),
+        )
+        at(
+            "limits",
+            "connect_seconds",
+            *(f"{name}.upstream" for name in self._dialers),
+            prepare=lambda _old, new: lambda: self._change_listeners(new),
+        )
+
+    def _change_journal(self, config: JournalConfig) -> None:
+        self._journal.reconfigure(
+            limit_bytes=config.limit_bytes, segment_bytes=config.segment_bytes
+        )
+        self._admission.reconfigure(config)
+
+    def _change_listeners(self, config: ObserverConfig) -> None:
+        for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
+            if listener is not None:
+                self._dialers[name].connect_seconds = config.connect_seconds
+                self._dialers[name].pool.reconfigure(listener.upstreams)
+        for endpoint in self._endpoints:
+            endpoint.limits = _wire_limits(config.limits)
+
+    def reload(self, load: Callable[[], ObserverConfig]) -> None:
+        """Change to the configuration that ``load`` returns, but for keys that need a restart."""
+        config = self.reconfiguration.reload(load)
+        if config is not None:
+            self._config = config
 
     def health(self) -> Health:
         """Tell whether clients are served, and what is not as it should be."""
@@ -355,18 +401,12 @@ class Observer:
         return [(name, listener) for name, listener in found if listener is not None]
 
     async def _listen(self) -> None:
-        limits = self._config.limits
         for name, listener in self._listeners():
             endpoint = Endpoint(
                 loop=self._loop,
                 dialect=Dialect(name),
                 dialer=self._dialers[name],
-                limits=Limits(
-                    max_frame=limits.message_bytes,
-                    max_string=limits.string_bytes,
-                    max_container=limits.container_elements,
-                    max_depth=limits.nesting,
-                ),
+                limits=_wire_limits(self._config.limits),
                 control=self._control,
                 recorder=self._recorder,
                 admission=self._admission,
@@ -632,20 +672,41 @@ class Observer:
             self._loop.call_later(_TEND_SECONDS, self._tend)
 
 
-def run(config: ObserverConfig, ready: Callable[[Addresses], None]) -> None:
+def _wire_limits(limits: LimitsConfig) -> Limits:
+    return Limits(
+        max_frame=limits.message_bytes,
+        max_string=limits.string_bytes,
+        max_container=limits.container_elements,
+        max_depth=limits.nesting,
+    )
+
+
+def run(
+    config: ObserverConfig,
+    ready: Callable[[Addresses], None],
+    load: Callable[[], ObserverConfig] | None = None,
+) -> None:
     """Run an observer in this process until SIGTERM or SIGINT, then end cleanly.
+
+    SIGHUP changes to the configuration that ``load`` returns.
 
     Raises:
         StartError: something needed at start did not come.
         JournalError: the journal cannot be used.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(config, ready))
+        runner.run(_run(config, ready, load))
 
 
-async def _run(config: ObserverConfig, ready: Callable[[Addresses], None]) -> None:
+async def _run(
+    config: ObserverConfig,
+    ready: Callable[[Addresses], None],
+    load: Callable[[], ObserverConfig] | None,
+) -> None:
     observer = Observer(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, observer.stop)
+    if load is not None:
+        loop.add_signal_handler(signal.SIGHUP, observer.reload, load)
     await observer.run(ready)

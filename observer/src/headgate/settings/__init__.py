@@ -2,7 +2,7 @@
 
 from headgate.settings.addresses import parse_address, write_address
 from headgate.settings.loading import load, parse
-from headgate.settings.log import LogLevel, configure_log
+from headgate.settings.log import LogLevel, configure_log, set_log_level
 from headgate.settings.places import ConfigurationError, Places, dotted
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "load",
     "parse",
     "parse_address",
+    "set_log_level",
     "write_address",
 ]

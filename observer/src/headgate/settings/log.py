@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 import structlog
 
@@ -18,8 +20,13 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def configure_log(*, as_json: bool, level: LogLevel = LogLevel.INFO) -> None:
-    """Send the log to standard error; may be called again to change the level."""
+def configure_log(
+    *,
+    as_json: bool,
+    level: LogLevel = LogLevel.INFO,
+    fields: Mapping[str, str | int] = MappingProxyType({}),
+) -> None:
+    """Send the log to standard error; ``fields`` are put into every line."""
     renderer: structlog.typing.Processor
     if as_json:
         renderer = structlog.processors.JSONRenderer()
@@ -27,15 +34,23 @@ def configure_log(*, as_json: bool, level: LogLevel = LogLevel.INFO) -> None:
         renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     structlog.configure(
         processors=[
+            lambda _logger, _method, event: {**event, **fields},
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         # A logger that were kept would keep its level too.
         cache_logger_on_first_use=False,
+    )
+    set_log_level(level)
+
+
+def set_log_level(level: LogLevel) -> None:
+    """Write lines of this weight and above from now on."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        )
     )
