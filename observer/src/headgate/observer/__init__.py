@@ -3,6 +3,7 @@
 from headgate.observer.config import (
     Check,
     Fsync,
+    Gates,
     HealthChecks,
     Journal,
     Kafka,
@@ -24,6 +25,7 @@ __all__ = [
     "Check",
     "ConfigurationError",
     "Fsync",
+    "Gates",
     "HealthChecks",
     "Journal",
     "JournalError",

@@ -117,6 +117,13 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     string_bytes: Bytes = 64 * _MIB
 
 
+class Gates(Struct, frozen=True, forbid_unknown_fields=True):
+    """What happens to writes that a reached bound blocks."""
+
+    hold_seconds: Annotated[float, Meta(ge=0)] = 5.0
+    """How long they wait for the gate to open; then they get an IOError that clients retry."""
+
+
 class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that ``headgate observer`` can be told."""
 
@@ -137,6 +144,7 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """How long requests under way and undelivered events may take at the end."""
     connect_seconds: Seconds = 10.0
     limits: Limits = field(default_factory=Limits)
+    gates: Gates = field(default_factory=Gates)
 
 
 def load_config(path: Path, environment: Mapping[str, str]) -> ObserverConfig:

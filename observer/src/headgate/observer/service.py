@@ -16,6 +16,7 @@ from headgate.events import (
     VERSION,
     BarrierRequest,
     ControlMessage,
+    Gate,
     MalformedMessage,
     ObserverLease,
     control_key,
@@ -31,6 +32,7 @@ from headgate.observer.config import Limits as LimitsConfig
 from headgate.observer.config import Listener, ObserverConfig
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.gates import Gates
 from headgate.observer.journal import Journal, OpenEpoch
 from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailable, Topics
 from headgate.observer.metrics import Metrics
@@ -118,6 +120,7 @@ class Observer:
             later=self._loop.call_later,
         )
         self._admission = Admission(self._journal, self._publisher, config.journal, clock=time.time)
+        self._gates = Gates(hold_seconds=config.gates.hold_seconds, clock=time.time)
         self._admin = AdminServer(self._metrics.text, self.health)
         self._reader = ControlReader(
             kafka.bootstrap,
@@ -220,6 +223,19 @@ class Observer:
             "Writes refused because the journal had no room.",
             lambda: admission.blocked,
         )
+        gates = self._gates
+        metrics.gauge("gates_closed", "Gates that are closed.", lambda: gates.closed_gates)
+        metrics.gauge("held_writes", "Writes that a gate holds now.", lambda: gates.held)
+        metrics.counter("gate_closings", "How often a gate was closed.", lambda: gates.closings)
+        metrics.counter(
+            "refused_at_gates", "Writes that a gate held as long as allowed.", lambda: gates.refused
+        )
+        metrics.counter(
+            "dropped_at_gates",
+            "Writes whose client was gone while a gate held them.",
+            lambda: gates.dropped,
+        )
+        metrics.histogram("held_seconds", "How long a gate held a write.", gates.held_seconds)
         metrics.counter(
             "passed_writes", "Writes that went by without events.", lambda: admission.passed
         )
@@ -266,7 +282,7 @@ class Observer:
 
     def health(self) -> Health:
         """Tell whether clients are served, and what is not as it should be."""
-        reasons = list(self._admission.reasons)
+        reasons = [*self._admission.reasons, *self._gates.reasons]
         if self._control.everything:
             reasons.append("the control topic cannot be read: every table is treated as watched")
         waiting = self._publisher.waiting_topics()
@@ -410,6 +426,7 @@ class Observer:
                 control=self._control,
                 recorder=self._recorder,
                 admission=self._admission,
+                gates=self._gates,
                 metrics=self._metrics,
             )
             host, port = parse_address(listener.listen)
@@ -442,6 +459,7 @@ class Observer:
             open_sessions = [each for endpoint in self._endpoints for each in endpoint.sessions]
             if not open_sessions:
                 break
+            self._gates.tend()
             for session in open_sessions:
                 session.drain()
             await asyncio.sleep(_DRAIN_SECONDS)
@@ -624,6 +642,8 @@ class Observer:
                 _log.warning("control message skipped", reason=str(error))
                 continue
             barrier = self._control.apply(message, self._config.name)
+            if isinstance(message, Gate):
+                self._gates.apply(message)
             if barrier is not None and self._caught_up.is_set():
                 self._answer(barrier)
             if (
@@ -632,6 +652,7 @@ class Observer:
                 and message.epoch == self._journal.epoch
             ):
                 self._hear_own_lease()
+        self._gates.tend()
         for table, wanted in self._control.watched.items():
             self._publisher.prepare(table, values=wanted)
         if position >= end:
@@ -667,6 +688,7 @@ class Observer:
                 topic=self._config.kafka.control_topic,
             )
         self._admission.tend()
+        self._gates.tend()
         self._admission.sync_if_due()
         if self._state == "serving":
             self._loop.call_later(_TEND_SECONDS, self._tend)

@@ -15,12 +15,15 @@ from typing import Final, cast
 
 import structlog
 
+from headgate.events import Gate
 from headgate.hbase import (
     METHODS,
     Dialect,
     Effect,
     Method,
     TableIn,
+    Write,
+    decode_request,
     io_error_reply,
     method_of,
     peek_origins,
@@ -30,8 +33,10 @@ from headgate.hbase import (
 from headgate.observer.admission import Admission
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.gates import Gates
 from headgate.observer.journal import JournalError, JournalFull
 from headgate.observer.metrics import Metrics
+from headgate.observer.peers import has_left
 from headgate.observer.recorder import Recorder, Ticket, changes_cells
 from headgate.observer.upstreams import Upstream, UpstreamPool
 from headgate.wire import (
@@ -97,9 +102,14 @@ class Endpoint:
         control: ControlState,
         recorder: Recorder,
         admission: Admission,
+        gates: Gates,
         metrics: Metrics,
+        left: Callable[[asyncio.BaseTransport], bool] = has_left,
     ) -> None:
-        """Describe a listener; ``dialer`` opens connections to its upstreams."""
+        """Describe a listener; ``dialer`` opens connections to its upstreams.
+
+        ``left`` tells whether the other end of a connection that is not read from is gone.
+        """
         self.loop = loop
         self.dialect = dialect
         self.name = dialect.value
@@ -108,6 +118,8 @@ class Endpoint:
         self.control = control
         self.recorder = recorder
         self.admission = admission
+        self.gates = gates
+        self.left = left
         self.metrics = metrics
         self.timings = metrics.timings_of(self.name)
         self.sessions: set[Session] = set()
@@ -156,6 +168,7 @@ class Session(asyncio.Protocol):
         """What was forwarded and not wholly answered, oldest first."""
         self._paused = 0
         self._waiting: tuple[Message, Method, tuple[str, ...]] | None = None
+        self._at_gate: Message | None = None
         self._closing = False
         self._eof = False
         self._touched = 0.0
@@ -213,7 +226,8 @@ class Session(asyncio.Protocol):
         self._client = None
         self._metrics.connections -= 1
         self._endpoint.admission.leave(self)
-        self._waiting = None
+        self._endpoint.gates.leave(self)
+        self._waiting = self._at_gate = None
         if self._connecting is not None:
             self._connecting.cancel()
         upstream = self._upstream
@@ -329,8 +343,11 @@ class Session(asyncio.Protocol):
         elif tables and changes_cells(method):
             control = endpoint.control
             watched = tuple(table for table in tables if control.is_watched(table))
-            if effect is Effect.WRITE and not self._may_write(message):
-                return
+            if effect is Effect.WRITE:
+                if not self._may_write(message):
+                    return
+                if endpoint.gates.closed and self._is_held(message):
+                    return
             if watched:
                 self._record(message, method, watched)
                 return
@@ -385,14 +402,20 @@ class Session(asyncio.Protocol):
 
     def _synced(self, message: Message, exchange: Exchange) -> None:
         if self._upstream is None or self._client is None:
-            if exchange.ticket is not None:
-                self._endpoint.recorder.cancel(exchange.ticket)
+            self._cancel(exchange)
             return
-        if self._still_may_write(message, exchange.method):
+        if not self._still_may_write(message, exchange.method):
+            self._cancel(exchange)
+        elif exchange.method.effect is Effect.WRITE and self._is_held(message):
+            self._cancel(exchange)
+            return
+        else:
             self._forward(message, exchange)
-        elif exchange.ticket is not None:
-            self._endpoint.recorder.cancel(exchange.ticket)
         self._release()
+
+    def _cancel(self, exchange: Exchange) -> None:
+        if exchange.ticket is not None:
+            self._endpoint.recorder.cancel(exchange.ticket)
 
     def _still_may_write(self, message: Message, method: Method) -> bool:
         """Ask again for a request that was held: a fence may have risen since it came."""
@@ -406,6 +429,9 @@ class Session(asyncio.Protocol):
         if not self._still_may_write(message, method):
             self._waiting = None
             self._release()
+            return True
+        if method.effect is Effect.WRITE and self._is_held(message):
+            self._waiting = None
             return True
         if not self._record(*self._waiting):
             return False
@@ -424,12 +450,73 @@ class Session(asyncio.Protocol):
         self._answer(message, self._io_error(message, reason))
         self._release()
 
+    # -- gates
+
+    def _is_held(self, message: Message) -> bool:
+        """Hold a write if a gate is closed to it; tell whether that is so."""
+        gate = self._closed_gate(message)
+        if gate is None:
+            return False
+        self._at_gate = message
+        self._hold()
+        self._endpoint.gates.hold(self, gate)
+        return True
+
+    def _closed_gate(self, message: Message) -> Gate | None:
+        gates = self._endpoint.gates
+        if not gates.closed:
+            return None
+        try:
+            write = decode_request(self._dialect, message)
+            origins = peek_origins(self._dialect, message)
+        except ProtocolError as error:
+            # As far as is known HBase refuses it too; nobody can tell what it would touch.
+            _log.warning("a gate cannot tell what a write touches", reason=str(error))
+            return None
+        assert isinstance(write, Write)  # noqa: S101 - definitions are not asked about
+        return gates.in_the_way(write, origins)
+
+    def client_is_gone(self) -> bool:
+        """Tell whether nobody waits for the answer to the request that a gate holds."""
+        client = self._client
+        return client is None or self._eof or self._endpoint.left(client)
+
+    def gate_in_the_way(self) -> Gate | None:
+        """Return the gate that is closed to the request that a gate held."""
+        return None if self._at_gate is None else self._closed_gate(self._at_gate)
+
+    def go_on(self) -> None:
+        """Take the request that a gate held as if it came now."""
+        message, self._at_gate = self._at_gate, None
+        if message is None:
+            return
+        self._paused &= ~_HELD
+        self._dispatch(message)
+        if not self._paused & _HELD:
+            # Nothing else holds it: now what came behind it is read.
+            self._paused |= _HELD
+            self._release()
+
+    def turn_away(self, reason: str) -> None:
+        """Answer the request that a gate holds with an IOError that may be retried."""
+        message, self._at_gate = self._at_gate, None
+        if message is None:
+            return
+        self._metrics.count_request(self._endpoint.name, message.name, "gated")
+        self._answer(message, self._io_error(message, reason))
+        self._release()
+
+    def drop(self, reason: str) -> None:
+        """Answer the request that a gate holds, should anybody listen, and end the connection."""
+        self._closing = True
+        self.turn_away(reason)
+        self.close_when_answered()
+
     def _forward(self, message: Message, exchange: Exchange) -> None:
         upstream = self._upstream
         if upstream is None or upstream.is_closing():
             # It broke a moment ago: nothing was sent, and the client is being closed.
-            if exchange.ticket is not None:
-                self._endpoint.recorder.cancel(exchange.ticket)
+            self._cancel(exchange)
             return
         upstream.write(message.raw)
         if message.type is MessageType.ONEWAY:
@@ -618,7 +705,8 @@ class Session(asyncio.Protocol):
 
     def quiet(self) -> bool:
         """Tell whether the connection can be closed without cutting a request or a reply."""
-        if self._waits_for_reply() or self._waiting is not None or self._reader.buffered:
+        held = self._waiting is not None or self._at_gate is not None
+        if self._waits_for_reply() or held or self._reader.buffered:
             return False
         return not self.in_flight or perf_counter() - self._touched > _QUIET_SECONDS
 

@@ -1,0 +1,23 @@
+"""Whether the other end of a connection is still there, asked without reading from it."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from typing import Final
+
+# Linux tells when the peer ends its side; elsewhere only a connection that broke is noticed.
+_ENDED: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+
+
+def has_left(transport: asyncio.BaseTransport) -> bool:
+    """Tell whether the peer has closed the connection or its half of it.
+
+    A transport that is not read from, so that its peer must wait, hears nothing of that.
+    """
+    socket = transport.get_extra_info("socket")
+    if socket is None:
+        return False
+    poll = select.poll()
+    poll.register(socket.fileno(), _ENDED)
+    return bool(poll.poll(0))
