@@ -7,10 +7,22 @@ from typing import Annotated
 
 import typer
 
+from headgate.cli.observer_tail import tail
 from headgate.observer import run_in_foreground
 
+app = typer.Typer(
+    add_completion=False,
+    invoke_without_command=True,
+    help="Run the proxy that watches writes to HBase, or look at what it publishes.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_show_locals=False,
+)
+app.command("tail")(tail)
 
+
+@app.callback()
 def observer(
+    context: typer.Context,
     config: Annotated[
         Path, typer.Option("--config", "-c", help="TOML file that describes the observer.")
     ] = Path("observer.toml"),
@@ -24,4 +36,5 @@ def observer(
 
     Prints one line that begins with "ready" once clients are accepted. SIGTERM ends it cleanly.
     """
-    raise typer.Exit(run_in_foreground(config, as_json=json, verbose=verbose))
+    if context.invoked_subcommand is None:
+        raise typer.Exit(run_in_foreground(config, as_json=json, verbose=verbose))

@@ -14,30 +14,58 @@ from headgate.observer.config import (
     load_config,
     parse_config,
 )
+from headgate.observer.event_lines import (
+    Layout,
+    NoteLine,
+    UpdateLine,
+    control_line,
+    update_lines,
+)
+from headgate.observer.following import (
+    BEGINNING,
+    NOW,
+    Follower,
+    FromControl,
+    FromTable,
+    Unreadable,
+)
 from headgate.observer.foreground import run_in_foreground
 from headgate.observer.journal import JournalError
+from headgate.observer.kafka import KafkaUnavailable
 from headgate.observer.process import ObserverProcess
 from headgate.observer.service import Addresses, StartError, run
 from headgate.settings import ConfigurationError
 
 __all__ = [
+    "BEGINNING",
+    "NOW",
     "Addresses",
     "Check",
     "ConfigurationError",
+    "Follower",
+    "FromControl",
+    "FromTable",
     "Fsync",
     "Gates",
     "HealthChecks",
     "Journal",
     "JournalError",
     "Kafka",
+    "KafkaUnavailable",
+    "Layout",
     "Limits",
     "Listener",
+    "NoteLine",
     "ObserverConfig",
     "ObserverProcess",
     "StartError",
+    "Unreadable",
+    "UpdateLine",
     "WhenFull",
+    "control_line",
     "load_config",
     "parse_config",
     "run",
     "run_in_foreground",
+    "update_lines",
 ]

@@ -56,6 +56,11 @@ class ControlState:
                 watched[watch.table] = watch.values or watched.get(watch.table, False)
         self.watched = watched
 
+    @property
+    def watch_lists(self) -> tuple[WatchList, ...]:
+        """What each dataflow watches, those that watch nothing any more left out."""
+        return tuple(each for each in self._lists.values() if each.watches)
+
     def lost(self) -> None:
         """Note that the topic cannot be read: what is watched may have changed."""
         self.everything = True

@@ -40,7 +40,8 @@ class KafkaUnavailable(ConnectionError):
     """Kafka does not answer or refuses; the message names the brokers and the reason."""
 
 
-def _common(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+def client_settings(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of every client: what the user passes on outranks the rest."""
     return {
         "bootstrap.servers": bootstrap,
         "socket.keepalive.enable": True,
@@ -65,7 +66,7 @@ class KafkaProducer:
     def __init__(self, bootstrap: str, properties: Mapping[str, Any]) -> None:
         """Make a producer; brokers are contacted in the background."""
         self._settings = {
-            **_common(bootstrap, properties),
+            **client_settings(bootstrap, properties),
             "enable.idempotence": True,
             "acks": "all",
             "message.timeout.ms": 0,
@@ -167,7 +168,9 @@ class Topics:
         """Make an administration client; brokers are contacted at the first call."""
         self._bootstrap = bootstrap
         self._replication = replication
-        self._admin = AdminClient({**_common(bootstrap, properties), "error_cb": _log_error})
+        self._admin = AdminClient(
+            {**client_settings(bootstrap, properties), "error_cb": _log_error}
+        )
 
     def reach(self, seconds: float) -> None:
         """Return once the brokers answer.
@@ -251,7 +254,7 @@ class ControlReader:
         self._deliver = deliver
         self._stop = threading.Event()
         self._settings = {
-            **_common(bootstrap, properties),
+            **client_settings(bootstrap, properties),
             "group.id": "headgate-observer-reads-without-a-group",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",

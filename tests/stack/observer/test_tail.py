@@ -1,0 +1,96 @@
+"""``headgate observer tail`` against the real Kafka, as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import happybase
+import pytest
+
+from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer.event_lines import HEADINGS
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
+    config = ObserverConfig(
+        name="tailed",
+        thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
+        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
+        journal=Journal(str(tmp_path / "journal")),
+    )
+    with ObserverProcess(config, tmp_path / "observer") as process:
+        yield process
+
+
+def tail(stack, desk, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "headgate.cli", "observer", "tail", "--kafka", stack.kafka]
+    return subprocess.Popen(
+        [*command, "--control-topic", desk.control_topic, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_table_whose_topic_comes_into_being_later_is_followed_until_ctrl_c(
+    stack, desk, observer: ObserverProcess
+) -> None:
+    name = stack.table("tail")
+    with tail(stack, desk, "--json", "--values") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "no table is watched yet" in process.stderr.readline()
+        desk.watch(name)
+        table = happybase.Connection(*observer.thrift1).table(name)
+        table.put(b"r\x00\xff", {b"f:a": b"1"})
+        table.counter_inc(b"r", b"f:n", 5)
+        lines = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert process.wait(10) == 0
+        assert time.monotonic() - began < 3
+        assert "2 updates of 1 table in " in process.stderr.read()
+    found = {(e["row"], e["column"], e["kind"], e["value"]) for e in lines}
+    assert found == {("r\\x00\\xFF", "f:a", "put", "1"), ("r", "f:n", "increment", "5")}
+    assert {(e["table"], e["observer"], e["outcome"]) for e in lines} == {
+        (name, "tailed", "applied")
+    }
+
+
+def test_what_was_published_before_is_shown_from_the_beginning_and_not_from_now(
+    stack, desk, observer: ObserverProcess
+) -> None:
+    name = stack.table("tail")
+    desk.watch(name)
+    table = happybase.Connection(*observer.thrift1).table(name)
+    table.put(b"before", {b"f:a": b"1"})
+    desk.read(name, desk.barrier(name))
+    old = tail(stack, desk, "--table", name, "--from", "beginning", "--count", "1", "--control")
+    new = tail(stack, desk, "--table", name, "--count", "1")
+    with old, new:
+        assert new.stderr is not None
+        assert f"following {name}" in new.stderr.readline()
+        table.put(b"after", {b"f:a": b"1"})
+        shown, _ = old.communicate(timeout=30)
+        assert new.communicate(timeout=30)[0].count(" after ") == 1
+    assert " before " in shown
+    assert "[barrier] tailed, " in shown
+    heading = shown.splitlines()[0]
+    assert tuple(heading.split()) == HEADINGS
+
+
+def test_kafka_that_does_not_answer_is_named(desk) -> None:
+    command = [sys.executable, "-m", "headgate.cli", "observer", "tail", "--kafka", "127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "Kafka at 127.0.0.1:1: " in done.stderr
+    assert "refused" in done.stderr.lower()
