@@ -539,6 +539,10 @@ class Encoder:
     def call(self, dialect: Dialect, method: str, **arguments: Any) -> bytes:
         return encode(dialect, method, arguments)
 
+    def arguments(self, dialect: Dialect, method: str, fields: dict[str, Any]) -> Any:
+        """Return a request's struct, for a writer of another protocol."""
+        return getattr(_SERVICES[dialect], f"{method}_args")(**fields)
+
     def reply(self, dialect: Dialect, method: str, **result: Any) -> bytes:
         return encode(dialect, method, result, part="result", kind=TMessageType.REPLY)
 

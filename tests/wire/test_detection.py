@@ -32,21 +32,28 @@ def framed(data: bytes) -> bytes:
     return struct.pack(">i", len(data)) + data
 
 
-@pytest.mark.parametrize(
-    ("data", "transport"), [(CALL, Transport.BUFFERED), (FRAMED, Transport.FRAMED)]
-)
-def test_strict_binary_is_recognised_from_its_first_bytes(data, transport):
-    verdicts = [detect(data[:length]) for length in range(len(data))]
-    known = [verdict for verdict in verdicts if verdict is not None]
-    assert set(known) == {transport}
-    assert verdicts[6] is transport
-
-
-OTHERS = {
+SPOKEN = {
+    "buffered/binary": CALL,
+    "framed/binary": FRAMED,
     "buffered/compact": COMPACT,
     "framed/compact": framed(COMPACT),
     "buffered/old binary": OLD,
     "framed/old binary": framed(OLD),
+}
+
+
+@pytest.mark.parametrize("spoken", SPOKEN)
+def test_what_a_peer_speaks_is_recognised_from_its_first_bytes(spoken):
+    data = SPOKEN[spoken]
+    verdicts = [detect(data[:length]) for length in range(len(data))]
+    known = [verdict for verdict in verdicts if verdict is not None]
+    assert {str(verdict) for verdict in known} == {spoken}
+    assert verdicts[6] is not None
+
+
+OTHERS = {
+    "JSON": b'[1,"getTableNames",1,0,{}]',
+    "THeader": framed(b"\x0f\xff\0\0\0\0\0\1\0\1\0\0"),
     "HTTP": b"POST /hbase HTTP/1.1\r\nHost: h\r\n\r\n",
     "TLS": bytes([0x16, 3, 1, 2, 0, 1, 0, 1, 0xFC, 3, 3]),
     "SASL": SASL,
@@ -70,6 +77,15 @@ def test_other_protocols_are_refused_by_name_with_the_cure(spoken, whole):
     assert ";" in str(caught.value), "no cure"
 
 
+def test_a_client_of_http_or_sasl_is_refused_in_its_own_words():
+    for spoken, begin in (("HTTP", b"HTTP/1.1 400 Bad Request\r\n"), ("SASL", b"\x03\0\0\0")):
+        with pytest.raises(UnsupportedProtocol) as caught:
+            detect(OTHERS[spoken])
+        assert caught.value.answer.startswith(begin)
+        cure = str(caught.value).partition("; ")[2]
+        assert caught.value.answer.strip().endswith(cure.encode())
+
+
 @pytest.mark.parametrize("data", [b"\x00" * 4 + b"\xff" * 4, b"\xde\xad\xbe\xef\xde\xad"])
 def test_garbage_is_refused_with_its_first_bytes(data):
     with pytest.raises(MalformedMessage, match=data[:6].hex(" ")):
@@ -82,7 +98,7 @@ def test_garbage_is_refused_with_its_first_bytes(data):
 def test_the_wrong_transport_is_said_with_both_names(expected, data):
     reader = MessageReader(transport=expected)
     reader.feed(data)
-    with pytest.raises(TransportMismatch, match=f"expected is {expected.value}/binary"):
+    with pytest.raises(TransportMismatch, match=f"transport that is {expected.value};"):
         reader.next_message()
 
 

@@ -9,7 +9,15 @@ from headgate.hbase.requests import Definition, Write
 from headgate.hbase.tables import peek_table
 from headgate.hbase.thrift1 import decode_thrift1
 from headgate.hbase.thrift2 import decode_thrift2, read_origins
-from headgate.wire import STRING, STRUCT, Cursor, MalformedMessage, Message
+from headgate.wire import (
+    STRING,
+    STRUCT,
+    Cursor,
+    MalformedMessage,
+    Message,
+    Protocol,
+    to_binary,
+)
 
 _CHANGES = {
     "disableTable": TableChangeKind.DISABLED,
@@ -26,10 +34,11 @@ def decode_request(dialect: Dialect, message: Message) -> Write | Definition:
     """Return what a request changes.
 
     Raises:
-        MalformedMessage: the arguments make no sense or lack what the method needs. HBase refuses
-            such a request too, as far as is known, but nothing proves it.
+        ProtocolError: the arguments make no sense or lack what the method needs. HBase refuses such
+            a request too, as far as is known, but nothing proves it.
         ValueError: the method changes nothing (see ``Method.effect``).
     """
+    message = to_binary(message)
     method = method_of(dialect, message.name)
     if method.effect is Effect.WRITE:
         return decode_thrift1(message) if dialect is Dialect.THRIFT1 else decode_thrift2(message)
@@ -64,8 +73,12 @@ def peek_origins(dialect: Dialect, message: Message) -> tuple[Origin, ...]:
     another run. Where all say the same, as with headgate's own clients, only the first is read.
 
     Raises:
-        MalformedMessage: the origin or the arguments around it make no sense.
+        ProtocolError: the origin or the arguments around it make no sense.
     """
+    if message.protocol is Protocol.COMPACT:
+        if message.raw.find(ORIGIN_ATTRIBUTE, message.body) < 0:
+            return ()
+        message = to_binary(message)
     at = message.raw.find(_ORIGIN_KEY, message.body)
     if at < 0 or method_of(dialect, message.name).effect is not Effect.WRITE:
         return ()

@@ -35,6 +35,8 @@ from headgate.wire import (
     MalformedMessage,
     Message,
     MessageType,
+    ProtocolError,
+    to_binary,
 )
 
 
@@ -88,8 +90,8 @@ def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) 
     if reply is None:
         return Judgement(Verdict.UNKNOWN, cells, "the connection broke before the reply")
     try:
-        return _judge(method_of(dialect, request.method), request, cells, reply)
-    except MalformedMessage as error:
+        return _judge(method_of(dialect, request.method), request, cells, to_binary(reply))
+    except ProtocolError as error:
         return Judgement(Verdict.UNKNOWN, cells, f"a reply that makes no sense: {error}")
 
 

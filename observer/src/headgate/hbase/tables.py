@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from headgate.hbase.methods import Dialect, TableIn, method_of
-from headgate.wire import LIST, STRING, STRUCT, Cursor, MalformedMessage, Message
+from headgate.wire import (
+    LIST,
+    STRING,
+    STRUCT,
+    Cursor,
+    MalformedMessage,
+    Message,
+    Protocol,
+    first_field_to_binary,
+)
 
 _DEFAULT_NAMESPACE = b"default"
 _FIRST_STRING = b"\x0b\x00\x01"
@@ -21,7 +30,7 @@ def peek_table(dialect: Dialect, message: Message) -> str | None:
     """Return the table that a request names first; None where the method has none.
 
     Raises:
-        MalformedMessage: the arguments make no sense or lack the table.
+        ProtocolError: the arguments make no sense or lack the table.
     """
     place = method_of(dialect, message.name).table
     if place is TableIn.FIELD and message.raw.startswith(_FIRST_STRING, message.body):
@@ -36,11 +45,13 @@ def peek_tables(dialect: Dialect, message: Message) -> tuple[str, ...]:
     """Return the tables that a request names, each once: more than one only for incrementRows.
 
     Raises:
-        MalformedMessage: the arguments make no sense or lack the table.
+        ProtocolError: the arguments make no sense or lack the table.
     """
     place = method_of(dialect, message.name).table
     if place is TableIn.NOWHERE:
         return ()
+    if message.protocol is Protocol.COMPACT:
+        message = first_field_to_binary(message)
     cursor = Cursor(message.raw, message.body)
     wanted = _TYPE_OF[place]
     while kind := cursor.next_field():

@@ -46,6 +46,7 @@ from headgate.wire import (
     MessageReader,
     MessageType,
     ProtocolError,
+    UnsupportedProtocol,
     write_exception,
 )
 
@@ -690,9 +691,11 @@ class Session(asyncio.Protocol):
         client = self._client
         peer = client.get_extra_info("peername") if client is not None else None
         _log.warning("client refused", listener=self._endpoint.name, client=peer, reason=str(error))
-        transport = self._reader.transport
-        if transport is not None:
-            request = Message(b"", 0, "", MessageType.CALL, 0, transport)
+        reader = self._reader
+        if isinstance(error, UnsupportedProtocol) and client is not None:
+            client.write(error.answer)
+        if reader.transport is not None:
+            request = Message(b"", 0, "", MessageType.CALL, 0, reader.transport, reader.protocol)
             text = f"headgate: {error}"
             reply = write_exception(request, ApplicationError.PROTOCOL_ERROR, text)
             self._answer(request, reply)

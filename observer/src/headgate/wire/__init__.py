@@ -1,7 +1,8 @@
-"""Thrift on the wire, without I/O: framing, the strict binary protocol, and walking over values.
+"""Thrift on the wire, without I/O: framing, the binary and compact protocols, walking over values.
 
-Transport (``reader``), protocol (``binary``, ``detection``) and walker (``walker``, ``cursor``)
-know as little of each other as they can: what nobody asks for is never decoded and passes as bytes.
+Transport (``reader``), protocol (``binary``, ``compact``, ``detection``) and walkers (``walker``,
+``compact_walker``, ``cursor``) know as little of each other as they can: what nobody asks for is
+never decoded and passes as bytes. A ``Cursor`` reads binary; ``to_binary`` makes that of compact.
 """
 
 from headgate.wire.binary import (
@@ -28,8 +29,17 @@ from headgate.wire.errors import (
     TransportMismatch,
     UnsupportedProtocol,
 )
-from headgate.wire.message import Header, Limits, Message, MessageType, Transport
+from headgate.wire.message import (
+    Header,
+    Limits,
+    Message,
+    MessageType,
+    Protocol,
+    Transport,
+    WireFormat,
+)
 from headgate.wire.reader import MessageReader
+from headgate.wire.transcoder import first_field_to_binary, to_binary, transcode
 from headgate.wire.walker import StructWalker
 from headgate.wire.writer import (
     ApplicationError,
@@ -61,14 +71,19 @@ __all__ = [
     "Message",
     "MessageReader",
     "MessageType",
+    "Protocol",
     "ProtocolError",
     "StructWalker",
     "StructWriter",
     "Transport",
     "TransportMismatch",
     "UnsupportedProtocol",
+    "WireFormat",
     "detect",
+    "first_field_to_binary",
     "read_header",
+    "to_binary",
+    "transcode",
     "write_exception",
     "write_message",
     "write_reply",

@@ -1,4 +1,4 @@
-"""The strict binary protocol: types, sizes and the message header."""
+"""The binary protocol: types, sizes and the message header, strict and old."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ container_at: Final = Layout(">BI").unpack_from
 map_at: Final = Layout(">BBI").unpack_from
 
 _SHORTEST: Final = 8  # bytes: version, type and the length of the name
+_OLD_SHORTEST: Final = 9  # bytes: the length of the name, type and sequence number
+_NEGATIVE: Final = 1 << 31
 _head_at: Final = Layout(">HxBI").unpack_from
 _KINDS: Final = {int(member): member for member in MessageType}
 _names: dict[bytes, str] = {}
@@ -75,10 +77,35 @@ def read_header(data: bytes | bytearray, start: int, end: int) -> Header | None:
     if body > end:
         return None
     name = bytes(data[start + _SHORTEST : body - 4])
-    return Header(_text(name), message_type, i32_at(data, body - 4)[0], body)
+    return Header(header_name(name), message_type, i32_at(data, body - 4)[0], body)
 
 
-def _text(name: bytes) -> str:
+def read_old_header(data: bytes | bytearray, start: int, end: int) -> Header | None:
+    """Return the header of a message without a version; otherwise as ``read_header``.
+
+    Raises:
+        MalformedMessage: this is no header of old binary.
+        LimitExceeded: the name is longer than any method's.
+    """
+    if end - start < _OLD_SHORTEST:
+        return None
+    (length,) = u32_at(data, start)
+    if length > MAX_NAME:
+        if length < _NEGATIVE:
+            raise LimitExceeded(f"a method name of {length} bytes; {MAX_NAME} at most")
+        raise MalformedMessage(f"a method name of length {length - 2 * _NEGATIVE}")
+    behind = start + 4 + length
+    if behind + 5 > end:
+        return None
+    message_type = _KINDS.get(data[behind])
+    if message_type is None:
+        raise MalformedMessage(f"a message of type {data[behind]}: the stream is out of step")
+    name = bytes(data[start + 4 : behind])
+    return Header(header_name(name), message_type, i32_at(data, behind + 1)[0], behind + 5)
+
+
+def header_name(name: bytes) -> str:
+    """Return a method's name as text, decoded once."""
     known = _names.get(name)
     if known is None:
         known = name.decode("utf-8", "backslashreplace")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from headgate.wire.compact import PROTOCOL_ID, VERSION, VERSION_BITS
 from headgate.wire.errors import MalformedMessage, UnsupportedProtocol
-from headgate.wire.message import Transport
+from headgate.wire.message import Protocol, Transport, WireFormat
 
 _ENOUGH = 6  # bytes: a frame's length and the two that name the protocol inside it
 
@@ -11,50 +14,77 @@ _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC",
 _SASL_STATES = (1, 2, 3, 4, 5)  # START, OK, BAD, ERROR, COMPLETE
 _LONGEST_MECHANISM = 20  # characters: RFC 4422, section 3.1
 
-_SETTING = "use TBinaryProtocol on both sides (HBase: hbase.regionserver.thrift.compact off)"
+_SASL_BAD = 3
+_JSON = 0x5B  # the bracket that opens a message of TJSONProtocol
+_TLS_ALERT = bytes((0x15, 3, 1, 0, 2, 2, 10))  # fatal, unexpected_message: RFC 8446, section 6
+
+_SETTING = "use TBinaryProtocol or TCompactProtocol in the client"
+
+_FORMATS: Final = {
+    (transport, protocol): WireFormat(transport, protocol)
+    for transport in Transport
+    for protocol in Protocol
+}
 
 
-def detect(head: bytes | bytearray) -> Transport | None:
-    """Return the transport of a connection that begins with ``head``; None: needs more bytes.
+def detect(head: bytes | bytearray) -> WireFormat | None:
+    """Return what the peer of a connection that begins with ``head`` speaks.
+
+    None when more bytes are needed to tell.
 
     Raises:
-        UnsupportedProtocol: compact, old binary, HTTP, TLS or SASL.
+        UnsupportedProtocol: HTTP, TLS, SASL, JSON or THeader.
         MalformedMessage: nothing that is known.
     """
     if len(head) < 2:
         return None
     first, second = head[0], head[1]
     if first == 0x80 and second == 0x01:
-        return Transport.BUFFERED
-    if first == 0x82 and second & 0x1F == 1:
-        raise UnsupportedProtocol("buffered/compact", _SETTING)
+        return _FORMATS[Transport.BUFFERED, Protocol.BINARY]
+    if first == PROTOCOL_ID and second & VERSION_BITS == VERSION:
+        return _FORMATS[Transport.BUFFERED, Protocol.COMPACT]
     if first == 0x16 and second == 0x03:
         cure = "this port takes plain connections: turn TLS off in the client"
-        raise UnsupportedProtocol("TLS", cure)
+        raise UnsupportedProtocol("TLS", cure, _TLS_ALERT)
     if len(head) < 4:
         return None
     if bytes(head[:4]) in _HTTP:
         cure = "use a socket transport instead of THttpClient (hbase.regionserver.thrift.http)"
-        raise UnsupportedProtocol("HTTP", cure)
+        raise UnsupportedProtocol("HTTP", cure, _http_answer(cure))
     if len(head) < _ENOUGH:
         return None
     third, fourth = head[4], head[5]
     if third == 0x80 and fourth == 0x01:
-        return Transport.FRAMED
-    if third == 0x82 and fourth & 0x1F == 1:
-        raise UnsupportedProtocol("framed/compact", _SETTING)
+        return _FORMATS[Transport.FRAMED, Protocol.BINARY]
+    if third == PROTOCOL_ID and fourth & VERSION_BITS == VERSION:
+        return _FORMATS[Transport.FRAMED, Protocol.COMPACT]
     length = int.from_bytes(head[1:5], "big")
     if first in _SASL_STATES and 0 < length <= _LONGEST_MECHANISM and _is_capital(fourth):
         cure = "this port has no SASL: unset hbase.thrift.security.qop and connect without Kerberos"
-        raise UnsupportedProtocol("SASL", cure)
+        raise UnsupportedProtocol("SASL", cure, _sasl_answer(cure))
     if first == 0 and second == 0 and _is_letter(third) and _is_letter(fourth):
-        raise UnsupportedProtocol("buffered/old binary", f"{_SETTING}, with strict write")
+        return _FORMATS[Transport.BUFFERED, Protocol.OLD_BINARY]
+    if third == 0x0F and fourth == 0xFF:
+        raise UnsupportedProtocol("THeader", _SETTING)
+    if first == _JSON or third == _JSON:
+        raise UnsupportedProtocol("JSON", _SETTING)
     if first < 0x80 and third == 0 and fourth == 0:
-        raise UnsupportedProtocol("framed/old binary", f"{_SETTING}, with strict write")
+        return _FORMATS[Transport.FRAMED, Protocol.OLD_BINARY]
     found = bytes(head[:_ENOUGH]).hex(" ")
     raise MalformedMessage(
         f"a connection that begins with {found} speaks no Thrift that is known here"
     )
+
+
+def _http_answer(cure: str) -> bytes:
+    text = f"headgate: this port speaks Thrift over a socket, not HTTP; {cure}\n"
+    head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+    return f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode()
+
+
+def _sasl_answer(cure: str) -> bytes:
+    text = f"headgate: {cure}".encode()
+    return bytes((_SASL_BAD,)) + len(text).to_bytes(4, "big") + text
 
 
 def _is_capital(byte: int) -> bool:

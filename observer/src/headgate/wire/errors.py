@@ -8,15 +8,17 @@ class ProtocolError(Exception):
 
 
 class UnsupportedProtocol(ProtocolError):
-    """The peer speaks something else than strict binary Thrift; the message says what and the cure.
+    """The peer speaks something that is not read here; the message says what and the cure.
 
     Attributes:
-        spoken: what was recognised, e.g. ``framed/compact`` or ``TLS``.
+        spoken: what was recognised, e.g. ``HTTP`` or ``TLS``.
+        answer: bytes that a peer of this kind understands as a refusal; empty where there are none.
     """
 
-    def __init__(self, spoken: str, cure: str) -> None:
+    def __init__(self, spoken: str, cure: str, answer: bytes = b"") -> None:
         super().__init__(f"the peer speaks {spoken}; {cure}")
         self.spoken = spoken
+        self.answer = answer
 
 
 class TransportMismatch(ProtocolError):

@@ -16,6 +16,26 @@ class Transport(Enum):
     """Messages follow one another; the end is found by walking the values."""
 
 
+class Protocol(Enum):
+    """How values are written."""
+
+    BINARY = "binary"
+    """Strict binary: each message begins with its version."""
+    OLD_BINARY = "old binary"
+    """Values as in strict binary, but messages without a version; HBase answers in strict."""
+    COMPACT = "compact"
+
+
+class WireFormat(Struct, frozen=True):
+    """What a peer speaks; as text ``framed/compact``."""
+
+    transport: Transport
+    protocol: Protocol
+
+    def __str__(self) -> str:
+        return f"{self.transport.value}/{self.protocol.value}"
+
+
 class MessageType(IntEnum):
     """Thrift's message types, as they stand in the header."""
 
@@ -59,3 +79,9 @@ class Message(Struct, frozen=True):
     type: MessageType
     seqid: int
     transport: Transport
+    protocol: Protocol = Protocol.BINARY
+
+    @property
+    def format(self) -> WireFormat:
+        """What it is written in."""
+        return WireFormat(self.transport, self.protocol)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import final
 
-from headgate.wire.binary import read_header, u32_at
+from headgate.wire.binary import read_header, read_old_header, u32_at
+from headgate.wire.compact import read_compact_header
+from headgate.wire.compact_walker import CompactWalker
 from headgate.wire.detection import detect
 from headgate.wire.errors import FrameTooLarge, MalformedMessage, TransportMismatch
-from headgate.wire.message import Header, Limits, Message, Transport
+from headgate.wire.message import Header, Limits, Message, Protocol, Transport
 from headgate.wire.walker import StructWalker
 
 _DEFAULT_LIMITS = Limits()
@@ -22,17 +24,21 @@ class MessageReader:
 
     Attributes:
         transport: what the peer uses; None until its first bytes have told.
+        protocol: likewise, and strict binary until then.
     """
 
     __slots__ = (
         "_checked",
+        "_compact_walker",
         "_data",
         "_expected",
         "_header",
         "_limits",
         "_needed",
         "_start",
+        "_strict",
         "_walker",
+        "protocol",
         "transport",
     )
 
@@ -46,6 +52,8 @@ class MessageReader:
             transport: what the peer must use; None takes what it is found to use.
         """
         self.transport: Transport | None = transport
+        self.protocol = Protocol.BINARY
+        self._strict = True
         self._limits = limits
         self._expected = transport
         self._checked = False
@@ -54,6 +62,7 @@ class MessageReader:
         self._needed = 1
         self._header: Header | None = None
         self._walker = StructWalker(limits)
+        self._compact_walker: CompactWalker | None = None
 
     @property
     def buffered(self) -> int:
@@ -96,12 +105,16 @@ class MessageReader:
         found = detect(self._data[self._start : self._start + 16])
         if found is None:
             return False
-        if self._expected is not None and found is not self._expected:
+        if self._expected is not None and found.transport is not self._expected:
             raise TransportMismatch(
-                f"the peer speaks {found.value}/binary, expected is {self._expected.value}/binary; "
+                f"the peer speaks {found}, expected is a transport that is {self._expected.value}; "
                 "set both to the same transport (HBase: hbase.regionserver.thrift.framed or -f)"
             )
-        self.transport = found
+        self.transport = found.transport
+        self.protocol = found.protocol
+        self._strict = found.protocol is Protocol.BINARY
+        if found.protocol is Protocol.COMPACT:
+            self._compact_walker = CompactWalker(self._limits)
         self._checked = True
         return True
 
@@ -118,20 +131,34 @@ class MessageReader:
         if end > len(self._data):
             self._needed = 4 + length
             return None
-        header = read_header(self._data, self._start + 4, end)
+        begin = self._start + 4
+        if self._strict:
+            header = read_header(self._data, begin, end)
+        else:
+            header = self._read_other_header(begin, end)
         if header is None or header.body >= end:
             raise MalformedMessage(f"a frame of {length} bytes ends inside its message's header")
         return self._take(header, end)
 
     def _next_buffered(self, there: int) -> Message | None:
         header = self._header
+        compact = self._compact_walker
         if header is None:
-            header = read_header(self._data, self._start, len(self._data))
+            if self._strict:
+                header = read_header(self._data, self._start, len(self._data))
+            else:
+                header = self._read_other_header(self._start, len(self._data))
             if header is None:
                 self._needed = there + 1
                 return None
-            self._walker.begin(header.body - self._start)
-        end = self._walker.walk(self._data, self._start)
+            if compact is None:
+                self._walker.begin(header.body - self._start)
+            else:
+                compact.begin(header.body - self._start)
+        if compact is None:
+            end = self._walker.walk(self._data, self._start)
+        else:
+            end = compact.walk(self._data, self._start)
         if end >= 0:
             self._header = None
             return self._take(header, end)
@@ -140,8 +167,13 @@ class MessageReader:
             body = header.body - self._start
             self._header = Header(header.name, header.type, header.seqid, body)
             self._compact()
-        self._needed = self._walker.needed
+        self._needed = self._walker.needed if compact is None else compact.needed
         return None
+
+    def _read_other_header(self, start: int, end: int) -> Header | None:
+        if self.protocol is Protocol.COMPACT:
+            return read_compact_header(self._data, start, end)
+        return read_old_header(self._data, start, end)
 
     def _take(self, header: Header, end: int) -> Message:
         start = self._start
@@ -157,5 +189,11 @@ class MessageReader:
             self._start = 0
         assert self.transport is not None  # noqa: S101 - known since the first bytes
         return Message(
-            raw, header.body - start, header.name, header.type, header.seqid, self.transport
+            raw,
+            header.body - start,
+            header.name,
+            header.type,
+            header.seqid,
+            self.transport,
+            self.protocol,
         )

@@ -7,7 +7,8 @@ from struct import Struct as Layout
 from typing import Final, Self, final
 
 from headgate.wire.binary import BOOL, I32, I64, LIST, MAP, STRING, STRUCT, VERSION
-from headgate.wire.message import Message, MessageType, Transport
+from headgate.wire.message import Message, MessageType, Protocol, Transport
+from headgate.wire.transcoder import transcode
 
 _i32: Final = Layout(">i").pack
 _i64: Final = Layout(">q").pack
@@ -97,13 +98,22 @@ def write_message(
 
 
 def write_reply(request: Message, body: bytes) -> bytes:
-    """Return the reply to a request, in its transport; ``body`` is the struct of the result."""
-    return write_message(request.transport, request.name, MessageType.REPLY, request.seqid, body)
+    """Return the reply to a request, in its transport and protocol.
+
+    ``body`` is the struct of the result in binary. Old binary is answered in strict, as by HBase.
+    """
+    return _answer(request, MessageType.REPLY, body)
 
 
 def write_exception(request: Message, error: ApplicationError, text: str) -> bytes:
-    """Return the ``TApplicationException`` that answers a request, in its transport."""
+    """Return the ``TApplicationException`` that answers a request, likewise."""
     body = StructWriter().binary(1, text.encode()).i32(2, error).end()
-    return write_message(
-        request.transport, request.name, MessageType.EXCEPTION, request.seqid, body
-    )
+    return _answer(request, MessageType.EXCEPTION, body)
+
+
+def _answer(request: Message, kind: MessageType, body: bytes) -> bytes:
+    transport = request.transport
+    if request.protocol is Protocol.COMPACT:
+        reply = Message(body, 0, request.name, kind, request.seqid, Transport.BUFFERED)
+        return transcode(reply, Protocol.COMPACT, transport).raw
+    return write_message(transport, request.name, kind, request.seqid, body)

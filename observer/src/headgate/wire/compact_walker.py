@@ -1,0 +1,162 @@
+"""Finds where a struct of the compact protocol ends, in bytes that may still be arriving."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from headgate.wire.compact import (
+    BINARY,
+    BYTE,
+    DOUBLE,
+    FALSE,
+    I16,
+    I32,
+    I64,
+    LIST,
+    LONGEST_16,
+    LONGEST_32,
+    LONGEST_64,
+    MAP,
+    SET,
+    STOP,
+    STRUCT,
+    pass_varint,
+    read_length,
+)
+from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
+from headgate.wire.message import Limits
+
+_FIELDS: Final = -1
+"""In the place of a container's count: a struct, which ends at its stop byte."""
+
+
+@final
+class CompactWalker:
+    """The place in one struct, kept between calls, so that each byte of it is looked at once.
+
+    What is open lies on a stack as in ``StructWalker``: ``(left, even, odd)``.
+    """
+
+    __slots__ = ("_even", "_left", "_limits", "_odd", "_offset", "_stack", "needed")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._stack: list[tuple[int, int, int]] = []
+        self._left = _FIELDS
+        self._even = 0
+        self._odd = 0
+        self._offset = 0
+        self.needed = 0
+        """Bytes of the message without which another call is pointless."""
+
+    def begin(self, body: int) -> None:
+        """Stand before a struct; ``body`` is its offset from the start of its message."""
+        self._stack.clear()
+        self._left = _FIELDS
+        self._offset = body
+
+    def walk(self, data: bytes | bytearray, start: int) -> int:
+        """Go on as far as the bytes reach; ``start`` is where the message begins in ``data`` now.
+
+        Returns:
+            The position in ``data`` behind the struct, or -1 when it is not all there yet.
+
+        Raises:
+            MalformedMessage: an unknown type, a negative length or an overlong number.
+            LimitExceeded: a string, a container or the nesting is beyond the limits.
+            FrameTooLarge: the message is, or is going to be, longer than a frame may be.
+        """
+        limits = self._limits
+        stack = self._stack
+        left, even, odd = self._left, self._even, self._odd
+        end = len(data)
+        pos = start + self._offset
+        behind = pos
+        done = False
+        try:
+            while True:
+                if left < 0:
+                    head = data[pos]
+                    if head == STOP:
+                        pos += 1
+                        if not stack:
+                            done = True
+                            break
+                        left, even, odd = stack.pop()
+                        continue
+                    kind = head & 15
+                    at = pos + 1
+                    if head < 16:
+                        at = pass_varint(data, at, LONGEST_16)
+                    if 0 < kind <= FALSE:
+                        pos = at
+                        continue
+                elif left == 0:
+                    left, even, odd = stack.pop()
+                    continue
+                else:
+                    kind = odd if left & 1 else even
+                    at = pos
+                    if kind <= FALSE:
+                        kind = BYTE
+                # A value begins at ``at``. Until it, or its head, is whole nothing changes.
+                if kind == BINARY:
+                    length, at = read_length(data, at, "string")
+                    if length > limits.max_string:
+                        raise LimitExceeded(
+                            f"a string of {length}; the limit is {limits.max_string}"
+                        )
+                    behind = at + length
+                elif kind == I64:
+                    behind = pass_varint(data, at, LONGEST_64)
+                elif kind in (I32, I16):
+                    behind = pass_varint(data, at, LONGEST_32 if kind == I32 else LONGEST_16)
+                elif kind == BYTE:
+                    behind = at + 1
+                elif kind == DOUBLE:
+                    behind = at + 8
+                else:
+                    count, first, second = _FIELDS, 0, 0
+                    if kind in (LIST, SET):
+                        count, first = data[at] >> 4, data[at] & 15
+                        second = first
+                        at += 1
+                        if count == 15:
+                            count, at = read_length(data, at, "container")
+                    elif kind == MAP:
+                        count, at = read_length(data, at, "container")
+                        if count:
+                            first, second = data[at] >> 4, data[at] & 15
+                            at += 1
+                    elif kind != STRUCT:
+                        raise MalformedMessage(
+                            f"a value of type {kind}, which compact does not have"
+                        )
+                    if count > limits.max_container:
+                        raise LimitExceeded(
+                            f"a container of {count}; the limit is {limits.max_container}"
+                        )
+                    if count > 0 and not (0 < first <= STRUCT and 0 < second <= STRUCT):
+                        raise MalformedMessage(f"a container of types {first} and {second}")
+                    if len(stack) >= limits.max_depth:
+                        raise LimitExceeded(f"values nested deeper than {limits.max_depth}")
+                    stack.append((left - 1 if left > 0 else left, even, odd))
+                    left, even, odd = 2 * count if kind == MAP else count, first, second
+                    pos = at
+                    continue
+                if behind > end:
+                    break
+                pos = behind
+                if left > 0:
+                    left -= 1
+        except IndexError:
+            behind = end + 1
+        self._left, self._even, self._odd = left, even, odd
+        self._offset = pos - start
+        self.needed = (pos if done else max(behind, end + 1)) - start
+        if self.needed > limits.max_frame:
+            raise FrameTooLarge(
+                f"a message of more than {limits.max_frame} bytes; raise max_frame or send "
+                "smaller batches"
+            )
+        return pos if done else -1
