@@ -522,9 +522,16 @@ def test_an_oversized_frame_is_refused_in_words(scene: Scene) -> None:
 
 def test_what_is_no_thrift_is_closed(scene: Scene) -> None:
     session, client, _ = scene.connect()
-    session.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    session.data_received(b"\xde\xad\xbe\xef\xde\xad")
     assert client.closed
     assert client.taken() == b""
+
+
+def test_what_speaks_http_is_told_so_in_http(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    assert client.closed
+    assert client.taken().startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 
 # -- a full journal
