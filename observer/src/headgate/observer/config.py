@@ -90,7 +90,7 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     partitions: Annotated[int, Meta(ge=1, le=1000)] = 4
     """Of a table's topic, when the observer creates it."""
     replication: Annotated[int, Meta(ge=1)] = 1
-    linger_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.005
+    linger_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """How long events wait for others to share a message with."""
     control_topic: str = CONTROL_TOPIC
     properties: dict[str, str | int | float | bool] = {}

@@ -1,13 +1,13 @@
 """Writes of watched tables: written down before they are forwarded, told when they have ended.
 
-Decoding waits in a backlog until the event loop has sent what there is to send, so that it happens
-while HBase works. Beginnings and ends stay in their order there, which is what tells overlaps.
+Decoding waits in a backlog, so that requests and replies go on first and many small writes are
+decoded in one go. Beginnings and ends stay in their order there, which is what tells overlaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 from msgspec import Struct
@@ -79,11 +79,15 @@ class Ticket:
         self.decoded: Write | Definition | None = None
 
 
-class _Cancelled(Struct, frozen=True):
-    pass
+# What waits in the backlog: a kind, the ticket, its reply, or a call to make.
+_BEGUN: Final = 0
+_ENDED: Final = 1
+_CANCELLED: Final = 2
+_CALL: Final = 3
+_Step = tuple[int, Ticket | None, Message | None, Callable[[], None] | None]
 
-
-_CANCELLED = _Cancelled()
+_LARGE: Final = 16 * 1024
+"""Bytes of a request that is decoded at once, while HBase works on it, alone."""
 
 
 class Recorder:
@@ -98,11 +102,13 @@ class Recorder:
         clock: Callable[[], float],
         soon: Callable[[Callable[[], None]], object],
         later: Callable[[float, Callable[[], None]], object],
+        gather_seconds: float = 0.0,
     ) -> None:
         """Connect the recorder.
 
         ``clock`` is Unix time in seconds, ``soon`` runs a call after what there is to send was
-        sent, ``later`` after so many seconds.
+        sent, ``later`` after so many seconds. Small writes wait ``gather_seconds`` for others to be
+        decoded and published with.
         """
         self._journal = journal
         self._publisher = publisher
@@ -110,8 +116,11 @@ class Recorder:
         self._clock = clock
         self._soon = soon
         self._at = later
+        self._gather = gather_seconds
         self._flights: dict[str, TableFlights] = {}
-        self._backlog: list[Callable[[], None]] = []
+        self._backlog: list[_Step] = []
+        self._gathering = False
+        self._due = False
 
     def lowest_unfinished(self, table: str) -> int:
         """Return the lowest intent of the table that was not given to the publisher."""
@@ -139,32 +148,58 @@ class Recorder:
             flight = Flight(intent)
             flights.depart(flight)
             ticket.flights.append(flight)
-        self._later(lambda: self._decode(ticket))
+        self._backlog.append((_BEGUN, ticket, None, None))
+        if len(message.raw) > _LARGE:
+            self._work_soon()
+        else:
+            self._work_later()
         return ticket
 
     def end(self, ticket: Ticket, reply: Message | None) -> None:
         """Take the reply of a request that was forwarded; None: its connection broke."""
-        self._later(lambda: self._end(ticket, reply))
+        self._backlog.append((_ENDED, ticket, reply, None))
+        self._work_later()
 
     def cancel(self, ticket: Ticket) -> None:
         """Take back a request that was not forwarded after all."""
-        self._later(lambda: self._cancel(ticket))
+        self._backlog.append((_CANCELLED, ticket, None, None))
+        self._work_later()
 
     def after(self, call: Callable[[], None]) -> None:
         """Run a call after all ends that were reported so far."""
-        self._later(call)
+        self._backlog.append((_CALL, None, None, call))
+        self._work_soon()
 
-    def _later(self, call: Callable[[], None]) -> None:
-        backlog = self._backlog
-        backlog.append(call)
-        if len(backlog) == 1:
+    def _work_later(self) -> None:
+        if not self._gather:
+            self._work_soon()
+        elif not self._gathering:
+            self._gathering = True
+            self._at(self._gather, self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = False
+        self.work()
+
+    def _work_soon(self) -> None:
+        if not self._due:
+            self._due = True
             self._soon(self.work)
 
     def work(self) -> None:
         """Do what waits in the backlog."""
+        self._due = False
         backlog, self._backlog = self._backlog, []
-        for call in backlog:
-            call()
+        for kind, ticket, reply, call in backlog:
+            if ticket is None:
+                if call is not None:
+                    call()
+            elif kind == _BEGUN:
+                self._decode(ticket)
+            elif kind == _ENDED:
+                self._end(ticket, reply)
+            else:
+                self._cancel(ticket)
 
     def _decode(self, ticket: Ticket) -> None:
         try:

@@ -109,7 +109,7 @@ class Observer:
             unfinished=lambda table: self._recorder.lowest_unfinished(table),
             ensure=self._ensure_topic,
             later=self._loop.call_later,
-            linger_seconds=kafka.linger_seconds,
+            linger_seconds=0.0,  # the recorder has gathered already
         )
         self._recorder = Recorder(
             journal=self._journal,
@@ -118,6 +118,7 @@ class Observer:
             clock=time.time,
             soon=self._loop.call_soon,
             later=self._loop.call_later,
+            gather_seconds=kafka.linger_seconds,
         )
         self._admission = Admission(self._journal, self._publisher, config.journal, clock=time.time)
         self._gates = Gates(hold_seconds=config.gates.hold_seconds, clock=time.time)

@@ -36,6 +36,7 @@ from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.gates import Gates
 from headgate.observer.journal import JournalError, JournalFull
 from headgate.observer.metrics import Metrics
+from headgate.observer.outlet import Outlet
 from headgate.observer.peers import has_left
 from headgate.observer.recorder import Recorder, Ticket, changes_cells
 from headgate.observer.upstreams import Upstream, UpstreamPool
@@ -155,6 +156,8 @@ class Session(asyncio.Protocol):
         self._loop = endpoint.loop
         self._client: asyncio.Transport | None = None
         self._upstream: asyncio.Transport | None = None
+        self._to_client: Outlet | None = None
+        self._to_upstream: Outlet | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._unreachable = ""
         self._reader = MessageReader(endpoint.limits)
@@ -180,6 +183,7 @@ class Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a client."""
         self._client = cast("asyncio.Transport", transport)
+        self._to_client = Outlet(self._client)
         self._endpoint.sessions.add(self)
         self._metrics.connections += 1
         self._metrics.connections_accepted += 1
@@ -224,7 +228,7 @@ class Session(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the base's
         """End with the client, but hear HBase out about writes that are under way."""
-        self._client = None
+        self._client = self._to_client = None
         self._metrics.connections -= 1
         self._endpoint.admission.leave(self)
         self._endpoint.gates.leave(self)
@@ -266,12 +270,13 @@ class Session(asyncio.Protocol):
     def upstream_made(self, transport: asyncio.Transport) -> None:
         """Take the connection to HBase."""
         self._upstream = transport
+        self._to_upstream = Outlet(transport)
         if self._client is None:
             transport.close()
 
     def upstream_lost(self, error: Exception | None) -> None:
         """End with HBase's connection: what is under way may or may not have been done."""
-        self._upstream = None
+        self._upstream = self._to_upstream = None
         if self._orphaned is not None:
             self._orphaned.cancel()
         broken = [exchange for exchange in self.in_flight if not exchange.begun]
@@ -514,16 +519,16 @@ class Session(asyncio.Protocol):
         self.close_when_answered()
 
     def _forward(self, message: Message, exchange: Exchange) -> None:
-        upstream = self._upstream
-        if upstream is None or upstream.is_closing():
+        upstream, outlet = self._upstream, self._to_upstream
+        if upstream is None or outlet is None or upstream.is_closing():
             # It broke a moment ago: nothing was sent, and the client is being closed.
             self._cancel(exchange)
             return
-        upstream.write(message.raw)
+        exchange.forwarded = perf_counter()
+        outlet.write(message.raw)
         if message.type is MessageType.ONEWAY:
             self._finish(exchange, None, "oneway")
             return
-        exchange.forwarded = perf_counter()
         self._enqueue(exchange, message)
 
     def _enqueue(self, exchange: Exchange, message: Message) -> None:
@@ -554,10 +559,9 @@ class Session(asyncio.Protocol):
         """Take bytes from HBase."""
         started = perf_counter()
         self._touched = started
-        client = self._client
+        if self._to_client is not None and not self._by_message:
+            self._to_client.write(data)
         self._metrics.sent_bytes += len(data)
-        if client is not None and not self._by_message:
-            client.write(data)
         in_flight = self.in_flight
         if not in_flight:
             return

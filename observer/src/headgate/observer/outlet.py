@@ -1,0 +1,52 @@
+"""Writing to a connection at once, not when the event loop comes round."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import final
+
+
+@final
+class Outlet:
+    """One connection's way out.
+
+    A transport sends when the callback that wrote to it has returned, so the peer would wait for
+    whatever is done after the write. Here the bytes are with the kernel when ``write`` returns, as
+    far as it takes them; the transport sends the rest, and applies its flow control.
+    """
+
+    __slots__ = ("_descriptor", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        """Write to a transport's connection."""
+        self._transport = transport
+        self._descriptor = -1
+        # What is written to a TLS connection has to pass its encryption.
+        if transport.get_extra_info("sslcontext") is None:
+            connection = transport.get_extra_info("socket")
+            if connection is not None:
+                self._descriptor = connection.fileno()
+
+    def write(self, data: bytes) -> None:
+        """Send the bytes, after all that was written before."""
+        transport = self._transport
+        # A transport that is closing has given its descriptor back.
+        if (
+            self._descriptor < 0
+            or transport.is_closing()
+            or transport.get_write_buffer_size()
+            or not data
+        ):
+            transport.write(data)
+            return
+        try:
+            sent = os.write(self._descriptor, data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            # The transport meets the same error, and ends the connection in its own order.
+            transport.write(data)
+            return
+        if sent < len(data):
+            transport.write(memoryview(data)[sent:])
