@@ -40,6 +40,7 @@ class CommandEntry(msgspec.Struct, frozen=True):
 ENTRIES = (
     CommandEntry("local", "Run HBase, its Thrift servers and Kafka on this machine.", "local"),
     CommandEntry("observer", "Run the proxy that watches writes to HBase.", "observer"),
+    CommandEntry("exec", "Run a Python program whose happybase writes become events.", "observer"),
     CommandEntry("agent", "Run the service that decides and launches steps.", "agent"),
     CommandEntry("flow", "Check, submit and look at dataflows.", "agent"),
     CommandEntry("demo", "Run a whole example and report on it.", "agent,observer,spark,local"),

@@ -14,6 +14,7 @@ from headgate.observer.config import (
     load_config,
     parse_config,
 )
+from headgate.observer.embedded import EmbeddedObserver, ObserverEnded
 from headgate.observer.event_lines import (
     Layout,
     NoteLine,
@@ -32,6 +33,7 @@ from headgate.observer.following import (
 from headgate.observer.foreground import run_in_foreground
 from headgate.observer.journal import JournalError
 from headgate.observer.kafka import KafkaUnavailable
+from headgate.observer.passages import Passage
 from headgate.observer.process import ObserverProcess
 from headgate.observer.service import Addresses, StartError, run
 from headgate.settings import ConfigurationError
@@ -42,6 +44,7 @@ __all__ = [
     "Addresses",
     "Check",
     "ConfigurationError",
+    "EmbeddedObserver",
     "Follower",
     "FromControl",
     "FromTable",
@@ -57,7 +60,9 @@ __all__ = [
     "Listener",
     "NoteLine",
     "ObserverConfig",
+    "ObserverEnded",
     "ObserverProcess",
+    "Passage",
     "StartError",
     "Unreadable",
     "UpdateLine",

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from headgate.events import BarrierRequest
 from headgate.observer.publisher import Publisher
 from headgate.observer.recorder import Recorder
-from headgate.observer.session import Endpoint
+
+
+class UnderWay(Protocol):
+    """A write that was forwarded."""
+
+    waiters: list[Callable[[], None]] | None
+    """To be called, after what the recorder has to do, once HBase is done with it."""
+
+
+class Traffic(Protocol):
+    """Where writes pass."""
+
+    def unanswered(self, table: str) -> Sequence[UnderWay]:
+        """Return the writes of a table, watched or not, that are under way."""
 
 
 def answer_barrier(
-    barrier: BarrierRequest, endpoints: Iterable[Endpoint], recorder: Recorder, publisher: Publisher
+    barrier: BarrierRequest, endpoints: Iterable[Traffic], recorder: Recorder, publisher: Publisher
 ) -> None:
     """Mark every partition of the barrier's tables once their writes under way have ended.
 

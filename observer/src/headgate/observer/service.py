@@ -6,7 +6,7 @@ import asyncio
 import gc
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
@@ -26,7 +26,7 @@ from headgate.events import (
 from headgate.hbase import Dialect
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.admission import Admission
-from headgate.observer.barriers import answer_barrier
+from headgate.observer.barriers import Traffic, answer_barrier
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.config import Limits as LimitsConfig
 from headgate.observer.config import Listener, ObserverConfig
@@ -664,7 +664,10 @@ class Observer:
             self._early_barriers.append(barrier)
             return
         self._metrics.barriers += len(set(barrier.tables))
-        answer_barrier(barrier, self._endpoints, self._recorder, self._publisher)
+        answer_barrier(barrier, self._traffic(), self._recorder, self._publisher)
+
+    def _traffic(self) -> Sequence[Traffic]:
+        return self._endpoints
 
     def _hear_own_lease(self) -> None:
         self._heard_at = self._loop.time()
