@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # typing and types cost more than all the rest here
 class _HappybaseFinder:
     """Finds happybase as it would be found anyway, and sees to it once it is loaded."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "happybase":
             return None
         sys.meta_path.remove(self)
