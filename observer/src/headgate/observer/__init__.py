@@ -35,7 +35,8 @@ from headgate.observer.journal import JournalError
 from headgate.observer.kafka import KafkaUnavailable
 from headgate.observer.passages import Passage
 from headgate.observer.process import ObserverProcess
-from headgate.observer.service import Addresses, StartError, run
+from headgate.observer.running import run
+from headgate.observer.service import Addresses, StartError
 from headgate.settings import ConfigurationError
 
 __all__ = [

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 import structlog
 from msgspec import Struct
+
+Value = TypeVar("Value")
 
 _log = structlog.get_logger("headgate.observer.admin")
 
@@ -32,8 +36,12 @@ class Health(Struct, frozen=True):
 class AdminServer:
     """A small HTTP/1.1 server: one request for each connection."""
 
-    def __init__(self, metrics: Callable[[], bytes], health: Callable[[], Health]) -> None:
-        """Serve what the two functions return when asked."""
+    def __init__(
+        self,
+        metrics: Callable[[], bytes | Awaitable[bytes]],
+        health: Callable[[], Health | Awaitable[Health]],
+    ) -> None:
+        """Serve what the two functions return, or make, when asked."""
         self._metrics = metrics
         self._health = health
         self._server: asyncio.Server | None = None
@@ -58,7 +66,7 @@ class AdminServer:
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, kind, body = self._answer(head)
+                status, kind, body = await self._answer(head)
                 writer.write(
                     f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
                     f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
@@ -76,15 +84,19 @@ class AdminServer:
         finally:
             writer.close()
 
-    def _answer(self, head: bytes) -> tuple[int, str, bytes]:
+    async def _answer(self, head: bytes) -> tuple[int, str, bytes]:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method != b"GET":
             return 405, "text/plain", b"only GET\n"
         if path == b"/metrics":
-            return 200, "text/plain; version=0.0.4; charset=utf-8", self._metrics()
+            return 200, "text/plain; version=0.0.4; charset=utf-8", await _made(self._metrics())
         if path == b"/healthz":
-            health = self._health()
+            health = await _made(self._health())
             body = msgspec.json.encode(health) + b"\n"
             return (200 if health.serving else 503), "application/json", body
         return 404, "text/plain", b"there are /metrics and /healthz\n"
+
+
+async def _made(value: Value | Awaitable[Value]) -> Value:
+    return await value if inspect.isawaitable(value) else value

@@ -17,6 +17,7 @@ ENVIRONMENT_PREFIX = "HEADGATE_OBSERVER_"
 """``[journal] limit_bytes`` is overridden by ``HEADGATE_OBSERVER_JOURNAL_LIMIT_BYTES``."""
 
 _MIB = 1 << 20
+_MAX_NAME = 100  # characters: every message carries it
 
 Seconds = Annotated[float, Meta(gt=0)]
 Bytes = Annotated[int, Meta(gt=0)]
@@ -127,12 +128,14 @@ class Gates(Struct, frozen=True, forbid_unknown_fields=True):
 class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that ``headgate observer`` can be told."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._\-]+$")]
+    name: Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=r"^[A-Za-z0-9._\-]+$")]
     """Stable across restarts and unique among observers: it is a part of every event's identity."""
     kafka: Kafka
     journal: Journal
     thrift1: Listener | None = None
     thrift2: Listener | None = None
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    """Processes that share the addresses; each is an observer of its own."""
     admin: str = "127.0.0.1:0"
     """Address of ``/metrics`` and ``/healthz``; port 0 takes a free one."""
     log_level: LogLevel = LogLevel.INFO
@@ -180,6 +183,11 @@ def _check(config: ObserverConfig, places: Places) -> None:
                 places.check_address(here, upstream)
                 if times > 1:
                     raise places.problem(here, f"it names {upstream} twice; remove one")
+    longest = _MAX_NAME - len(f"-{config.workers}")
+    if config.workers > 1 and len(config.name) > longest:
+        raise places.problem(
+            ("name",), f"each worker adds its number to it; take at most {longest} characters"
+        )
     if config.journal.segment_bytes > config.journal.limit_bytes:
         raise places.problem(
             ("journal", "segment_bytes"), "it is above 'journal.limit_bytes'; lower it"

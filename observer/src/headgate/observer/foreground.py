@@ -10,7 +10,9 @@ import msgspec
 
 from headgate.observer.config import ObserverConfig, load_config
 from headgate.observer.journal import JournalError
-from headgate.observer.service import Addresses, StartError, run
+from headgate.observer.running import run
+from headgate.observer.service import Addresses, StartError
+from headgate.observer.supervisor import supervise
 from headgate.settings import ConfigurationError, LogLevel, configure_log, set_log_level
 
 
@@ -36,7 +38,10 @@ def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = Fa
     try:
         told = load()
         set_log_level(told.log_level)
-        run(told, ready, load)
+        if told.workers > 1:
+            supervise(told, ready, load, as_json=as_json)
+        else:
+            run(told, ready, load)
     except (ConfigurationError, JournalError, StartError) as error:
         sys.stderr.write(f"headgate observer: {error}\n")
         return 1

@@ -139,6 +139,12 @@ def _read_watermark(path: Path) -> int:
     return best
 
 
+def has_open_epochs(directory: Path) -> bool:
+    """Tell whether a directory's journal holds what may not be on Kafka."""
+    kinds = ("*.segment", "*.watermark", "*.gaps")
+    return any(True for kind in kinds for _ in directory.glob(kind))
+
+
 class Journal:
     """An observer's journal, opened for a new epoch.
 

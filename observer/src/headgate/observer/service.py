@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
-import uvloop
 
 from headgate.events import (
     VERSION,
@@ -79,6 +77,9 @@ class Addresses:
 
 class Observer:
     """One observer process."""
+
+    _reuse_port = False
+    """Whether other processes listen on the same addresses."""
 
     def __init__(self, config: ObserverConfig) -> None:
         """Take the journal's directory; nothing is contacted yet.
@@ -437,6 +438,7 @@ class Observer:
                     host,
                     port,
                     backlog=_BACKLOG,
+                    reuse_port=self._reuse_port,
                 )
             except OSError as error:
                 raise StartError(
@@ -705,34 +707,3 @@ def _wire_limits(limits: LimitsConfig) -> Limits:
         max_container=limits.container_elements,
         max_depth=limits.nesting,
     )
-
-
-def run(
-    config: ObserverConfig,
-    ready: Callable[[Addresses], None],
-    load: Callable[[], ObserverConfig] | None = None,
-) -> None:
-    """Run an observer in this process until SIGTERM or SIGINT, then end cleanly.
-
-    SIGHUP changes to the configuration that ``load`` returns.
-
-    Raises:
-        StartError: something needed at start did not come.
-        JournalError: the journal cannot be used.
-    """
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(config, ready, load))
-
-
-async def _run(
-    config: ObserverConfig,
-    ready: Callable[[Addresses], None],
-    load: Callable[[], ObserverConfig] | None,
-) -> None:
-    observer = Observer(config)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, observer.stop)
-    if load is not None:
-        loop.add_signal_handler(signal.SIGHUP, observer.reload, load)
-    await observer.run(ready)
