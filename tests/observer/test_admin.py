@@ -1,14 +1,20 @@
 import asyncio
 
+import msgspec
 import pytest
 
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.metrics import Histogram, Metrics
+from headgate.observer.upstreams import UpstreamView
+
+VIEW = UpstreamView("a:1", "healthy", 2, 0, "")
 
 
 def ask(health: Health, request: bytes) -> bytes:
     async def exchange() -> bytes:
-        server = AdminServer(lambda: b"some_total 1.0\n", lambda: health)
+        server = AdminServer(
+            lambda: b"some_total 1.0\n", lambda: health, lambda: {"thrift1": (VIEW,)}
+        )
         host, port = await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(host, port)
         writer.write(request)
@@ -26,7 +32,12 @@ def ask(health: Health, request: bytes) -> bytes:
         ("/metrics", 200, b"some_total 1.0\n"),
         ("/metrics?x=y", 200, b"some_total 1.0\n"),
         ("/healthz", 200, b'{"serving":true,"state":"serving","reasons":[]}\n'),
-        ("/other", 404, b"there are /metrics and /healthz\n"),
+        (
+            "/upstreams",
+            200,
+            b'{"thrift1":[%s]}\n' % msgspec.json.encode(VIEW),
+        ),
+        ("/other", 404, b"there are /metrics, /healthz and /upstreams\n"),
     ],
 )
 def test_paths(path: str, status: int, body: bytes) -> None:

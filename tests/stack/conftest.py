@@ -19,6 +19,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
+import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -41,9 +44,28 @@ from headgate.events import (
     encode_control,
     updates_topic,
 )
-from headgate.local import Address, Addresses, Lifetime, LocalStack
+from headgate.local import (
+    Address,
+    Addresses,
+    Lifetime,
+    LocalStack,
+    Part,
+    find_java,
+    start_process,
+)
+from headgate.local.configuration import render
+from headgate.local.jars import JarStore, read_lock
+from headgate.local.parts import PLANS
+from headgate.local.places import default_cache, find_configuration
+from headgate.local.ports import HOST, Port
+from headgate.local.probes import listens
 
 _CALL_MILLISECONDS = 60_000
+_MAIN = {
+    Part.THRIFT1: "org.apache.hadoop.hbase.thrift.ThriftServer",
+    Part.THRIFT2: "org.apache.hadoop.hbase.thrift2.ThriftServer",
+}
+_START_SECONDS = 60.0  # a JVM on a machine that is busy
 
 
 class RunningStack:
@@ -143,6 +165,116 @@ class Desk:
             consumer.close()
 
 
+class ThriftServer:
+    """One server, which the test may stop, freeze, kill and start again on its port."""
+
+    def __init__(
+        self, command: list[str], environment: dict[str, str], log: Path, port: int
+    ) -> None:
+        self._command = command
+        self._environment = environment
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self.address = Address(HOST, port)
+        """Where it listens."""
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def start(self) -> None:
+        """Start it; ``await_ready`` returns once it listens."""
+        self._process = start_process(
+            self._command, self._environment, self._log, Lifetime.WITH_CALLER
+        )
+
+    def await_ready(self) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while not listens(self.address.port):
+            assert self._process is not None
+            assert self._process.poll() is None, self._log.read_text()[-2000:]
+            assert time.monotonic() < deadline, f"{self} does not listen; see {self._log}"
+            time.sleep(0.05)
+
+    def restart(self) -> None:
+        """Start it again after it was killed, and wait until it listens."""
+        self.start()
+        self.await_ready()
+
+    def kill(self) -> None:
+        """Kill it as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def revive(self) -> None:
+        """Let it run, whatever was done to it; ``await_ready`` returns once it listens."""
+        if self._process is None:
+            self.start()
+        else:
+            self.thaw()
+
+    def freeze(self) -> None:
+        """Let it hang: the kernel still takes connections for it."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+
+class ThriftServers:
+    """Starts servers and ends them all."""
+
+    def __init__(self, zookeeper: Address, directory: Path) -> None:
+        self._directory = directory
+        self._started: list[ThriftServer] = []
+        source = find_configuration()
+        self._conf = directory / "conf"
+        self._conf.mkdir(parents=True)
+        values = {f"{port.key}_port": "0" for port in Port}
+        values |= {"data": str(directory), f"{Port.ZOOKEEPER.key}_port": str(zookeeper.port)}
+        render(source, self._conf, values)
+        jars = JarStore(default_cache()).provide(read_lock(source / "hbase"), lambda _: None)
+        self._class_path = os.pathsep.join(str(path) for path in (self._conf, *jars))
+
+    def begin(self, part: Part, *options: str) -> ThriftServer:
+        """Start THRIFT1 or THRIFT2 without waiting; an option is such as ``-nonblocking``."""
+        with socket.socket() as free:
+            free.bind((HOST, 0))
+            port = free.getsockname()[1]
+        command = [
+            str(find_java().program),
+            f"-Djava.io.tmpdir={self._directory}",
+            *PLANS[part].java,
+            _MAIN[part],
+            "start",
+            "-b",
+            HOST,
+            "--infoport",
+            "-1",
+            "-p",
+            str(port),
+            *options,
+        ]
+        log = self._directory / f"{part.value}-{port}.log"
+        server = ThriftServer(command, {**os.environ, "CLASSPATH": self._class_path}, log, port)
+        self._started.append(server)
+        server.start()
+        return server
+
+    def start(self, part: Part, *options: str) -> ThriftServer:
+        """Start a server and wait until it listens; the arguments are those of ``begin``."""
+        server = self.begin(part, *options)
+        server.await_ready()
+        return server
+
+    def close(self) -> None:
+        for server in self._started:
+            server.kill()
+
+
 @pytest.fixture(scope="session")
 def desk_of() -> type[Desk]:
     """For a stack of the test's own."""
@@ -180,3 +312,15 @@ def _read_addresses(path: Path) -> Addresses:
 def _address(written: str | int) -> Address:
     host, _, port = str(written).rpartition(":")
     return Address(host or "127.0.0.1", int(port))
+
+
+@pytest.fixture(scope="module")
+def thrift_servers(
+    stack: RunningStack, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ThriftServers]:
+    """Start further Thrift servers of the stack's HBase; they end with the module."""
+    servers = ThriftServers(stack.zookeeper, tmp_path_factory.mktemp("thrift-servers"))
+    try:
+        yield servers
+    finally:
+        servers.close()

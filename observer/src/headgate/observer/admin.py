@@ -1,17 +1,23 @@
-"""The admin address: ``/metrics`` for Prometheus and ``/healthz`` for whoever restarts services."""
+"""The admin address: ``/metrics`` for Prometheus, ``/healthz`` for whoever restarts services.
+
+``/upstreams`` tells operators which Thrift servers are well and who is connected to them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import msgspec
 import structlog
 from msgspec import Struct
 
+from headgate.observer.upstreams import UpstreamView
+
 Value = TypeVar("Value")
+Upstreams = Mapping[str, tuple[UpstreamView, ...]]
 
 _log = structlog.get_logger("headgate.observer.admin")
 
@@ -40,10 +46,12 @@ class AdminServer:
         self,
         metrics: Callable[[], bytes | Awaitable[bytes]],
         health: Callable[[], Health | Awaitable[Health]],
+        upstreams: Callable[[], Upstreams | Awaitable[Upstreams]],
     ) -> None:
-        """Serve what the two functions return, or make, when asked."""
+        """Serve what the functions return, or make, when asked; upstreams by listener."""
         self._metrics = metrics
         self._health = health
+        self._upstreams = upstreams
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -95,7 +103,10 @@ class AdminServer:
             health = await _made(self._health())
             body = msgspec.json.encode(health) + b"\n"
             return (200 if health.serving else 503), "application/json", body
-        return 404, "text/plain", b"there are /metrics and /healthz\n"
+        if path == b"/upstreams":
+            upstreams = await _made(self._upstreams())
+            return 200, "application/json", msgspec.json.encode(upstreams) + b"\n"
+        return 404, "text/plain", b"there are /metrics, /healthz and /upstreams\n"
 
 
 async def _made(value: Value | Awaitable[Value]) -> Value:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from headgate.observer.admin import Health
 from headgate.observer.config import ObserverConfig
+from headgate.observer.upstreams import UpstreamView
 
 _LENGTH = 4  # bytes of a message's length
 
@@ -57,6 +58,7 @@ class Answer(Struct, frozen=True, tag=True):
     number: int
     metrics: bytes
     health: Health
+    upstreams: dict[str, tuple[UpstreamView, ...]]
 
 
 ToWorker = Begin | Change | Ask

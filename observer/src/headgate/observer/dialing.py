@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
@@ -85,10 +86,14 @@ class Dialer:
         if all(reasons.values()):
             raise UpstreamsUnreachable(reasons)
 
+    async def visit(self, upstream: Upstream) -> None:
+        """Open a connection to one upstream and close it; raises what ``open`` does."""
+        await self.open(upstream, _Visitor)
+
     async def _try(self, upstream: Upstream) -> str:
         """Return why an upstream takes no connection; nothing when it does."""
         try:
-            await self.open(upstream, _Visitor)
+            await self.visit(upstream)
         except (OSError, TimeoutError) as error:
             reason = reason_of(error)
             self.pool.refused(upstream, reason)
@@ -124,9 +129,13 @@ class Dialer:
         try:
             return [str(ip_address(upstream.host))]
         except ValueError:
+            pass
+        try:
             found = await self._loop.getaddrinfo(
                 upstream.host, upstream.port, type=socket.SOCK_STREAM
             )
+        except UnicodeError as error:
+            raise OSError(errno.EINVAL, f"{upstream.host!r} is no host name") from error
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         self._turn += 1
         first = self._turn % len(addresses)
@@ -135,6 +144,8 @@ class Dialer:
 
 def reason_of(error: Exception) -> str:
     """Return why a connection failed, in words."""
+    if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno:
+        return os.strerror(error.errno)  # asyncio puts its own words in front
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or "no answer"

@@ -91,6 +91,10 @@ class Metrics(Collector):
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
+    def register(self, collector: Collector) -> None:
+        """Add families that are kept elsewhere, such as those with labels of their own."""
+        self._registry.register(collector)
+
     def gauge(self, name: str, documentation: str, value: Callable[[], float]) -> None:
         """Add a gauge ``headgate_observer_<name>``."""
         self._gauges.append((name, documentation, value))

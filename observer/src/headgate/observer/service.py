@@ -34,11 +34,12 @@ from headgate.observer.gates import Gates
 from headgate.observer.journal import Journal, OpenEpoch
 from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailable, Topics
 from headgate.observer.metrics import Metrics
+from headgate.observer.probing import HealthChecker
 from headgate.observer.publisher import EndedDefinition, EndedWrite, Failure, Publisher
 from headgate.observer.reconfiguration import Reconfiguration
 from headgate.observer.recorder import Recorder, Unreadable, recovered
 from headgate.observer.session import Endpoint, Session
-from headgate.observer.upstreams import UpstreamPool
+from headgate.observer.upstreams import UpstreamMetrics, UpstreamPool, UpstreamView
 from headgate.settings import parse_address, set_log_level
 from headgate.wire import Limits
 
@@ -123,7 +124,7 @@ class Observer:
         )
         self._admission = Admission(self._journal, self._publisher, config.journal, clock=time.time)
         self._gates = Gates(hold_seconds=config.gates.hold_seconds, clock=time.time)
-        self._admin = AdminServer(self._metrics.text, self.health)
+        self._admin = AdminServer(self._metrics.text, self.health, self.upstreams)
         self._reader = ControlReader(
             kafka.bootstrap,
             kafka.properties,
@@ -169,6 +170,7 @@ class Observer:
 
     def _describe(self) -> None:
         metrics = self._metrics
+        metrics.register(UpstreamMetrics(each.pool for each in self._dialers.values()))
         journal, publisher, admission = self._journal, self._publisher, self._admission
         metrics.gauge(
             "serving", "1 while clients are served.", lambda: float(self._state == "serving")
@@ -258,7 +260,7 @@ class Observer:
         at(
             "limits",
             "connect_seconds",
-            *(f"{name}.upstream" for name in self._dialers),
+            *(f"{name}.{key}" for name in self._dialers for key in ("upstream", "health")),
             prepare=lambda _old, new: lambda: self._change_listeners(new),
         )
 
@@ -272,7 +274,7 @@ class Observer:
         for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
             if listener is not None:
                 self._dialers[name].connect_seconds = config.connect_seconds
-                self._dialers[name].pool.reconfigure(listener.upstreams)
+                self._dialers[name].pool.reconfigure(listener.upstreams, listener.health)
         for endpoint in self._endpoints:
             endpoint.limits = _wire_limits(config.limits)
 
@@ -288,9 +290,15 @@ class Observer:
         if self._control.everything:
             reasons.append("the control topic cannot be read: every table is treated as watched")
         waiting = self._publisher.waiting_topics()
+        for dialer in self._dialers.values():
+            reasons.extend(dialer.pool.reasons)
         if waiting:
             reasons.append(f"topics are missing for tables {', '.join(sorted(waiting)[:10])}")
         return Health(self._state == "serving", self._state, tuple(reasons))
+
+    def upstreams(self) -> dict[str, tuple[UpstreamView, ...]]:
+        """Tell of each listener's upstreams."""
+        return {name: dialer.pool.view() for name, dialer in self._dialers.items()}
 
     def stop(self) -> None:
         """Ask for a clean end."""
@@ -414,6 +422,13 @@ class Observer:
                         ) from error
                     await asyncio.sleep(_RETRY_SECONDS)
 
+    def _check_upstreams(self) -> None:
+        for name, dialer in self._dialers.items():
+            checker = HealthChecker(dialer, Dialect(name), time.perf_counter)
+            task = self._loop.create_task(checker.run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
     def _listeners(self) -> list[tuple[str, Listener]]:
         found = (("thrift1", self._config.thrift1), ("thrift2", self._config.thrift2))
         return [(name, listener) for name, listener in found if listener is not None]
@@ -449,6 +464,7 @@ class Observer:
             self._servers.append(server)
             taken = server.sockets[0].getsockname()
             setattr(self.addresses, name, f"{taken[0]}:{taken[1]}")
+        self._check_upstreams()
 
     async def _shut_down(self) -> None:
         self._state = "ending"

@@ -211,7 +211,7 @@ class Session(asyncio.Protocol):
         if self._paused & _HELD:
             return
         upstream = self._upstream
-        if upstream is not None and not upstream.is_closing() and self._waits_for_reply():
+        if upstream is not None and not upstream.is_closing() and self.waits_for_reply():
             upstream.write_eof()
         else:
             self._close()
@@ -707,19 +707,27 @@ class Session(asyncio.Protocol):
 
     # -- the end
 
-    def _waits_for_reply(self) -> bool:
+    def waits_since(self) -> float | None:
+        """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
+        if not self.in_flight:
+            return None
+        head = self.in_flight[0]
+        return max(head.forwarded, self._touched) if head.begun else head.forwarded
+
+    def waits_for_reply(self) -> bool:
+        """Tell whether a request is under way of whose reply nothing has come."""
         return any(not exchange.begun for exchange in self.in_flight)
 
     def quiet(self) -> bool:
         """Tell whether the connection can be closed without cutting a request or a reply."""
         held = self._waiting is not None or self._at_gate is not None
-        if self._waits_for_reply() or held or self._reader.buffered:
+        if self.waits_for_reply() or held or self._reader.buffered:
             return False
         return not self.in_flight or perf_counter() - self._touched > _QUIET_SECONDS
 
     def drain(self) -> None:
         """Go towards the end: close between requests, take no more than those under way."""
-        if self._waits_for_reply():
+        if self.waits_for_reply():
             self.close_when_answered()
         elif self.quiet():
             self.close()
@@ -727,7 +735,7 @@ class Session(asyncio.Protocol):
     def close_when_answered(self) -> None:
         """Take no more requests; close once those under way are answered."""
         self._closing = True
-        if self._waits_for_reply():
+        if self.waits_for_reply():
             self._walking = True
         else:
             self._close()
@@ -780,17 +788,32 @@ class PinnedConnection(asyncio.Protocol):
         self._session = session
         self._pool = pool
         self._upstream = upstream
+        self._ended = False
         self.data_received = session.reply_received  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
-        self._pool.opened(self._upstream)
+        self._pool.opened(self._upstream, self)
         self._session.upstream_made(cast("asyncio.Transport", transport))
+
+    def eof_received(self) -> None:
+        """Let the connection close: the server has ended it."""
+        self._ended = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the session."""
-        self._pool.closed(self._upstream)
+        self._pool.closed(self._upstream, self)
+        if (self._ended or exc is not None) and self._session.waits_for_reply():
+            self._pool.broken(self._upstream)
         self._session.upstream_lost(exc)
+
+    def waits_since(self) -> float | None:
+        """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
+        return self._session.waits_since()
+
+    def cut(self) -> None:
+        """Break it: what is under way ends as unknown."""
+        self._session.abort()
 
     def pause_writing(self) -> None:
         """Tell the session."""

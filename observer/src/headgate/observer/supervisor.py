@@ -33,6 +33,7 @@ from headgate.observer.division import share
 from headgate.observer.journal import JournalError, JournalInUse
 from headgate.observer.recovery import recover_left_behind
 from headgate.observer.service import Addresses, StartError
+from headgate.observer.upstreams import UpstreamView, merged
 from headgate.settings import ConfigurationError, parse_address, set_log_level, write_address
 
 _log = structlog.get_logger("headgate.observer.supervisor")
@@ -153,7 +154,7 @@ class Supervisor:
         self._ended = b""
         self._failure = ""
         self._stopping = asyncio.Event()
-        self._admin = AdminServer(self._metrics, self._health)
+        self._admin = AdminServer(self._metrics, self._health, self._upstreams)
         self.addresses = Addresses()
 
     def stop(self) -> None:
@@ -287,6 +288,9 @@ class Supervisor:
             serving = serving or answer.health.serving
             reasons += (f"worker {worker.number}: {reason}" for reason in answer.health.reasons)
         return Health(serving and self._state == "serving", self._state, tuple(reasons))
+
+    async def _upstreams(self) -> dict[str, tuple[UpstreamView, ...]]:
+        return merged(each.upstreams for each in await self._answers() if each is not None)
 
     def reload(self, load: Callable[[], ObserverConfig]) -> None:
         """Let all workers change to the configuration that ``load`` returns."""

@@ -46,7 +46,7 @@ class WorkerObserver(Observer):
 
     def answer(self, ask: Ask) -> Answer:
         """Return how this worker is."""
-        return Answer(ask.number, self._metrics.text(), self.health())
+        return Answer(ask.number, self._metrics.text(), self.health(), self.upstreams())
 
 
 async def _take_journal(begin: Begin) -> WorkerObserver:
