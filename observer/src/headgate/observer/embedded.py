@@ -23,7 +23,7 @@ from headgate.wire import Message
 _log = structlog.get_logger("headgate.observer.embedded")
 
 _TEND_SECONDS: Final = 0.1
-_ADOPT_SECONDS: Final = 10.0  # between looks for what processes that were killed have left
+
 _DRAIN_SHARE: Final = 0.5  # of the time for a clean end: requests under way may take that long
 _JOIN_SECONDS: Final = 5.0  # beyond the time for a clean end
 _FOREVER: Final = 1e9
@@ -42,7 +42,9 @@ class _ProgramObserver(Observer):
             control=self._control,
             recorder=self._recorder,
             admission=self._admission,
+            gates=self._gates,
             metrics=self._metrics,
+            soon=self._loop.call_soon_threadsafe,
         )
         self.ending = False
         self._loop.call_soon(self._tend_while_starting)
@@ -137,8 +139,6 @@ class EmbeddedObserver:
                 raise ObserverEnded("the observer in this program has ended")
             try:
                 passage = observer.passages.begin(message)
-                if passage.decided is not None and passage.ticket is not None:
-                    self._loop.call_soon_threadsafe(observer.passages.when_synced, passage)
             except BaseException:
                 # A signal's exception came in the middle: the next epoch clears up.
                 self._give_up(observer)
@@ -256,7 +256,7 @@ class EmbeddedObserver:
                 threading.Thread(
                     target=self._adopt_slots, args=(slots,), name="headgate-adoption", daemon=True
                 ).start()
-        self._loop.call_later(_ADOPT_SECONDS, self._adopt)
+        self._loop.call_later(self._config.lease_seconds, self._adopt)
 
     def _adopt_slots(self, slots: list[int]) -> None:
         for slot in slots:

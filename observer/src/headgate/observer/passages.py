@@ -11,11 +11,14 @@ from typing import Final
 
 import structlog
 
+from headgate.events import Gate
 from headgate.hbase import (
     Dialect,
     Effect,
     Method,
     TableIn,
+    Write,
+    decode_request,
     io_error_reply,
     method_of,
     peek_origins,
@@ -24,6 +27,7 @@ from headgate.hbase import (
 )
 from headgate.observer.admission import Admission
 from headgate.observer.control import ControlState
+from headgate.observer.gates import Gates
 from headgate.observer.journal import JournalError, JournalFull
 from headgate.observer.metrics import Metrics
 from headgate.observer.recorder import Recorder, Ticket
@@ -64,13 +68,35 @@ class Passage:
         self.decided: threading.Event | None = None
         """Set once it may be sent or is refused; None where that is so already."""
 
+    # -- what admission asks
+
     def try_again(self) -> bool:
         """Try to write it down; tell whether it waits no more."""
         return self._traffic.try_again(self)
 
     def give_up(self, reason: str) -> None:
         """Refuse it with an IOError that may be retried."""
-        self._traffic.refuse(self, reason)
+        self._traffic.refuse(self, reason, "blocked")
+
+    # -- what gates ask
+
+    def client_is_gone(self) -> bool:
+        """Tell whether nobody waits for it: the program is here."""
+        return False
+
+    def gate_in_the_way(self) -> Gate | None:
+        """Return a closed gate that must hold it; None if there is none."""
+        return self._traffic.closed_gate(self)
+
+    def go_on(self) -> None:
+        """Take it as if it came now."""
+        self._traffic.go_on(self)
+
+    def turn_away(self, reason: str) -> None:
+        """Refuse it with an IOError that may be retried."""
+        self._traffic.refuse(self, reason, "gated")
+
+    drop = turn_away
 
 
 class Passages:
@@ -82,9 +108,13 @@ class Passages:
         control: ControlState,
         recorder: Recorder,
         admission: Admission,
+        gates: Gates,
         metrics: Metrics,
+        soon: Callable[[Callable[[], None]], object],
     ) -> None:
-        """Use what the observer has."""
+        """Use what the observer has; ``soon`` runs a call in its loop, which must not wait."""
+        self._soon = soon
+        self._gates = gates
         self._control = control
         self._recorder = recorder
         self._admission = admission
@@ -103,19 +133,68 @@ class Passages:
         """Take a request that may change cells; it may be sent when ``decided`` says so."""
         method = method_of(_DIALECT, message.name)
         passage = Passage(self, message, method, self._tables(message, method))
-        if method.effect is Effect.WRITE and not self._may_write(passage):
-            return passage
+        if not self._admit(passage):
+            passage.decided = threading.Event()
+            self._waiting.add(passage)
+        return passage
+
+    def _admit(self, passage: Passage) -> bool:
+        """Ask all that must be asked of a request; tell whether it has its answer."""
+        if passage.method.effect is Effect.WRITE:
+            if not self._may_write(passage):
+                return True
+            if self._is_held(passage):
+                return False
         control = self._control
         passage.watched = tuple(table for table in passage.tables if control.is_watched(table))
         if not passage.watched:
             self._under_way.add(passage)
-        elif not self._record(passage):
-            passage.decided = threading.Event()
-            self._waiting.add(passage)
+            return True
+        if not self._record(passage):
             self._admission.wait(passage)
-        elif self._admission.syncs_each and passage.ticket is not None:
-            passage.decided = threading.Event()
-        return passage
+            return False
+        return self._is_safe(passage)
+
+    def _is_safe(self, passage: Passage) -> bool:
+        """Tell whether what was written down need not reach the disk first."""
+        if not self._admission.syncs_each or passage.ticket is None:
+            return True
+        self._soon(lambda: self._admission.when_synced(lambda: self._synced(passage)))
+        return False
+
+    def _synced(self, passage: Passage) -> None:
+        if passage not in self._waiting:
+            return
+        if passage.method.effect is Effect.WRITE:
+            # A fence may have risen meanwhile, or a gate closed.
+            refused = not self._may_write(passage)
+            if refused or self._is_held(passage):
+                self._take_back(passage)
+                if refused:
+                    self._decide(passage)
+                return
+        self._decide(passage)
+
+    def _is_held(self, passage: Passage) -> bool:
+        gate = self.closed_gate(passage)
+        if gate is None:
+            return False
+        self._gates.hold(passage, gate)
+        return True
+
+    def closed_gate(self, passage: Passage) -> Gate | None:
+        """Return a closed gate that must hold a request; None if there is none."""
+        if not self._gates.closed:
+            return None
+        try:
+            write = decode_request(_DIALECT, passage.message)
+            origins = peek_origins(_DIALECT, passage.message)
+        except ProtocolError as error:
+            # As far as is known HBase refuses it too; nobody can tell what it would touch.
+            _log.warning("a gate cannot tell what a write touches", reason=str(error))
+            return None
+        assert isinstance(write, Write)  # noqa: S101 - definitions are not asked about
+        return self._gates.in_the_way(write, origins)
 
     def _tables(self, message: Message, method: Method) -> tuple[str, ...]:
         try:
@@ -162,31 +241,32 @@ class Passages:
         return True
 
     def try_again(self, passage: Passage) -> bool:
-        """Try to write a waiting request down; tell whether it waits no more."""
+        """Try to write down what waits for room; tell whether it waits for that no more."""
         if passage not in self._waiting:
             return True
-        if passage.method.effect is Effect.WRITE and not self._may_write(passage):
-            self._decide(passage)
-            return True
+        if passage.method.effect is Effect.WRITE:
+            if not self._may_write(passage):
+                self._decide(passage)
+                return True
+            if self._is_held(passage):
+                return True
         if not self._record(passage):
             return False
-        if self._admission.syncs_each and passage.ticket is not None:
-            self._waiting.discard(passage)
-            self._admission.when_synced(lambda: self._decide(passage))
-        else:
+        if self._is_safe(passage):
             self._decide(passage)
         return True
 
-    def refuse(self, passage: Passage, reason: str) -> None:
-        """Answer a waiting request with an IOError that may be retried."""
-        if passage in self._waiting:
-            self._metrics.count_request(_DIALECT.value, passage.message.name, "blocked")
-            passage.refusal = io_error_reply(_DIALECT, passage.message, reason)
+    def go_on(self, passage: Passage) -> None:
+        """Take what a gate held as if it came now."""
+        if passage in self._waiting and self._admit(passage):
             self._decide(passage)
 
-    def when_synced(self, passage: Passage) -> None:
-        """Let a request go once the journal is on its disk; called in the loop only."""
-        self._admission.when_synced(lambda: self._decide(passage))
+    def refuse(self, passage: Passage, reason: str, outcome: str) -> None:
+        """Answer a waiting request with an IOError that may be retried."""
+        if passage in self._waiting:
+            self._metrics.count_request(_DIALECT.value, passage.message.name, outcome)
+            passage.refusal = io_error_reply(_DIALECT, passage.message, reason)
+            self._decide(passage)
 
     def _decide(self, passage: Passage) -> None:
         self._waiting.discard(passage)
@@ -204,7 +284,8 @@ class Passages:
         else:
             outcome = "broken" if reply is None else "answered"
             self._metrics.count_request(_DIALECT.value, passage.message.name, outcome)
-        for waiter in passage.waiters or ():
+        waiters, passage.waiters = passage.waiters, None
+        for waiter in waiters or ():
             self._recorder.after(waiter)
 
     def cancel(self, passage: Passage) -> None:
@@ -212,28 +293,32 @@ class Passages:
         if passage in self._waiting:
             self._waiting.discard(passage)
             self._admission.leave(passage)
+            self._gates.leave(passage)
+        self._take_back(passage)
+
+    def _take_back(self, passage: Passage) -> None:
         if passage not in self._under_way:
             return
         self._under_way.discard(passage)
         if passage.ticket is not None:
             self._recorder.cancel(passage.ticket)
-        for waiter in passage.waiters or ():
+            passage.ticket = None
+        waiters, passage.waiters = passage.waiters, None
+        for waiter in waiters or ():
             self._recorder.after(waiter)
 
     def end(self) -> None:
         """Refuse what waits, and end what was sent as unknown."""
-        for passage in [*self._waiting, *self._under_way]:
-            if passage.decided is not None and not passage.decided.is_set():
-                self.cancel(passage)
-                self._refuse_at_end(passage)
-            else:
-                self.answered(passage, None)
+        for passage in list(self._waiting):
+            self.cancel(passage)
+            self._refuse_at_end(passage)
+        for passage in list(self._under_way):
+            self.answered(passage, None)
 
     def abort(self) -> None:
         """Refuse what waits, and forget what was sent: the next epoch finds it in the journal."""
-        for passage in [*self._waiting, *self._under_way]:
-            if passage.decided is not None and not passage.decided.is_set():
-                self._refuse_at_end(passage)
+        for passage in list(self._waiting):
+            self._refuse_at_end(passage)
         self._waiting.clear()
         self._under_way.clear()
 
