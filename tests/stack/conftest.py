@@ -104,7 +104,7 @@ class Desk:
     def __init__(self, kafka: str) -> None:
         self.kafka = kafka
         self.control_topic = f"headgate.control-{uuid.uuid4().hex[:12]}"
-        self._producer = Producer({"bootstrap.servers": kafka})
+        self._producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
         self._revision = 0
 
     def say(self, message: ControlMessage) -> None:
