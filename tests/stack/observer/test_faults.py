@@ -117,7 +117,9 @@ class State(Enum):
     REFUSED = auto()
     """Answered with an IOError."""
     BROKEN = auto()
-    """No answer came."""
+    """The connection broke before an answer came."""
+    LEFT = auto()
+    """The client did not wait any longer; the observer may still have heard the answer."""
 
 
 class Cell(Struct, frozen=True):
@@ -161,7 +163,7 @@ class Writer(threading.Thread):
         self._addresses = {1: thrift1, 2: thrift2}
         self._done = done
         self._clients: dict[int, Any] = {}
-        self._timeout = self._rng.choice([1500, 20_000, 20_000])
+        self._seconds = self._rng.choice([1.5, 20.0, 20.0])
         self.writes: list[Write] = []
         self.failure: BaseException | None = None
 
@@ -184,18 +186,22 @@ class Writer(threading.Thread):
         if client is None:
             service = ONE.Hbase if dialect == 1 else TWO.THBaseService
             try:
-                client = make_client(service, *self._addresses[dialect], timeout=self._timeout)
+                client = make_client(
+                    service, *self._addresses[dialect], timeout=round(1000 * self._seconds)
+                )
             except Exception:  # noqa: BLE001 - nobody is there: nothing was sent
                 time.sleep(0.05)
                 return
             self._clients[dialect] = client
         self.writes.append(write)
+        began = time.monotonic()
         try:
             answer = call(client)
         except (ONE.IOError, ONE.IllegalArgument, TWO.TIOError):
             write.state = State.REFUSED
         except Exception:  # noqa: BLE001 - however the connection breaks
-            write.state = State.BROKEN
+            waited = time.monotonic() - began
+            write.state = State.LEFT if waited > 0.9 * self._seconds else State.BROKEN
             del self._clients[dialect]
             client.close()
         else:
@@ -540,7 +546,7 @@ def examine(
     if rng.random() < 0.3:
         observer.kill()
         observer = start(config)
-    messages = desk.read(table, desk.barrier(table), seconds=150)
+    messages = desk.read(table, desk.barrier(table), seconds=200)
     writes = [write for writer in writers for write in writer.writes]
     found = disagreements(
         scenario, writes, events_of(messages), stored_in(addresses.thrift2, table)
