@@ -123,28 +123,25 @@ class Injector:
         fault: Fault | None,
         silent: asyncio.Event,
     ) -> None:
-        if fault is not None and fault.direction is not direction:
-            fault_here = None
-        else:
-            fault_here = fault
+        here = fault if fault is not None and fault.direction is direction else None
         passed = 0
         while data := await source.read(_CHUNK):
             if silent.is_set():
                 return
-            if fault_here is not None and passed + len(data) > fault_here.after:
-                before = max(0, fault_here.after - passed)
+            if here is not None and passed + len(data) > here.after:
+                before = max(0, here.after - passed)
                 sink.write(data[:before])
                 await sink.drain()
                 data = data[before:]
-                self.done.append(fault_here)
-                match fault_here.action:
+                self.done.append(here)
+                match here.action:
                     case Action.CUT | Action.RESET:
                         raise ConnectionError
                     case Action.SILENCE:
                         silent.set()
                         raise ConnectionError
                     case Action.DELAY:
-                        await asyncio.sleep(fault_here.seconds)
+                        await asyncio.sleep(here.seconds)
                     case Action.DRIP:
                         for at in range(min(len(data), _DRIPPED)):
                             sink.write(data[at : at + 1])
@@ -155,7 +152,7 @@ class Injector:
                         while await source.read(_CHUNK):
                             pass
                         return
-                fault_here = None
+                here = None
             passed += len(data)
             sink.write(data)
             await sink.drain()

@@ -241,9 +241,7 @@ class Writer(threading.Thread):
                 return (
                     1,
                     Write("mutateRowTs", [put]),
-                    lambda c: c.mutateRowTs(
-                        table, put.row, [mutation(put)], put.timestamp, {}
-                    ),
+                    lambda c: c.mutateRowTs(table, put.row, [mutation(put)], put.timestamp, {}),
                 )
             case 4 | 5:
                 puts = [cell(at) for at in range(rng.randrange(2, 12))]
@@ -278,9 +276,7 @@ class Writer(threading.Thread):
             case _:
                 return self._invent_delete(cell(), mutation)
 
-    def _invent_delete(
-        self, put: Cell, mutation: Callable[[Cell], Any]
-    ) -> tuple[int, Write, Call]:
+    def _invent_delete(self, put: Cell, mutation: Callable[[Cell], Any]) -> tuple[int, Write, Call]:
         """Delete a column that this client has put before and no other write touches."""
         table = self._table
         deleted = {each.key[:2] for w in self.writes for each in w.cells if each.value is None}

@@ -15,33 +15,13 @@ import Hbase_thrift  # made by happybase when it is imported
 import pytest
 
 from headgate.events import Outcome, UpdateBatch, UpdateMessage
-from headgate.local import Addresses, Lifetime, LocalStack, Part
+from headgate.local import Addresses, LocalStack, Part
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
 Start = Callable[..., ObserverProcess]
 _MIB = 1 << 20
-
-
-@pytest.fixture(scope="module")
-def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    stack = LocalStack(tmp_path_factory.mktemp("fragile"), "faults", lifetime=Lifetime.WITH_CALLER)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
-
-
-@pytest.fixture
-def addresses(fragile: LocalStack) -> Addresses:
-    return fragile.up()
-
-
-@pytest.fixture
-def desk(addresses: Addresses, desk_of):
-    return desk_of(addresses.kafka)
 
 
 @pytest.fixture
