@@ -34,6 +34,15 @@ class Fsync(StrEnum):
     """When the operating system does."""
 
 
+class Acknowledge(StrEnum):
+    """What a client that is answered may rely on."""
+
+    JOURNAL = "journal"
+    """Its write's events survive whatever happens to processes."""
+    KAFKA = "kafka"
+    """Kafka has its write's events: they survive the loss of the observer's host too."""
+
+
 class WhenFull(StrEnum):
     """What happens to writes while the journal has no room because Kafka does not take events."""
 
@@ -93,6 +102,10 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     replication: Annotated[int, Meta(ge=1)] = 1
     linger_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """How long events wait for others to share a message with."""
+    acknowledge: Acknowledge = Acknowledge.JOURNAL
+    """Whether replies to watched writes wait until Kafka has the events."""
+    acknowledge_seconds: Seconds = 30.0
+    """How long they do; then the connection is closed, and the client knows nothing for sure."""
     control_topic: str = CONTROL_TOPIC
     properties: dict[str, str | int | float | bool] = {}
 
@@ -191,4 +204,10 @@ def _check(config: ObserverConfig, places: Places) -> None:
     if config.journal.segment_bytes > config.journal.limit_bytes:
         raise places.problem(
             ("journal", "segment_bytes"), "it is above 'journal.limit_bytes'; lower it"
+        )
+    if config.kafka.acknowledge is Acknowledge.KAFKA and config.journal.when_full is WhenFull.PASS:
+        raise places.problem(
+            ("kafka", "acknowledge"),
+            "no write can pass without events when each is answered only with them; "
+            'set journal.when_full = "block"',
         )

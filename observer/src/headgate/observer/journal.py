@@ -12,7 +12,7 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -184,6 +184,8 @@ class Journal:
         self.epoch: int = self._begin_epoch(first_epoch)
         self.watermark = 0
         """Every intent below it is settled."""
+        self.on_settled: Callable[[int], None] | None = None
+        """Told of each intent that is settled, once."""
         self._next = 0
         self._settled: set[int] = set()
         self._times: dict[int, float] = {}
@@ -326,6 +328,8 @@ class Journal:
         """Note that all of the intent's events are on Kafka, or that it has none."""
         if number < self.watermark or number in self._settled:
             return
+        if self.on_settled is not None:
+            self.on_settled(number)
         self._settled.add(number)
         while self.watermark in self._settled:
             self._settled.remove(self.watermark)

@@ -22,12 +22,13 @@ from headgate.events import (
     encode_control,
 )
 from headgate.hbase import Dialect
+from headgate.observer.acknowledgement import Acknowledgements
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.admission import Admission
 from headgate.observer.barriers import Traffic, answer_barrier
+from headgate.observer.config import Acknowledge, Listener, ObserverConfig
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.config import Limits as LimitsConfig
-from headgate.observer.config import Listener, ObserverConfig
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.gates import Gates
@@ -123,6 +124,12 @@ class Observer:
             gather_seconds=kafka.linger_seconds,
         )
         self._admission = Admission(self._journal, self._publisher, config.journal, clock=time.time)
+        self._acknowledgements: Acknowledgements | None = None
+        if kafka.acknowledge is Acknowledge.KAFKA:
+            self._acknowledgements = Acknowledgements(
+                seconds=kafka.acknowledge_seconds, clock=self._loop.time
+            )
+            self._journal.on_settled = self._acknowledgements.settled
         self._gates = Gates(hold_seconds=config.gates.hold_seconds, clock=time.time)
         self._admin = AdminServer(self._metrics.text, self.health, self.upstreams)
         self._reader = ControlReader(
@@ -242,6 +249,17 @@ class Observer:
         metrics.histogram("held_seconds", "How long a gate held a write.", gates.held_seconds)
         metrics.counter(
             "passed_writes", "Writes that went by without events.", lambda: admission.passed
+        )
+        held = self._acknowledgements
+        metrics.gauge(
+            "writes_waiting_for_kafka",
+            "Writes whose reply waits until Kafka has their events.",
+            lambda: 0 if held is None else len(held),
+        )
+        metrics.counter(
+            "unacknowledged_closes",
+            "Connections closed because Kafka did not have a write's events in time.",
+            lambda: 0 if held is None else held.expired,
         )
 
     def _let_keys_change(self) -> None:
@@ -444,6 +462,7 @@ class Observer:
                 recorder=self._recorder,
                 admission=self._admission,
                 gates=self._gates,
+                acknowledgements=self._acknowledgements,
                 metrics=self._metrics,
             )
             host, port = parse_address(listener.listen)
@@ -711,6 +730,8 @@ class Observer:
             )
         self._admission.tend()
         self._gates.tend()
+        if self._acknowledgements is not None:
+            self._acknowledgements.tend()
         self._admission.sync_if_due()
         if self._state == "serving":
             self._loop.call_later(_TEND_SECONDS, self._tend)

@@ -30,6 +30,7 @@ from headgate.hbase import (
     peek_table,
     peek_tables,
 )
+from headgate.observer.acknowledgement import Acknowledgements, HeldReplies
 from headgate.observer.admission import Admission
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
@@ -106,10 +107,12 @@ class Endpoint:
         admission: Admission,
         gates: Gates,
         metrics: Metrics,
+        acknowledgements: Acknowledgements | None = None,
         left: Callable[[asyncio.BaseTransport], bool] = has_left,
     ) -> None:
         """Describe a listener; ``dialer`` opens connections to its upstreams.
 
+        ``acknowledgements`` hold replies until Kafka has the events, where that is wanted.
         ``left`` tells whether the other end of a connection that is not read from is gone.
         """
         self.loop = loop
@@ -121,6 +124,7 @@ class Endpoint:
         self.recorder = recorder
         self.admission = admission
         self.gates = gates
+        self.acknowledgements = acknowledgements
         self.left = left
         self.metrics = metrics
         self.timings = metrics.timings_of(self.name)
@@ -156,7 +160,7 @@ class Session(asyncio.Protocol):
         self._loop = endpoint.loop
         self._client: asyncio.Transport | None = None
         self._upstream: asyncio.Transport | None = None
-        self._to_client: Outlet | None = None
+        self._to_client: Outlet | HeldReplies | None = None
         self._to_upstream: Outlet | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._unreachable = ""
@@ -173,6 +177,7 @@ class Session(asyncio.Protocol):
         self._paused = 0
         self._waiting: tuple[Message, Method, tuple[str, ...]] | None = None
         self._at_gate: Message | None = None
+        self._held_replies: HeldReplies | None = None
         self._closing = False
         self._eof = False
         self._touched = 0.0
@@ -183,7 +188,12 @@ class Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a client."""
         self._client = cast("asyncio.Transport", transport)
-        self._to_client = Outlet(self._client)
+        acknowledgements = self._endpoint.acknowledgements
+        if acknowledgements is None:
+            self._to_client = Outlet(self._client)
+        else:
+            self._client = self._to_client = acknowledgements.guard(self._client)
+            self._held_replies = self._to_client
         self._endpoint.sessions.add(self)
         self._metrics.connections += 1
         self._metrics.connections_accepted += 1
@@ -229,6 +239,8 @@ class Session(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the base's
         """End with the client, but hear HBase out about writes that are under way."""
         self._client = self._to_client = None
+        if self._held_replies is not None:
+            self._held_replies.clear()
         self._metrics.connections -= 1
         self._endpoint.admission.leave(self)
         self._endpoint.gates.leave(self)
@@ -243,6 +255,7 @@ class Session(asyncio.Protocol):
             changes_cells(exchange.method) and not exchange.begun for exchange in self.in_flight
         ):
             upstream.resume_reading()
+            self._walking = self._closing = True
             self._orphaned = self._loop.call_later(_ORPHAN_SECONDS, upstream.abort)
         else:
             upstream.close()
@@ -399,6 +412,8 @@ class Session(asyncio.Protocol):
                 endpoint.admission.wait(self)
             return False
         exchange = Exchange(method, tables, ticket)
+        if self._held_replies is not None:
+            self._held_replies.hold(ticket.intent)
         if endpoint.admission.syncs_each:
             self._hold()
             endpoint.admission.when_synced(lambda: self._synced(message, exchange))
@@ -743,6 +758,8 @@ class Session(asyncio.Protocol):
     def _close(self) -> None:
         if self._client is not None:
             self._client.close()
+        elif self._upstream is not None:
+            self._upstream.close()
 
     def close(self) -> None:
         """Close at once, in order: what is written is still sent."""
