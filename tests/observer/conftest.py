@@ -1,12 +1,33 @@
-"""Scripted seams: a producer whose deliveries the test decides, and a clock that it turns."""
+"""Scripted seams: a producer whose deliveries the test decides, a clock, a server of HBase's."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Struct
 
-from headgate.events import UpdateMessage, decode_update
+from headgate.events import UpdateMessage, Watch, WatchList, decode_update
+from headgate.hbase import Dialect
+from headgate.observer.acknowledgement import Acknowledgements
+from headgate.observer.admission import Admission
+from headgate.observer.config import HealthChecks
+from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.control import ControlState
+from headgate.observer.dialing import Dialer
+from headgate.observer.gates import Gates
+from headgate.observer.journal import Journal
+from headgate.observer.metrics import Metrics
 from headgate.observer.publisher import Done, Failure, Publisher
+from headgate.observer.recorder import Recorder
+from headgate.observer.session import Endpoint, Session
+from headgate.observer.upstreams import UpstreamPool
+from headgate.wire import Limits, MessageReader
 
 
 class Sent(Struct):
@@ -101,3 +122,136 @@ def bench() -> Bench:
 def make_bench() -> type[Bench]:
     """For properties, which need a new one for each example."""
     return Bench
+
+
+class Fate(Enum):
+    """What a scripted server does with a request that it has read whole."""
+
+    ANSWER = auto()
+    ABSENT = auto()
+    """Nobody listens."""
+    CUT = auto()
+    """It closes the connection."""
+    HALF = auto()
+    """It sends a part of the reply and closes the connection."""
+    SILENT = auto()
+    """It never answers, and the client leaves."""
+
+
+class Loopback:
+    """An endpoint on real sockets, between a client and a scripted server of HBase's."""
+
+    def __init__(self, directory: Path, bench: Bench, dialect: Dialect) -> None:
+        self.bench = bench
+        self.directory = directory
+        self.dialect = dialect
+        self.requests: list[bytes] = []
+        """What the server has read."""
+        self.acknowledgements: Acknowledgements | None = None
+        self.now = 100.0
+
+    def run(self, script: Callable[[Loopback], Awaitable[Any]]) -> Any:
+        """Run a test's script inside an event loop, between ``open`` and ``close``."""
+
+        async def inside() -> Any:
+            try:
+                return await script(self)
+            finally:
+                await self.close()
+
+        return asyncio.run(inside())
+
+    async def open(self, fate: Fate, answer: bytes) -> None:
+        """Begin to serve clients in front of a server with this fate."""
+        loop = asyncio.get_running_loop()
+        self.journal = Journal(self.directory, limit_bytes=1 << 20, segment_bytes=1 << 16)
+        if self.acknowledgements is not None:
+            self.journal.on_settled = self.acknowledgements.settled
+        self.publisher = self.bench.publisher
+        metrics, control = Metrics(), ControlState()
+        self.recorder = Recorder(
+            journal=self.journal,
+            publisher=self.publisher,
+            metrics=metrics,
+            clock=time.time,
+            soon=loop.call_soon,
+            later=self.bench.timers.later,
+        )
+        self.publisher._settle = self.journal.settle
+        self.publisher._unfinished = self.recorder.lowest_unfinished
+        control.apply(WatchList(1, "d", 1, (Watch("t"),)), "o")
+        self.publisher.prepare("t", values=True)
+        self.publisher.topic_ready("t", 1)
+        self._fate, self._answer = fate, answer
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        upstream = self._server.sockets[0].getsockname()
+        if fate is Fate.ABSENT:
+            self._server.close()
+            await self._server.wait_closed()
+        pool = UpstreamPool("thrift", (f"127.0.0.1:{upstream[1]}",), HealthChecks())
+        self.endpoint = Endpoint(
+            loop=loop,
+            dialect=self.dialect,
+            dialer=Dialer(loop, pool, 5.0),
+            limits=Limits(),
+            control=control,
+            recorder=self.recorder,
+            admission=Admission(
+                self.journal, self.publisher, JournalConfig(str(self.directory)), clock=time.time
+            ),
+            gates=Gates(hold_seconds=5.0, clock=time.time),
+            metrics=metrics,
+            acknowledgements=self.acknowledgements,
+        )
+        self._front = await loop.create_server(lambda: Session(self.endpoint), "127.0.0.1", 0)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(*self._front.sockets[0].getsockname())
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        messages = MessageReader()
+        while data := await reader.read(65536):
+            messages.feed(data)
+            while (message := messages.next_message()) is not None:
+                self.requests.append(message.raw)
+                if self._fate is Fate.ANSWER:
+                    writer.write(self._answer)
+                elif self._fate is not Fate.SILENT:
+                    if self._fate is Fate.HALF:
+                        writer.write(self._answer[: len(self._answer) // 2])
+                        await writer.drain()
+                    writer.close()
+                    return
+        writer.close()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+    async def settled(self) -> list[UpdateMessage]:
+        """Wait until every session is over; return what Kafka has then."""
+        await self.until(lambda: not self.endpoint.sessions)
+        await asyncio.sleep(0)
+        self.recorder.work()
+        self.publisher.flush()
+        self.bench.producer.deliver_all()
+        return self.bench.producer.log(0)
+
+    async def close(self) -> None:
+        self._front.close()
+        self._server.close()
+        for session in list(self.endpoint.sessions):
+            session.abort()
+        await self.until(lambda: not self.endpoint.sessions)
+
+
+@pytest.fixture
+def loopback(tmp_path: Path) -> Callable[[Dialect], Loopback]:
+    """Make an endpoint on real sockets for a dialect."""
+    return lambda dialect: Loopback(tmp_path, Bench(), dialect)
+
+
+@pytest.fixture(scope="session")
+def fates() -> type[Fate]:
+    return Fate

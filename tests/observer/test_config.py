@@ -124,3 +124,8 @@ def test_the_environment_names_several_upstreams_with_commas() -> None:
 )
 def test_a_mistake_in_upstreams_is_told(written: str, expected: str) -> None:
     assert expected in problem(WHOLE.replace('"127.0.0.1:9090"', written))
+
+
+def test_writes_cannot_pass_without_events_where_each_is_answered_with_them() -> None:
+    text = WHOLE.replace("[kafka.properties]", 'acknowledge = "kafka"\n\n[kafka.properties]')
+    assert "observer.toml:10: 'kafka.acknowledge'" in problem(text)
