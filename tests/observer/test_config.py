@@ -128,4 +128,4 @@ def test_a_mistake_in_upstreams_is_told(written: str, expected: str) -> None:
 
 def test_writes_cannot_pass_without_events_where_each_is_answered_with_them() -> None:
     text = WHOLE.replace("[kafka.properties]", 'acknowledge = "kafka"\n\n[kafka.properties]')
-    assert "observer.toml:10: 'kafka.acknowledge'" in problem(text)
+    assert "observer.toml:11: 'kafka.acknowledge'" in problem(text)
