@@ -49,6 +49,10 @@ class Programs:
         watches = tuple(Watch(table) for table in tables)
         self._desk.say(WatchList(1, "tests", int(time.time()), watches))
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables that programs get."""
+        return {**os.environ, **self.variables}
+
     def command(self, program: str, *arguments: str) -> list[str]:
         path = self._directory / f"program-{len(list(self._directory.glob('program-*')))}.py"
         path.write_text(program, encoding="utf-8")
@@ -60,7 +64,7 @@ class Programs:
         """Start a program; ``through`` are the words between Python and it."""
         process = subprocess.Popen(
             [sys.executable, *through, *self.command(program, *arguments)],
-            env={**os.environ, **self.variables, **variables},
+            env={**self.environment(), **variables},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -38,6 +38,14 @@ def run_program(
     The program becomes this process: its arguments, output, tracebacks and exit code are its own.
     Python programs that it starts get the drop-in too.
     """
+    ignoring = _ignores_environment(program)
+    if ignoring:
+        typer.echo(
+            f"headgate exec: Python's option {ignoring} ignores the environment, through which the "
+            "drop-in comes; leave it out",
+            err=True,
+        )
+        raise typer.Exit(1)
     environment = swapped_environment(os.environ, config)
     try:
         load_client_config(environment)
@@ -46,3 +54,16 @@ def run_program(
         raise typer.Exit(1) from error
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, *program], environment)  # noqa: S606 - as asked
+
+
+def _ignores_environment(words: list[str]) -> str:
+    """Return Python's option that makes it ignore its environment, if it is there."""
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word[:2] in ("-m", "-c"):
+            break
+        if word in ("-W", "-X"):
+            next(rest, None)
+        elif word[:2] not in ("-W", "-X", "--") and set("IE") & set(word):
+            return word
+    return ""
