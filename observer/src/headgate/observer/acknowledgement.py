@@ -152,6 +152,10 @@ class HeldReplies(asyncio.Transport):
         self._settled.clear()
         self._held = 0
 
+    def get_write_buffer_size(self) -> int:
+        """Return how many bytes are held or not sent."""
+        return self._held + self._transport.get_write_buffer_size()
+
     def is_closing(self) -> bool:
         """Tell whether no more requests are read."""
         return self._closing or self._transport.is_closing()

@@ -129,6 +129,12 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     container_elements: Annotated[int, Meta(gt=0)] = 1_000_000
     nesting: Annotated[int, Meta(gt=0, le=200)] = 32
     string_bytes: Bytes = 64 * _MIB
+    connections: Annotated[int, Meta(ge=0)] = 10_000
+    """Of clients, in one process; 0 for as many as there are descriptors."""
+    idle_seconds: Annotated[float, Meta(ge=0)] = 0.0
+    """How long a client may hold a connection without a request; 0 for ever."""
+    request_seconds: Annotated[float, Meta(ge=0)] = 120.0
+    """How long a request may take to arrive, or its reply to be taken; 0 for ever."""
 
 
 class Gates(Struct, frozen=True, forbid_unknown_fields=True):

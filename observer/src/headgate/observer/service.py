@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
+import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,6 +42,7 @@ from headgate.observer.publisher import EndedDefinition, EndedWrite, Failure, Pu
 from headgate.observer.reconfiguration import Reconfiguration
 from headgate.observer.recorder import Recorder, Unreadable, recovered
 from headgate.observer.session import Endpoint, Session
+from headgate.observer.sweeping import Sweeper
 from headgate.observer.upstreams import UpstreamMetrics, UpstreamPool, UpstreamView
 from headgate.settings import parse_address, set_log_level
 from headgate.wire import Limits
@@ -52,6 +55,8 @@ _RETRY_SECONDS = 2.0
 _DRAIN_SECONDS = 0.05
 _DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering events
 _COLLECTED_AFTER = (20_000, 50, 100)  # objects and generations: a tenth off a put's time
+_DESCRIPTORS_PER_CLIENT = 2  # its connection and the one to HBase
+_OWN_DESCRIPTORS = 100  # journal, Kafka, libraries
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
 
@@ -154,6 +159,7 @@ class Observer:
             for name, listener in self._listeners()
         }
         self._endpoints: list[Endpoint] = []
+        self._sweepers: list[Sweeper] = []
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
@@ -293,8 +299,10 @@ class Observer:
             if listener is not None:
                 self._dialers[name].connect_seconds = config.connect_seconds
                 self._dialers[name].pool.reconfigure(listener.upstreams, listener.health)
-        for endpoint in self._endpoints:
+        for endpoint, sweeper in zip(self._endpoints, self._sweepers, strict=True):
             endpoint.limits = _wire_limits(config.limits)
+            endpoint.most_connections = config.limits.connections
+            sweeper.limits = config.limits
 
     def reload(self, load: Callable[[], ObserverConfig]) -> None:
         """Change to the configuration that ``load`` returns, but for keys that need a restart."""
@@ -363,6 +371,15 @@ class Observer:
         # What was made at start lives as long as the process, and requests leave few cycles.
         gc.freeze()
         gc.set_threshold(*_COLLECTED_AFTER)
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        needed = _DESCRIPTORS_PER_CLIENT * self._config.limits.connections + _OWN_DESCRIPTORS
+        if resource.RLIM_INFINITY != most < needed:
+            _log.warning(
+                "limits.connections cannot be reached: raise the limit of open files (ulimit -n)",
+                open_files=most,
+                needed=needed,
+            )
 
     async def _serve(self, ready: Callable[[Addresses], None]) -> None:
         deadline = self._loop.time() + self._config.start_seconds
@@ -479,8 +496,15 @@ class Observer:
                     f"[{name}] listen = {listener.listen}: {error.strerror or error}; "
                     "choose another address"
                 ) from error
+            endpoint.most_connections = self._config.limits.connections
             self._endpoints.append(endpoint)
+            self._sweepers.append(
+                Sweeper(lambda at=endpoint: at.sessions, self._config.limits, self._metrics)  # type: ignore[misc]
+            )
             self._servers.append(server)
+            for listening in server.sockets:
+                # Connections inherit it: one whose host has vanished does not stay for ever.
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             taken = server.sockets[0].getsockname()
             setattr(self.addresses, name, f"{taken[0]}:{taken[1]}")
         self._check_upstreams()
@@ -728,6 +752,8 @@ class Observer:
                 "the control topic is lost: every table is treated as watched until it is back",
                 topic=self._config.kafka.control_topic,
             )
+        for sweeper in self._sweepers:
+            sweeper.sweep(now)
         self._admission.tend()
         self._gates.tend()
         if self._acknowledgements is not None:

@@ -40,6 +40,7 @@ from headgate.observer.metrics import Metrics
 from headgate.observer.outlet import Outlet
 from headgate.observer.peers import has_left
 from headgate.observer.recorder import Recorder, Ticket, changes_cells
+from headgate.observer.sweeping import Stage
 from headgate.observer.upstreams import Upstream, UpstreamPool
 from headgate.wire import (
     ApplicationError,
@@ -129,6 +130,8 @@ class Endpoint:
         self.metrics = metrics
         self.timings = metrics.timings_of(self.name)
         self.sessions: set[Session] = set()
+        self.most_connections = 0
+        """Of clients, to all listeners of the process; 0 for any number."""
         self.known_replies: dict[bytes, Message] = {}
         """Short replies that were walked before, by their bytes."""
 
@@ -186,7 +189,7 @@ class Session(asyncio.Protocol):
     # -- the client's connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a client."""
+        """Take a client, unless there are too many."""
         self._client = cast("asyncio.Transport", transport)
         acknowledgements = self._endpoint.acknowledgements
         if acknowledgements is None:
@@ -194,9 +197,16 @@ class Session(asyncio.Protocol):
         else:
             self._client = self._to_client = acknowledgements.guard(self._client)
             self._held_replies = self._to_client
+        metrics = self._metrics
+        metrics.connections += 1
+        limit = self._endpoint.most_connections
+        if limit and metrics.connections > limit:
+            # As HBase's own server does: an answer would have to wait for a request.
+            metrics.count_refusal("connections")
+            self.close()
+            return
+        metrics.connections_accepted += 1
         self._endpoint.sessions.add(self)
-        self._metrics.connections += 1
-        self._metrics.connections_accepted += 1
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the client."""
@@ -746,6 +756,32 @@ class Session(asyncio.Protocol):
             self.close_when_answered()
         elif self.quiet():
             self.close()
+
+    def stage(self) -> Stage:
+        """Tell what the session waits for."""
+        if self._closing:
+            waits = self._client is None or self.waits_for_reply()
+            return Stage.SERVER if waits else Stage.CLOSING
+        if self._paused:
+            return Stage.SERVER
+        if self._reader.buffered:
+            return Stage.REQUEST
+        return Stage.SERVER if self.waits_for_reply() else Stage.IDLE
+
+    def progress(self) -> tuple[float, int, int]:
+        """Return what is different after every request that was taken or answered."""
+        client = self._client
+        unsent = client.get_write_buffer_size() if client is not None else 0
+        return self._touched, len(self.in_flight), unsent
+
+    def expire(self, reason: str, *, at_once: bool) -> None:
+        """Close a connection that its client only holds."""
+        peer = self._client.get_extra_info("peername") if self._client is not None else None
+        _log.info("connection closed", listener=self._endpoint.name, client=peer, reason=reason)
+        if at_once:
+            self.abort()
+        else:
+            self.close_when_answered()
 
     def close_when_answered(self) -> None:
         """Take no more requests; close once those under way are answered."""
