@@ -6,6 +6,7 @@
 
 from headgate.hbase.decoding import decode_request, peek_origins
 from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, TableIn, method_of
+from headgate.hbase.notify import NOTIFIABLE, Notifiable, Room, lacks_notify_family, with_notify
 from headgate.hbase.outcomes import Judgement, Verdict, judge
 from headgate.hbase.replies import io_error_reply
 from headgate.hbase.requests import Cells, Definition, Write
@@ -13,6 +14,7 @@ from headgate.hbase.tables import peek_table, peek_tables, table_name
 
 __all__ = [
     "METHODS",
+    "NOTIFIABLE",
     "Answer",
     "Cells",
     "Definition",
@@ -20,15 +22,19 @@ __all__ = [
     "Effect",
     "Judgement",
     "Method",
+    "Notifiable",
+    "Room",
     "TableIn",
     "Verdict",
     "Write",
     "decode_request",
     "io_error_reply",
     "judge",
+    "lacks_notify_family",
     "method_of",
     "peek_origins",
     "peek_table",
     "peek_tables",
     "table_name",
+    "with_notify",
 ]
