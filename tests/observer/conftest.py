@@ -23,6 +23,7 @@ from headgate.observer.dialing import Dialer
 from headgate.observer.gates import Gates
 from headgate.observer.journal import Journal
 from headgate.observer.metrics import Metrics
+from headgate.observer.notify import NotifyColumns
 from headgate.observer.publisher import Done, Failure, Publisher
 from headgate.observer.recorder import Recorder
 from headgate.observer.session import Endpoint, Session
@@ -200,6 +201,7 @@ class Loopback:
                 self.journal, self.publisher, JournalConfig(str(self.directory)), clock=time.time
             ),
             gates=Gates(hold_seconds=5.0, clock=time.time),
+            notify=NotifyColumns(),
             metrics=metrics,
             acknowledgements=self.acknowledgements,
         )

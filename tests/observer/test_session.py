@@ -34,6 +34,7 @@ from headgate.observer.dialing import Dialer
 from headgate.observer.gates import Gates
 from headgate.observer.journal import Journal
 from headgate.observer.metrics import Metrics
+from headgate.observer.notify import NotifyColumns
 from headgate.observer.recorder import Recorder
 from headgate.observer.session import Endpoint, Session
 from headgate.observer.upstreams import UpstreamPool
@@ -102,7 +103,8 @@ class Scene:
         )
         self.publisher = bench.publisher
         self.metrics = Metrics()
-        self.control = ControlState()
+        self.notify = NotifyColumns(limit_bytes=5000, clock=lambda: self.now)
+        self.control = ControlState(self.notify)
         self.pending: list[Callable[[], None]] = []
         self.recorder = Recorder(
             journal=self.journal,
@@ -126,6 +128,7 @@ class Scene:
             recorder=self.recorder,
             admission=self.admission,
             gates=self.gates,
+            notify=self.notify,
             metrics=self.metrics,
             left=lambda wire: cast("Wire", wire).left,
         )

@@ -32,6 +32,8 @@ from headgate.wire import (
     Message,
     StructWriter,
     Transport,
+    to_binary,
+    transcode,
 )
 
 _list_head: Final = Layout(">Bi").pack
@@ -119,15 +121,16 @@ def with_notify(dialect: Dialect, message: Message, cells: NotifyCells) -> Messa
     """Return the request with notify cells in each row that it writes; None: it can hold none.
 
     Raises:
-        MalformedMessage: the arguments make no sense.
+        ProtocolError: the arguments make no sense.
     """
     place = NOTIFIABLE[dialect].get(message.name)
     if place is None or place.room is Room.NONE or not cells:
         return None
-    splices = _splices(message, place, cells)
+    plain = to_binary(message)
+    splices = _splices(plain, place, cells)
     if not splices:
         return None
-    raw = message.raw
+    raw = plain.raw
     parts: list[bytes] = []
     done = 0
     for splice in splices:
@@ -137,9 +140,9 @@ def with_notify(dialect: Dialect, message: Message, cells: NotifyCells) -> Messa
         done = splice.at + _HEAD
     parts.append(raw[done:])
     whole = b"".join(parts)
-    if message.transport is Transport.FRAMED:
+    if plain.transport is Transport.FRAMED:
         whole = _length(len(whole) - _FRAME) + whole[_FRAME:]
-    return replace(message, raw=whole)
+    return transcode(replace(plain, raw=whole), message.protocol, message.transport)
 
 
 def lacks_notify_family(reply: Message) -> bool:

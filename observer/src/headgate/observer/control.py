@@ -10,6 +10,7 @@ from headgate.events import (
     Origin,
     WatchList,
 )
+from headgate.observer.notify import NotifyColumns
 
 
 class ControlState:
@@ -19,8 +20,9 @@ class ControlState:
     (``lost()`` until ``found()``), every table counts as watched.
     """
 
-    def __init__(self) -> None:
-        """Begin with nothing watched."""
+    def __init__(self, notify: NotifyColumns | None = None) -> None:
+        """Begin with nothing watched; ``notify`` is told what lists ask for."""
+        self._notify = notify
         self._lists: dict[str, WatchList] = {}
         self._fences: dict[tuple[str, str], int] = {}
         self.watched: dict[str, bool] = {}
@@ -55,6 +57,8 @@ class ControlState:
             for watch in watch_list.watches:
                 watched[watch.table] = watch.values or watched.get(watch.table, False)
         self.watched = watched
+        if self._notify is not None:
+            self._notify.ask(message, self._lists.values())
 
     @property
     def watch_lists(self) -> tuple[WatchList, ...]:

@@ -37,6 +37,7 @@ from headgate.observer.gates import Gates
 from headgate.observer.journal import Journal, OpenEpoch
 from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailable, Topics
 from headgate.observer.metrics import Metrics
+from headgate.observer.notify import NotifyColumns
 from headgate.observer.probing import HealthChecker
 from headgate.observer.publisher import EndedDefinition, EndedWrite, Failure, Publisher
 from headgate.observer.reconfiguration import Reconfiguration
@@ -99,7 +100,8 @@ class Observer:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._metrics = Metrics()
-        self._control = ControlState()
+        self._notify = NotifyColumns(limit_bytes=config.limits.message_bytes)
+        self._control = ControlState(self._notify)
         self._journal = Journal(
             Path(config.journal.directory),
             limit_bytes=config.journal.limit_bytes,
@@ -149,6 +151,7 @@ class Observer:
         self._early_barriers: list[BarrierRequest] = []
         self._heard_at = 0.0
         self._leased_at = 0.0
+        self._said_unmarked: tuple[str, ...] = ()
         self._undelivered_control = 0
         self._dialers = {
             name: Dialer(
@@ -252,6 +255,20 @@ class Observer:
             "Writes whose client was gone while a gate held them.",
             lambda: gates.dropped,
         )
+        notify = self._notify
+        metrics.counter(
+            "marked_writes", "Writes that were given notify cells.", lambda: notify.marked
+        )
+        metrics.counter(
+            "unmarked_writes",
+            "Writes that went on without the notify cells that their table asks for.",
+            lambda: notify.unmarked,
+        )
+        metrics.gauge(
+            "unmarked_tables",
+            "Tables whose notify columns are asked for and not set.",
+            lambda: len(notify.stopped),
+        )
         metrics.histogram("held_seconds", "How long a gate held a write.", gates.held_seconds)
         metrics.counter(
             "passed_writes", "Writes that went by without events.", lambda: admission.passed
@@ -315,6 +332,8 @@ class Observer:
         reasons = [*self._admission.reasons, *self._gates.reasons]
         if self._control.everything:
             reasons.append("the control topic cannot be read: every table is treated as watched")
+        if unmarked := self._notify.stopped:
+            reasons.append(f"notify columns are not set in tables {', '.join(unmarked[:10])}")
         waiting = self._publisher.waiting_topics()
         for dialer in self._dialers.values():
             reasons.extend(dialer.pool.reasons)
@@ -480,6 +499,7 @@ class Observer:
                 admission=self._admission,
                 gates=self._gates,
                 acknowledgements=self._acknowledgements,
+                notify=self._notify,
                 metrics=self._metrics,
             )
             host, port = parse_address(listener.listen)
@@ -676,6 +696,7 @@ class Observer:
             _log.warning("control message not sent: the producer is full")
 
     def _lease(self, *, ended: bool = False) -> ObserverLease:
+        self._said_unmarked = self._notify.stopped
         return ObserverLease(
             VERSION,
             self._config.name,
@@ -684,6 +705,7 @@ class Observer:
             self._publisher.sequences(),
             self.addresses.admin,
             ended,
+            self._said_unmarked,
         )
 
     def _send_lease(self) -> None:
@@ -743,7 +765,7 @@ class Observer:
     def _tend(self) -> None:
         now = self._loop.time()
         lease = self._config.lease_seconds
-        if now - self._leased_at >= lease / 3:
+        if now - self._leased_at >= lease / 3 or self._said_unmarked != self._notify.stopped:
             self._leased_at = now
             self._say(self._lease())
         if now - self._heard_at > lease and not self._control.everything:

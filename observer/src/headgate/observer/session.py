@@ -25,6 +25,7 @@ from headgate.hbase import (
     Write,
     decode_request,
     io_error_reply,
+    lacks_notify_family,
     method_of,
     peek_origins,
     peek_table,
@@ -37,6 +38,7 @@ from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.gates import Gates
 from headgate.observer.journal import JournalError, JournalFull
 from headgate.observer.metrics import Metrics
+from headgate.observer.notify import NotifyColumns
 from headgate.observer.outlet import Outlet
 from headgate.observer.peers import has_left
 from headgate.observer.recorder import Recorder, Ticket, changes_cells
@@ -79,7 +81,7 @@ _PIPELINE: Final = 4
 class Exchange:
     """A request and the reply that is due for it."""
 
-    __slots__ = ("begun", "forwarded", "local", "method", "tables", "ticket", "waiters")
+    __slots__ = ("begun", "forwarded", "local", "marked", "method", "tables", "ticket", "waiters")
 
     def __init__(self, method: Method, tables: tuple[str, ...], ticket: Ticket | None) -> None:
         self.method = method
@@ -91,6 +93,8 @@ class Exchange:
         self.local: bytes | None = None
         """The reply, when it does not come from HBase."""
         self.waiters: list[Callable[[], None]] | None = None
+        self.marked = False
+        """Whether the request was given notify cells."""
 
 
 class Endpoint:
@@ -107,6 +111,7 @@ class Endpoint:
         recorder: Recorder,
         admission: Admission,
         gates: Gates,
+        notify: NotifyColumns,
         metrics: Metrics,
         acknowledgements: Acknowledgements | None = None,
         left: Callable[[asyncio.BaseTransport], bool] = has_left,
@@ -126,6 +131,7 @@ class Endpoint:
         self.admission = admission
         self.gates = gates
         self.acknowledgements = acknowledgements
+        self.notify = notify
         self.left = left
         self.metrics = metrics
         self.timings = metrics.timings_of(self.name)
@@ -413,7 +419,7 @@ class Session(asyncio.Protocol):
         except (JournalFull, JournalError) as error:
             if endpoint.admission.passes:
                 endpoint.admission.let_pass(tables)
-                self._forward(message, Exchange(method, tables, None))
+                self._forward_marked(message, Exchange(method, tables, None))
                 return True
             if self._waiting is None:
                 _log.warning("a write waits for room in the journal", reason=str(error))
@@ -428,7 +434,7 @@ class Session(asyncio.Protocol):
             self._hold()
             endpoint.admission.when_synced(lambda: self._synced(message, exchange))
         else:
-            self._forward(message, exchange)
+            self._forward_marked(message, exchange)
         return True
 
     def _synced(self, message: Message, exchange: Exchange) -> None:
@@ -441,7 +447,7 @@ class Session(asyncio.Protocol):
             self._cancel(exchange)
             return
         else:
-            self._forward(message, exchange)
+            self._forward_marked(message, exchange)
         self._release()
 
     def _cancel(self, exchange: Exchange) -> None:
@@ -542,6 +548,22 @@ class Session(asyncio.Protocol):
         self._closing = True
         self.turn_away(reason)
         self.close_when_answered()
+
+    # -- to HBase
+
+    def _forward_marked(self, message: Message, exchange: Exchange) -> None:
+        """Forward a watched request, with notify cells where its table asks for them."""
+        notify = self._endpoint.notify
+        if notify.asked:
+            table = exchange.tables[0]
+            if exchange.method.effect is Effect.DEFINE:
+                notify.table_changes(self._dialect, message, table)
+            else:
+                marked = notify.marked_write(self._dialect, message, table)
+                if marked is not None:
+                    exchange.marked = True
+                    message = marked
+        self._forward(message, exchange)
 
     def _forward(self, message: Message, exchange: Exchange) -> None:
         upstream, outlet = self._upstream, self._to_upstream
@@ -670,6 +692,8 @@ class Session(asyncio.Protocol):
 
     def _finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
         ticket = exchange.ticket
+        if exchange.marked and reply is not None and lacks_notify_family(reply):
+            self._endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
         if ticket is not None:
             self._endpoint.recorder.end(ticket, reply)
         else:
