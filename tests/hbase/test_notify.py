@@ -19,7 +19,14 @@ from headgate.hbase import (
     lacks_notify_family,
     with_notify,
 )
-from headgate.wire import Message, MessageReader, ProtocolError
+from headgate.wire import (
+    Message,
+    MessageReader,
+    Protocol,
+    ProtocolError,
+    Transport,
+    transcode,
+)
 
 CELLS = ((b"all", b"1735689600000"), (b"flow", b"1735689600000 run-1"))
 
@@ -40,19 +47,21 @@ def read(data: bytes) -> Message:
     return message
 
 
-def framed(data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + data
-
-
 def check(dialect: Dialect, before: bytes, after: bytes) -> None:
-    """Notify cells make the one message of the other, in both transports; equal: there are none."""
-    for prepare in (bytes, framed):
-        message = with_notify(dialect, read(prepare(before)), CELLS)
-        if before == after:
-            assert message is None
-        else:
-            assert message is not None
-            assert message == read(prepare(after))
+    """Notify cells make the one message of the other, however it is sent; equal: there are none."""
+    for transport in Transport:
+        for protocol in Protocol:
+            message = with_notify(dialect, sent(before, protocol, transport), CELLS)
+            assert message == (None if before == after else sent(after, protocol, transport))
+
+
+def sent(data: bytes, protocol: Protocol, transport: Transport) -> Message:
+    """Return a message of strict binary as a client of that protocol and transport sends it."""
+    message = transcode(read(data), protocol, transport)
+    reader = MessageReader()
+    reader.feed(message.raw)
+    assert reader.next_message() == message
+    return message
 
 
 def one_marked(one, wanted: list) -> list:
