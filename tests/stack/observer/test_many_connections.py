@@ -1,0 +1,256 @@
+"""Clients that are many, slow or silent: what they cost, and that others are served meanwhile."""
+
+from __future__ import annotations
+
+import resource
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import happybase
+import psutil
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headgate.observer import (
+    Check,
+    HealthChecks,
+    Journal,
+    Kafka,
+    Limits,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
+from headgate.wire import MessageType, StructWriter, Transport, write_message
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(120)]
+
+MIB = 1 << 20
+IDLE = 5000
+REQUEST_SECONDS = 2.0
+WITHIN_BUFFERS = 24 * MIB
+"""More than what sockets and transports on the way hold, and much less than what is sent."""
+
+
+class ScriptedServer:
+    """In HBase's place, where it has to be slow on purpose: serves each client by ``serve``."""
+
+    def __init__(self) -> None:
+        self.serve: Callable[[socket.socket], None] = lambda _connection: None
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._listening.getsockname())
+        self._taken: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            self._taken.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            self.serve(connection)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        self._listening.close()
+        for connection in self._taken:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    scripted = ScriptedServer()
+    yield scripted
+    scripted.close()
+
+
+@pytest.fixture(scope="module")
+def observer(
+    stack, desk_of, server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ObserverProcess]:
+    directory = tmp_path_factory.mktemp("observer")
+    config = ObserverConfig(
+        name="o1",
+        thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
+        thrift2=Listener("127.0.0.1:0", server.address, HealthChecks(check=Check.CONNECT)),
+        kafka=Kafka(str(stack.kafka), control_topic=desk_of(stack.kafka).control_topic),
+        journal=Journal(str(directory / "journal")),
+        limits=Limits(connections=IDLE + 20, request_seconds=REQUEST_SECONDS),
+        shutdown_seconds=3.0,
+    )
+    with ObserverProcess(config, directory) as process:
+        yield process
+
+
+@pytest.fixture(autouse=True)
+def _many_descriptors() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] < IDLE + 1000:
+        pytest.skip(f"the limit of open files is {before[1]}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def samples(observer: ObserverProcess, name: str) -> dict[tuple[str, ...], float]:
+    host, port = observer.admin
+    text = urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10).read().decode()
+    return {
+        tuple(sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == f"headgate_observer_{name}"
+    }
+
+
+def connections(observer: ObserverProcess) -> float:
+    return samples(observer, "connections")[()]
+
+
+def memory(observer: ObserverProcess) -> int:
+    return psutil.Process(observer.pid).memory_info().rss
+
+
+def await_that(what: Callable[[], object], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def get(table: bytes = b"t") -> bytes:
+    column = StructWriter().binary(1, b"r").end()
+    body = StructWriter().binary(1, table).struct(2, column).end()
+    return write_message(Transport.BUFFERED, "get", MessageType.CALL, 0, body)
+
+
+def assert_others_are_served(observer: ObserverProcess) -> None:
+    host, port = observer.thrift1
+    client = happybase.Connection(host, port, timeout=5000)
+    assert isinstance(client.tables(), list)
+    client.close()
+
+
+def test_idle_connections_cost_little_and_open_nothing_at_hbase(
+    observer: ObserverProcess,
+) -> None:
+    assert_others_are_served(observer)
+    await_that(lambda: connections(observer) == 0)
+    before = memory(observer)
+    idle = [socket.create_connection(observer.thrift1) for _ in range(IDLE)]
+    await_that(lambda: connections(observer) == IDLE)
+    each = (memory(observer) - before) / IDLE
+    print(f"{each / 1024:.1f} KiB for each of {IDLE} idle connections")
+    assert each < 64 * 1024
+    assert sum(samples(observer, "upstream_connections").values()) == 0
+    assert_others_are_served(observer)
+    for connection in idle:
+        connection.close()
+    await_that(lambda: connections(observer) == 0)
+
+
+def test_clients_beyond_the_limit_are_closed_at_once_and_counted(
+    observer: ObserverProcess,
+) -> None:
+    await_that(lambda: connections(observer) == 0)
+    taken = [socket.create_connection(observer.thrift1) for _ in range(IDLE + 20)]
+    await_that(lambda: connections(observer) == IDLE + 20)
+    refused = socket.create_connection(observer.thrift1, timeout=5)
+    assert refused.recv(1) == b""
+    assert samples(observer, "connections_refused_total")[("connections",)] == 1
+    taken.pop().close()
+    await_that(lambda: connections(observer) == IDLE + 19)
+    assert_others_are_served(observer)
+    for connection in (*taken, refused):
+        connection.close()
+    await_that(lambda: connections(observer) == 0)
+
+
+@pytest.mark.parametrize("drip", [False, True], ids=["half-sent", "slow-drip"])
+def test_a_request_that_does_not_arrive_is_given_up(observer: ObserverProcess, drip: bool) -> None:
+    before = samples(observer, "connections_refused_total").get(("slow",), 0)
+    began = time.monotonic()
+    with socket.create_connection(observer.thrift1, timeout=0.1) as client:
+        request = get(b"t" * 200)
+        client.sendall(request[:10])
+        for byte in request[10:]:
+            try:
+                assert client.recv(1) == b""
+                break
+            except TimeoutError:
+                if drip:
+                    client.send(bytes([byte]))
+    assert REQUEST_SECONDS <= time.monotonic() - began < REQUEST_SECONDS + 4
+    assert samples(observer, "connections_refused_total")[("slow",)] == before + 1
+
+
+def test_a_client_that_does_not_read_stops_the_server_not_the_memory(
+    observer: ObserverProcess, server: ScriptedServer
+) -> None:
+    size = 256 * MIB
+    piece = b"\x0b" * MIB
+    sent = 0
+
+    def stream(connection: socket.socket) -> None:
+        nonlocal sent
+        if not connection.recv(4096):
+            return
+        connection.sendall(write_message(Transport.BUFFERED, "get", MessageType.REPLY, 0, b""))
+        while sent < size:
+            connection.sendall(piece)
+            sent += len(piece)
+        connection.shutdown(socket.SHUT_RDWR)
+
+    server.serve = stream
+    before = memory(observer)
+    with socket.create_connection(observer.thrift2, timeout=10) as client:
+        client.sendall(get())
+        await_that(lambda: sent)
+        assert_others_are_served(observer)
+        await_quiet(lambda: sent)
+        assert sent < WITHIN_BUFFERS
+        assert memory(observer) - before < WITHIN_BUFFERS
+        received = 0
+        while data := client.recv(MIB):
+            received += len(data)
+    assert received >= size
+
+
+def test_a_server_that_does_not_read_stops_the_client_not_the_memory(
+    observer: ObserverProcess, server: ScriptedServer
+) -> None:
+    held = threading.Event()
+    server.serve = lambda _connection: held.wait(60)  # type: ignore[assignment,return-value]
+    requests = get(b"t" * 5000) * 200
+    sent = 0
+    before = memory(observer)
+    with socket.create_connection(observer.thrift2, timeout=10) as client:
+        client.setblocking(False)
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline and sent < 256 * MIB:
+            try:
+                sent += client.send(requests)
+            except BlockingIOError:
+                time.sleep(0.01)
+        assert sent < WITHIN_BUFFERS
+        assert memory(observer) - before < WITHIN_BUFFERS
+        assert_others_are_served(observer)
+    held.set()
+
+
+def await_quiet(value: Callable[[], int], seconds: float = 0.5) -> None:
+    """Wait until a value has not changed for so long."""
+    last, since = value(), time.monotonic()
+    while time.monotonic() - since < seconds:
+        time.sleep(0.02)
+        if value() != last:
+            last, since = value(), time.monotonic()
