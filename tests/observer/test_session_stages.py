@@ -52,6 +52,7 @@ def endpoint() -> Endpoint:
         recorder=nobody,
         admission=nobody,
         gates=nobody,
+        notify=nobody,
         metrics=Metrics(),
     )
 
