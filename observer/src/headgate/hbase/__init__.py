@@ -8,6 +8,7 @@ from headgate.hbase.decoding import decode_request, peek_origins
 from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, TableIn, method_of
 from headgate.hbase.notify import NOTIFIABLE, Notifiable, Room, lacks_notify_family, with_notify
 from headgate.hbase.outcomes import Judgement, Verdict, judge
+from headgate.hbase.patterns import Pattern, Patterns
 from headgate.hbase.replies import io_error_reply
 from headgate.hbase.requests import Cells, Definition, Write
 from headgate.hbase.tables import peek_table, peek_tables, table_name
@@ -23,6 +24,8 @@ __all__ = [
     "Judgement",
     "Method",
     "Notifiable",
+    "Pattern",
+    "Patterns",
     "Room",
     "TableIn",
     "Verdict",

@@ -65,6 +65,7 @@ class Judgement(Struct, frozen=True):
     reason: str = ""
 
 
+_STOP = b"\x00"
 _BEFORE_ANY_EFFECT = frozenset(
     {
         ApplicationError.UNKNOWN_METHOD,
@@ -89,10 +90,18 @@ def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) 
             return Judgement(Verdict.NOTHING, cells)
     if reply is None:
         return Judgement(Verdict.UNKNOWN, cells, "the connection broke before the reply")
+    method = method_of(dialect, request.method)
+    if method.answer is Answer.DONE and _is_void(reply):
+        return Judgement(Verdict.APPLIED, cells)
     try:
-        return _judge(method_of(dialect, request.method), request, cells, to_binary(reply))
+        return _judge(method, request, cells, to_binary(reply))
     except ProtocolError as error:
         return Judgement(Verdict.UNKNOWN, cells, f"a reply that makes no sense: {error}")
+
+
+def _is_void(reply: Message) -> bool:
+    """Tell whether a reply holds nothing, in any protocol: mostly that is all there is to read."""
+    return reply.type is MessageType.REPLY and reply.raw[reply.body : reply.body + 1] == _STOP
 
 
 def _judge(method: Method, request: Write | Definition, cells: Cells, reply: Message) -> Judgement:

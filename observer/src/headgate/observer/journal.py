@@ -30,7 +30,7 @@ _SLOTS = 2  # the watermark is written to two places in turn, so that a torn wri
 _MAX_TABLE = 0xFFFF
 
 
-class JournalError(RuntimeError):
+class JournalError(Exception):
     """The journal cannot be used; the message names the directory and the cure."""
 
 
@@ -38,7 +38,7 @@ class JournalInUse(JournalError):
     """Another observer holds the directory."""
 
 
-class JournalFull(RuntimeError):
+class JournalFull(Exception):
     """The journal has reached its limit: Kafka does not take events as fast as they come."""
 
 

@@ -12,7 +12,7 @@ class Flight:
 
     def __init__(self, intent: int) -> None:
         self.intent = intent
-        self._rows: Collection[bytes] | None = None
+        self._rows: Collection[bytes] = ()
         self._set: frozenset[bytes] | None = None
         self.ambiguous: set[bytes] = set()
         """Rows that another write wrote at the same time."""
@@ -20,23 +20,35 @@ class Flight:
     def identify(self, rows: Collection[bytes]) -> None:
         """Say which rows the write has."""
         self._rows = rows
+        self._set = None
+
+    def only_row(self) -> bytes | None:
+        """Return the row of a write that has just one cell."""
+        if len(self._rows) != 1:
+            return None
+        (row,) = self._rows
+        return row
 
     def rows(self) -> frozenset[bytes]:
         """Return the rows, none while they are not known; most writes are never asked."""
         if self._set is None:
-            if self._rows is None:
-                return frozenset()
             self._set = frozenset(self._rows)
         return self._set
 
 
 class TableFlights:
-    """The writes of one table that are under way."""
+    """The writes of one table that are under way.
 
-    __slots__ = ("_flights",)
+    Those of one cell, which are most where there are many, are found by their row; the others are
+    few and compared each with each.
+    """
+
+    __slots__ = ("_flights", "_narrow", "_wide")
 
     def __init__(self) -> None:
         self._flights: dict[int, Flight] = {}
+        self._narrow: dict[bytes, list[Flight]] = {}
+        self._wide: dict[int, Flight] = {}
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -48,18 +60,50 @@ class TableFlights:
     def identify(self, flight: Flight, rows: Collection[bytes]) -> None:
         """Say which rows a write has; must come before any flight that it overlaps lands."""
         flight.identify(rows)
-        if len(self._flights) == 1:
+        row = flight.only_row()
+        if row is None:
+            self._identify_wide(flight)
             return
-        mine = flight.rows()
-        for other in self._flights.values():
-            if other is not flight and not mine.isdisjoint(other.rows()):
-                common = mine & other.rows()
-                flight.ambiguous |= common
-                other.ambiguous |= common
+        same = self._narrow.get(row)
+        if same is None:
+            self._narrow[row] = [flight]
+        else:
+            for other in same:
+                other.ambiguous.add(row)
+            flight.ambiguous.add(row)
+            same.append(flight)
+        for other in self._wide.values():
+            if row in other.rows():
+                other.ambiguous.add(row)
+                flight.ambiguous.add(row)
+
+    def _identify_wide(self, flight: Flight) -> None:
+        wide, narrow = self._wide, self._narrow
+        if narrow or wide:
+            mine = flight.rows()
+            for other in wide.values():
+                if not mine.isdisjoint(other.rows()):
+                    common = mine & other.rows()
+                    flight.ambiguous |= common
+                    other.ambiguous |= common
+            for row in narrow.keys() & mine:
+                flight.ambiguous.add(row)
+                for other in narrow[row]:
+                    other.ambiguous.add(row)
+        wide[flight.intent] = flight
 
     def land(self, flight: Flight) -> None:
         """Note that a write has ended."""
         del self._flights[flight.intent]
+        row = flight.only_row()
+        if row is None:
+            self._wide.pop(flight.intent, None)
+            return
+        same = self._narrow[row]
+        if len(same) == 1:
+            del self._narrow[row]
+        else:
+            same.remove(flight)
 
     def lowest(self) -> int | None:
         """Return the lowest intent under way; None if there is none."""

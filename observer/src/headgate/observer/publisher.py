@@ -405,8 +405,9 @@ class Publisher:
     def _queue(self, lane: _Lane, value: bytes, intents: Sequence[int]) -> None:
         lane.queue.append(_Outgoing(value, intents))
         self.undelivered += 1
+        open_parts = self._open_parts
         for intent in intents:
-            self._open(intent)
+            open_parts[intent] = open_parts.get(intent, 0) + 1
 
     def _open(self, intent: int) -> None:
         self._open_parts[intent] = self._open_parts.get(intent, 0) + 1
@@ -617,6 +618,10 @@ def _sliced(ended: EndedWrite, start: int, end: int) -> EndedWrite:
 
 def _size(ended: EndedWrite) -> int:
     """Return how much of a message the cells take, at most."""
+    if len(ended.rows) == 1:
+        value = ended.values[0]
+        size = len(ended.rows[0]) + len(ended.columns[0]) + _CELL_BYTES
+        return size if value is None else size + len(value)
     size = sum(map(len, ended.rows)) + sum(map(len, ended.columns))
     try:
         size += sum(map(len, ended.values))  # type: ignore[arg-type]

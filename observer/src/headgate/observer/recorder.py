@@ -19,6 +19,7 @@ from headgate.hbase import (
     Effect,
     Judgement,
     Method,
+    Pattern,
     Verdict,
     Write,
     decode_request,
@@ -38,6 +39,7 @@ DIALECTS = (Dialect.THRIFT1, Dialect.THRIFT2)
 _AFTERMATH_SECONDS = 60.0
 """How long a write whose connection broke may still take effect: HBase's ``hbase.rpc.timeout``."""
 
+_NONE: Final[frozenset[bytes]] = frozenset()
 _OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
 
 
@@ -60,7 +62,16 @@ class IntentLog(Protocol):
 class Ticket:
     """A journalled request from before it is forwarded to its end."""
 
-    __slots__ = ("decoded", "dialect", "flights", "intent", "message", "received", "tables")
+    __slots__ = (
+        "decoded",
+        "dialect",
+        "flights",
+        "intent",
+        "message",
+        "pattern",
+        "received",
+        "tables",
+    )
 
     def __init__(
         self,
@@ -69,8 +80,10 @@ class Ticket:
         message: Message,
         tables: tuple[str, ...],
         received: float,
+        pattern: Pattern | None = None,
     ) -> None:
         self.intent = intent
+        self.pattern = pattern
         self.dialect = dialect
         self.message = message
         self.tables = tables
@@ -128,8 +141,16 @@ class Recorder:
         lowest = flights.lowest() if flights is not None else None
         return self._journal.next_intent if lowest is None else lowest
 
-    def begin(self, dialect: Dialect, message: Message, tables: tuple[str, ...]) -> Ticket:
+    def begin(
+        self,
+        dialect: Dialect,
+        message: Message,
+        tables: tuple[str, ...],
+        pattern: Pattern | None = None,
+    ) -> Ticket:
         """Write a request down that is about to be forwarded; ``tables`` are those watched.
+
+        With ``pattern`` the request is known to be of that kind.
 
         Raises:
             JournalFull: there is no room.
@@ -140,7 +161,7 @@ class Recorder:
         intent = self._journal.append(
             message.raw, tables[0], listener=number, dialect=number, received=received
         )
-        ticket = Ticket(intent, dialect, message, tables, received)
+        ticket = Ticket(intent, dialect, message, tables, received, pattern)
         for table in tables:
             flights = self._flights.get(table)
             if flights is None:
@@ -202,6 +223,13 @@ class Recorder:
                 self._cancel(ticket)
 
     def _decode(self, ticket: Ticket) -> None:
+        if ticket.pattern is not None:
+            write = ticket.pattern.put(ticket.message.raw)
+            if write is not None:
+                ticket.decoded = write
+                flight = ticket.flights[0]
+                self._flights[ticket.tables[0]].identify(flight, write.cells.rows)
+                return
         try:
             decoded = decode_request(ticket.dialect, ticket.message)
         except ProtocolError as error:
@@ -266,6 +294,16 @@ class Recorder:
             )
             self._publisher.add(ticket.tables[0], ended)
             return
+        if len(ticket.tables) == 1 and not decoded.others:
+            write = _ended_write(ticket.intent, ticket.received, decoded, decoded, judgement)
+            if not write.rows:
+                self._journal.settle(ticket.intent)
+                return
+            ambiguous = ticket.flights[0].ambiguous
+            if ambiguous:
+                write.ambiguous = ambiguous.union(write.ambiguous)
+            self._publisher.add(ticket.tables[0], write)
+            return
         writes = ended_writes(ticket.intent, ticket.received, decoded, judgement)
         published = False
         flights = dict(zip(ticket.tables, ticket.flights, strict=True))
@@ -289,27 +327,30 @@ def ended_writes(
     intent: int, received: float, decoded: Write, judgement: Judgement
 ) -> list[tuple[str, EndedWrite]]:
     """Return what is to be published of a write, by table; the reply's values are in it."""
-    outcome = _OUTCOMES[judgement.verdict]
-    cells = judgement.cells
-    found = []
-    for part in (decoded, *decoded.others):
-        columns = cells if part is decoded else part.cells
-        rows = columns.rows
-        ended = EndedWrite(
-            intent,
-            decoded.method,
-            outcome,
-            received,
-            decoded.origin,
-            columns.kinds,
-            rows,
-            columns.columns,
-            columns.timestamps,
-            columns.values,
-            frozenset(rows[i] for i in part.ambiguous) if part.ambiguous else frozenset(),
-        )
-        found.append((part.table, ended))
-    return found
+    return [
+        (part.table, _ended_write(intent, received, decoded, part, judgement))
+        for part in (decoded, *decoded.others)
+    ]
+
+
+def _ended_write(
+    intent: int, received: float, decoded: Write, part: Write, judgement: Judgement
+) -> EndedWrite:
+    columns = judgement.cells if part is decoded else part.cells
+    rows = columns.rows
+    return EndedWrite(
+        intent,
+        decoded.method,
+        _OUTCOMES[judgement.verdict],
+        received,
+        decoded.origin,
+        columns.kinds,
+        rows,
+        columns.columns,
+        columns.timestamps,
+        columns.values,
+        frozenset(rows[i] for i in part.ambiguous) if part.ambiguous else _NONE,
+    )
 
 
 class Unreadable(Struct, frozen=True):

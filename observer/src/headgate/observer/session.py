@@ -21,6 +21,8 @@ from headgate.hbase import (
     Dialect,
     Effect,
     Method,
+    Pattern,
+    Patterns,
     TableIn,
     Write,
     decode_request,
@@ -138,6 +140,7 @@ class Endpoint:
         self.sessions: set[Session] = set()
         self.most_connections = 0
         """Of clients, to all listeners of the process; 0 for any number."""
+        self.patterns = Patterns(dialect)
         self.known_replies: dict[bytes, Message] = {}
         """Short replies that were walked before, by their bytes."""
 
@@ -220,6 +223,9 @@ class Session(asyncio.Protocol):
             return
         started = perf_counter()
         self._metrics.received_bytes += len(data)
+        if self._pass_known(data):
+            self._timings.added.observe(perf_counter() - started)
+            return
         self._reader.feed(data)
         if self._upstream is None and not self._unreachable:
             self._connect()
@@ -339,6 +345,30 @@ class Session(asyncio.Protocol):
 
     # -- requests
 
+    def _pass_known(self, data: bytes) -> bool:
+        """Deal with a request like others before it, unread; tell whether it is one.
+
+        What is not as it mostly is (a gate, a held connection) is left to ``_dispatch``.
+        """
+        reader = self._reader
+        if not reader.between_messages or self._paused & _HELD or self._upstream is None:
+            return False
+        endpoint = self._endpoint
+        pattern = endpoint.patterns.find(data)
+        if pattern is None or pattern.layout.transport is not reader.transport:
+            return False
+        tables = pattern.tables
+        if pattern.writes:
+            if endpoint.gates.closed:
+                return False
+            if endpoint.control.is_watched(tables[0]):
+                self._record(pattern.message(data), pattern.method, tables, pattern)
+                return True
+        elif tables:
+            self._metrics.count_read(tables[0])
+        self._forward(pattern.message(data), Exchange(pattern.method, tables, None))
+        return True
+
     def _pump(self) -> None:
         reader = self._reader
         while not self._paused & _HELD and not self._closing:
@@ -356,6 +386,7 @@ class Session(asyncio.Protocol):
 
     def _dispatch(self, message: Message) -> None:
         endpoint = self._endpoint
+        endpoint.patterns.consider(message)
         method = self._methods.get(message.name)
         if method is None:
             method = method_of(self._dialect, message.name)
@@ -411,11 +442,17 @@ class Session(asyncio.Protocol):
         self._answer(message, io_error_reply(self._dialect, message, text, can_retry=False))
         return False
 
-    def _record(self, message: Message, method: Method, tables: tuple[str, ...]) -> bool:
+    def _record(
+        self,
+        message: Message,
+        method: Method,
+        tables: tuple[str, ...],
+        pattern: Pattern | None = None,
+    ) -> bool:
         """Write a watched request down and forward it; tell whether that was possible."""
         endpoint = self._endpoint
         try:
-            ticket = endpoint.recorder.begin(self._dialect, message, tables)
+            ticket = endpoint.recorder.begin(self._dialect, message, tables, pattern)
         except (JournalFull, JournalError) as error:
             if endpoint.admission.passes:
                 endpoint.admission.let_pass(tables)

@@ -29,6 +29,7 @@ from headgate.wire.errors import (
     TransportMismatch,
     UnsupportedProtocol,
 )
+from headgate.wire.layouts import Layout, layout_of
 from headgate.wire.message import (
     Header,
     Limits,
@@ -65,6 +66,7 @@ __all__ = [
     "Cursor",
     "FrameTooLarge",
     "Header",
+    "Layout",
     "LimitExceeded",
     "Limits",
     "MalformedMessage",
@@ -81,6 +83,7 @@ __all__ = [
     "WireFormat",
     "detect",
     "first_field_to_binary",
+    "layout_of",
     "read_header",
     "to_binary",
     "transcode",

@@ -69,6 +69,11 @@ class MessageReader:
         """Bytes received that belong to no message returned so far."""
         return len(self._data) - self._start
 
+    @property
+    def between_messages(self) -> bool:
+        """Whether the next bytes begin a message, of a peer whose transport is known."""
+        return self._checked and self._start == len(self._data)
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream, of any length."""
         if self._start == len(self._data):
