@@ -211,5 +211,6 @@ def addresses(fragile: LocalStack) -> Addresses:
 
 
 @pytest.fixture
-def desk(addresses: Addresses, desk_of):
+def fragile_desk(addresses: Addresses, desk_of):
+    """The desk of the stack that may be killed; ``desk`` is that of the shared one."""
     return desk_of(addresses.kafka)

@@ -470,24 +470,24 @@ def new_table(addresses: Addresses) -> str:
 
 @pytest.mark.parametrize("scenario", QUICK, ids=str)
 def test_under_faults_clients_events_and_hbase_agree(
-    scenario, fragile, addresses, desk, start, inject, tmp_path
+    scenario, fragile, addresses, fragile_desk, start, inject, tmp_path
 ) -> None:
-    examine(scenario, fragile, addresses, desk, start, inject, tmp_path)
+    examine(scenario, fragile, addresses, fragile_desk, start, inject, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scenario", SOAK, ids=str)
 def test_under_many_faults_clients_events_and_hbase_agree(
-    scenario, fragile, addresses, desk, start, inject, tmp_path
+    scenario, fragile, addresses, fragile_desk, start, inject, tmp_path
 ) -> None:
-    examine(scenario, fragile, addresses, desk, start, inject, tmp_path)
+    examine(scenario, fragile, addresses, fragile_desk, start, inject, tmp_path)
 
 
 def examine(
     scenario: Scenario,
     fragile: LocalStack,
     addresses: Addresses,
-    desk: Any,
+    fragile_desk: Any,
     start: Start,
     inject: Callable[[tuple[str, int], int], Any],
     tmp_path: Path,
@@ -503,7 +503,7 @@ def examine(
         name="o1",
         thrift1=Listener(f"127.0.0.1:{fronts[0][1]}", str(thrift1)),
         thrift2=Listener(f"127.0.0.1:{fronts[1][1]}", str(thrift2)),
-        kafka=Kafka(addresses.kafka, control_topic=desk.control_topic),
+        kafka=Kafka(addresses.kafka, control_topic=fragile_desk.control_topic),
         journal=Journal(
             str(tmp_path / "journal"),
             segment_bytes=rng.choice([20_000, 1 << 20]),
@@ -513,7 +513,7 @@ def examine(
         shutdown_seconds=5.0,
     )
     observer = start(config)
-    desk.watch(table)
+    fragile_desk.watch(table)
     doors = fronts
     if scenario.client_faults:
         doors = [inject(front, rng.randrange(1 << 30)).address for front in fronts]
@@ -544,7 +544,7 @@ def examine(
     if rng.random() < 0.3:
         observer.kill()
         observer = start(config)
-    messages = desk.read(table, desk.barrier(table), seconds=200)
+    messages = fragile_desk.read(table, fragile_desk.barrier(table), seconds=200)
     writes = [write for writer in writers for write in writer.writes]
     found = disagreements(
         scenario, writes, events_of(messages), stored_in(addresses.thrift2, table)

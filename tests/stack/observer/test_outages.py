@@ -34,14 +34,14 @@ def table(addresses: Addresses) -> str:
 
 
 @pytest.fixture
-def start(addresses: Addresses, desk, tmp_path: Path) -> Iterator[Start]:
+def start(addresses: Addresses, fragile_desk, tmp_path: Path) -> Iterator[Start]:
     started: list[ObserverProcess] = []
 
     def begin(**journal) -> ObserverProcess:
         config = ObserverConfig(
             name="o1",
             thrift1=Listener("127.0.0.1:0", str(addresses.thrift1)),
-            kafka=Kafka(addresses.kafka, control_topic=desk.control_topic),
+            kafka=Kafka(addresses.kafka, control_topic=fragile_desk.control_topic),
             journal=Journal(str(tmp_path / "journal"), **journal),
             lease_seconds=1.5,
             shutdown_seconds=3.0,
@@ -88,10 +88,10 @@ def rows_by_outcome(messages: list[list[UpdateMessage]]) -> dict[Outcome, set[by
 
 
 def test_writes_go_on_without_kafka_and_are_published_when_it_is_back(
-    fragile: LocalStack, desk, table: str, start: Start
+    fragile: LocalStack, fragile_desk, table: str, start: Start
 ) -> None:
     observer = start()
-    desk.watch(table)
+    fragile_desk.watch(table)
     client = connect(observer).table(table)
     client.put(b"before", {b"f:a": b"1"})
     fragile.kill(Part.KAFKA)
@@ -103,7 +103,7 @@ def test_writes_go_on_without_kafka_and_are_published_when_it_is_back(
     connect(observer).table(unwatched).put(b"r", {b"f:a": b"1"})
     fragile.up()
     client.put(b"after", {b"f:a": b"1"})
-    messages = desk.read(table, desk.barrier(table), seconds=120)
+    messages = fragile_desk.read(table, fragile_desk.barrier(table), seconds=120)
     expected = {b"before", b"after", *(b"during-%03d" % i for i in range(200))}
     assert rows_by_outcome(messages) == {Outcome.APPLIED: expected, Outcome.UNKNOWN: set()}
     for partition in messages:
@@ -116,10 +116,10 @@ def test_writes_go_on_without_kafka_and_are_published_when_it_is_back(
 
 
 def test_with_a_full_journal_writes_get_an_error_and_reads_go_on(
-    fragile: LocalStack, desk, table: str, start: Start
+    fragile: LocalStack, fragile_desk, table: str, start: Start
 ) -> None:
     observer = start(limit_bytes=_MIB, segment_bytes=_MIB // 8, block_seconds=0.5)
-    desk.watch(table)
+    fragile_desk.watch(table)
     client = connect(observer).table(table)
     fragile.kill(Part.KAFKA)
     value = b"x" * 50_000
@@ -144,15 +144,15 @@ def test_with_a_full_journal_writes_get_an_error_and_reads_go_on(
             break
         except Hbase_thrift.IOError:
             assert time.monotonic() < deadline
-    messages = desk.read(table, desk.barrier(table), seconds=120)
+    messages = fragile_desk.read(table, fragile_desk.barrier(table), seconds=120)
     assert rows_by_outcome(messages)[Outcome.APPLIED] == {*written, b"again"}
 
 
 def test_an_end_without_kafka_leaves_the_events_to_the_next_start(
-    fragile: LocalStack, desk, table: str, start: Start
+    fragile: LocalStack, fragile_desk, table: str, start: Start
 ) -> None:
     observer = start()
-    desk.watch(table)
+    fragile_desk.watch(table)
     client = connect(observer).table(table)
     fragile.kill(Part.KAFKA)
     for i in range(50):
@@ -161,15 +161,15 @@ def test_an_end_without_kafka_leaves_the_events_to_the_next_start(
     assert "published at the next start" in observer.log.read_text()
     fragile.up()
     start()
-    messages = desk.read(table, desk.barrier(table), seconds=120)
+    messages = fragile_desk.read(table, fragile_desk.barrier(table), seconds=120)
     assert rows_by_outcome(messages)[Outcome.UNKNOWN] == {b"%d" % i for i in range(50)}
 
 
 def test_clients_are_told_while_the_thrift_server_is_gone_and_go_on_afterwards(
-    fragile: LocalStack, desk, table: str, start: Start
+    fragile: LocalStack, fragile_desk, table: str, start: Start
 ) -> None:
     observer = start()
-    desk.watch(table)
+    fragile_desk.watch(table)
     client = connect(observer)
     client.table(table).put(b"before", {b"f:a": b"1"})
     fragile.kill(Part.THRIFT1)
@@ -179,6 +179,6 @@ def test_clients_are_told_while_the_thrift_server_is_gone_and_go_on_afterwards(
         connect(observer).table(table).put(b"refused", {b"f:a": b"1"})
     fragile.up()
     connect(observer).table(table).put(b"after", {b"f:a": b"1"})
-    found = rows_by_outcome(desk.read(table, desk.barrier(table)))
+    found = rows_by_outcome(fragile_desk.read(table, fragile_desk.barrier(table)))
     assert found[Outcome.APPLIED] == {b"before", b"after"}
     assert found[Outcome.UNKNOWN] <= {b"broken"}
