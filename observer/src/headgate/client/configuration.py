@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from headgate.client.swap import CONFIG_VARIABLE
-from headgate.observer import Journal, Kafka, ObserverConfig
+from headgate.observer import Acknowledge, Journal, Kafka, ObserverConfig
 from headgate.settings import ConfigurationError, Places, load
 
 ENVIRONMENT_PREFIX = "HEADGATE_CLIENT_"
@@ -72,6 +72,12 @@ def _check(config: ClientConfig, places: Places) -> None:
     if config.journal.segment_bytes > config.journal.limit_bytes:
         path = ("journal", "segment_bytes")
         raise places.problem(path, "is above 'journal.limit_bytes'; lower it")
+    if config.kafka.acknowledge is not Acknowledge.JOURNAL:
+        raise places.problem(
+            ("kafka", "acknowledge"),
+            "inside a program replies wait for the journal only; remove the key, or send the "
+            "program through an observer",
+        )
 
 
 def observer_config(config: ClientConfig, environment: Mapping[str, str]) -> ObserverConfig:

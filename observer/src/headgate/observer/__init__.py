@@ -1,6 +1,7 @@
 """The proxy in front of HBase's Thrift servers: forwards bytes, publishes what writes have done."""
 
 from headgate.observer.config import (
+    Acknowledge,
     Check,
     Fsync,
     Gates,
@@ -42,6 +43,7 @@ from headgate.settings import ConfigurationError
 __all__ = [
     "BEGINNING",
     "NOW",
+    "Acknowledge",
     "Addresses",
     "Check",
     "ConfigurationError",
