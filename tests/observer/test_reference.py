@@ -33,5 +33,7 @@ def test_every_key_is_described_and_no_other() -> None:
 
 
 def test_the_example_is_valid() -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", REFERENCE, re.DOTALL)
-    assert parse_config(example, "docs/observer.md", {}).name == "observer-1"
+    example, *more = re.findall(r"```toml\n(.*?)```", REFERENCE, re.DOTALL)
+    config = parse_config("\n".join([example, *more]), "docs/observer.md", {})
+    assert config.name == "observer-1"
+    assert config.access is not None

@@ -65,6 +65,9 @@ class Wire:
             self.on_write(bytes(data))
         self.data += data
 
+    def can_write_eof(self) -> bool:
+        return True
+
     def write_eof(self) -> None:
         self.ended = True
 
@@ -82,8 +85,8 @@ class Wire:
     def resume_reading(self) -> None:
         self.paused = False
 
-    def get_extra_info(self, _name: str) -> str:
-        return "a test"
+    def get_extra_info(self, name: str) -> object:
+        return ("10.1.2.3", 4567) if name == "peername" else None
 
     def taken(self) -> bytes:
         data = bytes(self.data)

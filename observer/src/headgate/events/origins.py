@@ -1,4 +1,4 @@
-"""Who wrote: the run whose step sent a request."""
+"""Who wrote: the run whose step sent a request, or whom its connection belongs to."""
 
 from __future__ import annotations
 
@@ -10,12 +10,23 @@ ORIGIN_ATTRIBUTE = b"headgate.origin"
 
 
 class Origin(Struct, frozen=True, array_like=True):
-    """A run's attempt. ``token`` is its fencing token: an observer refuses one below the fence."""
+    """A run's attempt, an action whose run is not known, or a writer outside of all dataflows.
+
+    ``run`` is empty where only the connection tells who writes: its listener or its certificate.
+    ``dataflow`` is empty for a writer that belongs to none, and ``action`` then too.
+    """
 
     dataflow: str
     action: str
     run: str
     token: int
+    """The run's fencing token: an observer refuses one below the fence."""
+    writer: str = ""
+
+    @property
+    def name(self) -> str:
+        """``dataflow/action``, or the writer's name: what rules and metrics call it."""
+        return self.writer or f"{self.dataflow}/{self.action}"
 
 
 # msgspec lets two through: text that is no UTF-8, and endless lists in lists in a skipped field.

@@ -168,6 +168,10 @@ class HeldReplies(asyncio.Transport):
         """Read requests again."""
         self._transport.resume_reading()
 
+    def can_write_eof(self) -> bool:
+        """Tell whether the connection can be closed by halves: TLS cannot."""
+        return self._transport.can_write_eof()
+
     def write_eof(self) -> None:
         """Not used: replies end with the connection."""
         self._transport.write_eof()

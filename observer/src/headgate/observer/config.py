@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
 from headgate.events import CONTROL_TOPIC
-from headgate.settings import LogLevel, Places, load, parse
+from headgate.settings import LogLevel, Places, load, parse, parse_address
 
 ENVIRONMENT_PREFIX = "HEADGATE_OBSERVER_"
 """``[journal] limit_bytes`` is overridden by ``HEADGATE_OBSERVER_JOURNAL_LIMIT_BYTES``."""
+
+UNKNOWN_WRITER = "unknown"
+"""In rules and metrics, who has neither certificate nor port nor says who it is."""
 
 _MIB = 1 << 20
 _MAX_NAME = 100  # characters: every message carries it
@@ -78,6 +82,83 @@ class HealthChecks(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a request may be under way at an upstream that hangs, until it is cut off."""
 
 
+class Tls(Struct, frozen=True, forbid_unknown_fields=True):
+    """TLS to clients; files are PEM and are loaded again when they change."""
+
+    certificate: str
+    """The listener's own certificate first, then those between it and its authority."""
+    key: str
+    client_ca: str = ""
+    """Authorities by which clients' certificates are known; empty: none is asked for."""
+    require_client_certificate: bool = False
+    handshake_seconds: Seconds = 10.0
+
+
+class UpstreamTls(Struct, frozen=True, forbid_unknown_fields=True):
+    """TLS to HBase's Thrift servers; files are PEM and are loaded again when they change."""
+
+    ca: str = ""
+    """Authorities by which the servers are known; empty: those of the operating system."""
+    certificate: str = ""
+    """Shown to the servers; empty: none is."""
+    key: str = ""
+    server_name: str = ""
+    """What the servers' certificates are for; empty: the host in ``upstream``."""
+
+
+class Identity(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who writes: an action of a dataflow, or a named writer; and what else it may claim to be."""
+
+    dataflow: str = ""
+    action: str = ""
+    writer: str = ""
+    claims: tuple[str, ...] = ()
+    """Patterns of origins that the client may name in its requests beside its own."""
+
+
+class ClientCertificate(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose a client's certificate is; exactly one of the three names says which ones are meant."""
+
+    common_name: str = ""
+    dns: str = ""
+    uri: str = ""
+    dataflow: str = ""
+    action: str = ""
+    writer: str = ""
+    claims: tuple[str, ...] = ()
+
+
+class Allow(StrEnum):
+    """What may be done with a table; each includes what stands before it."""
+
+    NOTHING = "nothing"
+    READ = "read"
+    WRITE = "write"
+    DEFINE = "define"
+    """Creating, changing and deleting tables too."""
+
+
+class AccessRule(Struct, frozen=True, forbid_unknown_fields=True):
+    """What some origins may do with some tables."""
+
+    allow: Allow
+    origin: str = "*"
+    """Pattern of ``dataflow/action``, of a writer's name, or of ``unknown``."""
+    tables: tuple[str, ...] = ("*",)
+    """Patterns of tables."""
+
+
+class Access(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which origin may do what with which table; the first rule that fits decides."""
+
+    default: Allow = Allow.DEFINE
+    """Where no rule fits."""
+    claims: tuple[str, ...] = ("*",)
+    """Patterns of origins that clients may name that have neither certificate nor port."""
+    certificates: tuple[ClientCertificate, ...] = ()
+    rules: tuple[AccessRule, ...] = ()
+
+
 class Listener(Struct, frozen=True, forbid_unknown_fields=True):
     """One address for clients and the HBase Thrift servers behind it; each is ``host:port``."""
 
@@ -85,6 +166,12 @@ class Listener(Struct, frozen=True, forbid_unknown_fields=True):
     upstream: str | tuple[str, ...]
     """One server or several; a text may name several too, with commas between."""
     health: HealthChecks = field(default_factory=HealthChecks)
+    networks: tuple[str, ...] = ()
+    """From where clients may connect, as in 10.0.0.0/8; empty: from everywhere."""
+    origin: Identity | None = None
+    """Who writes through this listener, where no certificate says otherwise."""
+    tls: Tls | None = None
+    upstream_tls: UpstreamTls | None = None
 
     @property
     def upstreams(self) -> tuple[str, ...]:
@@ -165,6 +252,9 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     shutdown_seconds: Seconds = 20.0
     """How long requests under way and undelivered events may take at the end."""
     connect_seconds: Seconds = 10.0
+    admin_public: bool = False
+    """Whether ``admin`` may be an address that other hosts reach."""
+    access: Access | None = None
     limits: Limits = field(default_factory=Limits)
     gates: Gates = field(default_factory=Gates)
 
@@ -191,9 +281,12 @@ def _check(config: ObserverConfig, places: Places) -> None:
     """Raise the error of the first value that its type alone does not show to be wrong."""
     if config.thrift1 is None and config.thrift2 is None:
         raise places.problem((), "nothing to listen on; add a table [thrift1] or [thrift2]")
-    places.check_address(("admin",), config.admin)
+    _check_admin(config, places)
+    if config.access is not None:
+        _check_access(config.access, places)
     for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
         if listener is not None:
+            _check_security(name, listener, places)
             places.check_address((name, "listen"), listener.listen)
             here = (name, "upstream")
             if not listener.upstreams:
@@ -216,4 +309,73 @@ def _check(config: ObserverConfig, places: Places) -> None:
             ("kafka", "acknowledge"),
             "no write can pass without events when each is answered only with them; "
             'set journal.when_full = "block"',
+        )
+
+
+def _check_admin(config: ObserverConfig, places: Places) -> None:
+    places.check_address(("admin",), config.admin)
+    host, _ = parse_address(config.admin)
+    if not config.admin_public and not _is_loopback(host):
+        raise places.problem(
+            ("admin",),
+            f"other hosts reach {host}, and there is no password on the metrics; use 127.0.0.1, "
+            "or set admin_public = true where the network keeps strangers away",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_security(name: str, listener: Listener, places: Places) -> None:
+    for number, network in enumerate(listener.networks):
+        try:
+            ip_network(network)
+        except ValueError as error:
+            here = (name, "networks", str(number))
+            raise places.problem(here, f"{error}; write it as 10.0.0.0/8") from error
+    tls, upstream_tls = listener.tls, listener.upstream_tls
+    if tls is not None and tls.require_client_certificate and not tls.client_ca:
+        raise places.problem(
+            (name, "tls", "require_client_certificate"),
+            f"nothing tells which certificates are good; add client_ca under [{name}.tls]",
+        )
+    if upstream_tls is not None and bool(upstream_tls.certificate) != bool(upstream_tls.key):
+        raise places.problem(
+            (name, "upstream_tls"), "certificate and key belong together; set both or none"
+        )
+    if listener.origin is not None:
+        _check_identity(listener.origin, (name, "origin"), places)
+
+
+def _check_access(access: Access, places: Places) -> None:
+    for number, certificate in enumerate(access.certificates):
+        here = ("access", "certificates", str(number))
+        named = (certificate.common_name, certificate.dns, certificate.uri)
+        if sum(map(bool, named)) != 1:
+            raise places.problem(
+                here, "set exactly one of common_name, dns and uri: by it certificates are known"
+            )
+        _check_identity(certificate, here, places)
+    for number, rule in enumerate(access.rules):
+        if not rule.tables:
+            place = ("access", "rules", str(number), "tables")
+            raise places.problem(place, 'it names no table; write ["*"] for all')
+
+
+def _check_identity(
+    identity: Identity | ClientCertificate, here: tuple[str, ...], places: Places
+) -> None:
+    if bool(identity.writer) == bool(identity.dataflow):
+        raise places.problem(
+            here, "set either dataflow (with or without action) or writer: who is it that writes?"
+        )
+    if identity.action and not identity.dataflow:
+        raise places.problem(here, "an action belongs to a dataflow; set dataflow too")
+    if "/" in identity.writer or identity.writer == UNKNOWN_WRITER:
+        raise places.problem(
+            (*here, "writer"), f"a writer's name has no '/' and is not {UNKNOWN_WRITER!r}"
         )

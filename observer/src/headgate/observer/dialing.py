@@ -6,12 +6,14 @@ import asyncio
 import errno
 import os
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Final
 
 import structlog
 
+from headgate.observer.credentials import Credentials
 from headgate.observer.upstreams import Upstream, UpstreamPool
 
 _log = structlog.get_logger("headgate.observer.dialing")
@@ -20,6 +22,10 @@ _OWN_LACK: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
 )
 """What this host lacks: no upstream is to blame."""
+
+
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
+"""OpenSSL's reasons for bytes that are no TLS."""
 
 
 class UpstreamsUnreachable(ConnectionError):
@@ -45,12 +51,24 @@ class Dialer:
     """Opens connections to the upstreams of one pool."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, pool: UpstreamPool, connect_seconds: float
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pool: UpstreamPool,
+        connect_seconds: float,
+        credentials: Credentials | None = None,
     ) -> None:
-        """Dial for a pool; ``connect_seconds`` is how long one upstream may take."""
+        """Dial for a pool.
+
+        Args:
+            loop: where connections are served.
+            pool: the upstreams.
+            connect_seconds: how long one of them may take.
+            credentials: for TLS, asked for a context at each connection; None: without TLS.
+        """
         self._loop = loop
         self.pool = pool
         self.connect_seconds = connect_seconds
+        self._credentials = credentials
         self._turn = 0
 
     async def connect(self, protocol: Callable[[Upstream], asyncio.Protocol]) -> None:
@@ -116,13 +134,29 @@ class Dialer:
                 for left, address in zip(range(len(addresses) - 1, -1, -1), addresses, strict=True):
                     try:
                         async with asyncio.timeout(share):
-                            await self._loop.create_connection(protocol, address, upstream.port)
+                            await self._connect(protocol, address, upstream)
                             return
                     except (OSError, TimeoutError):
                         if not left:
                             raise
         finally:
             upstream.opening -= 1
+
+    async def _connect(
+        self, protocol: Callable[[], asyncio.Protocol], address: str, upstream: Upstream
+    ) -> None:
+        credentials = self._credentials
+        if credentials is None:
+            await self._loop.create_connection(protocol, address, upstream.port)
+            return
+        await self._loop.create_connection(
+            protocol,
+            address,
+            upstream.port,
+            ssl=credentials.context,
+            server_hostname=credentials.server_name or upstream.host,
+            ssl_handshake_timeout=self.connect_seconds,
+        )
 
     async def _resolve(self, upstream: Upstream) -> list[str]:
         """Return the addresses of an upstream's host, another first each time."""
@@ -144,6 +178,15 @@ class Dialer:
 
 def reason_of(error: Exception) -> str:
     """Return why a connection failed, in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not accepted: {error.verify_message}; look at ca and server_name "
+            "under upstream_tls"
+        )
+    if isinstance(error, ssl.SSLError):
+        if error.reason in _NO_TLS:
+            return "it speaks no TLS: take upstream_tls away, or turn TLS on in the server"
+        return f"TLS: {(error.reason or str(error)).replace('_', ' ').lower()}"
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and error.errno:
         return os.strerror(error.errno)  # asyncio puts its own words in front
     if isinstance(error, OSError) and error.strerror:

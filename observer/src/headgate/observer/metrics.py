@@ -16,6 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 _MAX_TABLES: Final = 1000  # names come from clients: labels must not grow with what they invent
+_MAX_ORIGINS: Final = 500  # likewise
 _MAX_REQUESTS: Final = 2000  # two dialects of some 60 methods each, with a few outcomes
 _OTHER: Final = "(other)"
 SECONDS: Final = (
@@ -76,6 +77,12 @@ class Metrics(Collector):
         self.connections_accepted = 0
         self.refusals: dict[str, int] = {}
         """Connections that were refused, by reason; those that could not be read come on top."""
+        self.tls_failures: dict[tuple[str, str], int] = {}
+        """Handshakes with clients that failed, by listener and reason."""
+        self.access_denied: dict[tuple[str, str], int] = {}
+        """Requests that the rules refuse, by listener and origin."""
+        self.certificate_expiries: Callable[[], Iterable[tuple[tuple[str, str], float]]] = tuple
+        """Asked for listener, certificate and when it expires (Unix seconds)."""
         self.protocol_errors = 0
         self.decode_errors = 0
         self.fenced = 0
@@ -126,6 +133,18 @@ class Metrics(Collector):
         """Count a connection that was refused for one of a few reasons."""
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
+    def count_tls_failure(self, listener: str, reason: str) -> None:
+        """Count a handshake with a client that failed for one of a few reasons."""
+        key = (listener, reason)
+        self.tls_failures[key] = self.tls_failures.get(key, 0) + 1
+
+    def count_denied(self, listener: str, origin: str) -> None:
+        """Count a request that the rules refuse to an origin, whose name a client may invent."""
+        denied = self.access_denied
+        if (listener, origin) not in denied and len(denied) >= _MAX_ORIGINS:
+            origin = _OTHER
+        denied[listener, origin] = denied.get((listener, origin), 0) + 1
+
     def count_read(self, table: str) -> None:
         """Count a read of a table."""
         reads = self.reads
@@ -166,6 +185,26 @@ class Metrics(Collector):
             ("reason",),
             (((reason,), count) for reason, count in refusals.items()),
         )
+        yield _counter(
+            "tls_failures",
+            "TLS handshakes with clients that failed, by reason.",
+            ("listener", "reason"),
+            self.tls_failures.items(),
+        )
+        yield _counter(
+            "access_denied",
+            "Requests that the rules of access refuse, by origin.",
+            ("listener", "origin"),
+            self.access_denied.items(),
+        )
+        expiries = GaugeMetricFamily(
+            "headgate_observer_certificate_expiry_timestamp_seconds",
+            "When the first of the certificates expires, in Unix time.",
+            labels=("listener", "certificate"),
+        )
+        for labels, expiry in self.certificate_expiries():
+            expiries.add_metric(labels, expiry)
+        yield expiries
         totals = (
             ("connections_accepted", "Client connections.", self.connections_accepted),
             ("decode_errors", "Writes that could not be decoded.", self.decode_errors),

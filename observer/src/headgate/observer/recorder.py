@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import structlog
 from msgspec import Struct
 
-from headgate.events import Outcome
+from headgate.events import Origin, Outcome
 from headgate.hbase import (
     Definition,
     Dialect,
@@ -68,6 +68,7 @@ class Ticket:
         "flights",
         "intent",
         "message",
+        "origin",
         "pattern",
         "received",
         "tables",
@@ -90,6 +91,8 @@ class Ticket:
         self.received = received
         self.flights: list[Flight] = []
         self.decoded: Write | Definition | None = None
+        self.origin: Origin | None = None
+        """Who wrote, where the request itself does not say."""
 
 
 # What waits in the backlog: a kind, the ticket, its reply, or a call to make.
@@ -295,7 +298,9 @@ class Recorder:
             self._publisher.add(ticket.tables[0], ended)
             return
         if len(ticket.tables) == 1 and not decoded.others:
-            write = _ended_write(ticket.intent, ticket.received, decoded, decoded, judgement)
+            write = _ended_write(
+                ticket.intent, ticket.received, decoded, decoded, judgement, ticket.origin
+            )
             if not write.rows:
                 self._journal.settle(ticket.intent)
                 return
@@ -304,7 +309,7 @@ class Recorder:
                 write.ambiguous = ambiguous.union(write.ambiguous)
             self._publisher.add(ticket.tables[0], write)
             return
-        writes = ended_writes(ticket.intent, ticket.received, decoded, judgement)
+        writes = ended_writes(ticket.intent, ticket.received, decoded, judgement, ticket.origin)
         published = False
         flights = dict(zip(ticket.tables, ticket.flights, strict=True))
         for table, write in writes:
@@ -324,17 +329,29 @@ def _parts(decoded: Write | Definition) -> tuple[Write | Definition, ...]:
 
 
 def ended_writes(
-    intent: int, received: float, decoded: Write, judgement: Judgement
+    intent: int,
+    received: float,
+    decoded: Write,
+    judgement: Judgement,
+    origin: Origin | None = None,
 ) -> list[tuple[str, EndedWrite]]:
-    """Return what is to be published of a write, by table; the reply's values are in it."""
+    """Return what is to be published of a write, by table; the reply's values are in it.
+
+    ``origin`` is who wrote, where the request itself does not say.
+    """
     return [
-        (part.table, _ended_write(intent, received, decoded, part, judgement))
+        (part.table, _ended_write(intent, received, decoded, part, judgement, origin))
         for part in (decoded, *decoded.others)
     ]
 
 
 def _ended_write(
-    intent: int, received: float, decoded: Write, part: Write, judgement: Judgement
+    intent: int,
+    received: float,
+    decoded: Write,
+    part: Write,
+    judgement: Judgement,
+    origin: Origin | None,
 ) -> EndedWrite:
     columns = judgement.cells if part is decoded else part.cells
     rows = columns.rows
@@ -343,7 +360,7 @@ def _ended_write(
         decoded.method,
         _OUTCOMES[judgement.verdict],
         received,
-        decoded.origin,
+        decoded.origin or origin,
         columns.kinds,
         rows,
         columns.columns,

@@ -24,14 +24,16 @@ from headgate.events import (
     encode_control,
 )
 from headgate.hbase import Dialect
+from headgate.observer.access import Guard
 from headgate.observer.acknowledgement import Acknowledgements
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.admission import Admission
 from headgate.observer.barriers import Traffic, answer_barrier
-from headgate.observer.config import Acknowledge, Listener, ObserverConfig
+from headgate.observer.config import Access, Acknowledge, Listener, ObserverConfig
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.config import Limits as LimitsConfig
 from headgate.observer.control import ControlState
+from headgate.observer.credentials import Keyring
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.gates import Gates
 from headgate.observer.journal import Journal, OpenEpoch
@@ -44,6 +46,7 @@ from headgate.observer.reconfiguration import Reconfiguration
 from headgate.observer.recorder import Recorder, Unreadable, recovered
 from headgate.observer.session import Endpoint, Session
 from headgate.observer.sweeping import Sweeper
+from headgate.observer.tls import TlsServer, listening_sockets
 from headgate.observer.upstreams import UpstreamMetrics, UpstreamPool, UpstreamView
 from headgate.settings import parse_address, set_log_level
 from headgate.wire import Limits
@@ -58,6 +61,7 @@ _DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering ev
 _COLLECTED_AFTER = (20_000, 50, 100)  # objects and generations: a tenth off a put's time
 _DESCRIPTORS_PER_CLIENT = 2  # its connection and the one to HBase
 _OWN_DESCRIPTORS = 100  # journal, Kafka, libraries
+_CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
 
@@ -93,6 +97,7 @@ class Observer:
         """Take the journal's directory; nothing is contacted yet.
 
         Raises:
+            CredentialsError: certificates or keys cannot be used.
             JournalError: the directory cannot be used.
         """
         self._config = config
@@ -100,6 +105,8 @@ class Observer:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._metrics = Metrics()
+        self._keyring = Keyring(config)
+        self._metrics.certificate_expiries = self._keyring.expiries
         self._notify = NotifyColumns(limit_bytes=config.limits.message_bytes)
         self._control = ControlState(self._notify)
         self._journal = Journal(
@@ -158,12 +165,13 @@ class Observer:
                 self._loop,
                 UpstreamPool(name, listener.upstreams, listener.health),
                 config.connect_seconds,
+                self._keyring.upstreams.get(name),
             )
             for name, listener in self._listeners()
         }
         self._endpoints: list[Endpoint] = []
         self._sweepers: list[Sweeper] = []
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | TlsServer] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
         self.addresses = Addresses()
@@ -305,6 +313,21 @@ class Observer:
             prepare=lambda _old, new: lambda: self._change_listeners(new),
         )
 
+        at(*self._keyring.live_keys(), prepare=self._keyring.prepare)
+        at(
+            "access",
+            *(f"{name}.{key}" for name in self._dialers for key in ("origin", "networks")),
+            prepare=lambda _old, new: lambda: self._change_access(new),
+        )
+
+    def _change_access(self, config: ObserverConfig) -> None:
+        for endpoint in self._endpoints:
+            listener = config.thrift1 if endpoint.dialect is Dialect.THRIFT1 else config.thrift2
+            if listener is not None:
+                endpoint.guard = self._guard(endpoint.name, listener, config.access)
+            for session in list(endpoint.sessions):
+                session.identify()
+
     def _change_journal(self, config: JournalConfig) -> None:
         self._journal.reconfigure(
             limit_bytes=config.limit_bytes, segment_bytes=config.segment_bytes
@@ -419,6 +442,8 @@ class Observer:
         self._tune_process()
         self._state = "serving"
         self._loop.call_later(_TEND_SECONDS, self._tend)
+        if self._keyring:
+            self._tasks.add(self._loop.create_task(self._watch_certificates()))
         ready(self.addresses)
         _log.info(
             "serving",
@@ -487,6 +512,11 @@ class Observer:
         found = (("thrift1", self._config.thrift1), ("thrift2", self._config.thrift2))
         return [(name, listener) for name, listener in found if listener is not None]
 
+    async def _watch_certificates(self) -> None:
+        while True:
+            await asyncio.sleep(_CERTIFICATE_SECONDS)
+            await self._loop.run_in_executor(None, self._keyring.reload_changed)
+
     async def _listen(self) -> None:
         for name, listener in self._listeners():
             endpoint = Endpoint(
@@ -501,16 +531,10 @@ class Observer:
                 acknowledgements=self._acknowledgements,
                 notify=self._notify,
                 metrics=self._metrics,
+                guard=self._guard(name, listener, self._config.access),
             )
-            host, port = parse_address(listener.listen)
             try:
-                server = await self._loop.create_server(
-                    lambda endpoint=endpoint: Session(endpoint),  # type: ignore[misc]
-                    host,
-                    port,
-                    backlog=_BACKLOG,
-                    reuse_port=self._reuse_port,
-                )
+                server = await self._open_listener(listener, endpoint)
             except OSError as error:
                 raise StartError(
                     f"[{name}] listen = {listener.listen}: {error.strerror or error}; "
@@ -528,6 +552,34 @@ class Observer:
             taken = server.sockets[0].getsockname()
             setattr(self.addresses, name, f"{taken[0]}:{taken[1]}")
         self._check_upstreams()
+
+    def _guard(self, name: str, listener: Listener, access: Access | None) -> Guard | None:
+        if not Guard.needed(listener, access):
+            return None
+        return Guard(name, listener, access, metrics=self._metrics, clock=time.monotonic)
+
+    async def _open_listener(
+        self, listener: Listener, endpoint: Endpoint
+    ) -> asyncio.Server | TlsServer:
+        host, port = parse_address(listener.listen)
+        if listener.tls is None:
+            return await self._loop.create_server(
+                lambda: Session(endpoint),
+                host,
+                port,
+                backlog=_BACKLOG,
+                reuse_port=self._reuse_port,
+            )
+        return TlsServer(
+            await listening_sockets(self._loop, host, port, _BACKLOG, reuse_port=self._reuse_port),
+            loop=self._loop,
+            dialect=endpoint.dialect,
+            credentials=self._keyring.clients[endpoint.name],
+            handshake_seconds=listener.tls.handshake_seconds,
+            protocol=lambda: Session(endpoint),
+            admits=lambda host: endpoint.guard is None or endpoint.guard.admits(host),
+            metrics=self._metrics,
+        )
 
     async def _shut_down(self) -> None:
         self._state = "ending"

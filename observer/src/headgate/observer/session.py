@@ -15,7 +15,7 @@ from typing import Final, cast
 
 import structlog
 
-from headgate.events import Gate
+from headgate.events import Gate, Origin
 from headgate.hbase import (
     METHODS,
     Dialect,
@@ -33,6 +33,7 @@ from headgate.hbase import (
     peek_table,
     peek_tables,
 )
+from headgate.observer.access import Guard, Permit
 from headgate.observer.acknowledgement import Acknowledgements, HeldReplies
 from headgate.observer.admission import Admission
 from headgate.observer.control import ControlState
@@ -117,11 +118,13 @@ class Endpoint:
         metrics: Metrics,
         acknowledgements: Acknowledgements | None = None,
         left: Callable[[asyncio.BaseTransport], bool] = has_left,
+        guard: Guard | None = None,
     ) -> None:
         """Describe a listener; ``dialer`` opens connections to its upstreams.
 
         ``acknowledgements`` hold replies until Kafka has the events, where that is wanted.
-        ``left`` tells whether the other end of a connection that is not read from is gone.
+        ``left`` tells whether the other end of a connection that is not read from is gone, and
+        ``guard`` who may do what (None: everybody may do everything).
         """
         self.loop = loop
         self.dialect = dialect
@@ -136,6 +139,7 @@ class Endpoint:
         self.notify = notify
         self.left = left
         self.metrics = metrics
+        self.guard = guard
         self.timings = metrics.timings_of(self.name)
         self.sessions: set[Session] = set()
         self.most_connections = 0
@@ -171,6 +175,8 @@ class Session(asyncio.Protocol):
         self._methods = METHODS[endpoint.dialect]
         self._loop = endpoint.loop
         self._client: asyncio.Transport | None = None
+        self._permit: Permit | None = None
+        """What the guard knows of the client; None where there is no guard."""
         self._upstream: asyncio.Transport | None = None
         self._to_client: Outlet | HeldReplies | None = None
         self._to_upstream: Outlet | None = None
@@ -216,6 +222,20 @@ class Session(asyncio.Protocol):
             return
         metrics.connections_accepted += 1
         self._endpoint.sessions.add(self)
+        if self._endpoint.guard is not None:
+            self.identify()
+
+    def identify(self) -> None:
+        """Ask the guard what is known of the client, and whether it may be here at all."""
+        client, guard = self._client, self._endpoint.guard
+        if client is None or guard is None:
+            self._permit = None
+            return
+        peer = client.get_extra_info("peername")
+        if peer and not guard.admits(peer[0]):
+            self.abort()
+            return
+        self._permit = guard.permit(client.get_extra_info("peercert"))
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the client."""
@@ -234,17 +254,20 @@ class Session(asyncio.Protocol):
         self._timings.added.observe(perf_counter() - started)
 
     def eof_received(self) -> bool:
-        """Pass the end of the client's requests on; replies may still come."""
+        """Pass the end of the client's requests on; replies may still come, except over TLS."""
         self._eof = True
         self._pass_end_on()
-        return True
+        return self._client is not None and self._client.can_write_eof()
 
     def _pass_end_on(self) -> None:
         if self._paused & _HELD:
             return
         upstream = self._upstream
         if upstream is not None and not upstream.is_closing() and self.waits_for_reply():
-            upstream.write_eof()
+            if upstream.can_write_eof():
+                upstream.write_eof()
+            else:
+                self.close_when_answered()
         else:
             self._close()
 
@@ -403,6 +426,9 @@ class Session(asyncio.Protocol):
             # HBase refuses it in its own words.
             _log.warning("a request names no table", method=message.name, reason=str(error))
             self._metrics.decode_errors += 1
+        permit = self._permit
+        if permit is not None and not self._permitted(permit, message, method, tables):
+            return
         if effect is Effect.READ:
             if tables:
                 self._metrics.count_read(tables[0])
@@ -418,6 +444,27 @@ class Session(asyncio.Protocol):
                 self._record(message, method, watched)
                 return
         self._forward(message, Exchange(method, tables, None))
+
+    def _permitted(
+        self, permit: Permit, message: Message, method: Method, tables: tuple[str, ...]
+    ) -> bool:
+        """Tell whether the guard lets a request pass; answer it if not."""
+        guard = self._endpoint.guard
+        assert guard is not None  # noqa: S101 - it gave the permit
+        claimed: tuple[Origin, ...] = ()
+        refusal: str | None
+        try:
+            if method.effect is Effect.WRITE:
+                claimed = peek_origins(self._dialect, message)
+        except ProtocolError as error:
+            refusal = f"headgate: nobody can tell who this request says it is from: {error}"
+        else:
+            refusal = guard.refusal(permit, method, tables, claimed)
+        if refusal is None:
+            return True
+        self._metrics.count_request(self._endpoint.name, method.name, "denied")
+        self._answer(message, io_error_reply(self._dialect, message, refusal, can_retry=False))
+        return False
 
     def _may_write(self, message: Message) -> bool:
         try:
@@ -464,6 +511,8 @@ class Session(asyncio.Protocol):
                 self._hold()
                 endpoint.admission.wait(self)
             return False
+        if self._permit is not None:
+            ticket.origin = self._permit.origin
         exchange = Exchange(method, tables, ticket)
         if self._held_replies is not None:
             self._held_replies.hold(ticket.intent)
@@ -543,6 +592,8 @@ class Session(asyncio.Protocol):
         try:
             write = decode_request(self._dialect, message)
             origins = peek_origins(self._dialect, message)
+            if not origins and self._permit is not None and self._permit.origin is not None:
+                origins = (self._permit.origin,)
         except ProtocolError as error:
             # As far as is known HBase refuses it too; nobody can tell what it would touch.
             _log.warning("a gate cannot tell what a write touches", reason=str(error))
