@@ -19,6 +19,7 @@ from headgate.observer.service import StartError
 from headgate.settings import parse_address
 
 _STOP_SECONDS = 30.0
+_OWNER_ALONE = 0o600
 _LOG_TAIL = 2000  # characters of the log that go into an error
 
 
@@ -40,6 +41,7 @@ class ObserverProcess:
         """
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "observer.toml"
+        path.touch(mode=_OWNER_ALONE)  # it may hold passwords
         path.write_text(as_toml(config), encoding="utf-8")
         self.log = directory / "observer.log"
         with self.log.open("ab") as log:
@@ -151,12 +153,20 @@ def as_toml(config: ObserverConfig) -> str:
 def _write_table(table: dict[str, Any], name: str, lines: list[str]) -> None:
     inner = {}
     for key, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) or _is_tables(value):
             inner[key] = value
         elif value is not None:
             # A JSON text, number or boolean is one of TOML too.
             lines.append(f"{json.dumps(key) if '.' in key else key} = {json.dumps(value)}")
     for key, value in inner.items():
         path = f"{name}.{key}" if name else key
-        lines += ["", f"[{path}]"]
-        _write_table(value, path, lines)
+        for each in () if isinstance(value, dict) else value:
+            lines += ["", f"[[{path}]]"]
+            _write_table(each, path, lines)
+        if isinstance(value, dict):
+            lines += ["", f"[{path}]"]
+            _write_table(value, path, lines)
+
+
+def _is_tables(value: object) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], dict)

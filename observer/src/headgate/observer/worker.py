@@ -25,7 +25,7 @@ from headgate.observer.channel import (
 )
 from headgate.observer.journal import JournalError, JournalInUse
 from headgate.observer.service import Addresses, Observer, StartError
-from headgate.settings import configure_log
+from headgate.settings import ConfigurationError, configure_log
 
 _log = structlog.get_logger("headgate.observer.worker")
 
@@ -106,7 +106,7 @@ def _main() -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_work(connection))
-    except (JournalError, StartError) as error:
+    except (ConfigurationError, JournalError, StartError) as error:
         sys.stderr.write(f"headgate observer: {error}\n")
         return 1
     return 0
