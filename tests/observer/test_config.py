@@ -1,6 +1,7 @@
 import pytest
 
 from headgate.observer import ConfigurationError, Fsync, WhenFull, parse_config
+from headgate.observer.kafka import KafkaProducer
 
 WHOLE = """\
 name = "o1"
@@ -79,6 +80,47 @@ def test_without_a_listener_there_is_nothing_to_do() -> None:
     text = WHOLE.replace("[thrift1]\n", "").replace('listen = "127.0.0.1:9190"\n', "")
     text = text.replace('upstream = "127.0.0.1:9090"\n', "")
     assert "nothing to listen on" in problem(text)
+
+
+def test_secrets_for_kafka_are_not_shown() -> None:
+    text = WHOLE.replace('"security.protocol" = "SSL"', '"sasl.password" = "hunter2"')
+    config = parse_config(text, "observer.toml", {})
+    assert config.kafka.properties == {"sasl.password": "hunter2"}
+    assert "hunter2" not in repr(config)
+    assert "sasl.password" in repr(config)
+    assert "hunter2" not in problem(text.replace('"hunter2"', '["hunter2"]'))
+
+
+def test_a_property_that_librdkafka_refuses_is_named_without_its_value() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        KafkaProducer("127.0.0.1:1", {"security.protocol": "SSL", "ssl.key.pem": "hunter2"})
+    assert "ssl.key.pem failed: not in PEM format" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_admin_address_that_others_reach_must_be_wanted() -> None:
+    public = WHOLE.replace('admin = "127.0.0.1:9180"', 'admin = "0.0.0.0:9180"')
+    assert "observer.toml:2: 'admin': other hosts reach 0.0.0.0" in problem(public)
+    assert parse_config("admin_public = true\n" + public, "observer.toml", {}).admin_public
+
+
+@pytest.mark.parametrize(
+    ("addition", "expected"),
+    [
+        (
+            '[thrift1.tls]\ncertificate = "c"\nkey = "k"\nrequire_client_certificate = true',
+            "add client_ca under [thrift1.tls]",
+        ),
+        ('[thrift1.upstream_tls]\nkey = "k"', "certificate and key belong together"),
+        ("[thrift1.origin]", "set either dataflow (with or without action) or writer"),
+        ('[thrift1.origin]\nwriter = "unknown"', "is not 'unknown'"),
+        ('[[access.rules]]\nallow = "all"', "'access.rules[0].allow': Invalid enum value"),
+        ('[[access.rules]]\nallow = "read"\ntables = []', "it names no table"),
+        ('[[access.certificates]]\nwriter = "w"', "set exactly one of common_name, dns and uri"),
+    ],
+)
+def test_a_mistake_about_security_is_told_with_its_cure(addition: str, expected: str) -> None:
+    assert expected in problem(f"{WHOLE}\n{addition}\n")
 
 
 def test_a_misspelt_variable_is_told() -> None:

@@ -18,7 +18,7 @@ import uvloop
 
 from headgate.hbase import Dialect
 from headgate.observer.config import Tls
-from headgate.observer.credentials import Credentials, client_side
+from headgate.observer.credentials import Credentials, CredentialsError, client_side
 from headgate.observer.metrics import Metrics
 from headgate.observer.tls import TlsServer, listening_sockets
 from headgate.wire import MessageReader, MessageType, StructWriter, Transport, write_message
@@ -379,3 +379,30 @@ def test_a_broken_new_certificate_is_refused_and_the_old_one_goes_on(
             assert await listener.call(client(authority)) == b"hello"
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        ("encrypted", "is encrypted with a pass phrase, which nobody could type at a restart"),
+        ("other key", "is not the key of the certificate in"),
+        ("missing", "cannot be read (No such file or directory)"),
+        ("no certificate", "holds no certificate; name a PEM file"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named_with_the_cure(
+    authority: Any, server_files: tuple[Path, Path], spoil: str, expected: str
+) -> None:
+    certificate, key = server_files
+    if spoil == "encrypted":
+        key = authority.encrypt(key, "sesame")
+    elif spoil == "other key":
+        key = authority.issue("other")[1]
+    elif spoil == "missing":
+        key = Path("/nonexistent/observer.key")
+    else:
+        certificate = key
+    with pytest.raises(CredentialsError) as caught:
+        client_side("thrift1", Tls(str(certificate), str(key)))
+    assert str(caught.value).startswith("thrift1.tls.")
+    assert expected in str(caught.value)

@@ -47,6 +47,11 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     """Shared with the observers."""
     properties: dict[str, str | int | float | bool] = {}
 
+    def __repr__(self) -> str:
+        """Leave the values of the properties out: there are passwords among them."""
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__[:-1])
+        return f"Kafka({', '.join(shown)}, properties={sorted(self.properties)})"
+
 
 class Workers(Struct, frozen=True, forbid_unknown_fields=True):
     """The processes in which steps run."""

@@ -196,6 +196,11 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     control_topic: str = CONTROL_TOPIC
     properties: dict[str, str | int | float | bool] = {}
 
+    def __repr__(self) -> str:
+        """Leave the values of the properties out: there are passwords among them."""
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__[:-1])
+        return f"Kafka({', '.join(shown)}, properties={sorted(self.properties)})"
+
 
 class Journal(Struct, frozen=True, forbid_unknown_fields=True):
     """The local log that makes events survive a crash of the observer."""

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headgate.observer.metrics import Histogram
 from headgate.observer.publisher import Done, Failure, FailureKind
+from headgate.settings import ConfigurationError
 
 _log = structlog.get_logger("headgate.observer.kafka")
 
@@ -64,7 +65,11 @@ class KafkaProducer:
     """
 
     def __init__(self, bootstrap: str, properties: Mapping[str, Any]) -> None:
-        """Make a producer; brokers are contacted in the background."""
+        """Make a producer; brokers are contacted in the background.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a property.
+        """
         self._settings = {
             **client_settings(bootstrap, properties),
             "enable.idempotence": True,
@@ -75,7 +80,11 @@ class KafkaProducer:
             "queue.buffering.max.kbytes": 1_048_576,
             "error_cb": _log_error,
         }
-        self._producer = ConfluentProducer(self._settings)
+        try:
+            self._producer = ConfluentProducer(self._settings)
+        except KafkaException as error:
+            reason = error.args[0].str()  # it names the property, not its value
+            raise ConfigurationError(f"[kafka.properties]: {reason}; correct the value") from error
         self._handed_over: dict[int, float] = {}
         self._count = 0
         self.delivery = Histogram()
