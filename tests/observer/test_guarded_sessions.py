@@ -16,6 +16,7 @@ from headgate.observer.config import Access, Allow, Identity, Listener
 from headgate.observer.control import ControlState
 from headgate.observer.gates import Gates
 from headgate.observer.metrics import Metrics
+from headgate.observer.notify import NotifyColumns
 from headgate.observer.session import Endpoint, Session
 from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
 
@@ -68,7 +69,8 @@ class Scene:
     def __init__(self, dialect: Dialect) -> None:
         self.metrics = Metrics()
         self.recorder = Recorder()
-        control = ControlState()
+        notify = NotifyColumns(limit_bytes=10_000)
+        control = ControlState(notify)
         control.apply(WatchList(1, "d", 1, (Watch("t"),)), "o")
         self.endpoint = Endpoint(
             loop=cast("asyncio.AbstractEventLoop", None),
@@ -79,6 +81,7 @@ class Scene:
             recorder=cast("Any", self.recorder),
             admission=cast("Any", SimpleNamespace(syncs_each=False)),
             gates=Gates(hold_seconds=5.0, clock=lambda: 0.0),
+            notify=notify,
             metrics=self.metrics,
         )
 
@@ -190,6 +193,20 @@ def test_new_rules_hold_for_connections_that_are_there(scene: Scene) -> None:
     session.identify()
     session.data_received(put(b"r3"))
     assert upstream.taken() == put(b"r3")
+
+
+def test_rules_hold_for_requests_that_are_recognised_by_their_bytes(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    for _ in range(20):
+        session.data_received(get(b"r"))
+        session.reply_received(reply("get"))
+    assert scene.endpoint.patterns.find(get(b"r")) is not None
+    scene.endpoint.guard = guard(scene, Access(Allow.NOTHING))
+    session.identify()
+    upstream.taken()
+    session.data_received(get(b"r"))
+    assert upstream.taken() == b""
+    assert b"may not read table t" in client.taken()
 
 
 def test_a_client_of_no_network_is_cut_off(scene: Scene) -> None:

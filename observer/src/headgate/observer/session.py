@@ -371,8 +371,10 @@ class Session(asyncio.Protocol):
     def _pass_known(self, data: bytes) -> bool:
         """Deal with a request like others before it, unread; tell whether it is one.
 
-        What is not as it mostly is (a gate, a held connection) is left to ``_dispatch``.
+        What is not as it mostly is (a gate, a held connection, rules) is left to ``_dispatch``.
         """
+        if self._permit is not None:
+            return False
         reader = self._reader
         if not reader.between_messages or self._paused & _HELD or self._upstream is None:
             return False
