@@ -79,6 +79,9 @@ class Wire:
     def is_closing(self) -> bool:
         return self.closed
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         self.paused = True
 
@@ -788,6 +791,18 @@ def test_an_idle_session_is_closed_when_it_drains(scene: Scene) -> None:
     session, client, _ = scene.connect()
     session.drain()
     assert client.closed
+
+
+def test_an_idle_client_that_takes_no_leave_over_tls_does_not_hold_up_the_end(
+    scene: Scene,
+) -> None:
+    session, client, upstream = scene.connect()
+    client.can_write_eof = lambda: False  # type: ignore[method-assign]
+    session.drain()
+    session.drain()
+    assert not upstream.closed
+    session.drain()
+    assert upstream.closed
 
 
 # -- gates

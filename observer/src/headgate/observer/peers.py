@@ -1,9 +1,12 @@
-"""Whether the other end of a connection is still there, asked without reading from it."""
+"""Whether the other end of a connection is still there and has all, asked without reading."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import select
+import struct
+import termios
 from typing import Final
 
 # Linux tells when the peer ends its side; elsewhere only a connection that broke is noticed.
@@ -21,3 +24,15 @@ def has_left(transport: asyncio.BaseTransport) -> bool:
     poll = select.poll()
     poll.register(socket.fileno(), _ENDED)
     return bool(poll.poll(0))
+
+
+def has_taken_all(transport: asyncio.BaseTransport) -> bool:
+    """Tell whether the peer's host has all that was given to the kernel for it."""
+    socket = transport.get_extra_info("socket")
+    if socket is None:
+        return True
+    try:
+        answer = fcntl.ioctl(socket.fileno(), termios.TIOCOUTQ, bytes(4))
+    except (OSError, ValueError):
+        return True  # the connection is over
+    return struct.unpack("i", answer) == (0,)

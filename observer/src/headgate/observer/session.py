@@ -43,7 +43,7 @@ from headgate.observer.journal import JournalError, JournalFull
 from headgate.observer.metrics import Metrics
 from headgate.observer.notify import NotifyColumns
 from headgate.observer.outlet import Outlet
-from headgate.observer.peers import has_left
+from headgate.observer.peers import has_left, has_taken_all
 from headgate.observer.recorder import Recorder, Ticket, changes_cells
 from headgate.observer.sweeping import Stage
 from headgate.observer.upstreams import Upstream, UpstreamPool
@@ -197,6 +197,7 @@ class Session(asyncio.Protocol):
         self._at_gate: Message | None = None
         self._held_replies: HeldReplies | None = None
         self._closing = False
+        self._parting = False
         self._eof = False
         self._touched = 0.0
         self._orphaned: asyncio.TimerHandle | None = None
@@ -866,8 +867,15 @@ class Session(asyncio.Protocol):
 
     def drain(self) -> None:
         """Go towards the end: close between requests, take no more than those under way."""
+        client = self._client
         if self.waits_for_reply():
             self.close_when_answered()
+        elif client is not None and client.is_closing() and not client.can_write_eof():
+            # TLS ends when the peer has taken leave too, which idle clients do not do. One call
+            # later than the end began, for until then the transport may hold bytes itself.
+            if self._parting and not client.get_write_buffer_size() and has_taken_all(client):
+                self.abort()
+            self._parting = True
         elif self.quiet():
             self.close()
 
