@@ -56,6 +56,7 @@ from headgate.engine import (
     RecordArrived,
     RecordDecision,
     Released,
+    ResourcesSampled,
     Restarted,
     Resumed,
     Role,
@@ -552,7 +553,7 @@ class Runtime:
                     self._decided(instruction.decision)
                 case _:
                     pass
-        if launching or not isinstance(stimulus, RecordArrived | Tick):
+        if launching or not isinstance(stimulus, RecordArrived | Tick | ResourcesSampled):
             self._save(now)
         for instruction in instructions:
             self._carry_out(instruction, now)

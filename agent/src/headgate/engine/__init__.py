@@ -5,6 +5,7 @@ Time comes only from the stimuli. The service carries stimuli in and instruction
 ``Restarted`` first to an engine made from a snapshot.
 """
 
+from headgate.engine.adjustment import Adjustment
 from headgate.engine.codecs import Codec, CodecName
 from headgate.engine.conditions import (
     AllOf,
@@ -30,6 +31,7 @@ from headgate.engine.engine import Engine
 from headgate.engine.explain import (
     ActionExplanation,
     ActiveExplanation,
+    AdjusterExplanation,
     ContainerExplanation,
     Explanation,
     UpdatesExplanation,
@@ -56,6 +58,15 @@ from headgate.engine.policy import (
     Verdict,
     WaitUntil,
 )
+from headgate.engine.references import (
+    RESOURCES,
+    AdjustmentSpec,
+    FrequencyUnit,
+    Reference,
+    Resource,
+    WriteReference,
+)
+from headgate.engine.resources import ResourceSample
 from headgate.engine.runs import PastRun, RunState
 from headgate.engine.snapshot import SNAPSHOT_VERSION, SnapshotError
 from headgate.engine.spec import (
@@ -83,6 +94,7 @@ from headgate.engine.stimuli import (
     Paused,
     RecordArrived,
     Released,
+    ResourcesSampled,
     Restarted,
     Resumed,
     RunFailed,
@@ -95,14 +107,20 @@ from headgate.engine.stimuli import (
     WaveEnded,
 )
 from headgate.engine.tester import EngineTester, launched
+from headgate.engine.votes import Assessment, Vote
 
 __all__ = [
+    "RESOURCES",
     "SNAPSHOT_VERSION",
     "ActionExplanation",
     "ActionSpec",
     "ActiveExplanation",
+    "AdjusterExplanation",
+    "Adjustment",
+    "AdjustmentSpec",
     "AllOf",
     "AnyOf",
+    "Assessment",
     "AtLeast",
     "Bound",
     "BoundReached",
@@ -126,6 +144,7 @@ __all__ = [
     "EngineTester",
     "Evaluation",
     "Explanation",
+    "FrequencyUnit",
     "GroupResult",
     "Inputs",
     "Instruction",
@@ -143,7 +162,11 @@ __all__ = [
     "ReadCells",
     "RecordArrived",
     "RecordDecision",
+    "Reference",
     "Released",
+    "Resource",
+    "ResourceSample",
+    "ResourcesSampled",
     "Restarted",
     "Resumed",
     "RetryPolicy",
@@ -167,9 +190,11 @@ __all__ = [
     "ValueBound",
     "VectorResult",
     "Verdict",
+    "Vote",
     "WaitUntil",
     "WatchedContainer",
     "WaveEnded",
+    "WriteReference",
     "all_of",
     "at_least_one",
     "bounds_of",

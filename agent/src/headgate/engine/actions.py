@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from headgate.engine.adjustment import Adjuster
 from headgate.engine.bounds import Clock, Part, Precision, current_limit, measure
 from headgate.engine.cells import Cells, Detail
 from headgate.engine.conditions import BoundResult, Dimension
@@ -42,7 +43,10 @@ class Action:
         self.requested = False
         self.reading = False
         self.next_evaluation: float | None = None
+        self.adjusters: list[Adjuster] = []
+        """One for each bound with an interval."""
         self.limits: dict[tuple[str, Dimension], float] = {}
+        """Current limits of intervals."""
         self.failure = ""
         """Why it is in quarantine, or why the last attempt failed."""
         self.shown = ""
@@ -88,6 +92,16 @@ class Action:
         if bound.time is None or self.since is None:
             return None
         return self.since + current_limit(self.limits, bound.name, Dimension.TIME, bound.time)
+
+    def take_limits(self) -> None:
+        """Let the limits hold that the adjusters are at."""
+        for adjuster in self.adjusters:
+            for dimension, limit in adjuster.limits.items():
+                self.limits[adjuster.bound.name, dimension] = limit
+
+    def updates_of(self, bound: Bound) -> int:
+        """Return how many updates of the bound's container ever came."""
+        return sum(pending.received for _, pending in self.parts[bound.container])
 
     def all_parts(self) -> list[Part]:
         """Return all parts of all containers that bounds watch."""

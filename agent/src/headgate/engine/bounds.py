@@ -53,7 +53,7 @@ Limits = Mapping[tuple[str, Dimension], float]
 
 
 def current_limit(limits: Limits, bound: str, dimension: Dimension, limit: Limit) -> float:
-    """Return the limit that holds now: of an interval its current value, at first the minimum."""
+    """Return the limit that holds now: of an interval its current value."""
     if isinstance(limit, Interval):
         return limits.get((bound, dimension), limit.minimum)
     return limit

@@ -10,6 +10,7 @@ from headgate.engine.actions import (
     ImpossibleTransition,
     needs_reading,
 )
+from headgate.engine.adjustment import Adjustment
 from headgate.engine.arrivals import arrivals_of
 from headgate.engine.cells import Cells, Detail
 from headgate.engine.conditions import ConditionResult, leaves, missing, reasons
@@ -29,6 +30,7 @@ from headgate.engine.instructions import (
     ScanContainer,
 )
 from headgate.engine.policy import NeedsReading, Run, WaitUntil
+from headgate.engine.resources import Machines
 from headgate.engine.runs import ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.snapshot import read_snapshot, restore, write_snapshot
 from headgate.engine.spec import DataflowSpec, check_specification
@@ -38,6 +40,7 @@ from headgate.engine.stimuli import (
     Paused,
     RecordArrived,
     Released,
+    ResourcesSampled,
     Restarted,
     Resumed,
     RunFailed,
@@ -86,6 +89,9 @@ class Engine:
         self.deliveries = Deliveries()
         self.retired: dict[str, int] = {}
         """Runs of actions that the specification had before, by name: ids of runs never repeat."""
+        self.machines = Machines()
+        self._assess_at: float | None = None
+        """When both factors of adjustment vote again; None where no limit is an interval."""
         self._out: list[Instruction] = []
         self._notified: float | None = None
         self._now = 0.0
@@ -110,8 +116,9 @@ class Engine:
             self._begun = True
             self._start_clocks()
         self._dispatch(stimulus)
-        if self._timers.next != self._notified:
-            self._notified = self._timers.next
+        times = [time for time in (self._timers.next, self._assess_at) if time is not None]
+        if min(times, default=None) != self._notified:
+            self._notified = min(times, default=None)
             self._out.append(NotifyAt(self._notified))
         out, self._out = self._out, []
         return out
@@ -146,6 +153,9 @@ class Engine:
                 self._released(stimulus)
             case Restarted():
                 self._restarted(stimulus)
+            case ResourcesSampled():
+                if self._assess_at is not None:
+                    self.machines.take(stimulus.samples)
 
     def snapshot(self) -> bytes:
         """Return the whole state; an engine made from it decides as this one would."""
@@ -204,6 +214,7 @@ class Engine:
         *,
         moment: str = "",
         result: ConditionResult | None = None,
+        adjustment: Adjustment | None = None,
     ) -> None:
         run = action.run if action is not None else None
         decision = Decision(
@@ -216,6 +227,7 @@ class Engine:
             attempt=run.attempt if run is not None else 0,
             moment=moment,
             result=result,
+            adjustment=adjustment,
         )
         self._out.append(RecordDecision(decision))
 
@@ -431,6 +443,8 @@ class Engine:
     def _start_clocks(self) -> None:
         for action in self.actions.values():
             self._start_clock(action)
+        adjusted = any(action.adjusters for action in self.actions.values())
+        self._assess_at = self._now + self.spec.adjustment.every if adjusted else None
 
     def _start_clock(self, action: Action) -> None:
         if action.is_input or self.graph.awaited(action):
@@ -462,6 +476,9 @@ class Engine:
                 self._take_up(self._followers(self.actions[name]))
 
     def _tick(self, _stimulus: Tick | Restarted | Resumed) -> None:
+        if self._assess_at is not None and self._assess_at <= self._now:
+            self._assess_at = self._now + self.spec.adjustment.every
+            self._adjust()
         for action in self.graph.in_order(self._timers.due(self._now)):
             self._time_has_come(action)
             self._set_timers(action)
@@ -480,6 +497,29 @@ class Engine:
         elif late:
             action.looked_at = self._now
             self._consider(action, "time")
+
+    # Limits that move.
+
+    def _adjust(self) -> None:
+        """Let both factors vote on every bound with an interval."""
+        if self.paused:
+            return
+        resources = self.machines.assess(self._now, self.spec.adjustment)
+        for action in self.actions.values():
+            moved = []
+            for adjuster in action.adjusters:
+                updates = action.updates_of(adjuster.bound)
+                adjustment = adjuster.assess(self._now, updates, resources)
+                if adjustment is not None:
+                    moved.append(adjustment)
+                    words = adjustment.words
+                    self._decide(DecisionKind.ADJUSTED, words, action, adjustment=adjustment)
+            if moved:
+                action.take_limits()
+                self._set_timers(action)
+                if action.spec.effective_evaluation.write:
+                    # A limit may have come down to what was written long ago.
+                    self._consider(action, _AT_WRITE)
 
     # Runs.
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from headgate.engine.actions import Action, ActionInputs
+from headgate.engine.adjustment import Adjuster
 from headgate.engine.bounds import Precision, seconds_words
-from headgate.engine.conditions import ConditionResult, missing
+from headgate.engine.conditions import ConditionResult, Dimension, missing
 from headgate.engine.policy import Bounded
 from headgate.engine.runs import PastRun, RunState
 from headgate.engine.spec import Role
+from headgate.engine.votes import Assessment, Vote, together
 
 if TYPE_CHECKING:
     from headgate.engine.cells import Cells
@@ -45,6 +47,23 @@ class UpdatesExplanation(Struct, frozen=True):
     pending: int
 
 
+class AdjusterExplanation(Struct, frozen=True):
+    """Where the limits of a bound are in their intervals, and what both factors said last.
+
+    ``share`` is 0 at the minimum and 1 at the maximum; ``writes`` and ``resources`` are None before
+    the first vote.
+    """
+
+    bound: str
+    share: float
+    limits: dict[Dimension, float]
+    moved: Vote
+    moved_at: float | None
+    writes: Assessment | None
+    resources: Assessment | None
+    words: str
+
+
 class ActionExplanation(Struct, frozen=True):
     """One action, in data and in words.
 
@@ -62,6 +81,7 @@ class ActionExplanation(Struct, frozen=True):
     missing: str
     words: str
     updates: tuple[UpdatesExplanation, ...] = ()
+    adjusted: tuple[AdjusterExplanation, ...] = ()
 
 
 class ContainerExplanation(Struct, frozen=True):
@@ -134,7 +154,36 @@ def _explain(engine: Engine, action: Action, now: float) -> ActionExplanation:
         missing=needed,
         words=" ".join(sentences),
         updates=tuple(_updates(action, cells, pending) for cells, pending in action.all_parts()),
+        adjusted=tuple(_adjusted(adjuster, now) for adjuster in action.adjusters),
     )
+
+
+def _adjusted(adjuster: Adjuster, now: float) -> AdjusterExplanation:
+    state = adjuster.state
+    writes, resources = state.last or (None, None)
+    words = f"Bound `{adjuster.bound.name}` is {state.share:.0%} of the way to its maximum"
+    if state.moved_at is not None:
+        ago = seconds_words(max(0.0, now - state.moved_at))
+        words += f", {_MOVED[state.moved]} {ago} ago"
+    if writes is not None and resources is not None:
+        outcome = together(writes.vote, resources.vote)
+        words += (
+            f". Last outcome: {outcome} (writes say {writes.vote}: {writes.words}; "
+            f"resources say {resources.vote}: {resources.words})"
+        )
+    return AdjusterExplanation(
+        bound=adjuster.bound.name,
+        share=state.share,
+        limits=adjuster.limits,
+        moved=state.moved,
+        moved_at=state.moved_at,
+        writes=writes,
+        resources=resources,
+        words=f"{words}.",
+    )
+
+
+_MOVED = {Vote.RELAX: "relaxed", Vote.RESTRICT: "restricted", Vote.NONE: "moved"}
 
 
 def _updates(action: Action, cells: Cells, pending: Pending) -> UpdatesExplanation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headgate.engine.actions import Action, detail_of
+from headgate.engine.adjustment import Adjuster
 from headgate.engine.cells import Cells, Detail
 from headgate.engine.pending import Pending
 from headgate.engine.spec import DataflowSpec, Role, launch_order
@@ -36,6 +37,11 @@ class Graph:
         """Actions that are evaluated at writes, by each container that they watch."""
         for action in self.actions.values():
             self._connect(action)
+            for bound in action.spec.bounds:
+                adjuster = Adjuster(bound, spec.adjustment)
+                if adjuster.intervals:
+                    action.adjusters.append(adjuster)
+            action.take_limits()
 
     def _connect(self, action: Action) -> None:
         for name in action.spec.after:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from headgate.engine.adjustment import Adjustment
 from headgate.engine.conditions import ConditionResult
 from headgate.events import ContainerId, Cut
 
@@ -86,6 +87,8 @@ class DecisionKind(StrEnum):
     """Updates may be missing."""
     TABLE_CHANGED = "table-changed"
     SPECIFICATION_CHANGED = "specification-changed"
+    ADJUSTED = "adjusted"
+    """The limits of an interval moved."""
 
 
 class Decision(Struct, frozen=True):
@@ -100,6 +103,7 @@ class Decision(Struct, frozen=True):
     attempt: int = 0
     moment: str = ""
     result: ConditionResult | None = None
+    adjustment: Adjustment | None = None
 
 
 class RecordDecision(Struct, frozen=True, tag="decision"):

@@ -15,10 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from headgate.engine.actions import Action
+from headgate.engine.adjustment import AdjusterState
 from headgate.engine.cells import PRESENT, Cells, Detail, Scanning
-from headgate.engine.conditions import Dimension
 from headgate.engine.duplicates import Source
 from headgate.engine.pending import Consumed, Element, Key, Pending, Value, number
+from headgate.engine.resources import ResourceSample
 from headgate.engine.runs import ActiveRun, PastRun, RunState
 from headgate.engine.spec import WatchedContainer
 
@@ -136,11 +137,12 @@ class ActionState(Struct, frozen=True):
     requested: bool
     reading: bool
     next_evaluation: float | None
-    limits: tuple[tuple[str, Dimension, float], ...]
     failure: str
     shown: str
     looked_at: float
     wait_until: float | None = None
+    adjusters: dict[str, AdjusterState] = {}
+    """By bound."""
 
 
 class EngineState(Struct, frozen=True):
@@ -155,6 +157,7 @@ class EngineState(Struct, frozen=True):
     actions: tuple[ActionState, ...]
     cells: tuple[CellsState, ...]
     retired: dict[str, int] = {}
+    samples: tuple[ResourceSample, ...] = ()
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -175,6 +178,7 @@ def write_snapshot(engine: Engine) -> bytes:
         actions=tuple(_action_state(action) for action in engine.actions.values()),
         cells=tuple(_cells_state(cells) for cells in engine.cells.values()),
         retired=engine.retired,
+        samples=tuple(s for samples in engine.machines.samples.values() for s in samples),
     )
     return zlib.compress(_encoder.encode(state), _LEVEL)
 
@@ -206,6 +210,7 @@ def restore(engine: Engine, state: EngineState) -> None:
         (topic, partition, observer, epoch): source
         for topic, partition, observer, epoch, source in state.sources
     }
+    engine.machines.take(state.samples)
     for stored in state.cells:
         cells = engine.cells.get((stored.watched.id, stored.table))
         if cells is not None and cells.watched == stored.watched:
@@ -234,11 +239,11 @@ def _action_state(action: Action) -> ActionState:
         requested=action.requested,
         reading=action.reading,
         next_evaluation=action.next_evaluation,
-        limits=tuple((*place, limit) for place, limit in action.limits.items()),
         failure=action.failure,
         shown=action.shown,
         looked_at=action.looked_at,
         wait_until=action.wait_until,
+        adjusters={adjuster.bound.name: adjuster.state for adjuster in action.adjusters},
     )
 
 
@@ -255,8 +260,9 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.reading = state.reading and any(c.read_awaited for c, _ in action.all_parts())
     every = action.spec.effective_evaluation.every
     action.next_evaluation = state.next_evaluation if every is not None else None
-    bounds = {bound.name for bound in action.spec.bounds}
-    action.limits = {(b, dimension): v for b, dimension, v in state.limits if b in bounds}
+    for adjuster in action.adjusters:
+        adjuster.state = state.adjusters.get(adjuster.bound.name, adjuster.state)
+    action.take_limits()
     action.failure = state.failure
     action.shown = state.shown
     action.looked_at = state.looked_at

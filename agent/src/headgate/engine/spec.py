@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from headgate.engine.codecs import Codec, CodecName
 from headgate.engine.conditions import Condition, all_of, bounds_of
+from headgate.engine.references import AdjustmentSpec, adjustment_problems
 from headgate.events import Container, ContainerId
 
 
@@ -47,7 +48,7 @@ class WatchedContainer(Struct, frozen=True):
 
 
 class Interval(Struct, frozen=True):
-    """Bounds of a limit that is adjusted while the dataflow runs. It starts at the minimum."""
+    """Ends of a limit that is adjusted while the dataflow runs (see ``AdjustmentSpec``)."""
 
     minimum: float
     maximum: float
@@ -178,6 +179,8 @@ class DataflowSpec(Struct, frozen=True):
     name: str
     containers: tuple[WatchedContainer, ...]
     actions: tuple[ActionSpec, ...]
+    adjustment: AdjustmentSpec = AdjustmentSpec()
+    """How limits move that are given as intervals."""
 
 
 def launch_order(actions: Iterable[ActionSpec]) -> tuple[str, ...]:
@@ -216,6 +219,7 @@ def check_specification(spec: DataflowSpec) -> None:
         SpecificationError: with every problem found, each naming its action or bound and the cure.
     """
     problems = [*_duplicates("container", (watched.id for watched in spec.containers))]
+    problems += adjustment_problems(spec.adjustment)
     problems += _duplicates("action", (action.name for action in spec.actions))
     codecs = {watched.id: watched.codec for watched in spec.containers}
     names = {action.name for action in spec.actions}

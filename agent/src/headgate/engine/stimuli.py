@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from headgate.engine.resources import ResourceSample
 from headgate.engine.spec import DataflowSpec
 from headgate.events import ContainerId, Cut, UpdateMessage
 
@@ -132,6 +133,13 @@ class Restarted(Struct, frozen=True):
     now: float
 
 
+class ResourcesSampled(Struct, frozen=True):
+    """How busy the machines are on which steps run. The service may leave it out at any time."""
+
+    now: float
+    samples: tuple[ResourceSample, ...]
+
+
 Stimulus = (
     RecordArrived
     | WaveEnded
@@ -147,4 +155,5 @@ Stimulus = (
     | RunRequested
     | Released
     | Restarted
+    | ResourcesSampled
 )

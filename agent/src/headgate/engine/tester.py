@@ -19,12 +19,15 @@ from headgate.engine.instructions import (
     ScanContainer,
 )
 from headgate.engine.invariants import check_invariants
+from headgate.engine.references import Resource
+from headgate.engine.resources import ResourceSample
 from headgate.engine.spec import DataflowSpec
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
     RecordArrived,
     Released,
+    ResourcesSampled,
     Restarted,
     RunFailed,
     RunFinished,
@@ -195,6 +198,12 @@ class EngineTester:
         if run is None:
             raise LookupError(f"{action!r} has no active run")
         return run.run, run.attempt
+
+    def sample(self, machine: str = "host", **used: float) -> list[Instruction]:
+        """Tell how busy a machine is: ``cpu=95``."""
+        measured = {Resource(name): amount for name, amount in used.items()}
+        sample = ResourceSample(machine, self.now, measured)
+        return self.tell(ResourcesSampled(self.now, (sample,)))
 
     def request(self, action: str) -> list[Instruction]:
         """Ask for a run."""
