@@ -1,3 +1,8 @@
+import errno
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,12 +47,14 @@ def test_what_was_appended_is_there_after_a_crash(tmp_path: Path) -> None:
 def test_a_tail_torn_at_any_byte_costs_only_the_torn_record(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     put(journal, b"first request")
-    (segment,) = tmp_path.glob("*.segment")
-    whole_first = segment.stat().st_size
+    (path,) = tmp_path.glob("*.segment")
+    whole_first = path.stat().st_size
     put(journal, b"second request")
-    data = segment.read_bytes()
+    data = path.read_bytes()
     for length in range(len(data) + 1):
-        found = [intent.request for intent in read_segment(data[:length])]
+        segment = read_segment(data[:length], 0)
+        found = [intent.request for intent in segment.intents]
+        assert segment.whole
         expected = [b"first request"] if length >= whole_first else []
         if length == len(data):
             expected.append(b"second request")
@@ -62,9 +69,143 @@ def test_a_damaged_byte_anywhere_is_noticed(tmp_path: Path) -> None:
     data = bytearray(segment.read_bytes())
     for position in range(start, len(data)):
         data[position] ^= 0x40
-        assert list(read_segment(bytes(data))) == [], position
+        assert read_segment(bytes(data), 0).intents == (), position
         data[position] ^= 0x40
-    assert len(list(read_segment(bytes(data)))) == 1
+    assert len(read_segment(bytes(data), 0).intents) == 1
+
+
+def damage_of(directory: Path) -> tuple[list[int], str]:
+    """The numbers that a start after a crash finds, and what it says is missing."""
+    (epoch,) = opened(directory).open_epochs()
+    return [intent.number for intent in epoch.intents], epoch.damage
+
+
+def test_a_damaged_record_costs_only_itself_and_is_told(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    sizes = [16]
+    for request in (b"first", b"second " + bytes(100), b"third", b"fourth"):
+        put(journal, request)
+        (segment,) = tmp_path.glob("*.segment")
+        sizes.append(segment.stat().st_size)
+    crash(journal)
+    data = bytearray(segment.read_bytes())
+    expected = [0, 2, 3]
+    for position in range(sizes[1], sizes[2]):
+        data[position] ^= 0x40
+        found = read_segment(bytes(data), 0)
+        assert [intent.number for intent in found.intents] == expected, position
+        data[position] ^= 0x40
+    data[sizes[1] + 50] ^= 1
+    segment.write_bytes(data)
+    assert damage_of(tmp_path) == (expected, "requests 1 to 1 cannot be read")
+
+
+def test_a_damaged_record_at_the_end_is_told(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    for request in (b"first", b"second"):
+        put(journal, request)
+    crash(journal)
+    (segment,) = tmp_path.glob("*.segment")
+    segment.write_bytes(segment.read_bytes()[:-1] + b"?")
+    assert damage_of(tmp_path) == ([0], "requests 1 and later cannot be read")
+
+
+def test_a_segment_that_is_gone_or_unreadable_is_told(tmp_path: Path) -> None:
+    journal = opened(tmp_path, segment=100)
+    for _ in range(5):
+        put(journal, b"x" * 60)
+    crash(journal)
+    segments = sorted(tmp_path.glob("*.segment"))
+    segments[1].unlink()
+    segments[3].write_bytes(b"nothing of ours" * 10)
+    numbers, damage = damage_of(tmp_path)
+    assert numbers == [0, 2, 4]
+    assert damage == "requests 1 to 1, 3 to 3 cannot be read"
+
+
+def test_what_is_damaged_below_the_watermark_is_of_no_interest(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    for request in (b"first", b"second"):
+        put(journal, request)
+    journal.settle(0)
+    journal.save_watermark()
+    crash(journal)
+    (segment,) = tmp_path.glob("*.segment")
+    data = bytearray(segment.read_bytes())
+    data[46] ^= 1
+    segment.write_bytes(data)
+    assert damage_of(tmp_path) == ([1], "")
+
+
+# -- a disk that refuses
+
+
+@pytest.fixture
+def file_limit() -> Iterator[Callable[[int], None]]:
+    """Let the kernel refuse what would make a file larger, as a full disk does: in its middle."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_a_record_that_found_no_room_leaves_no_trace(
+    tmp_path: Path, file_limit: Callable[[int], None]
+) -> None:
+    journal = opened(tmp_path)
+    put(journal, b"first")
+    file_limit(300)
+    with pytest.raises(JournalError, match="free space on its disk"):
+        put(journal, b"x" * 1000)
+    assert put(journal, b"small") == 1
+    file_limit(1 << 20)
+    assert put(journal, b"y" * 1000) == 2
+    crash(journal)
+    assert requests_of(opened(tmp_path)) == [b"first", b"small", b"y" * 1000]
+
+
+def test_a_new_segment_that_finds_no_room_is_tried_again(
+    tmp_path: Path, file_limit: Callable[[int], None]
+) -> None:
+    journal = opened(tmp_path, segment=100)
+    put(journal, b"x" * 100)
+    file_limit(10)
+    for _ in range(3):
+        with pytest.raises(JournalError, match="free space on its disk"):
+            put(journal, b"second")
+    file_limit(1 << 20)
+    put(journal, b"second")
+    crash(journal)
+    assert requests_of(opened(tmp_path)) == [b"x" * 100, b"second"]
+
+
+def test_a_watermark_that_cannot_be_written_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = opened(tmp_path)
+    journal.settle(put(journal, b"a"))
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", refuse)
+        journal.save_watermark()
+    put(journal, b"b")
+    journal.save_watermark()
+    crash(journal)
+    assert requests_of(opened(tmp_path)) == [b"b"]
+
+
+def test_a_start_without_room_on_the_disk_says_so(
+    tmp_path: Path, file_limit: Callable[[int], None]
+) -> None:
+    file_limit(0)
+    with pytest.raises(JournalError, match="free space on its disk"):
+        opened(tmp_path)
+    file_limit(1 << 20)
+    opened(tmp_path).close()
 
 
 def test_each_start_is_a_new_epoch(tmp_path: Path) -> None:

@@ -12,12 +12,15 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
+import structlog
 from msgspec import Struct
+
+_log = structlog.get_logger("headgate.observer.journal")
 
 _MAGIC: Final = b"HGJ1"
 _SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent
@@ -25,6 +28,8 @@ _SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent
 _RECORD = struct.Struct(">IHIQdBB")
 _CHECKED = struct.Struct(">HIQdBB")  # the same without the checksum, which does not cover itself
 _CHECKED_FROM = _RECORD.size - _CHECKED.size
+_NUMBER_AT: Final = 10  # of the intent's number in a record
+_SOUGHT: Final = 64  # numbers that are looked for behind a damaged record
 _WATERMARK = struct.Struct(">QI")
 _SLOTS = 2  # the watermark is written to two places in turn, so that a torn write leaves the other
 _MAX_TABLE = 0xFFFF
@@ -62,6 +67,8 @@ class OpenEpoch(Struct, frozen=True):
     intents: tuple[Intent, ...]
     gaps: dict[str, float] = {}
     """By table, since when (Unix seconds) writes passed without events, unannounced."""
+    damage: str = ""
+    """Which requests cannot be read any more, in words; their tables are not known."""
 
 
 class _Segment:
@@ -105,23 +112,74 @@ def _write_all(handle: int, parts: list[bytes]) -> int:
     return total
 
 
-def read_segment(data: bytes) -> Iterator[Intent]:
-    """Yield the intents of a segment's bytes up to the first record that is torn or damaged."""
+class Segment(Struct, frozen=True):
+    """What can be read of a segment."""
+
+    intents: tuple[Intent, ...]
+    whole: bool
+    """Whether nothing behind the last intent is damaged; one that a crash cut short is whole."""
+
+
+def read_segment(data: bytes, first: int) -> Segment:
+    """Read a segment whose first intent has the number ``first``.
+
+    Damaged records are left out: numbers are missing there. Where a record cannot be read, the
+    number of the next one, which is known, tells where to go on.
+    """
     if len(data) < _SEGMENT.size or data[:4] != _MAGIC:
-        return
+        return Segment((), len(data) < _SEGMENT.size)
+    intents: list[Intent] = []
     position = _SEGMENT.size
-    while position + _RECORD.size <= len(data):
-        checksum, name_length, length, number, received, listener, dialect = _RECORD.unpack_from(
-            data, position
-        )
-        name_at = position + _RECORD.size
-        request_at = name_at + name_length
-        end = request_at + length
-        if end > len(data) or zlib.crc32(data[position + _CHECKED_FROM : end]) != checksum:
-            return
-        table = data[name_at:request_at].decode("utf-8", "surrogateescape")
-        yield Intent(number, received, listener, dialect, table, data[request_at:end])
-        position = end
+    expected = first
+    while position < len(data):
+        found = _read_record(data, position)
+        if found is None:
+            position = _find_record(data, position, expected + 1)
+            if position < 0:
+                return Segment(tuple(intents), _cut_short(data, -position))
+            continue
+        intent, position = found
+        intents.append(intent)
+        expected = intent.number + 1
+    return Segment(tuple(intents), whole=True)
+
+
+def _read_record(data: bytes, position: int) -> tuple[Intent, int] | None:
+    """Return the record at a position and the position behind it; None if it is damaged."""
+    name_at = position + _RECORD.size
+    if name_at > len(data):
+        return None
+    checksum, name_length, length, number, received, listener, dialect = _RECORD.unpack_from(
+        data, position
+    )
+    request_at = name_at + name_length
+    end = request_at + length
+    checked = memoryview(data)[position + _CHECKED_FROM : end]
+    if end > len(data) or zlib.crc32(checked) != checksum:
+        return None
+    table = data[name_at:request_at].decode("utf-8", "surrogateescape")
+    return Intent(number, received, listener, dialect, table, data[request_at:end]), end
+
+
+def _find_record(data: bytes, damaged: int, expected: int) -> int:
+    """Return where the first whole record behind a damaged one is; minus ``damaged`` if nowhere."""
+    for number in range(expected, expected + _SOUGHT):
+        sought = number.to_bytes(8, "big")
+        at = data.find(sought, damaged + _NUMBER_AT)
+        while at >= 0:
+            found = _read_record(data, at - _NUMBER_AT)
+            if found is not None and found[0].number == number:
+                return at - _NUMBER_AT
+            at = data.find(sought, at + 1)
+    return -damaged
+
+
+def _cut_short(data: bytes, position: int) -> bool:
+    """Tell whether the record at a position is the beginning of one: a write that did not end."""
+    if position + _RECORD.size > len(data):
+        return True
+    _, name_length, length, *_ = _RECORD.unpack_from(data, position)
+    return position + _RECORD.size + int(name_length) + int(length) > len(data)
 
 
 def _read_watermark(path: Path) -> int:
@@ -143,6 +201,19 @@ def has_open_epochs(directory: Path) -> bool:
     """Tell whether a directory's journal holds what may not be on Kafka."""
     kinds = ("*.segment", "*.watermark", "*.gaps")
     return any(True for kind in kinds for _ in directory.glob(kind))
+
+
+def _damage(intents: tuple[Intent, ...], watermark: int, *, torn: bool) -> str:
+    """Say which requests from the watermark on are missing; empty if none is."""
+    missing = []
+    expected = watermark
+    for intent in intents:
+        if intent.number != expected:
+            missing.append(f"{expected} to {intent.number - 1}")
+        expected = intent.number + 1
+    if torn:
+        missing.append(f"{expected} and later")
+    return f"requests {', '.join(missing)} cannot be read" if missing else ""
 
 
 class Journal:
@@ -197,9 +268,21 @@ class Journal:
         self._unsynced: list[int] = []
         self._slot = 0
         self._written_watermark = 0
-        self._watermark_handle = os.open(
-            _watermark_path(directory, self.epoch), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        self._watermark_handle = self._begin_watermark()
+
+    def _begin_watermark(self) -> int:
+        path = _watermark_path(self._directory, self.epoch)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # Its place on the disk is taken now: it must be there when nothing else is left.
+            os.pwrite(handle, bytes(_SLOTS * _WATERMARK.size), 0)
+        except OSError as error:
+            os.close(handle)
+            os.close(self._lock)
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+        return handle
 
     def _begin_epoch(self, first_epoch: int) -> int:
         path = self._directory / "epoch"
@@ -212,12 +295,18 @@ class Journal:
         names = [entry.name for entry in self._directory.glob("*.segment")]
         epoch = max([last, *(int(name.partition("-")[0]) for name in names)]) + 1
         draft = self._directory / "epoch.draft"
-        with draft.open("w", encoding="ascii") as file:
-            file.write(f"{epoch}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
-        _sync_directory(self._directory)
+        try:
+            with draft.open("w", encoding="ascii") as file:
+                file.write(f"{epoch}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(path)
+            _sync_directory(self._directory)
+        except OSError as error:
+            os.close(self._lock)
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
         return epoch
 
     def _left_over_bytes(self) -> int:
@@ -345,9 +434,15 @@ class Journal:
             return
         value = self.watermark.to_bytes(8, "big")
         record = value + zlib.crc32(value).to_bytes(4, "big")
-        os.pwrite(self._watermark_handle, record, self._slot * _WATERMARK.size)
-        self._slot = (self._slot + 1) % _SLOTS
-        self._written_watermark = self.watermark
+        try:
+            os.pwrite(self._watermark_handle, record, self._slot * _WATERMARK.size)
+        except OSError as error:
+            # Files that copy when they are written need space even for this: segments that go make
+            # room. A crash right now would only make readers look for requests that are published.
+            _log.error("the journal's watermark is not written", reason=error.strerror)
+        else:
+            self._slot = (self._slot + 1) % _SLOTS
+            self._written_watermark = self.watermark
         self._remove_segments()
 
     def _remove_segments(self) -> None:
@@ -395,18 +490,23 @@ class Journal:
         epochs = []
         for epoch, paths in sorted(found.items()):
             watermark = _read_watermark(_watermark_path(self._directory, epoch))
-            intents: list[Intent] = []
+            segments: list[Segment] = []
             for path in paths:
+                first = int(path.stem.partition("-")[2])
                 try:
-                    data = path.read_bytes()
+                    segments.append(read_segment(path.read_bytes(), first))
                 except OSError as error:
                     raise JournalError(
                         f"{path}: {error.strerror}; without it updates would be lost"
                     ) from error
-                intents.extend(
-                    intent for intent in read_segment(data) if intent.number >= watermark
-                )
-            epochs.append(OpenEpoch(epoch, tuple(intents), self._read_gaps(epoch)))
+            intents = tuple(
+                intent
+                for segment in segments
+                for intent in segment.intents
+                if intent.number >= watermark
+            )
+            damage = _damage(intents, watermark, torn=bool(segments) and not segments[-1].whole)
+            epochs.append(OpenEpoch(epoch, intents, self._read_gaps(epoch), damage))
         return epochs
 
     def _read_gaps(self, epoch: int) -> dict[str, float]:

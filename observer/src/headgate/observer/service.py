@@ -62,6 +62,7 @@ _COLLECTED_AFTER = (20_000, 50, 100)  # objects and generations: a tenth off a p
 _DESCRIPTORS_PER_CLIENT = 2  # its connection and the one to HBase
 _OWN_DESCRIPTORS = 100  # journal, Kafka, libraries
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
+_REASON_CHARACTERS = 500  # of what is wrong with a journal
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
 
@@ -671,6 +672,8 @@ class Observer:
                 continue
             for table, ended in found:
                 await self._republish_one(table, open_epoch.epoch, ended, deadline)
+        if open_epoch.damage:
+            self._announce_damage(open_epoch, now)
         for table, since in open_epoch.gaps.items():
             self._publisher.announce_gap(
                 table,
@@ -680,6 +683,23 @@ class Observer:
             )
         while not self._publisher.idle:
             await self._pause(deadline)
+
+    def _announce_damage(self, open_epoch: OpenEpoch, now: float) -> None:
+        """Tell of each table that may be meant that requests are lost: which it was is lost too."""
+        _log.error(
+            "the journal is damaged: watched tables must be read again",
+            epoch=open_epoch.epoch,
+            damage=open_epoch.damage,
+            journal=self._config.journal.directory,
+        )
+        times = [intent.received for intent in open_epoch.intents]
+        for table in {*self._control.watched, *(each.table for each in open_epoch.intents)}:
+            self._publisher.announce_gap(
+                table,
+                since=min(times, default=now),
+                until=now,
+                reason=f"the journal is damaged: {open_epoch.damage}"[:_REASON_CHARACTERS],
+            )
 
     async def _republish_one(
         self, table: str, epoch: int, ended: EndedWrite | EndedDefinition, deadline: float
