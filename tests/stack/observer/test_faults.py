@@ -436,10 +436,20 @@ def contradictions(
 # -- the scenarios
 
 
+PORTS = iter(range(21_000, 32_000))
+"""Below those that the kernel gives to clients: an observer that is killed finds its own again."""
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    for port in PORTS:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    pytest.fail("no port is free")
 
 
 Start = Callable[[ObserverConfig], ObserverProcess]

@@ -6,16 +6,22 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
 from headgate.observer.config import Fsync, WhenFull
 from headgate.observer.config import Journal as JournalConfig
-from headgate.observer.journal import Journal, JournalError
+from headgate.observer.journal import Journal, JournalError, JournalFull
 from headgate.observer.publisher import Publisher
 
 _log = structlog.get_logger("headgate.observer.admission")
+
+
+_SAFE: Final = "nothing was written, try again"
+_FULL: Final = (
+    f"headgate: the observer's journal is full, because Kafka does not take events; {_SAFE}"
+)
 
 
 class Waiting(Protocol):
@@ -44,7 +50,7 @@ class Admission:
         self._publisher = publisher
         self._config = config
         self._clock = clock
-        self._waiting: deque[tuple[float, Waiting]] = deque()
+        self._waiting: deque[tuple[float, Waiting, str]] = deque()
         self._gaps: dict[str, float] = {}
         self._announced = False
         self._unsynced: list[Callable[[], None]] = []
@@ -83,9 +89,12 @@ class Admission:
         """Have other policies from now on; what waits goes on waiting as long as it was told."""
         self._config = config
 
-    def wait(self, session: Waiting) -> None:
-        """Queue a session whose request found no room."""
-        self._waiting.append((self._clock() + self._config.block_seconds, session))
+    def wait(self, session: Waiting, why: JournalFull | JournalError) -> None:
+        """Queue a session whose request the journal did not take."""
+        reason = _FULL
+        if isinstance(why, JournalError):
+            reason = f"headgate: the observer's journal cannot be written ({_cause(why)}); {_SAFE}"
+        self._waiting.append((self._clock() + self._config.block_seconds, session, reason))
 
     def leave(self, session: Waiting) -> None:
         """Forget a session whose client is gone."""
@@ -106,7 +115,7 @@ class Admission:
         """Admit what waits, give up what waited too long, announce gaps that are over."""
         now = self._clock()
         while self._waiting:
-            deadline, session = self._waiting[0]
+            deadline, session, reason = self._waiting[0]
             if session.try_again():
                 self._waiting.popleft()
                 continue
@@ -114,10 +123,7 @@ class Admission:
                 break
             self._waiting.popleft()
             self.blocked += 1
-            session.give_up(
-                "headgate: the observer's journal is full, because Kafka does not take events; "
-                "nothing was written, try again"
-            )
+            session.give_up(reason)
         if self._gaps and not self._announced and self._journal.has_room(1):
             for table, since in self._gaps.items():
                 self._publisher.announce_gap(
@@ -182,6 +188,12 @@ class Admission:
             loop.call_exception_handler({"message": str(failure), "exception": failure})
         finally:
             self._sync = None
+
+
+def _cause(error: JournalError) -> str:
+    """Return what the system said: clients need no paths of the observer's host."""
+    cause = error.__cause__
+    return cause.strerror if isinstance(cause, OSError) and cause.strerror else "its disk refuses"
 
 
 def _sync(handles: list[int]) -> None:

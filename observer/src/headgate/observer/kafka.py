@@ -247,8 +247,9 @@ class Topics:
 class ControlReader:
     """Reads the control topic from its beginning, for ever, in a thread of its own.
 
-    ``deliver(values, position, end)`` is called in that thread with the values of the records that
-    came, the position after them, and the end of the topic as it was at start.
+    ``deliver(records, position, end)`` is called in that thread with the records that came, each
+    as when it was said (Unix seconds) and its value, the position after them, and the end of the
+    topic as it was at start.
     """
 
     def __init__(
@@ -256,7 +257,7 @@ class ControlReader:
         bootstrap: str,
         properties: Mapping[str, Any],
         topic: str,
-        deliver: Callable[[list[bytes], int, int], None],
+        deliver: Callable[[list[tuple[float, bytes]], int, int], None],
     ) -> None:
         """Make a reader; ``start`` begins to read."""
         self._topic = topic
@@ -302,7 +303,7 @@ class ControlReader:
                 first = consumer.poll(_POLL_SECONDS)
                 more = consumer.consume(num_messages=1000, timeout=0) if first is not None else []
                 records = [first, *more] if first is not None else []
-                values: list[bytes] = []
+                heard: list[tuple[float, bytes]] = []
                 for record in records:
                     refusal = record.error()
                     if refusal is not None:
@@ -311,12 +312,12 @@ class ControlReader:
                     position = (record.offset() or 0) + 1
                     value = record.value()
                     if value is not None:
-                        values.append(value)
+                        heard.append((record.timestamp()[1] / 1000, value))
                 if position < end:
                     # Compaction may have removed the last records before the end.
                     known = consumer.position([place])[0].offset
                     position = max(position, known)
-                if values or records or position < end:
-                    self._deliver(values, position, end)
+                if heard or records or position < end:
+                    self._deliver(heard, position, end)
         finally:
             consumer.close()

@@ -150,8 +150,9 @@ class Passages:
         if not passage.watched:
             self._under_way.add(passage)
             return True
-        if not self._record(passage):
-            self._admission.wait(passage)
+        refusal = self._record(passage)
+        if refusal is not None:
+            self._admission.wait(passage, refusal)
             return False
         return self._is_safe(passage)
 
@@ -229,16 +230,17 @@ class Passages:
                 return False
         return True
 
-    def _record(self, passage: Passage) -> bool:
+    def _record(self, passage: Passage) -> JournalFull | JournalError | None:
+        """Write a request down; return why the journal did not take it, where writes must wait."""
         try:
             passage.ticket = self._recorder.begin(_DIALECT, passage.message, passage.watched)
         except (JournalFull, JournalError) as error:
             if not self._admission.passes:
                 _log.warning("a write waits for room in the journal", reason=str(error))
-                return False
+                return error
             self._admission.let_pass(passage.watched)
         self._under_way.add(passage)
-        return True
+        return None
 
     def try_again(self, passage: Passage) -> bool:
         """Try to write down what waits for room; tell whether it waits for that no more."""
@@ -250,7 +252,7 @@ class Passages:
                 return True
             if self._is_held(passage):
                 return True
-        if not self._record(passage):
+        if self._record(passage) is not None:
             return False
         if self._is_safe(passage):
             self._decide(passage)

@@ -46,6 +46,8 @@ _CELL_BYTES: Final = 24  # msgpack's own bytes for one cell's entries in all col
 # After a crash it is not known where a request was cut; with numbers of their own its pieces may be
 # counted twice, but not taken for others and dropped.
 _RECOVERED_PIECES: Final = 1 << 20
+# The halves of piece n are 2 (this + n) and one more, theirs twice that: above all other numbers.
+_DIVIDED_PIECES: Final = 1 << 30
 _RETRY_SECONDS: Final = 0.5
 _PUT = int(UpdateKind.PUT)
 
@@ -112,13 +114,23 @@ class _Mark(Struct):
     id: str
 
 
+class EndedUnread(Struct):
+    """A write whose end was seen and that could not be decoded: readers must look themselves."""
+
+    intent: int
+    received: float
+    until: float
+    reason: str
+
+
 class _Passed(Struct):
     since: float
     until: float
     reason: str
 
 
-_Item = EndedWrite | EndedDefinition | _Mark | _Passed
+Ended = EndedWrite | EndedDefinition | EndedUnread
+_Item = Ended | _Mark | _Passed
 
 
 class _Outgoing:
@@ -135,6 +147,7 @@ class _Lane:
     """One partition's messages: handed over in order, kept until they are acknowledged."""
 
     __slots__ = (
+        "alone",
         "crowded",
         "open",
         "partition",
@@ -159,6 +172,8 @@ class _Lane:
         """A delivery failed; nothing newer is handed over before it is repeated."""
         self.crowded = False
         """The producer had no room; it is asked again in a while."""
+        self.alone = False
+        """The broker found something too large: messages go one by one, never several together."""
 
 
 class _Table:
@@ -248,7 +263,7 @@ class Publisher:
         """Get ready for a table; ``values`` tells whether its cells' values are published."""
         self.table(name).values = values
 
-    def add(self, name: str, ended: EndedWrite | EndedDefinition) -> None:
+    def add(self, name: str, ended: Ended) -> None:
         """Publish what ended, after all that was added to the table before."""
         if isinstance(ended, EndedWrite) and not ended.rows:
             self._settle(ended.intent)
@@ -271,7 +286,7 @@ class Publisher:
             return
         del self._tables[name]
         for item in table.items:
-            if isinstance(item, EndedWrite | EndedDefinition):
+            if isinstance(item, Ended):
                 self._close_part(item.intent)
 
     def _append(self, name: str, item: _Item) -> None:
@@ -305,6 +320,11 @@ class Publisher:
         """Tell whether the topic of a table is there; asks for it when the table is new."""
         return self.table(name).lanes is not None
 
+    def partitions(self, name: str) -> int:
+        """Return how many partitions of a table's topic are known; 0 while it is not there."""
+        table = self._tables.get(name)
+        return 0 if table is None or table.lanes is None else len(table.lanes)
+
     def topic_ready(self, name: str, partitions: int) -> None:
         """Say how many partitions the topic of a table really has."""
         table = self._tables.get(name)
@@ -335,7 +355,7 @@ class Publisher:
     def _publish(self, table: _Table, lanes: list[_Lane], items: list[_Item]) -> None:
         floor = self._unfinished(table.name)
         for item in items:
-            if isinstance(item, EndedWrite | EndedDefinition) and item.intent < floor:
+            if isinstance(item, Ended) and item.intent < floor:
                 floor = item.intent
         writes: list[EndedWrite] = []
         for item in items:
@@ -349,13 +369,16 @@ class Publisher:
         if writes:
             self._publish_writes(table, lanes, writes, floor)
         for item in items:
-            if isinstance(item, EndedWrite | EndedDefinition):
+            if isinstance(item, Ended):
                 self._close_part(item.intent)
         for lane in lanes:
             self._hand_over(lane)
 
     def _publish_everywhere(
-        self, table: _Table, lanes: list[_Lane], item: EndedDefinition | _Mark | _Passed
+        self,
+        table: _Table,
+        lanes: list[_Lane],
+        item: EndedDefinition | EndedUnread | _Mark | _Passed,
     ) -> None:
         for lane in lanes:
             message: UpdateMessage
@@ -373,6 +396,9 @@ class Publisher:
                         item.received,
                         item.family,
                     )
+                case EndedUnread():
+                    intents = (item.intent,)
+                    message = Gap(*head, table.name, item.received, item.until, item.reason)
                 case _Mark():
                     message = BarrierMark(*head, item.id)
                 case _Passed():
@@ -472,6 +498,8 @@ class Publisher:
     def _hand_over(self, lane: _Lane) -> None:
         queue = lane.queue
         while queue and not lane.stopped and not lane.crowded:
+            if lane.alone and lane.open:
+                return
             outgoing = queue[0]
 
             def done(
@@ -516,22 +544,37 @@ class Publisher:
         sent = lane.sent
         while sent and sent[0].done:
             sent.popleft()
-        if lane.stopped and not lane.open and sent:
-            self._prepare_replay(lane)
+        if lane.stopped:
+            if not lane.open and sent:
+                self._prepare_replay(lane)
+        elif lane.alone:
+            self._hand_over(lane)
 
     def _prepare_replay(self, lane: _Lane) -> None:
         """Put what failed back in front; tell readers where order could not be kept."""
         replayed = [outgoing for outgoing in lane.sent if not outgoing.done]
         overtaken = len(replayed) != len(lane.sent)
-        wait_for_topic = False
+        wait_for_topic = too_large = False
+        repeats: list[_Outgoing] = []
         for outgoing in replayed:
             failure = outgoing.failure
-            if failure is not None and failure.kind is FailureKind.TOO_LARGE:
-                outgoing.value = _without_values(outgoing.value)
-            wait_for_topic |= failure is not None and failure.kind is FailureKind.TOPIC
             outgoing.failure = None
+            wait_for_topic |= failure is not None and failure.kind is FailureKind.TOPIC
+            if failure is not None and failure.kind is FailureKind.TOO_LARGE:
+                too_large = True
+                if lane.alone:
+                    repeats += self._divided(lane, outgoing)
+                    continue
+            repeats.append(outgoing)
+        if too_large and not lane.alone:
+            # It may have been several that the client sent as one: then none of them is at fault.
+            lane.alone = True
+            _log.warning(
+                "Kafka finds messages too large; raise max.message.bytes of the topic to 1 MB",
+                topic=lane.topic,
+            )
         lane.sent.clear()
-        lane.queue.extendleft(reversed(replayed))
+        lane.queue.extendleft(reversed(repeats))
         if overtaken:
             # A reader may take the repeats for duplicates, since newer watermarks came before them.
             gap = Gap(
@@ -552,6 +595,28 @@ class Publisher:
     def _resume(self, lane: _Lane) -> None:
         lane.stopped = False
         self._hand_over(lane)
+
+    def _divided(self, lane: _Lane, outgoing: _Outgoing) -> list[_Outgoing]:
+        """Return what is sent in the place of a message that is too large for the broker."""
+        message = decode_update(outgoing.value)
+        if not isinstance(message, UpdateBatch):
+            return [outgoing]
+        smaller = _smaller(message, lane.table)
+        found = [
+            _Outgoing(encode_update(each), [part.intent for part in parts])
+            for each, parts in smaller
+        ]
+        # A recovered message settles nothing.
+        if not outgoing.intents:
+            for each in found:
+                each.intents = ()
+        self.undelivered += len(found) - 1
+        for each in found:
+            for intent in each.intents:
+                self._open(intent)
+        for intent in outgoing.intents:
+            self._close_part(intent)
+        return found
 
 
 def _period(messages: Iterable[_Outgoing]) -> tuple[float, float]:
@@ -703,17 +768,69 @@ def _batch(
     )
 
 
-def _without_values(value: bytes) -> bytes:
-    """Return the message without values, every cell marked to be read."""
-    message = decode_update(value)
-    if not isinstance(message, UpdateBatch):
-        return value
-    return encode_update(
-        replace(
-            message,
-            values=(None,) * len(message.values),
-            requests=tuple(
-                replace(part, ambiguous=tuple(range(part.cells))) for part in message.requests
+def _smaller(
+    batch: UpdateBatch, table: str
+) -> list[tuple[UpdateBatch | Gap, tuple[RequestPart, ...]]]:
+    """Return messages that say the same in less: halves; a cell without its value; a gap.
+
+    Halves have the sequence of the whole, which readers take for no loss.
+    """
+    if len(batch.requests) > 1:
+        middle = len(batch.requests) // 2
+        cells = sum(part.cells for part in batch.requests[:middle])
+        halves = (
+            _cut(batch, batch.requests[:middle], 0, cells),
+            _cut(batch, batch.requests[middle:], cells, len(batch.rows)),
+        )
+        return [(half, half.requests) for half in halves]
+    (part,) = batch.requests
+    if part.cells > 1:
+        middle = part.cells // 2
+        # As the nodes of a binary tree are numbered: no other piece has these numbers.
+        first = 2 * (part.piece if part.piece >= _DIVIDED_PIECES else _DIVIDED_PIECES + part.piece)
+        parts = (
+            replace(
+                part,
+                cells=middle,
+                piece=first,
+                ambiguous=tuple(i for i in part.ambiguous if i < middle),
+            ),
+            replace(
+                part,
+                cells=part.cells - middle,
+                piece=first + 1,
+                ambiguous=tuple(i - middle for i in part.ambiguous if i >= middle),
             ),
         )
+        return [
+            (_cut(batch, (parts[0],), 0, middle), (parts[0],)),
+            (_cut(batch, (parts[1],), middle, part.cells), (parts[1],)),
+        ]
+    if batch.values != (None,):
+        part = replace(part, ambiguous=(0,))
+        return [(replace(batch, values=(None,), requests=(part,)), (part,))]
+    gap = Gap(
+        VERSION,
+        batch.observer,
+        batch.epoch,
+        batch.sequence,
+        table,
+        part.received,
+        part.received,
+        "a row and column are longer than the topic's max.message.bytes",
+    )
+    return [(gap, (part,))]
+
+
+def _cut(
+    batch: UpdateBatch, requests: tuple[RequestPart, ...], start: int, end: int
+) -> UpdateBatch:
+    return replace(
+        batch,
+        requests=requests,
+        kinds=batch.kinds[start:end],
+        rows=batch.rows[start:end],
+        columns=batch.columns[start:end],
+        timestamps=batch.timestamps[start:end],
+        values=batch.values[start:end],
     )

@@ -28,7 +28,7 @@ from headgate.hbase import (
 from headgate.observer.journal import Intent
 from headgate.observer.metrics import Metrics
 from headgate.observer.overlaps import Flight, TableFlights
-from headgate.observer.publisher import EndedDefinition, EndedWrite, Publisher
+from headgate.observer.publisher import EndedDefinition, EndedUnread, EndedWrite, Publisher
 from headgate.wire import Limits, Message, MessageReader, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.recorder")
@@ -268,14 +268,10 @@ class Recorder:
         decoded = ticket.decoded
         if decoded is None:
             # HBase may have understood what was not understood here: readers must look themselves.
+            reason = f"a {ticket.message.name} could not be decoded"
+            unread = EndedUnread(ticket.intent, ticket.received, self._clock(), reason)
             for table in ticket.tables:
-                self._publisher.announce_gap(
-                    table,
-                    since=ticket.received,
-                    until=self._clock(),
-                    reason=f"a {ticket.message.name} could not be decoded",
-                )
-            self._journal.settle(ticket.intent)
+                self._publisher.add(table, unread)
             self._count(ticket, "undecoded")
             return
         judgement = judge(ticket.dialect, decoded, reply)

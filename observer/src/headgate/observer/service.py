@@ -8,6 +8,7 @@ import resource
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -62,6 +63,7 @@ _COLLECTED_AFTER = (20_000, 50, 100)  # objects and generations: a tenth off a p
 _DESCRIPTORS_PER_CLIENT = 2  # its connection and the one to HBase
 _OWN_DESCRIPTORS = 100  # journal, Kafka, libraries
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
+_BARRIER_SECONDS = 60.0  # agents ask again long before for what they still wait for
 _REASON_CHARACTERS = 500  # of what is wrong with a journal
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
@@ -728,12 +730,13 @@ class Observer:
         task.add_done_callback(self._tasks.discard)
 
     async def _make_topic(self, table: str, topic: str) -> None:
-        partitions = self._config.kafka.partitions
         while True:
+            # A topic that was deleted must not come back with fewer partitions than have messages.
+            partitions = max(self._config.kafka.partitions, self._publisher.partitions(table))
             try:
                 count = await self._loop.run_in_executor(
                     None,
-                    lambda: self._topics.ensure(topic, partitions=partitions, settings={}),
+                    partial(self._topics.ensure, topic, partitions=partitions, settings={}),
                 )
             except KafkaUnavailable as error:
                 _log.warning("a topic could not be made", topic=topic, reason=str(error))
@@ -786,12 +789,15 @@ class Observer:
 
     # -- the control topic
 
-    def _hear_from_thread(self, values: list[bytes], position: int, end: int) -> None:
+    def _hear_from_thread(
+        self, records: list[tuple[float, bytes]], position: int, end: int
+    ) -> None:
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._hear, values, position, end)
+            self._loop.call_soon_threadsafe(self._hear, records, position, end)
 
-    def _hear(self, values: list[bytes], position: int, end: int) -> None:
-        for value in values:
+    def _hear(self, records: list[tuple[float, bytes]], position: int, end: int) -> None:
+        oldest = time.time() - _BARRIER_SECONDS
+        for said, value in records:
             try:
                 message = decode_control(value)
             except MalformedMessage as error:
@@ -800,7 +806,8 @@ class Observer:
             barrier = self._control.apply(message, self._config.name)
             if isinstance(message, Gate):
                 self._gates.apply(message)
-            if barrier is not None and self._caught_up.is_set():
+            # Somebody may wait for one that was asked for while no observer was there to hear it.
+            if barrier is not None and (self._caught_up.is_set() or said >= oldest):
                 self._answer(barrier)
             if (
                 isinstance(message, ObserverLease)

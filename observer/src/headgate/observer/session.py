@@ -512,7 +512,7 @@ class Session(asyncio.Protocol):
                 _log.warning("a write waits for room in the journal", reason=str(error))
                 self._waiting = (message, method, tables)
                 self._hold()
-                endpoint.admission.wait(self)
+                endpoint.admission.wait(self, error)
             return False
         if self._permit is not None:
             ticket.origin = self._permit.origin
