@@ -112,12 +112,8 @@ def test_sequences_count_each_partitions_messages(ready) -> None:
         ready.timers.run()
     ready.publisher.mark("t", "b")
     ready.timers.run()
-    assert [sent.message.sequence for sent in ready.producer.sent if sent.partition == 2] == [
-        0,
-        1,
-        2,
-        3,
-    ]
+    ready.producer.deliver_all()
+    assert [message.sequence for message in ready.producer.log(2)] == [0, 1, 2, 3]
     assert ready.publisher.sequences() == {updates_topic("t"): (1, 1, 4)}
 
 
@@ -236,6 +232,25 @@ def test_readers_are_told_when_order_could_not_be_kept(ready) -> None:
     assert intents(log) == [1, 0]
     assert isinstance(log[-1], Gap)
     assert (log[-1].since, log[-1].until) == (1.0, 1.0)
+
+
+def test_no_write_comes_after_a_mark_that_was_asked_for_later(ready) -> None:
+    for intent in range(2):
+        ready.publisher.add("t", write(intent, [row_in(0)]))
+        ready.publisher.flush()
+    ready.publisher.mark("t", "b")
+    ready.publisher.add("t", write(2, [row_in(0)]))
+    ready.publisher.flush()
+    ready.producer.fail(TOO_LARGE)
+    for _ in range(4):
+        ready.producer.deliver_all()
+        ready.timers.run()
+    log = ready.producer.log(0)
+    assert intents(log) == [1, 0, 2]
+    assert isinstance(log[2], Gap)
+    assert log[2].sequence == 0
+    assert isinstance(log[3], BarrierMark)
+    assert ready.publisher.idle
 
 
 def fail_above(bench, limit: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as ConfluentProducer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from headgate.observer.metrics import Histogram
 from headgate.observer.publisher import Done, Failure, FailureKind
@@ -35,6 +35,10 @@ _ALREADY_THERE = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
+
+
+# A topic that the broker made would have the broker's number of partitions, and its settings.
+_NEVER_BY_ITSELF = {"allow.auto.create.topics": False}
 
 
 class KafkaUnavailable(ConnectionError):
@@ -72,6 +76,7 @@ class KafkaProducer:
         """
         self._settings = {
             **client_settings(bootstrap, properties),
+            **_NEVER_BY_ITSELF,
             "enable.idempotence": True,
             "acks": "all",
             "message.timeout.ms": 0,
@@ -178,7 +183,7 @@ class Topics:
         self._bootstrap = bootstrap
         self._replication = replication
         self._admin = AdminClient(
-            {**client_settings(bootstrap, properties), "error_cb": _log_error}
+            {**client_settings(bootstrap, properties), **_NEVER_BY_ITSELF, "error_cb": _log_error}
         )
 
     def reach(self, seconds: float) -> None:
@@ -192,8 +197,12 @@ class Topics:
         except KafkaException as error:
             raise self._unavailable(error) from error
 
-    def ensure(self, topic: str, *, partitions: int, settings: Mapping[str, str]) -> int:
+    def ensure(
+        self, topic: str, *, partitions: int, settings: Mapping[str, str], at_least: int = 1
+    ) -> int:
         """Return the number of partitions of the topic, which is made if it is not there.
+
+        One that somebody has made again with fewer partitions than ``at_least`` gets these.
 
         Raises:
             KafkaUnavailable: the brokers did not answer, or refused.
@@ -210,8 +219,10 @@ class Topics:
             deadline = time.monotonic() + _METADATA_SECONDS
             while time.monotonic() < deadline:
                 count = self._partitions(topic)
-                if count:
+                if count >= at_least:
                     return count
+                if count:
+                    self._grow(topic, at_least)
                 time.sleep(0.05)
         except KafkaException as error:
             raise self._unavailable(error) from error
@@ -235,6 +246,16 @@ class Topics:
         except KafkaException as error:
             if error.args[0].code() not in _ALREADY_THERE:
                 raise
+
+    def _grow(self, topic: str, partitions: int) -> None:
+        more = NewPartitions(topic, partitions)
+        try:
+            self._admin.create_partitions([more])[topic].result(timeout=_METADATA_SECONDS)
+        except KafkaException as error:
+            raise KafkaUnavailable(
+                f"topic {topic} was made again with too few partitions: {error.args[0].str()}; "
+                f"give it {partitions}, as it had"
+            ) from error
 
     def _unavailable(self, error: KafkaException) -> KafkaUnavailable:
         cause = error.args[0]

@@ -134,11 +134,13 @@ _Item = Ended | _Mark | _Passed
 
 
 class _Outgoing:
-    __slots__ = ("done", "failure", "intents", "value")
+    __slots__ = ("closing", "done", "failure", "intents", "value")
 
-    def __init__(self, value: bytes, intents: Sequence[int]) -> None:
+    def __init__(self, value: bytes, intents: Sequence[int], *, closing: bool = False) -> None:
         self.value = value
         self.intents = intents
+        self.closing = closing
+        """Nothing handed over earlier may come after it: it waits until all of that is there."""
         self.done = False
         self.failure: Failure | None = None
 
@@ -404,7 +406,8 @@ class Publisher:
                 case _Passed():
                     message = Gap(*head, table.name, item.since, item.until, item.reason)
             lane.sequence += 1
-            self._queue(lane, encode_update(message), intents)
+            closing = isinstance(item, _Mark)
+            self._queue(lane, encode_update(message), intents, closing=closing)
 
     def _publish_writes(
         self, table: _Table, lanes: list[_Lane], writes: Iterable[EndedWrite], watermark: int
@@ -428,8 +431,10 @@ class Publisher:
         lane.sequence += 1
         self._queue(lane, encode_update(batch), [part.intent for part in draft.requests])
 
-    def _queue(self, lane: _Lane, value: bytes, intents: Sequence[int]) -> None:
-        lane.queue.append(_Outgoing(value, intents))
+    def _queue(
+        self, lane: _Lane, value: bytes, intents: Sequence[int], *, closing: bool = False
+    ) -> None:
+        lane.queue.append(_Outgoing(value, intents, closing=closing))
         self.undelivered += 1
         open_parts = self._open_parts
         for intent in intents:
@@ -498,9 +503,9 @@ class Publisher:
     def _hand_over(self, lane: _Lane) -> None:
         queue = lane.queue
         while queue and not lane.stopped and not lane.crowded:
-            if lane.alone and lane.open:
-                return
             outgoing = queue[0]
+            if lane.open and (lane.alone or outgoing.closing):
+                return
 
             def done(
                 failure: Failure | None, lane: _Lane = lane, outgoing: _Outgoing = outgoing
@@ -547,7 +552,7 @@ class Publisher:
         if lane.stopped:
             if not lane.open and sent:
                 self._prepare_replay(lane)
-        elif lane.alone:
+        elif lane.queue:
             self._hand_over(lane)
 
     def _prepare_replay(self, lane: _Lane) -> None:
@@ -574,20 +579,21 @@ class Publisher:
                 topic=lane.topic,
             )
         lane.sent.clear()
-        lane.queue.extendleft(reversed(repeats))
         if overtaken:
             # A reader may take the repeats for duplicates, since newer watermarks came before them.
+            # It has to know before the next mark; a sequence seen before is no loss to it.
             gap = Gap(
                 VERSION,
                 self._observer,
                 self._epoch,
-                lane.sequence,
+                decode_update(replayed[-1].value).sequence,
                 lane.table,
                 *_period(replayed),
                 "messages were delivered out of order after a failure of Kafka",
             )
-            lane.sequence += 1
-            self._queue(lane, encode_update(gap), ())
+            repeats.append(_Outgoing(encode_update(gap), ()))
+            self.undelivered += 1
+        lane.queue.extendleft(reversed(repeats))
         if wait_for_topic:
             self._ensure(lane.table, lane.topic)
         self._later(_RETRY_SECONDS, lambda: self._resume(lane))

@@ -732,12 +732,16 @@ class Observer:
     async def _make_topic(self, table: str, topic: str) -> None:
         while True:
             # A topic that was deleted must not come back with fewer partitions than have messages.
-            partitions = max(self._config.kafka.partitions, self._publisher.partitions(table))
+            known = self._publisher.partitions(table)
+            ensure = partial(
+                self._topics.ensure,
+                topic,
+                partitions=max(self._config.kafka.partitions, known),
+                settings={},
+                at_least=max(1, known),
+            )
             try:
-                count = await self._loop.run_in_executor(
-                    None,
-                    partial(self._topics.ensure, topic, partitions=partitions, settings={}),
-                )
+                count = await self._loop.run_in_executor(None, ensure)
             except KafkaUnavailable as error:
                 _log.warning("a topic could not be made", topic=topic, reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
