@@ -80,6 +80,8 @@ class KafkaProducer:
             "enable.idempotence": True,
             "acks": "all",
             "message.timeout.ms": 0,
+            # Topics are there before messages: one that is missing was deleted, and is made again.
+            "topic.metadata.propagation.max.ms": 3000,
             "linger.ms": 0,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 1_048_576,
