@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import happybase
@@ -31,14 +32,20 @@ def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
         yield process
 
 
-def tail(stack, desk, *arguments: str) -> subprocess.Popen[str]:
+@contextmanager
+def tail(stack, desk, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run it; a test that fails meanwhile ends it instead of waiting for it."""
     command = [sys.executable, "-m", "headgate.cli", "observer", "tail", "--kafka", stack.kafka]
-    return subprocess.Popen(
+    with subprocess.Popen(
         [*command, "--control-topic", desk.control_topic, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_table_whose_topic_comes_into_being_later_is_followed_until_ctrl_c(
@@ -74,9 +81,11 @@ def test_what_was_published_before_is_shown_from_the_beginning_and_not_from_now(
     table = happybase.Connection(*observer.thrift1).table(name)
     table.put(b"before", {b"f:a": b"1"})
     desk.read(name, desk.barrier(name))
-    old = tail(stack, desk, "--table", name, "--from", "beginning", "--count", "1", "--control")
-    new = tail(stack, desk, "--table", name, "--count", "1")
-    with old, new:
+    from_beginning = ("--from", "beginning", "--control")
+    with (
+        tail(stack, desk, "--table", name, "--count", "1", *from_beginning) as old,
+        tail(stack, desk, "--table", name, "--count", "1") as new,
+    ):
         assert new.stderr is not None
         assert f"following {name}" in new.stderr.readline()
         table.put(b"after", {b"f:a": b"1"})

@@ -41,6 +41,7 @@ ENTRIES = (
     CommandEntry("local", "Run HBase, its Thrift servers and Kafka on this machine.", "local"),
     CommandEntry("observer", "Run the proxy that watches writes to HBase.", "observer"),
     CommandEntry("exec", "Run a Python program whose happybase writes become events.", "observer"),
+    CommandEntry("doctor", "Find out why a client or its events do not get through.", "observer"),
     CommandEntry("agent", "Run the service that decides and launches steps.", "agent"),
     CommandEntry("flow", "Check, submit and look at dataflows.", "agent"),
     CommandEntry("demo", "Run a whole example and report on it.", "agent,observer,spark,local"),

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -22,6 +22,7 @@ from headgate.observer import (
     Follower,
     FromControl,
     FromTable,
+    KafkaPlace,
     KafkaUnavailable,
     Layout,
     NoteLine,
@@ -136,12 +137,9 @@ def tail(
     typer.echo(printer.summary(time.monotonic() - began), err=True)
 
 
-class KafkaPlace(msgspec.Struct, frozen=True):
-    """Where the topics are."""
-
-    bootstrap: str
-    properties: dict[str, Any]
-    control_topic: str
+def default_config(config: Path | None) -> Path | None:
+    """Return the named file, or else observer.toml if there is one."""
+    return config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
 
 
 def kafka_place(
@@ -155,7 +153,7 @@ def kafka_place(
     Raises:
         ConfigurationError: neither says it, or the file cannot be used.
     """
-    path = config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
+    path = default_config(config)
     place = KafkaPlace("", {}, CONTROL_TOPIC)
     if path is not None:
         kafka = load_config(path, os.environ).kafka

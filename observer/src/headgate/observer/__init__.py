@@ -22,6 +22,7 @@ from headgate.observer.config import (
     load_config,
     parse_config,
 )
+from headgate.observer.diagnosis import Diagnosis, Question, TlsFiles
 from headgate.observer.embedded import EmbeddedObserver, ObserverEnded
 from headgate.observer.event_lines import (
     Layout,
@@ -30,6 +31,7 @@ from headgate.observer.event_lines import (
     control_line,
     update_lines,
 )
+from headgate.observer.findings import Finding, Verdict
 from headgate.observer.following import (
     BEGINNING,
     NOW,
@@ -40,7 +42,7 @@ from headgate.observer.following import (
 )
 from headgate.observer.foreground import run_in_foreground
 from headgate.observer.journal import JournalError
-from headgate.observer.kafka import KafkaUnavailable
+from headgate.observer.kafka import KafkaPlace, KafkaUnavailable
 from headgate.observer.passages import Passage
 from headgate.observer.process import ObserverProcess
 from headgate.observer.running import run
@@ -58,7 +60,9 @@ __all__ = [
     "Check",
     "ClientCertificate",
     "ConfigurationError",
+    "Diagnosis",
     "EmbeddedObserver",
+    "Finding",
     "Follower",
     "FromControl",
     "FromTable",
@@ -69,6 +73,7 @@ __all__ = [
     "Journal",
     "JournalError",
     "Kafka",
+    "KafkaPlace",
     "KafkaUnavailable",
     "Layout",
     "Limits",
@@ -78,11 +83,14 @@ __all__ = [
     "ObserverEnded",
     "ObserverProcess",
     "Passage",
+    "Question",
     "StartError",
     "Tls",
+    "TlsFiles",
     "Unreadable",
     "UpdateLine",
     "UpstreamTls",
+    "Verdict",
     "WhenFull",
     "control_line",
     "load_config",

@@ -22,6 +22,7 @@ from msgspec import Struct
 from headgate.events import (
     ControlMessage,
     MalformedMessage,
+    ObserverLease,
     UpdateMessage,
     decode_control,
     decode_update,
@@ -107,6 +108,7 @@ class Follower:
         self._begin = begin
         self._control = ControlState()
         self._last_error: KafkaError | None = None
+        self._all_down = False
         self._consumer = Consumer(
             {
                 **client_settings(bootstrap, properties),
@@ -116,6 +118,7 @@ class Follower:
                 "error_cb": self._note_error,
             }
         )
+        self._leases: dict[tuple[str, int], tuple[ObserverLease, float]] = {}
         self._positions: dict[tuple[str, int], int] = {}
         self._tables: dict[str, str] = {}
         self._heard_from = 0
@@ -146,6 +149,24 @@ class Follower:
                 }
             )
         )
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The tables that dataflows watch."""
+        return tuple(sorted(self._control.watched))
+
+    @property
+    def by_dataflow(self) -> dict[str, tuple[str, ...]]:
+        """The tables that each dataflow watches."""
+        return {
+            each.dataflow: tuple(watch.table for watch in each.watches)
+            for each in self._control.watch_lists
+        }
+
+    @property
+    def leases(self) -> tuple[tuple[ObserverLease, float], ...]:
+        """The last lease of each observer's epochs, and when it was said (Unix seconds)."""
+        return tuple(self._leases.values())
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -189,7 +210,7 @@ class Follower:
                 self._consumer.list_topics(timeout=_LOOK_SECONDS)
             except KafkaException:
                 self._consumer.poll(0)  # what was noted by the client's threads is told here
-                if self._last_error is not None or time.monotonic() > deadline:
+                if self._all_down or time.monotonic() > deadline:
                     raise
             else:
                 return
@@ -276,6 +297,8 @@ class Follower:
             if topic == self._control_topic:
                 message = decode_control(value)
                 self._control.apply(message, "")
+                if isinstance(message, ObserverLease):
+                    self._leases[message.observer, message.epoch] = message, written
                 return FromControl(message, written) if offset >= self._heard_from else None
             table = self._tables[topic]
             return FromTable(table, decode_update(value), written, partition or 0, offset)
@@ -283,5 +306,7 @@ class Follower:
             return Unreadable(topic, partition or 0, offset, str(malformed))
 
     def _note_error(self, error: KafkaError) -> None:
-        if self._last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
+            self._all_down = True
+        else:
             self._last_error = error

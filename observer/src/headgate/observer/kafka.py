@@ -11,6 +11,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from msgspec import Struct
 
 from headgate.observer.metrics import Histogram
 from headgate.observer.publisher import Done, Failure, FailureKind
@@ -43,6 +44,14 @@ _NEVER_BY_ITSELF = {"allow.auto.create.topics": False}
 
 class KafkaUnavailable(ConnectionError):
     """Kafka does not answer or refuses; the message names the brokers and the reason."""
+
+
+class KafkaPlace(Struct, frozen=True):
+    """Where the topics are; ``properties`` are librdkafka's own."""
+
+    bootstrap: str
+    properties: Mapping[str, Any]
+    control_topic: str
 
 
 def client_settings(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from headgate.observer.control import ControlState
 from headgate.observer.credentials import Keyring
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.gates import Gates
+from headgate.observer.introduction import Introduction, encode_introduction
 from headgate.observer.journal import Journal, OpenEpoch
 from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailable, Topics
 from headgate.observer.metrics import Metrics
@@ -535,6 +536,9 @@ class Observer:
                 notify=self._notify,
                 metrics=self._metrics,
                 guard=self._guard(name, listener, self._config.access),
+                introduction=encode_introduction(
+                    Introduction(self._config.name, self._journal.epoch)
+                ),
             )
             try:
                 server = await self._open_listener(listener, endpoint)

@@ -39,6 +39,7 @@ from headgate.observer.admission import Admission
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.gates import Gates
+from headgate.observer.introduction import IDENTIFY
 from headgate.observer.journal import JournalError, JournalFull
 from headgate.observer.metrics import Metrics
 from headgate.observer.notify import NotifyColumns
@@ -54,8 +55,10 @@ from headgate.wire import (
     MessageReader,
     MessageType,
     ProtocolError,
+    StructWriter,
     UnsupportedProtocol,
     write_exception,
+    write_reply,
 )
 
 _log = structlog.get_logger("headgate.observer.session")
@@ -117,6 +120,7 @@ class Endpoint:
         notify: NotifyColumns,
         metrics: Metrics,
         acknowledgements: Acknowledgements | None = None,
+        introduction: bytes = b"",
         left: Callable[[asyncio.BaseTransport], bool] = has_left,
         guard: Guard | None = None,
     ) -> None:
@@ -141,6 +145,7 @@ class Endpoint:
         self.metrics = metrics
         self.guard = guard
         self.timings = metrics.timings_of(self.name)
+        self.introduction = introduction
         self.sessions: set[Session] = set()
         self.most_connections = 0
         """Of clients, to all listeners of the process; 0 for any number."""
@@ -415,6 +420,10 @@ class Session(asyncio.Protocol):
         endpoint.patterns.consider(message)
         method = self._methods.get(message.name)
         if method is None:
+            if message.name == IDENTIFY:
+                body = StructWriter().binary(0, endpoint.introduction).end()
+                self._answer(message, write_reply(message, body))
+                return
             method = method_of(self._dialect, message.name)
         effect = method.effect
         tables: tuple[str, ...] = ()

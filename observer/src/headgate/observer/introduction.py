@@ -1,0 +1,31 @@
+"""How an observer says that it is one: a method that HBase does not have, which it answers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+IDENTIFY: Final = "headgate.identify"
+"""Name of the method; it has no arguments. HBase itself answers that it does not know it."""
+
+
+class Introduction(Struct, frozen=True):
+    """Who answers."""
+
+    observer: str
+    epoch: int
+
+
+def encode_introduction(introduction: Introduction) -> bytes:
+    """Return the text of the reply."""
+    return msgspec.json.encode(introduction)
+
+
+def decode_introduction(text: bytes) -> Introduction | None:
+    """Return who answered; None if the text says nothing of the kind."""
+    try:
+        return msgspec.json.decode(text, type=Introduction)
+    except msgspec.MsgspecError:
+        return None
