@@ -22,6 +22,7 @@ FULL = {
     "waves": "every 5 min",
     "python_path": ["src", "lib"],
     "spark": {"spark.sql.shuffle.partitions": 4, "spark.ui.enabled": False, "a": "b"},
+    "oozie": {"workflow": "<workflow-app/>", "decisions": {"x": "all"}},
     "containers": {
         "readings": "detectors s:o3 s:pm25",
         "zones": {"table": "zones", "column": "c:concentration", "prefix": "z", "codec": "float64"},

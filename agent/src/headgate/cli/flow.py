@@ -16,6 +16,7 @@ from rich.table import Table
 
 from headgate.agent import DEFAULT_API
 from headgate.cli.flow_check import check, schema
+from headgate.cli.flow_oozie import export_file, import_file
 from headgate.flows import DataflowErrors, load_dataflow
 
 app = typer.Typer(
@@ -26,6 +27,8 @@ app = typer.Typer(
 )
 app.command("check")(check)
 app.command("schema")(schema)
+app.command("import")(import_file)
+app.command("export")(export_file)
 
 _ADDRESS_VARIABLE = "HEADGATE_AGENT"
 _ANSWER = 120.0  # seconds: a submit waits for observers, and for a first Spark session if asked to

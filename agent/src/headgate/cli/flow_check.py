@@ -64,10 +64,15 @@ def _checked(path: Path, *, as_text: bool) -> CheckedFile:
             typer.echo(_in_order(dataflow))
     if as_text and checked.problems:
         lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []
-        for problem in checked.problems:
-            _show(problem, lines)
-        _show_count(checked)
+        show_problems(checked.file, checked.problems, lines)
     return checked
+
+
+def show_problems(file: str, problems: tuple[Problem, ...], lines: list[str]) -> None:
+    """Print problems of one file, each with its line and cure, and how many they are."""
+    for problem in problems:
+        _show(problem, lines)
+    _show_count(file, problems)
 
 
 def _in_order(dataflow: Dataflow) -> str:
@@ -92,15 +97,15 @@ def _show(problem: Problem, lines: list[str]) -> None:
     typer.echo(f"        {problem.cure}\n", err=True)
 
 
-def _show_count(checked: CheckedFile) -> None:
-    errors = sum(problem.severity is Severity.ERROR for problem in checked.problems)
-    warnings = len(checked.problems) - errors
+def _show_count(file: str, problems: tuple[Problem, ...]) -> None:
+    errors = sum(problem.severity is Severity.ERROR for problem in problems)
+    warnings = len(problems) - errors
     told = [
         _counted(number, noun)
         for number, noun in ((errors, "error"), (warnings, "warning"))
         if number
     ]
-    typer.echo(f"{checked.file}: {' and '.join(told)}", err=True)
+    typer.echo(f"{file}: {' and '.join(told)}", err=True)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -1,20 +1,44 @@
 """Dataflow files: YAML in, a checked dataflow or every problem with its line and cure out."""
 
 from headgate.flows.building import load_dataflow, parse_dataflow
-from headgate.flows.dataflow import Dataflow, Launcher, SessionLauncher, WaveEnd, Waves
+from headgate.flows.dataflow import (
+    Dataflow,
+    Launcher,
+    OozieOrigin,
+    SessionLauncher,
+    WaveEnd,
+    Waves,
+)
+from headgate.flows.oozie import (
+    ImportChoices,
+    ImportedWorkflow,
+    export_workflow,
+    import_workflow,
+    load_workflow_text,
+    plain_workflow,
+    qod_schema_text,
+)
 from headgate.flows.problems import DataflowErrors, Problem, Severity
 from headgate.flows.schema import schema_text
 
 __all__ = [
     "Dataflow",
     "DataflowErrors",
+    "ImportChoices",
+    "ImportedWorkflow",
     "Launcher",
+    "OozieOrigin",
     "Problem",
     "SessionLauncher",
     "Severity",
     "WaveEnd",
     "Waves",
+    "export_workflow",
+    "import_workflow",
     "load_dataflow",
+    "load_workflow_text",
     "parse_dataflow",
+    "plain_workflow",
+    "qod_schema_text",
     "schema_text",
 ]

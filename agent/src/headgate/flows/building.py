@@ -11,16 +11,15 @@ import msgspec
 from headgate.engine import ActionSpec, Bound, DataflowSpec, Role, WatchedContainer
 from headgate.flows.actions import ActionReader, Declared
 from headgate.flows.bounds import check_codec, overridden
-from headgate.flows.dataflow import Dataflow, Launcher, WaveEnd, Waves
+from headgate.flows.dataflow import Dataflow, Launcher, OozieOrigin, WaveEnd, Waves
 from headgate.flows.grammar import DATAFLOW
 from headgate.flows.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.matching import matched
 from headgate.flows.places import overlap, read_container
-from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
+from headgate.flows.problems import DataflowErrors, Findings, suggestion
 from headgate.flows.quantities import duration_seconds
+from headgate.flows.text import read_text
 from headgate.flows.tree import MAX_CHARACTERS, Entry, Items, Mapping, Scalar, Tree, read_tree
-
-_MAX_BYTES = 4 * MAX_CHARACTERS  # UTF-8 has at most four bytes for a character
 
 
 def load_dataflow(path: Path | str, profile: str | None = None) -> Dataflow:
@@ -29,21 +28,7 @@ def load_dataflow(path: Path | str, profile: str | None = None) -> Dataflow:
     Raises:
         DataflowErrors: the file can't be read or used; every problem found is in it.
     """
-    findings = Findings(str(path))
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-        # What is too long anyway may be cut inside of a character.
-        text = data.decode("utf-8-sig", "strict" if len(data) <= _MAX_BYTES else "replace")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        findings.error(Position(1, 1), f"the file can't be read: {reason}", "check the path")
-        raise DataflowErrors(findings.problems) from error
-    except UnicodeDecodeError as error:
-        before = data[: error.start]
-        at = Position(before.count(b"\n") + 1, len(before) - before.rfind(b"\n"))
-        findings.error(at, f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8")
-        raise DataflowErrors(findings.problems) from error
+    text = read_text(path, MAX_CHARACTERS)
     return parse_dataflow(text, str(path), profile)
 
 
@@ -55,14 +40,25 @@ def parse_dataflow(text: str, file: str, profile: str | None = None) -> Dataflow
     """
     findings = Findings(file)
     tree = read_tree(text, findings)
-    fitting = matched(tree, DATAFLOW, findings) if tree is not None else None
-    dataflow = None
-    if isinstance(fitting, Mapping):
-        declared = Declared(_names(tree, "containers"), _names(tree, "actions"))
-        dataflow = _Builder(fitting, declared, findings).dataflow(text, file, profile)
+    dataflow = None if tree is None else _built(tree, text, file, profile, findings)
     if dataflow is None or findings.failed:
         raise DataflowErrors(findings.problems)
     return msgspec.structs.replace(dataflow, warnings=findings.problems)
+
+
+def check_tree(tree: Tree, findings: Findings) -> None:
+    """Note what is wrong with the tree of a dataflow file that is still to be written."""
+    _built(tree, "", "", None, findings)
+
+
+def _built(
+    tree: Tree, text: str, file: str, profile: str | None, findings: Findings
+) -> Dataflow | None:
+    fitting = matched(tree, DATAFLOW, findings)
+    if not isinstance(fitting, Mapping):
+        return None
+    declared = Declared(_names(tree, "containers"), _names(tree, "actions"))
+    return _Builder(fitting, declared, findings).dataflow(text, file, profile)
 
 
 def _names(tree: Tree | None, key: str) -> frozenset[str]:
@@ -111,6 +107,7 @@ class _Builder:
             profile,
             tuple(name for name, _ in self._section("profiles")),
             dict(self._descriptions()),
+            self._oozie(),
         )
 
     def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:
@@ -181,8 +178,8 @@ class _Builder:
 
     def _warn_of_unwritten(self, action: ActionSpec, actions: dict[str, ActionSpec]) -> None:
         when = self._action_trees[action.name].get("when")
-        if not isinstance(when, Mapping):
-            return
+        if not isinstance(when, Mapping) or self._tree.get("oozie") is not None:
+            return  # a workflow doesn't say what its actions write
         written = [
             self._containers[name].container
             for other in actions.values()
@@ -301,6 +298,23 @@ class _Builder:
             if isinstance(entry.value, Scalar):
                 value = entry.value.value
                 yield name, str(value).lower() if isinstance(value, bool) else entry.value.text
+
+    def _oozie(self) -> OozieOrigin | None:
+        section = dict(self._section("oozie"))
+        if "workflow" not in section or not isinstance(section["workflow"].value, Scalar):
+            return None
+        decisions = section.get("decisions")
+        taken = (
+            decisions.value.entries if decisions and isinstance(decisions.value, Mapping) else {}
+        )
+        return OozieOrigin(
+            section["workflow"].value.text,
+            {
+                name: entry.value.text
+                for name, entry in taken.items()
+                if isinstance(entry.value, Scalar)
+            },
+        )
 
     def _descriptions(self) -> Iterator[tuple[str, str]]:
         for name, tree in (("", self._tree), *self._action_trees.items()):

@@ -55,6 +55,14 @@ Launcher = SessionLauncher
 """How an action is run: one struct for each kind, under a key of its own in the file."""
 
 
+class OozieOrigin(Struct, frozen=True):
+    """The workflow that a dataflow was imported from, and the branches taken in its decisions."""
+
+    workflow: str
+    """The XML text, without what Headgate adds to workflows."""
+    decisions: dict[str, str] = {}
+
+
 class Dataflow(Struct, frozen=True):
     """A dataflow file that is in order.
 
@@ -72,6 +80,7 @@ class Dataflow(Struct, frozen=True):
     profiles: tuple[str, ...] = ()
     descriptions: dict[str, str] = {}
     """Texts for people: by action, and under the empty name the dataflow's own."""
+    oozie: OozieOrigin | None = None
     warnings: tuple[Problem, ...] = ()
 
     @property

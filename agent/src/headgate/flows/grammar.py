@@ -522,6 +522,23 @@ DATAFLOW = Record(
             ),
             "settings of the Spark session, such as `spark.sql.shuffle.partitions: 4`",
         ),
+        "oozie": Key(
+            Record(
+                "the workflow",
+                {
+                    "workflow": Key(
+                        _text("the XML of a workflow"),
+                        "the Oozie workflow that this was imported from, without its bounds",
+                        required=True,
+                    ),
+                    "decisions": Key(
+                        MapOf(_name("a branch"), "branches by decision", NAME, "decision"),
+                        "by decision, the branch that was taken at the import, or `all`",
+                    ),
+                },
+            ),
+            "written by `headgate flow import`, read by `headgate flow export`",
+        ),
         "python_path": Key(
             _PATHS, "where the steps' modules are, relative to this file; default its own directory"
         ),

@@ -282,7 +282,7 @@ class _Composer:
         ends_at = _position(event.end_mark)
         one_line = event.style not in _BLOCKS and at.line == ends_at.line
         text_at = Position(at.line, at.column + quotes) if one_line else None
-        return Scalar(text, _core_value(text) if plain else text, at, text_at)
+        return Scalar(text, core_value(text) if plain else text, at, text_at)
 
 
 _QUOTES = ("'", '"')
@@ -304,7 +304,8 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]{1,30}|[0-9]{1,30}(\.[0-9]{0,30})?)([eE][-+]?[0-9]{1,3})?")
 
 
-def _core_value(text: str) -> str | int | float | bool | None:
+def core_value(text: str) -> str | int | float | bool | None:
+    """Return what a plain scalar means in YAML 1.2."""
     if _NULL.fullmatch(text):
         return None
     if _TRUE.fullmatch(text):

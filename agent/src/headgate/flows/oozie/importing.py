@@ -1,0 +1,428 @@
+"""From a workflow to a dataflow file: the same actions in the same order, with their bounds."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headgate.flows.building import check_tree
+from headgate.flows.grammar import NAME
+from headgate.flows.oozie.document import Element
+from headgate.flows.oozie.order import Order
+from headgate.flows.oozie.qod import Containers, read_qod
+from headgate.flows.oozie.workflow import (
+    Action,
+    Kill,
+    Workflow,
+    read_workflow,
+    without_qod,
+)
+from headgate.flows.oozie.writing import literal, written
+from headgate.flows.problems import DataflowErrors, Findings, Position, Problem
+from headgate.flows.tree import Entry, Items, Scalar, Tree
+from headgate.flows.tree import Mapping as TreeMapping
+
+SUB_WORKFLOW = "sub-workflow"
+
+_INTEGER = re.compile(r"[0-9]{1,4}")
+_MOST_ATTEMPTS = 100  # that a dataflow file may ask for
+
+
+@dataclass(frozen=True, slots=True)
+class ImportChoices:
+    """What a workflow doesn't say and an import has to know.
+
+    ``name`` of the dataflow, None for the workflow's own; ``module`` of the steps' functions;
+    ``decisions``: branches taken, by decision; ``sub_workflows``: texts and file names of local
+    copies, by action; ``inputs``: actions that are fed from outside instead of launched. Inside of
+    a sub-workflow, names are those of the dataflow: ``action.inner``.
+    """
+
+    name: str | None = None
+    module: str = "steps"
+    decisions: Mapping[str, str] = field(default_factory=dict)
+    sub_workflows: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedWorkflow:
+    """A dataflow file's text, the functions that have to be there for it, and what was noticed."""
+
+    name: str
+    text: str
+    steps: tuple[str, ...]
+    warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    name: str
+    action: Action
+    after: tuple[str, ...]
+    findings: Findings
+
+
+def import_workflow(text: str, file: str, choices: ImportChoices | None = None) -> ImportedWorkflow:
+    """Return the dataflow file that a workflow with ``qod`` elements is made into.
+
+    Raises:
+        DataflowErrors: the workflow can't be read or mapped; every problem found is in it.
+    """
+    importer = _Importer(file, choices or ImportChoices())
+    tree = importer.dataflow(text)
+    problems = importer.problems
+    if tree is None:
+        raise DataflowErrors(problems)
+    steps = tuple(
+        entry.value.entries["step"].value.text  # type: ignore[union-attr]
+        for entry in tree.entries["actions"].value.entries.values()  # type: ignore[union-attr]
+        if isinstance(entry.value, TreeMapping) and "step" in entry.value.entries
+    )
+    name = tree.entries["name"].value.text  # type: ignore[union-attr]
+    return ImportedWorkflow(name, _file_text(tree), steps, problems)
+
+
+def _file_text(tree: TreeMapping) -> str:
+    """Return the tree as a file, the workflow that it was made from last and in its own lines."""
+    sections = dict(tree.entries)
+    oozie = sections.pop("oozie").value
+    assert isinstance(oozie, TreeMapping)  # noqa: S101 -- made so below
+    kept = dict(oozie.entries)
+    workflow = kept.pop("workflow").value
+    assert isinstance(workflow, Scalar)  # noqa: S101 -- made so below
+    decisions = written(TreeMapping(kept, tree.at))
+    indented = "".join(f"  {line}\n" for line in decisions.splitlines())
+    own = written(TreeMapping(sections, tree.at))
+    return f"{own}oozie:\n{indented}{literal('workflow', workflow.text, 2)}"
+
+
+class _Importer:
+    def __init__(self, file: str, choices: ImportChoices) -> None:
+        self.choices = choices
+        self._findings = Findings(file)
+        self._all = [self._findings]
+        self._containers = Containers()
+        self._functions: set[str] = set()
+        self._chosen: set[str] = set()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(problem for findings in self._all for problem in findings.problems)
+
+    def dataflow(self, text: str) -> TreeMapping | None:
+        """Return the tree of the dataflow file; None after errors."""
+        workflow = read_workflow(text, self._findings)
+        if workflow is None:
+            return None
+        mapped = self._steps(workflow, "", (), self._findings)
+        if mapped is None:
+            return None
+        steps, _ = mapped
+        self._check_choices(workflow)
+        tree = self._tree(workflow, steps)
+        if any(findings.failed for findings in self._all):
+            return None
+        check_tree(tree, self._findings)
+        return None if self._findings.failed else tree
+
+    # -- order -----------------------------------------------------------------------------------
+
+    def _steps(
+        self, workflow: Workflow, prefix: str, before: tuple[str, ...], findings: Findings
+    ) -> tuple[list[_Step], tuple[str, ...]] | None:
+        """Return the steps of a workflow, and those after which it has ended.
+
+        ``before`` are the actions that come before it, where it is a sub-workflow.
+        """
+        decisions = {
+            name.removeprefix(prefix): branch
+            for name, branch in self.choices.decisions.items()
+            if name.startswith(prefix)
+        }
+        order = Order(workflow, decisions, findings)
+        if not order.sound:
+            return None
+        self._chosen |= {f"{prefix}{name}" for name in workflow.nodes}
+        self._note_left_out(workflow, order, findings)
+        steps: dict[str, list[_Step]] = {}
+        stands_for: dict[str, tuple[str, ...]] = {}
+        for action in order.actions:
+            names = order.predecessors(action.name)
+            after = tuple(dict.fromkeys(one for name in names for one in stands_for[name]))
+            after = after if names else before
+            name = f"{prefix}{action.name}"
+            if action.body.name == SUB_WORKFLOW:
+                inner = self._sub_workflow(name, action, after, findings)
+                stands_for[action.name] = inner[1]
+                steps[action.name] = inner[0]
+            else:
+                stands_for[action.name] = (name,)
+                steps[action.name] = [_Step(name, action, after, findings)]
+        ends = tuple(dict.fromkeys(one for name in order.ends for one in stands_for[name]))
+        return [step for a in workflow.actions for step in steps.get(a.name, ())], ends
+
+    def _sub_workflow(
+        self, name: str, action: Action, after: tuple[str, ...], findings: Findings
+    ) -> tuple[list[_Step], tuple[str, ...]]:
+        nothing: tuple[list[_Step], tuple[str, ...]] = ([], after)
+        copy = self.choices.sub_workflows.get(name)
+        if copy is None:
+            path = next((one.text.strip() for one in action.body.of("app-path")), "")
+            findings.error(
+                action.body.at,
+                f"`{name}` is the workflow at `{path}`, which can't be read from here",
+                f"take a copy of its workflow.xml and import with `--sub-workflow {name}=FILE`",
+            )
+            return nothing
+        if action.qod is not None:
+            findings.error(
+                action.qod.at,
+                f"`{name}` is a workflow, whose actions run one by one",
+                "put the `qod` on the actions inside of it",
+            )
+        text, file = copy
+        inner_findings = Findings(file)
+        self._all.append(inner_findings)
+        workflow = read_workflow(text, inner_findings)
+        inner = workflow and self._steps(workflow, f"{name}.", after, inner_findings)
+        if not inner:
+            return nothing
+        if not inner[0]:
+            inner_findings.error(
+                Position(1, 1), "this workflow has no action", "add one, or remove what starts it"
+            )
+        return inner
+
+    def _note_left_out(self, workflow: Workflow, order: Order, findings: Findings) -> None:
+        """Warn of what a failure would lead to, and of what nothing leads to."""
+        reached = {action.name for action in order.actions}
+        handlers: set[str] = set()
+        for action in order.actions:
+            target = workflow.nodes.get(action.error)
+            if target is None:
+                if action.error:
+                    findings.error(
+                        action.error_at,
+                        f"`error` of `{action.name}` leads to `{action.error}`, which is no node",
+                        "write the name of a `kill` node",
+                    )
+            elif not isinstance(target, Kill):
+                handlers |= self._reached_from(workflow, action.error)
+                findings.warning(
+                    action.error_at,
+                    f"after a failure of `{action.name}` the workflow goes on with `{target.name}`",
+                    "a dataflow doesn't: a failed action is tried again and then quarantined, and "
+                    "what comes after it waits; let the step itself handle what it can",
+                )
+        for action in workflow.actions:
+            if action.name not in reached:
+                why = "only failures lead" if action.name in handlers else "nothing leads"
+                findings.warning(
+                    action.at,
+                    f"{why} to `{action.name}`, so it is left out of the dataflow",
+                    "act on failures by the metric headgate_agent_runs_total and on quarantine by "
+                    "`headgate flow show`"
+                    if action.name in handlers
+                    else "add a transition to it, or choose its branch with `--decision`",
+                )
+
+    def _reached_from(self, workflow: Workflow, name: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            one = waiting.pop()
+            node = workflow.nodes.get(one)
+            if one in found or node is None:
+                continue
+            found.add(one)
+            match node:
+                case Action():
+                    waiting += [node.ok, node.error]
+                case _:
+                    waiting += [*getattr(node, "paths", ()), *getattr(node, "cases", ())]
+                    waiting += [getattr(node, "to", "")]
+        return found
+
+    # -- the file --------------------------------------------------------------------------------
+
+    def _tree(self, workflow: Workflow, steps: list[_Step]) -> TreeMapping:
+        at = workflow.at
+        name = self.choices.name or workflow.name
+        if not re.fullmatch(NAME, name):
+            self._findings.error(
+                at, f"`{name}` can't name a dataflow", "give it another name: `--name NAME`"
+            )
+        actions: dict[str, Entry] = {}
+        for step in steps:
+            actions[step.name] = Entry(_text(step.name, step.action.at), self._action(step))
+        self._feed(actions, steps)
+        sections: dict[str, Tree] = {"name": _text(name, at)}
+        if self._containers.entries:
+            sections["containers"] = TreeMapping(self._containers.entries, at)
+        sections["actions"] = TreeMapping(actions, at)
+        sections["oozie"] = self._origin(workflow)
+        return TreeMapping({k: Entry(_text(k, at), v) for k, v in sections.items()}, at)
+
+    def _origin(self, workflow: Workflow) -> TreeMapping:
+        at = workflow.at
+        keys: dict[str, Tree] = {}
+        taken = {k: v for k, v in self.choices.decisions.items() if k in workflow.nodes}
+        if taken:
+            branches = {k: Entry(_text(k, at), _text(v, at)) for k, v in taken.items()}
+            keys["decisions"] = TreeMapping(branches, at)
+        keys["workflow"] = _text(without_qod(workflow), at)
+        return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
+
+    def _action(self, step: _Step) -> TreeMapping:
+        action, at = step.action, step.action.at
+        keys: dict[str, Tree] = {
+            "step": _text(f"{self.choices.module}:{self._function(step.name)}", at),
+            "description": _text(f"Oozie {action.body.name} action", at),
+            "after": Items(tuple(_text(name, at) for name in step.after), at),
+        }
+        if action.qod is not None:
+            quality = read_qod(action.qod, self._containers, step.findings)
+            if quality is not None:
+                keys["when"] = quality.when
+                if quality.combine is not None:
+                    keys["combine"] = quality.combine
+        retries = self._retries(step)
+        if retries is not None:
+            keys["retries"] = retries
+        said = _content(action.body)
+        if isinstance(said, TreeMapping) and said.entries:
+            body = Entry(_text(action.body.name, at), said)
+            keys["parameters"] = TreeMapping({action.body.name: body}, at)
+        return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
+
+    def _function(self, name: str) -> str:
+        function = re.sub(r"\W", "_", name, flags=re.ASCII)
+        while keyword.iskeyword(function) or function in self._functions:
+            function += "_"
+        self._functions.add(function)
+        return function
+
+    def _retries(self, step: _Step) -> Tree | None:
+        at = step.action.at
+        most = step.action.attributes.get("retry-max")
+        minutes = step.action.attributes.get("retry-interval")
+        for name, text in (("retry-max", most), ("retry-interval", minutes)):
+            if text is not None and not _INTEGER.fullmatch(text):
+                step.findings.warning(
+                    at,
+                    f"`{name}` is `{text}`, which only a job knows",
+                    "write `retries` of the action in the dataflow file",
+                )
+                return None
+        if most is None:
+            return None
+        attempts = _number(min(int(most) + 1, _MOST_ATTEMPTS), at)
+        if minutes is None or int(minutes) == 0:
+            return attempts
+        backoff = Items((_text(f"{int(minutes)} min", at),) * 2, at)
+        keys: dict[str, Tree] = {"attempts": attempts, "backoff": backoff}
+        return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
+
+    def _feed(self, actions: dict[str, Entry], steps: list[_Step]) -> None:
+        """Make actions inputs: what their successors watch is what they are fed into."""
+        for name in self.choices.inputs:
+            step = next((one for one in steps if one.name == name), None)
+            if step is None:
+                continue
+            watched = dict.fromkeys(
+                container
+                for other in steps
+                if name in other.after
+                for container in _watched(actions[other.name].value)
+            )
+            at = step.action.at
+            if step.after or "when" in _keys(actions[name].value):
+                step.findings.error(
+                    at,
+                    f"`{name}` can't be an input: it has predecessors or bounds of its own",
+                    "inputs are the first actions, which something outside runs",
+                )
+            elif not watched:
+                step.findings.error(
+                    at,
+                    f"`{name}` can't be an input: no action after it watches a container",
+                    "add a `qod` to the actions after it",
+                )
+            else:
+                containers = Items(tuple(_text(one, at) for one in watched), at)
+                keys: dict[str, Tree] = {
+                    "input": containers,
+                    "description": _text(f"Oozie {step.action.body.name} action", at),
+                }
+                fed = TreeMapping({k: Entry(_text(k, at), v) for k, v in keys.items()}, at)
+                actions[name] = Entry(actions[name].key, fed)
+
+    def _check_choices(self, workflow: Workflow) -> None:
+        for option, names in (
+            ("--decision", self.choices.decisions),
+            ("--sub-workflow", self.choices.sub_workflows),
+            ("--input", self.choices.inputs),
+        ):
+            for name in names:
+                if name not in self._chosen:
+                    self._findings.error(
+                        workflow.at,
+                        f"`{option}` names `{name}`, which is no node of the workflow",
+                        "write the name of the node; inside of a sub-workflow it is `action.node`",
+                    )
+
+
+def _watched(tree: Tree) -> Iterator[str]:
+    when = _keys(tree).get("when")
+    for name, bound in _keys(when.value if when else None).items():
+        named = _keys(bound.value).get("container")
+        yield named.value.text if named and isinstance(named.value, Scalar) else name
+
+
+def _keys(tree: Tree | None) -> dict[str, Entry]:
+    return tree.entries if isinstance(tree, TreeMapping) else {}
+
+
+def _content(element: Element) -> Tree:
+    """Return what an element says as plain data: text, or its attributes and children by name."""
+    at = element.at
+    if element.name == "configuration":
+        pairs = (_property(one) for one in element.of("property"))
+        return TreeMapping({name.text: Entry(name, value) for name, value in pairs}, at)
+    if not element.children and not element.attributes:
+        text = element.text.strip()
+        return _text(text, at) if text else Scalar("true", True, at)  # noqa: FBT003 -- a flag
+    found: dict[str, list[Tree]] = {}
+    for name, value in element.attributes.items():
+        found.setdefault(name, []).append(_text(value, at))
+    for child in element.children:
+        found.setdefault(child.name, []).append(_content(child))
+    if element.text.strip():
+        found.setdefault("text", []).append(_text(element.text.strip(), at))
+    return TreeMapping(
+        {
+            name: Entry(
+                _text(name, at), values[0] if len(values) == 1 else Items(tuple(values), at)
+            )
+            for name, values in found.items()
+        },
+        at,
+    )
+
+
+def _property(element: Element) -> tuple[Scalar, Scalar]:
+    def of(name: str) -> Scalar:
+        return _text(next((one.text.strip() for one in element.of(name)), ""), element.at)
+
+    return of("name"), of("value")
+
+
+def _text(text: str, at: Position) -> Scalar:
+    return Scalar(text, text, at)
+
+
+def _number(value: int, at: Position) -> Scalar:
+    return Scalar(str(value), value, at)
