@@ -10,6 +10,7 @@ import msgspec
 
 from headgate.engine import ActionSpec, Bound, DataflowSpec, Role, WatchedContainer
 from headgate.flows.actions import ActionReader, Declared
+from headgate.flows.adjustment import read_adjustment
 from headgate.flows.bounds import check_codec, overridden
 from headgate.flows.dataflow import Dataflow, Launcher, OozieOrigin, WaveEnd, Waves
 from headgate.flows.grammar import DATAFLOW
@@ -98,6 +99,7 @@ class _Builder:
                 name.text if isinstance(name, Scalar) else "",
                 tuple(self._containers.values()),
                 tuple(chosen.values()),
+                read_adjustment(self._tree.get("adjustment"), self._findings),
             ),
             self._waves(),
             dict(self._launchers()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from headgate.engine import CodecName
+from headgate.flows.adjustment import ADJUSTMENT
 from headgate.flows.kinds import (
     ANY_TEXT,
     Anything,
@@ -507,6 +508,9 @@ DATAFLOW = Record(
                 "profile",
             ),
             "other limits for the same bounds, chosen when the dataflow is submitted",
+        ),
+        "adjustment": Key(
+            ADJUSTMENT, "how limits that are intervals follow the writes and the machines' load"
         ),
         "spark": Key(
             MapOf(
