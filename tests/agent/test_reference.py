@@ -6,14 +6,30 @@ from pathlib import Path
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from headgate.agent import AgentConfiguration, Barriers, HBase, Kafka, Workers, parse_configuration
+from headgate.agent import (
+    AgentConfiguration,
+    Barriers,
+    HBase,
+    Kafka,
+    Resources,
+    SensorConfiguration,
+    SensorKafka,
+    Workers,
+    parse_configuration,
+)
 from headgate.agent.measures import Measures
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
 
 
 def keys() -> set[str]:
-    tables = {"hbase": HBase, "kafka": Kafka, "workers": Workers, "barriers": Barriers}
+    tables = {
+        "hbase": HBase,
+        "kafka": Kafka,
+        "workers": Workers,
+        "barriers": Barriers,
+        "resources": Resources,
+    }
     found = {field.name for field in msgspec.structs.fields(AgentConfiguration)} - tables.keys()
     for name, table in tables.items():
         found |= {f"{name}.{field.name}" for field in msgspec.structs.fields(table)}
@@ -26,8 +42,15 @@ def test_every_key_is_described_and_no_other() -> None:
     assert {key for row in rows for key in re.findall(r"`([^`]+)`", row)} == keys()
 
 
+def test_every_key_of_the_sensor_is_described_and_no_other() -> None:
+    section = REFERENCE.partition("## The sensor")[2].partition("## ")[0]
+    named = set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE))
+    own = {field.name for field in msgspec.structs.fields(SensorConfiguration)} - {"kafka"}
+    assert named == own | {f"kafka.{field.name}" for field in msgspec.structs.fields(SensorKafka)}
+
+
 def test_the_example_is_valid() -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", REFERENCE, re.DOTALL)
+    example, *_ = re.findall(r"```toml\n(.*?)```", REFERENCE, re.DOTALL)
     assert parse_configuration(example, "docs/agent.md", {}).name == "agent-1"
 
 

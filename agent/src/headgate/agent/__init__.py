@@ -6,6 +6,7 @@ from headgate.agent.configuration import (
     Barriers,
     HBase,
     Kafka,
+    Resources,
     Workers,
     load_configuration,
     parse_configuration,
@@ -17,6 +18,12 @@ from headgate.agent.errors import (
     Refused,
     UnknownDataflow,
     Unreachable,
+)
+from headgate.agent.sensor import (
+    SensorConfiguration,
+    SensorKafka,
+    load_sensor_configuration,
+    serve_sensor,
 )
 from headgate.agent.serving import serve
 from headgate.settings import ConfigurationError
@@ -32,10 +39,15 @@ __all__ = [
     "Held",
     "Kafka",
     "Refused",
+    "Resources",
+    "SensorConfiguration",
+    "SensorKafka",
     "UnknownDataflow",
     "Unreachable",
     "Workers",
     "load_configuration",
+    "load_sensor_configuration",
     "parse_configuration",
     "serve",
+    "serve_sensor",
 ]

@@ -53,6 +53,7 @@ _NOT_YET = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
+_SAMPLES_KEPT = "3600000"  # milliseconds; samples of resources mean something for a minute
 _REACH = 1.0  # seconds to wait for a first answer, after which the log says that Kafka is away
 _METADATA = 10.0  # seconds to wait for the cluster's answer about topics
 
@@ -141,11 +142,12 @@ class KafkaBroker:
         )
         self._reader = threading.Thread(target=self._read_control, name="control", daemon=True)
 
-    def start(self, patience: float) -> None:
+    def start(self, patience: float, *, machines: str) -> None:
         """Wait for Kafka, create headgate's own topics, and read the control topic to its end.
 
         Args:
             patience: seconds before giving up.
+            machines: the topic on which sensors publish.
 
         Raises:
             Unreachable: nobody answered in that time.
@@ -160,6 +162,7 @@ class KafkaBroker:
                         self._topic(self._control_topic, 1, {"cleanup.policy": "compact"}),
                         self._topic(FLOWS_TOPIC, FLOW_PARTITIONS, {}),
                         self._topic(DECISIONS_TOPIC, 1, {}),
+                        self._topic(machines, 1, {"retention.ms": _SAMPLES_KEPT}),
                     ]
                 )
                 break
@@ -248,6 +251,12 @@ class KafkaBroker:
                 "auto.offset.reset": "latest",
                 "enable.auto.commit": False,
             }
+        )
+
+    def bystander(self) -> Consumer:
+        """Return a consumer that belongs to no group's work and commits nothing."""
+        return Consumer(
+            {**self._common, "group.id": "headgate-bystander", "enable.auto.commit": False}
         )
 
     @contextmanager

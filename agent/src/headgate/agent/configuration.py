@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from headgate.events import CONTROL_TOPIC
+from headgate.events import CONTROL_TOPIC, MACHINES_TOPIC
 from headgate.settings import Places, load, parse
 
 ENVIRONMENT_PREFIX = "HEADGATE_AGENT_"
@@ -80,6 +80,21 @@ class Barriers(Struct, frozen=True, forbid_unknown_fields=True):
     """How long to wait for an observer whose lease ended without a goodbye."""
 
 
+class Resources(Struct, frozen=True, forbid_unknown_fields=True):
+    """How busy the machines are on which steps run; by it limits given as intervals move."""
+
+    every_seconds: Seconds = 5.0
+    """How often dataflows are told."""
+    own: bool = True
+    """Whether the agent's own host is one of them, as it is where steps run in warm sessions."""
+    topic: Text = MACHINES_TOPIC
+    """Where sensors publish."""
+    machines: tuple[Text, ...] = ("*",)
+    """Names of the machines whose sensors count, with ``*`` and ``?``."""
+    spark: tuple[Text, ...] = ()
+    """Spark drivers whose executors count, where no sensor runs: ``http://driver:4040``."""
+
+
 class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that ``headgate agent`` can be told."""
 
@@ -87,6 +102,7 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     kafka: Kafka
     workers: Workers = Workers()
     barriers: Barriers = Barriers()
+    resources: Resources = Resources()
     name: str = ""
     """How leases call this agent; the host's name and the process where empty."""
     api: str = DEFAULT_API

@@ -15,6 +15,7 @@ from headgate.agent.broker import Record
 from headgate.agent.errors import AgentError, Fenced, Refused
 from headgate.agent.runtime import Runtime
 from headgate.agent.seams import Report
+from headgate.engine import ResourceSample
 
 log = structlog.get_logger("headgate.agent.flow")
 
@@ -75,6 +76,10 @@ class Hosted:
     def post_report(self, report: Report) -> None:
         """Pass on what the launcher says; does not wait."""
         self._inbox.put(lambda runtime, now: runtime.report(report, now))
+
+    def post_samples(self, samples: tuple[ResourceSample, ...]) -> None:
+        """Pass on how busy the machines are; does not wait."""
+        self._inbox.put(lambda runtime, now: runtime.sampled(samples, now))
 
     def deliver(self, records: Sequence[Record]) -> bool:
         """Hand records to the runtime; False if too many are waiting already, after a moment."""

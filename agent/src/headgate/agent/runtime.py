@@ -56,6 +56,7 @@ from headgate.engine import (
     RecordArrived,
     RecordDecision,
     Released,
+    ResourceSample,
     ResourcesSampled,
     Restarted,
     Resumed,
@@ -386,6 +387,10 @@ class Runtime:
             case _:
                 assert_never(report)
         self._settle()
+
+    def sampled(self, samples: tuple[ResourceSample, ...], now: float) -> None:
+        """Take how busy the machines are on which steps run."""
+        self._handle(ResourcesSampled(now, samples))
 
     # -- what people ask for ---------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.rows import HBaseConnections, HBaseRows
 from headgate.agent.runtime import Runtime, Surroundings
+from headgate.agent.sampling import Sampling
 from headgate.agent.scans import TableScanner
 from headgate.agent.sessions import SessionLauncher
 from headgate.agent.store import (
@@ -36,6 +37,7 @@ from headgate.agent.store import (
     StateStore,
     check_name,
 )
+from headgate.engine import ResourceSample
 from headgate.events import FLOWS_TOPIC, partition_of
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
 from headgate.settings import parse_address
@@ -122,6 +124,9 @@ class Agent:
         self._ledger = _HBaseLedger(self._connections, configuration.hbase.state_table)
         self._scanner = TableScanner(self._connections)
         self._broker = KafkaBroker(configuration.kafka, self.observers.hear)
+        self._sampling = Sampling(
+            configuration.resources, self._broker.bystander, self._tell_resources
+        )
         self._hosted: dict[str, Hosted] = {}
         self._epochs: dict[str, int] = {}
         self._removing: set[str] = set()
@@ -146,7 +151,8 @@ class Agent:
         """
         patience = self.configuration.start_seconds
         self._rows.create(patience)
-        self._broker.start(patience)
+        self._broker.start(patience, machines=self.configuration.resources.topic)
+        self._sampling.start()
         for thread in self._threads:
             thread.start()
 
@@ -154,6 +160,7 @@ class Agent:
         """Let steps under way end, save everything, stop workers and hand the dataflows over."""
         self._stopping.set()
         self._look.set()
+        self._sampling.stop()
         with self._lock:
             hosted = list(self._hosted.values())
         for flow in hosted:
@@ -318,6 +325,12 @@ class Agent:
                 self.call(flow, lambda runtime, now: runtime.measure(now), 1.0)
             except AgentError as error:
                 log.info("not measured", dataflow=flow.name, reason=str(error))
+
+    def _tell_resources(self, samples: tuple[ResourceSample, ...]) -> None:
+        with self._lock:
+            hosted = list(self._hosted.values())
+        for flow in hosted:
+            flow.post_samples(samples)
 
     # -- taking over -----------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ ENTRIES = (
     CommandEntry("exec", "Run a Python program whose happybase writes become events.", "observer"),
     CommandEntry("doctor", "Find out why a client or its events do not get through.", "observer"),
     CommandEntry("agent", "Run the service that decides and launches steps.", "agent"),
+    CommandEntry("sensor", "Say how busy a machine is that runs steps.", "agent"),
     CommandEntry("flow", "Check, submit and look at dataflows.", "agent"),
     CommandEntry("demo", "Run a whole example and report on it.", "agent,observer,spark,local"),
 )

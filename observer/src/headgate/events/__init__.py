@@ -23,6 +23,7 @@ from headgate.events.control import (
     control_key,
 )
 from headgate.events.cuts import Cut
+from headgate.events.machines import MachineLoad, decode_machine, encode_machine
 from headgate.events.notify import (
     NOTIFY_ALL,
     NOTIFY_FAMILY,
@@ -35,6 +36,7 @@ from headgate.events.topics import (
     CONTROL_TOPIC,
     DECISIONS_TOPIC,
     FLOWS_TOPIC,
+    MACHINES_TOPIC,
     partition_of,
     updates_topic,
 )
@@ -54,6 +56,7 @@ __all__ = [
     "CONTROL_TOPIC",
     "DECISIONS_TOPIC",
     "FLOWS_TOPIC",
+    "MACHINES_TOPIC",
     "NOTIFY_ALL",
     "NOTIFY_FAMILY",
     "ORIGIN_ATTRIBUTE",
@@ -68,6 +71,7 @@ __all__ = [
     "Gap",
     "Gate",
     "Item",
+    "MachineLoad",
     "MalformedMessage",
     "Notify",
     "ObserverLease",
@@ -83,10 +87,12 @@ __all__ = [
     "WatchList",
     "control_key",
     "decode_control",
+    "decode_machine",
     "decode_notify",
     "decode_origin",
     "decode_update",
     "encode_control",
+    "encode_machine",
     "encode_notify",
     "encode_origin",
     "encode_update",

@@ -8,6 +8,7 @@ import zlib
 CONTROL_TOPIC = "headgate.control"
 FLOWS_TOPIC = "headgate.flows"
 DECISIONS_TOPIC = "headgate.decisions"
+MACHINES_TOPIC = "headgate.machines"
 
 _UPDATES_PREFIX = "headgate.updates."
 _MAX_TOPIC = 249  # Kafka's own limit of a topic name's length, in characters
