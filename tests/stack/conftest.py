@@ -114,13 +114,13 @@ class Desk:
             message = f"Kafka at {self.kafka} does not take messages"
             raise AssertionError(message)
 
-    def watch(self, *tables: str) -> None:
-        """Watch exactly these tables, and wait until the observers do."""
+    def watch(self, *tables: str, marks: int = 1) -> None:
+        """Watch exactly these tables, and wait until so many observers do."""
         self._revision += 1
         watches = tuple(Watch(table) for table in tables)
         self.say(WatchList(1, "tests", self._revision, watches))
         for table in tables:
-            self.read(table, self.barrier(table))
+            self.read(table, self.barrier(table), marks=marks)
 
     def barrier(self, *tables: str) -> str:
         """Ask for a barrier and return its id."""
