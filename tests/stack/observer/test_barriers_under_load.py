@@ -9,6 +9,7 @@ and what was begun after them has an event.
 from __future__ import annotations
 
 import array
+import runpy
 import socket
 import subprocess
 import sys
@@ -78,9 +79,7 @@ class Writer:
 @pytest.fixture(scope="module")
 def rows_of() -> Any:
     """The program's own function for the rows of a request."""
-    found: dict[str, Any] = {"__name__": PROGRAM.stem}
-    exec(compile(PROGRAM.read_text(), str(PROGRAM), "exec"), found)
-    return found["rows_of"]
+    return runpy.run_path(str(PROGRAM))["rows_of"]
 
 
 class Pair:
@@ -255,6 +254,14 @@ def test_no_update_before_a_mark_appears_after_it(
     assert len(marked["o2"] & barriers.asked.keys()) > count // 3
 
 
+def rows_in(stack: Any, table: str) -> set[bytes]:
+    connection = stack.happybase()
+    try:
+        return {row for row, _ in connection.table(table).scan()}
+    finally:
+        connection.close()
+
+
 @pytest.mark.parametrize(
     "tables", [2, pytest.param(25, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
 )
@@ -266,8 +273,9 @@ def test_a_scan_after_the_marks_and_the_events_have_every_write_of_a_table_watch
         writers = pair.writers(table)
         desk.watch(table, marks=2)
         marked = time.monotonic_ns()
-        scanned = {row for row, _ in stack.happybase().table(table).scan()}
-        time.sleep(0.2)
+        scanned = rows_in(stack, table)
+        while len(rows_in(stack, table)) < len(scanned) + 200:
+            pass
         for writer in writers:
             writer.stop()
         writes = [write for writer in writers for write in writer.writes(rows_of)]

@@ -135,6 +135,9 @@ class KafkaBroker:
             {
                 **self._common,
                 "enable.idempotence": True,
+                # A new topic's leader may refuse a producer's first message and take the second,
+                # and librdkafka then reports both as delivered.
+                "max.in.flight.requests.per.connection": 1,
                 "acks": "all",
                 "linger.ms": 0,
                 "socket.nagle.disable": True,

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from msgspec import Struct
 
 from headgate.observer.metrics import Histogram
+from headgate.observer.openings import Openings
 from headgate.observer.publisher import Done, Failure, FailureKind
 from headgate.settings import ConfigurationError
 
@@ -101,6 +102,7 @@ class KafkaProducer:
         except KafkaException as error:
             reason = error.args[0].str()  # it names the property, not its value
             raise ConfigurationError(f"[kafka.properties]: {reason}; correct the value") from error
+        self._openings = Openings(self._produce)
         self._handed_over: dict[int, float] = {}
         self._count = 0
         self.delivery = Histogram()
@@ -110,38 +112,49 @@ class KafkaProducer:
 
     def send(self, topic: str, partition: int, value: bytes, done: Done) -> bool:
         """Take a message to be delivered; tell whether there was room for it."""
-        return self._produce(topic, partition, value, None, done)
+        return self._send(topic, partition, value, None, done)
 
     def send_keyed(self, topic: str, key: bytes, value: bytes, done: Done) -> bool:
         """Take a message for partition 0 of a compacted topic."""
-        return self._produce(topic, 0, value, key, done)
+        return self._send(topic, 0, value, key, done)
 
-    def _produce(
+    def _send(
         self, topic: str, partition: int, value: bytes, key: bytes | None, done: Done
     ) -> bool:
         number = self._count = self._count + 1
         begun = time.monotonic()
 
-        def delivered(error: KafkaError | None, _message: Message) -> None:
+        def delivered(failure: Failure | None) -> None:
             del self._handed_over[number]
-            if error is None:
+            if failure is None:
                 self.delivery.observe(time.monotonic() - begun)
-                done(None)
-            else:
-                done(_failure(error))
+            done(failure)
 
         if self._broken:
             return False
         self._handed_over[number] = begun
+        if self._openings.send(topic, partition, value, key, delivered):
+            return True
+        del self._handed_over[number]
+        return False
+
+    def _produce(
+        self, topic: str, partition: int, value: bytes, key: bytes | None, done: Done
+    ) -> bool:
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is None:
+                done(None)
+            else:
+                self._openings.shut(topic, partition)
+                done(_failure(error))
+
         try:
             self._producer.produce(
                 topic, value=value, key=key, partition=partition, on_delivery=delivered
             )
         except BufferError:
-            del self._handed_over[number]
             return False
         except KafkaException as error:
-            del self._handed_over[number]
             done(_failure(error.args[0]))
         return True
 
@@ -167,6 +180,7 @@ class KafkaProducer:
         old.purge()
         old.flush(_METADATA_SECONDS)
         self._producer = ConfluentProducer(self._settings)
+        self._openings.shut_all()
         self._broken = self._restarting = False
 
     def flush(self, seconds: float) -> int:
