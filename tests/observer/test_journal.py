@@ -338,18 +338,42 @@ def test_a_gap_that_was_not_announced_comes_back(tmp_path: Path) -> None:
     assert epoch.gaps == {"t": 7.0}
 
 
-def test_what_is_to_be_synced_is_handed_over_once(tmp_path: Path) -> None:
-    import os
+def names_to_sync(journal: Journal) -> list[str]:
+    """Return what must reach the disk, and let it."""
+    names = []
+    for handle in journal.take_unsynced():
+        names.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        os.fdatasync(handle)
+        os.close(handle)
+    return names
 
+
+def test_what_is_to_be_synced_is_handed_over_once(tmp_path: Path) -> None:
     journal = opened(tmp_path, segment=100)
     put(journal, b"x" * 100)
     put(journal, b"x")
-    handles = journal.take_unsynced()
-    assert len(handles) == 2
-    assert journal.take_unsynced() == []
-    for handle in handles:
-        os.fdatasync(handle)
-        os.close(handle)
+    first, second = (path.name for path in sorted(tmp_path.glob("*.segment")))
+    # With the names of both, which are in the directory.
+    assert sorted(names_to_sync(journal)) == sorted([first, second, *[tmp_path.name] * 2])
+    assert names_to_sync(journal) == []
+    put(journal, b"x")
+    assert names_to_sync(journal) == [second]
+
+
+def test_a_gap_is_on_the_disk_before_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = opened(tmp_path)
+    synced: list[str] = []
+    sync = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    journal.save_gaps({"t": 7.0})
+    assert synced == [f"{journal.epoch:010d}.draft", tmp_path.name]
 
 
 @given(

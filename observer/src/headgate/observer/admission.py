@@ -56,6 +56,7 @@ class Admission:
         self._unsynced: list[Callable[[], None]] = []
         self._sync: asyncio.Task[None] | None = None
         self._synced_at = 0.0
+        self._lost = False
         self.blocked = 0
         """Writes that were refused because the journal had no room."""
         self.passed = 0
@@ -165,7 +166,7 @@ class Admission:
             self._begin_sync()
 
     def _begin_sync(self) -> None:
-        if self._sync is None:
+        if self._sync is None and not self._lost:
             self._sync = asyncio.get_running_loop().create_task(self._run_syncs())
 
     async def _run_syncs(self) -> None:
@@ -181,6 +182,9 @@ class Admission:
                 if not self._unsynced:
                     return
         except OSError as error:
+            # The system may have dropped what it could not write, and says so once: another sync
+            # would succeed. What waits for this one is never forwarded.
+            self._lost = True
             failure = JournalError(
                 f"the journal cannot be synced: {error.strerror}; check its disk"
             )

@@ -93,8 +93,12 @@ def _gaps_path(directory: Path, epoch: int) -> Path:
     return directory / f"{epoch:010d}.gaps"
 
 
+def _open_directory(directory: Path) -> int:
+    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
 def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    handle = _open_directory(directory)
     try:
         os.fsync(handle)
     finally:
@@ -393,6 +397,8 @@ class Journal:
                 path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
             )
             segment.size = _write_all(self._handle, [_SEGMENT.pack(_MAGIC, self.epoch, self._next)])
+            # What is in a file is not safe before the file's name is.
+            self._unsynced.append(_open_directory(self._directory))
         except OSError as error:
             raise JournalError(
                 f"journal {self._directory}: {error.strerror}; free space on its disk"
@@ -530,8 +536,12 @@ class Journal:
             if not gaps:
                 path.unlink(missing_ok=True)
                 return
-            draft.write_bytes(msgspec.json.encode(gaps))
+            with draft.open("wb") as file:
+                file.write(msgspec.json.encode(gaps))
+                file.flush()
+                os.fsync(file.fileno())
             draft.rename(path)
+            _sync_directory(self._directory)
         except OSError as error:
             raise JournalError(
                 f"journal {self._directory}: {error.strerror}; free space on its disk"
