@@ -41,7 +41,7 @@ class Gatekeeper:
     def ask(
         self, method: str, *tables: str, permit: Permit | None = None, claims: Origin | None = None
     ) -> str | None:
-        permit = permit or self.guard.permit(None)
+        permit = permit or self.guard.permit(None) or Permit(None, ("*",))
         claimed = () if claims is None else (claims,)
         return self.guard.refusal(permit, method_of(Dialect.THRIFT2, method), tables, claimed)
 
@@ -127,9 +127,16 @@ def test_who_is_unknown_is_trusted_unless_claims_are_narrower() -> None:
     assert strict.metrics.access_denied == {("thrift2", "unknown"): 1}
 
 
-def test_an_origin_with_two_names_passes_nobody() -> None:
-    both = Origin("aqhi", "map", "run-1", 4, "etl")
-    assert Gatekeeper(Access()).ask("put", "t", claims=both) is not None
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        Origin("aqhi", "map", "run-1", 4, "etl"),
+        Origin("", "", "", 0, "aqhi/map"),
+        Origin("aqhi/map", "x", "run-1", 4),
+    ],
+)
+def test_an_origin_that_could_be_two_passes_nobody(claimed: Origin) -> None:
+    assert Gatekeeper(Access()).ask("put", "t", claims=claimed) is not None
 
 
 # -- what it may do
@@ -263,3 +270,7 @@ def test_nothing_configured_needs_no_guard() -> None:
     plain = Listener("127.0.0.1:0", "127.0.0.1:1")
     assert not Guard.needed(plain, None)
     assert Guard.needed(plain, Access())
+
+
+def test_networks_alone_ask_nobody_who_it_is() -> None:
+    assert Gatekeeper(networks=("10.0.0.0/8",)).guard.permit(None) is None

@@ -12,7 +12,7 @@ import pytest
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, Watch, WatchList, encode_origin
 from headgate.hbase import Dialect
 from headgate.observer.access import Guard
-from headgate.observer.config import Access, Allow, Identity, Listener
+from headgate.observer.config import Access, AccessRule, Allow, Identity, Listener
 from headgate.observer.control import ControlState
 from headgate.observer.gates import Gates
 from headgate.observer.metrics import Metrics
@@ -175,7 +175,8 @@ def test_a_write_whose_origin_is_unreadable_passes_no_guard(second: Scene) -> No
     session.identify()
     session.data_received(call("put", StructWriter().binary(1, b"t").struct(2, one).end()))
     assert upstream.taken() == b""
-    assert b"nobody can tell who this request says it is from" in client.taken()
+    assert b"nobody can tell what this request would do in whose name" in client.taken()
+    assert second.metrics.access_denied == {("thrift2", "unknown"): 1}
 
 
 def test_new_rules_hold_for_connections_that_are_there(scene: Scene) -> None:
@@ -213,3 +214,45 @@ def test_a_client_of_no_network_is_cut_off(scene: Scene) -> None:
     scene.endpoint.guard = guard(scene, networks=("192.168.0.0/16",))
     _, client, _ = scene.connect()
     assert client.closed
+    assert scene.metrics.refusals == {"network": 1}
+
+
+SECRET = Access(rules=(AccessRule(Allow.NOTHING, tables=("secret",)),))
+
+
+def second_request(name: bytes) -> bytes:
+    return get(b"r").replace(b"\x00\x00\x00\x01t", len(name).to_bytes(4, "big") + name)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        call("get", StructWriter().binary(1, b"t").binary(1, b"secret").binary(2, b"r").end()),
+        call("get", StructWriter().i64(1, 5).binary(2, b"r").end()),
+        call("get", StructWriter().binary(2, b"r").end()),
+        write_message(
+            Transport.FRAMED,
+            "get",
+            MessageType.CALL,
+            0,
+            StructWriter().binary(1, b"t").binary(2, b"r").end() + second_request(b"secret"),
+        ),
+    ],
+    ids=["table twice", "table of another type", "no table", "a second request in the frame"],
+)
+def test_a_request_that_two_readers_could_read_differently_passes_no_rules(
+    scene: Scene, request_: bytes
+) -> None:
+    scene.endpoint.guard = guard(scene, SECRET)
+    session, client, upstream = scene.connect()
+    session.data_received(request_)
+    assert upstream.taken() == b""
+    assert b"nobody can tell what this request would do" in client.taken()
+    assert scene.metrics.access_denied == {("thrift2", "unknown"): 1}
+
+
+def test_a_request_that_is_clear_passes_rules_that_name_other_tables(scene: Scene) -> None:
+    scene.endpoint.guard = guard(scene, SECRET)
+    session, _, upstream = scene.connect()
+    session.data_received(get(b"r"))
+    assert upstream.taken() == get(b"r")

@@ -11,7 +11,7 @@ from headgate.hbase.outcomes import Judgement, Verdict, judge
 from headgate.hbase.patterns import Pattern, Patterns
 from headgate.hbase.replies import io_error_reply
 from headgate.hbase.requests import Cells, Definition, Write
-from headgate.hbase.tables import peek_table, peek_tables, table_name
+from headgate.hbase.tables import peek_table, peek_tables, require_unambiguous, table_name
 
 __all__ = [
     "METHODS",
@@ -38,6 +38,7 @@ __all__ = [
     "peek_origins",
     "peek_table",
     "peek_tables",
+    "require_unambiguous",
     "table_name",
     "with_notify",
 ]

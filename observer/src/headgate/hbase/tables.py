@@ -12,11 +12,14 @@ from headgate.wire import (
     Message,
     Protocol,
     first_field_to_binary,
+    to_binary,
 )
 
 _DEFAULT_NAMESPACE = b"default"
 _FIRST_STRING = b"\x0b\x00\x01"
 """The head of field 1, a string."""
+_DEEPEST_TABLE = 2
+"""Structs in each other's first field in which a table is named: a description, its name."""
 
 
 def table_name(name: bytes) -> str:
@@ -59,6 +62,45 @@ def peek_tables(dialect: Dialect, message: Message) -> tuple[str, ...]:
             return _read(cursor, place)
         cursor.skip(kind)
     raise MalformedMessage(f"{message.name} without a table")
+
+
+def require_unambiguous(message: Message) -> None:
+    """Raise unless every reader of Thrift finds the same request and table in a message.
+
+    HBase's server takes the last of two fields with the same number, and in a frame what stands
+    behind a struct is to some of its servers the next request.
+
+    Raises:
+        ProtocolError: a field comes twice where tables are named, there are bytes behind the
+            arguments, or these make no sense.
+    """
+    message = to_binary(message)
+    cursor = Cursor(message.raw, message.body)
+    _refuse_repeated_fields(cursor, _DEEPEST_TABLE)
+    if cursor.pos != cursor.end:
+        raise MalformedMessage(f"{cursor.end - cursor.pos} bytes behind the arguments")
+
+
+def _refuse_repeated_fields(cursor: Cursor, levels: int) -> None:
+    seen: set[int] = set()
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field in seen:
+            raise MalformedMessage(f"field {field} comes twice in one struct")
+        seen.add(field)
+        if field != 1 or not levels:
+            cursor.skip(kind)
+        elif kind == STRUCT:
+            _refuse_repeated_fields(cursor, levels - 1)
+        elif kind == LIST:
+            element, count = cursor.list_head()
+            for _ in range(count):
+                if element == STRUCT:
+                    _refuse_repeated_fields(cursor, levels - 1)
+                else:
+                    cursor.skip(element)
+        else:
+            cursor.skip(kind)
 
 
 _TYPE_OF = {

@@ -11,7 +11,14 @@ import structlog
 from msgspec import Struct
 
 from headgate.events import Origin
-from headgate.hbase import Effect, Method
+from headgate.hbase import (
+    Dialect,
+    Effect,
+    Method,
+    TableIn,
+    peek_origins,
+    require_unambiguous,
+)
 from headgate.observer.config import (
     UNKNOWN_WRITER,
     Access,
@@ -22,6 +29,7 @@ from headgate.observer.config import (
 )
 from headgate.observer.log_rate import LogRate
 from headgate.observer.metrics import Metrics
+from headgate.wire import MalformedMessage, Message, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.access")
 
@@ -55,6 +63,9 @@ class Permit(Struct, frozen=True):
         if claimed.writer and (claimed.dataflow or claimed.action):
             # It has two names, and would be judged by one and count as the other.
             return False
+        if "/" in claimed.writer or "/" in claimed.dataflow:
+            # As above: its name reads as that of another dataflow's action.
+            return False
         return any(fnmatchcase(claimed.name, pattern) for pattern in self.claims)
 
 
@@ -75,8 +86,10 @@ class Guard:
         self._metrics = metrics
         self._rate = LogRate(clock)
         self._networks = tuple(ip_network(network) for network in listener.networks)
+        self._asks_who = access is not None or listener.origin is not None
         self._access = access or Access()
         self._levels: dict[str, dict[str, int]] = {}
+        self._has_rules = bool(self._access.rules) or self._access.default is not Allow.DEFINE
         self._port = _permit(listener.origin) if listener.origin is not None else None
 
     @staticmethod
@@ -104,13 +117,51 @@ class Guard:
             )
         return False
 
-    def permit(self, certificate: Mapping[str, Any] | None) -> Permit:
-        """Return what is known of a client, by its verified certificate if it showed one."""
+    def permit(self, certificate: Mapping[str, Any] | None) -> Permit | None:
+        """Return what is known of a client, by its verified certificate if it showed one.
+
+        None: nothing hangs on who it is, and its requests need not be looked at.
+        """
+        if not self._asks_who:
+            return None
         if certificate:
             for entry in self._access.certificates:
                 if _is_of(certificate, entry):
                     return _permit(entry)
         return self._port or Permit(None, self._access.claims)
+
+    def judge(
+        self,
+        permit: Permit,
+        dialect: Dialect,
+        message: Message,
+        method: Method,
+        tables: Sequence[str],
+    ) -> str | None:
+        """Return why a request is refused; None when it may pass.
+
+        Args:
+            permit: the connection's.
+            dialect: the listener's.
+            message: the request.
+            method: what it asks for.
+            tables: those that it names.
+        """
+        claimed: Sequence[Origin] = ()
+        try:
+            if self._has_rules:
+                require_unambiguous(message)
+                if not tables and method.table is not TableIn.NOWHERE:
+                    raise MalformedMessage("its table cannot be read")
+            if method.effect is Effect.WRITE:
+                claimed = peek_origins(dialect, message)
+        except ProtocolError as error:
+            return self._deny(
+                permit.origin,
+                f"headgate: nobody can tell what this request would do in whose name: {error}; "
+                "send it as HBase's own clients do",
+            )
+        return self.refusal(permit, method, tables, claimed)
 
     def refusal(
         self, permit: Permit, method: Method, tables: Sequence[str], claimed: Sequence[Origin]
@@ -126,7 +177,7 @@ class Guard:
         for origin in claimed:
             if not permit.may_claim(origin):
                 return self._deny(permit.origin, _no_claim(permit, origin))
-        if not self._access.rules and self._access.default is Allow.DEFINE:
+        if not self._has_rules:
             return None
         needed = _NEEDED[method.effect]
         for who in claimed or (permit.origin,):

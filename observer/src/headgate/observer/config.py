@@ -380,6 +380,8 @@ def _check_identity(
         )
     if identity.action and not identity.dataflow:
         raise places.problem(here, "an action belongs to a dataflow; set dataflow too")
+    if "/" in identity.dataflow:
+        raise places.problem((*here, "dataflow"), "a dataflow's name has no '/'")
     if "/" in identity.writer or identity.writer == UNKNOWN_WRITER:
         raise places.problem(
             (*here, "writer"), f"a writer's name has no '/' and is not {UNKNOWN_WRITER!r}"

@@ -15,7 +15,7 @@ from typing import Final, cast
 
 import structlog
 
-from headgate.events import Gate, Origin
+from headgate.events import Gate
 from headgate.hbase import (
     METHODS,
     Dialect,
@@ -181,7 +181,7 @@ class Session(asyncio.Protocol):
         self._loop = endpoint.loop
         self._client: asyncio.Transport | None = None
         self._permit: Permit | None = None
-        """What the guard knows of the client; None where there is no guard."""
+        """What the guard knows of the client; None where nothing hangs on that."""
         self._upstream: asyncio.Transport | None = None
         self._to_client: Outlet | HeldReplies | None = None
         self._to_upstream: Outlet | None = None
@@ -463,15 +463,7 @@ class Session(asyncio.Protocol):
         """Tell whether the guard lets a request pass; answer it if not."""
         guard = self._endpoint.guard
         assert guard is not None  # noqa: S101 - it gave the permit
-        claimed: tuple[Origin, ...] = ()
-        refusal: str | None
-        try:
-            if method.effect is Effect.WRITE:
-                claimed = peek_origins(self._dialect, message)
-        except ProtocolError as error:
-            refusal = f"headgate: nobody can tell who this request says it is from: {error}"
-        else:
-            refusal = guard.refusal(permit, method, tables, claimed)
+        refusal = guard.judge(permit, self._dialect, message, method, tables)
         if refusal is None:
             return True
         self._metrics.count_request(self._endpoint.name, method.name, "denied")

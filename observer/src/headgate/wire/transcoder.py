@@ -138,6 +138,8 @@ class _Expander:
             raise MalformedMessage(
                 f"the message ends at byte {self._end} inside a value"
             ) from error
+        if not until and self._pos != self._end:
+            raise MalformedMessage(f"{self._end - self._pos} bytes behind the struct")
         return bytes(self._out)
 
     def _struct(self, depth: int, until: int) -> None:
@@ -286,6 +288,8 @@ class _Compacter:
             raise MalformedMessage(
                 f"the message ends at byte {self._end} inside a value"
             ) from error
+        if self._pos != self._end:
+            raise MalformedMessage(f"{self._end - self._pos} bytes behind the struct")
         return bytes(self._out)
 
     def _struct(self, depth: int) -> None:
