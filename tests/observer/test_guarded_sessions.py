@@ -56,6 +56,8 @@ class Recorder:
         self.tickets.append(SimpleNamespace(origin=None))
         return self.tickets[-1]
 
+    begin_alike = begin
+
     def end(self, *_reply: object) -> None:
         pass
 

@@ -7,7 +7,7 @@
 from headgate.hbase.decoding import decode_request, peek_origins
 from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, TableIn, method_of
 from headgate.hbase.notify import NOTIFIABLE, Notifiable, Room, lacks_notify_family, with_notify
-from headgate.hbase.outcomes import Judgement, Verdict, judge
+from headgate.hbase.outcomes import Judgement, Verdict, is_void, judge
 from headgate.hbase.patterns import Pattern, Patterns
 from headgate.hbase.replies import io_error_reply
 from headgate.hbase.requests import Cells, Definition, Write
@@ -32,6 +32,7 @@ __all__ = [
     "Write",
     "decode_request",
     "io_error_reply",
+    "is_void",
     "judge",
     "lacks_notify_family",
     "method_of",

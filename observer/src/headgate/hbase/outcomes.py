@@ -91,7 +91,7 @@ def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) 
     if reply is None:
         return Judgement(Verdict.UNKNOWN, cells, "the connection broke before the reply")
     method = method_of(dialect, request.method)
-    if method.answer is Answer.DONE and _is_void(reply):
+    if method.answer is Answer.DONE and is_void(reply):
         return Judgement(Verdict.APPLIED, cells)
     try:
         return _judge(method, request, cells, to_binary(reply))
@@ -99,7 +99,7 @@ def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) 
         return Judgement(Verdict.UNKNOWN, cells, f"a reply that makes no sense: {error}")
 
 
-def _is_void(reply: Message) -> bool:
+def is_void(reply: Message) -> bool:
     """Tell whether a reply holds nothing, in any protocol: mostly that is all there is to read."""
     return reply.type is MessageType.REPLY and reply.raw[reply.body : reply.body + 1] == _STOP
 

@@ -53,8 +53,11 @@ class Pattern:
             raw, layout.body, self.method.name, MessageType.CALL, seqid, layout.transport
         )
 
-    def put(self, raw: bytes) -> Write | None:
-        """Return the write in a request of this kind; None where it must be decoded after all."""
+    def cell(self, raw: bytes) -> tuple[bytes, bytes, bytes] | None:
+        """Return row, column and value of a request that puts one cell.
+
+        None where it must be decoded after all, for what it says need not be one cell.
+        """
         cell = self._cell
         begin, end = cell[1]
         column = raw[begin:end]
@@ -66,8 +69,16 @@ class Pattern:
         begin, end = cell[0]
         row = raw[begin:end]
         begin, end = cell[-1]
-        cells = Cells(bytearray(1), [row], [column], [self.timestamp], [raw[begin:end]])
+        return row, column, raw[begin:end]
+
+    def put(self, raw: bytes) -> Write | None:
+        """Return the write in a request of this kind; None where it must be decoded after all."""
+        cell = self.cell(raw)
+        if cell is None:
+            return None
+        row, column, value = cell
         assert self.table is not None  # noqa: S101 - puts name theirs
+        cells = Cells(bytearray(1), [row], [column], [self.timestamp], [value])
         return Write(self.method.name, self.table, cells)
 
     def learn_put(self, raw: bytes, write: Write) -> bool:

@@ -29,20 +29,32 @@ SECONDS: Final = (
 class Histogram:
     """Counts of seconds in fixed buckets."""
 
-    __slots__ = ("bounds", "counts", "total")
+    __slots__ = ("_new", "_total", "bounds", "counts", "observe")
 
     def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
+        self._total = 0.0
+        self._new: list[float] = []
+        self.observe: Callable[[float], None] = self._new.append
+        """Take one value. ``settle`` puts it into its bucket: whoever observes is in a hurry."""
 
-    def observe(self, seconds: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self.bounds, seconds)] += 1
-        self.total += seconds
+    def settle(self) -> None:
+        """Count what was observed. Call it now and then: until then each value takes memory."""
+        new, counts, bounds = self._new, self.counts, self.bounds
+        self._total += sum(new)
+        for seconds in new:
+            counts[bisect_left(bounds, seconds)] += 1
+        new.clear()
+
+    @property
+    def total(self) -> float:
+        """Sum of all values, in seconds."""
+        return self._total + sum(self._new)
 
     def buckets(self) -> list[tuple[str, int]]:
         """Return how many values are at or below each bound, as Prometheus wants them."""
+        self.settle()
         cumulated, buckets = 0, []
         for bound, count in zip((*self.bounds, None), self.counts, strict=True):
             cumulated += count
@@ -117,6 +129,14 @@ class Metrics(Collector):
     def timings_of(self, listener: str) -> Timings:
         """Return the histograms of a listener."""
         return self.timings.setdefault(listener, Timings())
+
+    def settle(self) -> None:
+        """Count what the histograms have taken since the last call."""
+        for timings in self.timings.values():
+            timings.added.settle()
+            timings.upstream.settle()
+        for _, _, histogram in self._histograms:
+            histogram.settle()
 
     def count_request(self, listener: str, method: str, outcome: str) -> None:
         """Count a request that has ended."""

@@ -28,18 +28,15 @@ class Outlet:
             if connection is not None:
                 self._descriptor = connection.fileno()
 
-    def write(self, data: bytes) -> None:
-        """Send the bytes, after all that was written before."""
+    def write(self, data: bytes) -> bool:
+        """Send the bytes, after all that was written before; False: the connection is over."""
         transport = self._transport
         # A transport that is closing has given its descriptor back.
-        if (
-            self._descriptor < 0
-            or transport.is_closing()
-            or transport.get_write_buffer_size()
-            or not data
-        ):
+        if transport.is_closing():
+            return False
+        if self._descriptor < 0 or transport.get_write_buffer_size() or not data:
             transport.write(data)
-            return
+            return True
         try:
             sent = os.write(self._descriptor, data)
         except BlockingIOError:
@@ -47,6 +44,7 @@ class Outlet:
         except OSError:
             # The transport meets the same error, and ends the connection in its own order.
             transport.write(data)
-            return
+            return True
         if sent < len(data):
             transport.write(memoryview(data)[sent:])
+        return True

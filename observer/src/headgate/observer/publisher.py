@@ -414,6 +414,17 @@ class Publisher:
     ) -> None:
         drafts: dict[int, _Draft] = {}
         for ended in writes:
+            if len(ended.rows) == 1 and (size := _size(ended)) <= _PIECE_BYTES:
+                # What most are, where there are many.
+                partition = crc32(ended.rows[0]) % len(lanes)
+                draft = drafts.get(partition)
+                if draft is None:
+                    draft = drafts[partition] = _Draft()
+                elif draft.size + size > _MESSAGE_BYTES:
+                    self._finish(table, lanes[partition], draft, watermark)
+                    draft = drafts[partition] = _Draft()
+                _fill(draft, ended, 0, size, values=table.values)
+                continue
             for partition, part in _by_partition(ended, len(lanes)):
                 for number, (piece, size) in enumerate(_pieces(part)):
                     draft = drafts.get(partition)

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import structlog
 from msgspec import Struct
 
-from headgate.events import Origin, Outcome
+from headgate.events import Origin, Outcome, UpdateKind
 from headgate.hbase import (
     Definition,
     Dialect,
@@ -23,6 +23,7 @@ from headgate.hbase import (
     Verdict,
     Write,
     decode_request,
+    is_void,
     judge,
 )
 from headgate.observer.journal import Intent
@@ -35,12 +36,14 @@ _log = structlog.get_logger("headgate.observer.recorder")
 
 DIALECTS = (Dialect.THRIFT1, Dialect.THRIFT2)
 """A dialect's number in the journal is its position here."""
+_NAMES: Final = tuple(dialect.value for dialect in DIALECTS)
 
 _AFTERMATH_SECONDS = 60.0
 """How long a write whose connection broke may still take effect: HBase's ``hbase.rpc.timeout``."""
 
 _NONE: Final[frozenset[bytes]] = frozenset()
 _OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
+_ONE_PUT: Final = bytes([UpdateKind.PUT])
 
 
 class IntentLog(Protocol):
@@ -63,6 +66,7 @@ class Ticket:
     """A journalled request from before it is forwarded to its end."""
 
     __slots__ = (
+        "cell",
         "decoded",
         "dialect",
         "flights",
@@ -70,6 +74,7 @@ class Ticket:
         "message",
         "origin",
         "pattern",
+        "raw",
         "received",
         "tables",
     )
@@ -78,18 +83,23 @@ class Ticket:
         self,
         intent: int,
         dialect: Dialect,
-        message: Message,
+        raw: bytes,
+        message: Message | None,
         tables: tuple[str, ...],
         received: float,
         pattern: Pattern | None = None,
     ) -> None:
         self.intent = intent
-        self.pattern = pattern
         self.dialect = dialect
+        self.raw = raw
         self.message = message
+        """None where the pattern says it all."""
+        self.pattern = pattern
         self.tables = tables
         self.received = received
         self.flights: list[Flight] = []
+        self.cell: tuple[bytes, bytes, bytes] | None = None
+        """Row, column and value of what is known to be a put of one cell."""
         self.decoded: Write | Definition | None = None
         self.origin: Origin | None = None
         """Who wrote, where the request itself does not say."""
@@ -142,42 +152,65 @@ class Recorder:
         """Return the lowest intent of the table that was not given to the publisher."""
         flights = self._flights.get(table)
         lowest = flights.lowest() if flights is not None else None
-        return self._journal.next_intent if lowest is None else lowest
+        if lowest is not None:
+            return lowest
+        # What waits there came after all that is under way otherwise.
+        for kind, ticket, _, _ in self._backlog:
+            if kind == _BEGUN and ticket is not None and table in ticket.tables:
+                return ticket.intent
+        return self._journal.next_intent
 
     def begin(
         self,
         dialect: Dialect,
         message: Message,
         tables: tuple[str, ...],
-        pattern: Pattern | None = None,
     ) -> Ticket:
         """Write a request down that is about to be forwarded; ``tables`` are those watched.
-
-        With ``pattern`` the request is known to be of that kind.
 
         Raises:
             JournalFull: there is no room.
             JournalError: the journal's disk refused.
         """
-        received = self._clock()
-        number = DIALECTS.index(dialect)
-        intent = self._journal.append(
-            message.raw, tables[0], listener=number, dialect=number, received=received
-        )
-        ticket = Ticket(intent, dialect, message, tables, received, pattern)
-        for table in tables:
-            flights = self._flights.get(table)
-            if flights is None:
-                flights = self._flights[table] = TableFlights()
-            flight = Flight(intent)
-            flights.depart(flight)
-            ticket.flights.append(flight)
-        self._backlog.append((_BEGUN, ticket, None, None))
+        ticket = self._journalled(dialect, message.raw, message, tables, None)
         if len(message.raw) > _LARGE:
             self._work_soon()
         else:
             self._work_later()
         return ticket
+
+    def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> Ticket:
+        """Do as ``begin`` for a request that is known to be of the kind."""
+        ticket = self._journalled(dialect, raw, None, pattern.tables, pattern)
+        if not self._gathering:
+            self._work_later()
+        return ticket
+
+    def _journalled(
+        self,
+        dialect: Dialect,
+        raw: bytes,
+        message: Message | None,
+        tables: tuple[str, ...],
+        pattern: Pattern | None,
+    ) -> Ticket:
+        received = self._clock()
+        number = DIALECTS.index(dialect)
+        intent = self._journal.append(
+            raw, tables[0], listener=number, dialect=number, received=received
+        )
+        ticket = Ticket(intent, dialect, raw, message, tables, received, pattern)
+        self._backlog.append((_BEGUN, ticket, None, None))
+        return ticket
+
+    def _depart(self, ticket: Ticket) -> None:
+        for table in ticket.tables:
+            flights = self._flights.get(table)
+            if flights is None:
+                flights = self._flights[table] = TableFlights()
+            flight = Flight(ticket.intent)
+            flights.depart(flight)
+            ticket.flights.append(flight)
 
     def end(self, ticket: Ticket, reply: Message | None) -> None:
         """Take the reply of a request that was forwarded; None: its connection broke."""
@@ -226,20 +259,24 @@ class Recorder:
                 self._cancel(ticket)
 
     def _decode(self, ticket: Ticket) -> None:
-        if ticket.pattern is not None:
-            write = ticket.pattern.put(ticket.message.raw)
-            if write is not None:
-                ticket.decoded = write
-                flight = ticket.flights[0]
-                self._flights[ticket.tables[0]].identify(flight, write.cells.rows)
+        self._depart(ticket)
+        pattern, message = ticket.pattern, ticket.message
+        if pattern is not None:
+            cell = pattern.cell(ticket.raw)
+            if cell is not None:
+                ticket.cell = cell
+                self._flights[ticket.tables[0]].identify(ticket.flights[0], cell[:1])
                 return
+        if message is None:
+            assert pattern is not None  # noqa: S101 - one of the two is there
+            message = ticket.message = pattern.message(ticket.raw)
         try:
-            decoded = decode_request(ticket.dialect, ticket.message)
+            decoded = decode_request(ticket.dialect, message)
         except ProtocolError as error:
             self._metrics.decode_errors += 1
             _log.warning(
                 "a write could not be decoded",
-                method=ticket.message.name,
+                method=message.name,
                 table=ticket.tables[0],
                 reason=str(error),
             )
@@ -265,10 +302,18 @@ class Recorder:
             self._at(_AFTERMATH_SECONDS, lambda: self._land(ticket))
         else:
             self._land(ticket)
+        cell = ticket.cell
+        if cell is not None:
+            pattern = ticket.pattern
+            assert pattern is not None  # noqa: S101 - the cell was found by it
+            if reply is not None and is_void(reply):
+                self._publish_put(ticket, pattern, cell)
+                return
+            ticket.decoded = pattern.put(ticket.raw)
         decoded = ticket.decoded
         if decoded is None:
             # HBase may have understood what was not understood here: readers must look themselves.
-            reason = f"a {ticket.message.name} could not be decoded"
+            reason = f"a {_name(ticket)} could not be decoded"
             unread = EndedUnread(ticket.intent, ticket.received, self._clock(), reason)
             for table in ticket.tables:
                 self._publisher.add(table, unread)
@@ -281,8 +326,31 @@ class Recorder:
             return
         self._publish(ticket, decoded, judgement)
 
+    def _publish_put(
+        self, ticket: Ticket, pattern: Pattern, cell: tuple[bytes, bytes, bytes]
+    ) -> None:
+        """Publish a put of one cell of which HBase says that it was done."""
+        self._count(ticket, "applied")
+        row, column, value = cell
+        self._publisher.add(
+            ticket.tables[0],
+            EndedWrite(
+                ticket.intent,
+                pattern.method.name,
+                Outcome.APPLIED,
+                ticket.received,
+                ticket.origin,
+                _ONE_PUT,
+                (row,),
+                (column,),
+                (pattern.timestamp,),
+                (value,),
+                ticket.flights[0].ambiguous,
+            ),
+        )
+
     def _count(self, ticket: Ticket, outcome: str) -> None:
-        self._metrics.count_request(ticket.dialect.value, ticket.message.name, outcome)
+        self._metrics.count_request(_NAMES[DIALECTS.index(ticket.dialect)], _name(ticket), outcome)
         self._metrics.events[outcome] = self._metrics.events.get(outcome, 0) + 1
 
     def _publish(self, ticket: Ticket, decoded: Write | Definition, judgement: Judgement) -> None:
@@ -318,6 +386,13 @@ class Recorder:
             published = True
         if not published:
             self._journal.settle(ticket.intent)
+
+
+def _name(ticket: Ticket) -> str:
+    """Return the request's method."""
+    if ticket.pattern is not None:
+        return ticket.pattern.method.name
+    return ticket.message.name if ticket.message is not None else ""
 
 
 def _parts(decoded: Write | Definition) -> tuple[Write | Definition, ...]:

@@ -865,6 +865,7 @@ class Observer:
             sweeper.sweep(now)
         self._admission.tend()
         self._gates.tend()
+        self._metrics.settle()
         if self._acknowledgements is not None:
             self._acknowledgements.tend()
         self._admission.sync_if_due()

@@ -21,7 +21,6 @@ from headgate.hbase import (
     Dialect,
     Effect,
     Method,
-    Pattern,
     Patterns,
     TableIn,
     Write,
@@ -46,6 +45,7 @@ from headgate.observer.notify import NotifyColumns
 from headgate.observer.outlet import Outlet
 from headgate.observer.peers import has_left, has_taken_all
 from headgate.observer.recorder import Recorder, Ticket, changes_cells
+from headgate.observer.replies import KnownReplies
 from headgate.observer.sweeping import Stage
 from headgate.observer.upstreams import Upstream, UpstreamPool
 from headgate.wire import (
@@ -56,6 +56,7 @@ from headgate.wire import (
     MessageType,
     ProtocolError,
     StructWriter,
+    Transport,
     UnsupportedProtocol,
     write_exception,
     write_reply,
@@ -67,8 +68,6 @@ _PIPELINE_HIGH: Final = 128  # requests under way on one connection before its c
 _PIPELINE_LOW: Final = 64
 _ORPHAN_SECONDS: Final = 60.0  # HBase's own default limit for an operation of a client
 _QUIET_SECONDS: Final = 0.2  # without bytes for so long, a reply that was not walked is over
-_SHORT_REPLY: Final = 64  # bytes: a void method's reply, or a flag
-_KNOWN_REPLIES: Final = 256  # there are 23 methods that write, in two transports
 _REPLY_LIMITS: Final = Limits(
     # HBase is trusted to answer what was asked, however large.
     max_frame=(1 << 31) - 1,
@@ -150,13 +149,12 @@ class Endpoint:
         self.most_connections = 0
         """Of clients, to all listeners of the process; 0 for any number."""
         self.patterns = Patterns(dialect)
-        self.known_replies: dict[bytes, Message] = {}
-        """Short replies that were walked before, by their bytes."""
+        self.replies = KnownReplies()
 
-    def remember(self, reply: Message) -> None:
-        """Keep a reply that is likely to come again."""
-        if len(reply.raw) <= _SHORT_REPLY and len(self.known_replies) < _KNOWN_REPLIES:
-            self.known_replies[reply.raw] = reply
+    @property
+    def looks_closer(self) -> bool:
+        """Whether watched writes wait for the disk or are changed before they are forwarded."""
+        return self.admission.syncs_each or bool(self.notify.asked)
 
     def unanswered(self, table: str) -> list[Exchange]:
         """Return the writes of a table, watched or not, that were forwarded and are under way."""
@@ -249,7 +247,7 @@ class Session(asyncio.Protocol):
             return
         started = perf_counter()
         self._metrics.received_bytes += len(data)
-        if self._pass_known(data):
+        if self._pass_known(data, started):
             self._timings.added.observe(perf_counter() - started)
             return
         self._reader.feed(data)
@@ -374,30 +372,45 @@ class Session(asyncio.Protocol):
 
     # -- requests
 
-    def _pass_known(self, data: bytes) -> bool:
+    def _pass_known(self, data: bytes, started: float) -> bool:
         """Deal with a request like others before it, unread; tell whether it is one.
 
         What is not as it mostly is (a gate, a held connection, rules) is left to ``_dispatch``.
         """
-        if self._permit is not None:
-            return False
         reader = self._reader
-        if not reader.between_messages or self._paused & _HELD or self._upstream is None:
+        outlet = self._to_upstream
+        if (
+            not reader.between_messages
+            or outlet is None
+            or self._paused & _HELD
+            or self._permit is not None
+        ):
             return False
         endpoint = self._endpoint
         pattern = endpoint.patterns.find(data)
         if pattern is None or pattern.layout.transport is not reader.transport:
             return False
-        tables = pattern.tables
+        exchange = Exchange(pattern.method, pattern.tables, None)
         if pattern.writes:
             if endpoint.gates.closed:
                 return False
-            if endpoint.control.is_watched(tables[0]):
-                self._record(pattern.message(data), pattern.method, tables, pattern)
-                return True
-        elif tables:
-            self._metrics.count_read(tables[0])
-        self._forward(pattern.message(data), Exchange(pattern.method, tables, None))
+            table = pattern.tables[0]
+            if endpoint.control.is_watched(table):
+                if self._held_replies is not None or endpoint.looks_closer:
+                    self._record(pattern.message(data), pattern.method, pattern.tables)
+                    return True
+                try:
+                    exchange.ticket = endpoint.recorder.begin_alike(pattern, data, self._dialect)
+                except (JournalFull, JournalError):
+                    return False
+                started = perf_counter()
+        elif pattern.tables:
+            self._metrics.count_read(pattern.tables[0])
+        exchange.forwarded = started
+        if outlet.write(data):
+            self._enqueue(exchange, pattern.layout.transport)
+        else:
+            self._cancel(exchange)
         return True
 
     def _pump(self) -> None:
@@ -498,12 +511,11 @@ class Session(asyncio.Protocol):
         message: Message,
         method: Method,
         tables: tuple[str, ...],
-        pattern: Pattern | None = None,
     ) -> bool:
         """Write a watched request down and forward it; tell whether that was possible."""
         endpoint = self._endpoint
         try:
-            ticket = endpoint.recorder.begin(self._dialect, message, tables, pattern)
+            ticket = endpoint.recorder.begin(self._dialect, message, tables)
         except (JournalFull, JournalError) as error:
             if endpoint.admission.passes:
                 endpoint.admission.let_pass(tables)
@@ -658,19 +670,18 @@ class Session(asyncio.Protocol):
         self._forward(message, exchange)
 
     def _forward(self, message: Message, exchange: Exchange) -> None:
-        upstream, outlet = self._upstream, self._to_upstream
-        if upstream is None or outlet is None or upstream.is_closing():
+        outlet = self._to_upstream
+        exchange.forwarded = perf_counter()
+        if outlet is None or not outlet.write(message.raw):
             # It broke a moment ago: nothing was sent, and the client is being closed.
             self._cancel(exchange)
             return
-        exchange.forwarded = perf_counter()
-        outlet.write(message.raw)
         if message.type is MessageType.ONEWAY:
             self._finish(exchange, None, "oneway")
             return
-        self._enqueue(exchange, message)
+        self._enqueue(exchange, message.transport)
 
-    def _enqueue(self, exchange: Exchange, message: Message) -> None:
+    def _enqueue(self, exchange: Exchange, transport: Transport) -> None:
         in_flight = self.in_flight
         if in_flight and not self._walking:
             head = in_flight[0]
@@ -687,7 +698,7 @@ class Session(asyncio.Protocol):
             self._finish(exchange, None, "untracked")
             return
         if self._replies is None:
-            self._replies = MessageReader(_REPLY_LIMITS, message.transport)
+            self._replies = MessageReader(_REPLY_LIMITS, transport)
         in_flight.append(exchange)
         if len(in_flight) >= _PIPELINE_HIGH:
             self._pause(_PIPELINE)
@@ -708,8 +719,14 @@ class Session(asyncio.Protocol):
         if self._walking:
             self._walk(data, started)
         elif head.ticket is not None:
-            known = self._known_reply(data)
-            if known is not None:
+            replies = self._replies
+            known = self._endpoint.replies.find(data)
+            if (
+                known is not None
+                and replies is not None
+                and not replies.buffered
+                and known.transport is replies.transport
+            ):
                 in_flight.popleft()
                 self._timings.upstream.observe(started - head.forwarded)
                 self._finish(head, known, "answered")
@@ -723,14 +740,6 @@ class Session(asyncio.Protocol):
                 self._wake(head)
         self._timings.added.observe(perf_counter() - started)
 
-    def _known_reply(self, data: bytes) -> Message | None:
-        """Return a reply that was walked before, if these bytes are all of it: most are alike."""
-        replies = self._replies
-        known = self._endpoint.known_replies.get(data)
-        if known is None or replies is None or replies.buffered:
-            return None
-        return known if known.transport is replies.transport else None
-
     def _walk(self, data: bytes, started: float) -> None:
         replies = self._replies
         assert replies is not None  # noqa: S101 - made with the first request
@@ -741,7 +750,7 @@ class Session(asyncio.Protocol):
                 if reply is None:
                     break
                 if len(reply.raw) == len(data):
-                    self._endpoint.remember(reply)
+                    self._endpoint.replies.remember(reply)
                 if self._by_message:
                     if self._client is not None:
                         self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
@@ -812,7 +821,7 @@ class Session(asyncio.Protocol):
             return
         exchange = Exchange(method_of(self._dialect, message.name), (), None)
         exchange.local = reply
-        self._enqueue(exchange, message)
+        self._enqueue(exchange, message.transport)
         if not self._tracks:
             self.abort()
             return

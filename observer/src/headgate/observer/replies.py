@@ -1,0 +1,50 @@
+"""Replies like earlier ones: most watched writes are answered with the same few bytes."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from headgate.wire import Layout, Message, layout_of
+
+_SHORT: Final = 64
+"""Bytes of a reply that is kept: a void method's, or a flag."""
+_MOST: Final = 256
+"""There are 23 methods that write, in two transports, with two flags."""
+_EVERY_STRING: Final = 1 << 16
+
+
+@final
+class KnownReplies:
+    """Short replies in strict binary that were walked before; only the sequence number may differ.
+
+    HBase's own clients count it up, so that no two replies to them are the same.
+    """
+
+    __slots__ = ("_by_length", "_count")
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._by_length: dict[int, list[tuple[Layout, Message]]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def remember(self, reply: Message) -> None:
+        """Keep a reply that is likely to come again."""
+        if len(reply.raw) > _SHORT or self._count >= _MOST or self.find(reply.raw) is not None:
+            return
+        layout = layout_of(reply, fixed=_EVERY_STRING, numbers=False)
+        if layout is not None:
+            self._count += 1
+            self._by_length.setdefault(len(reply.raw), []).append((layout, reply))
+
+    def find(self, data: bytes) -> Message | None:
+        """Return a reply that says the same as these bytes, if they are all of one."""
+        known = self._by_length.get(len(data))
+        if known is not None:
+            number = int.from_bytes(data, "big")
+            for layout, reply in known:
+                if layout.fits(number):
+                    return reply
+        return None
