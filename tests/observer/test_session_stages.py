@@ -22,6 +22,13 @@ class Connection:
     def __init__(self) -> None:
         self.data = bytearray()
         self.closed = False
+        self.paused = False
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
 
     def write(self, data: bytes) -> None:
         self.data += data
@@ -130,3 +137,19 @@ def test_a_client_that_is_too_slow_still_gets_what_it_has_asked_for(
     session.reply_received(CELLS)
     assert bytes(client.data) == CELLS
     assert client.closed
+
+
+def test_others_have_their_turn_while_a_large_request_arrives(
+    endpoint: Endpoint, connected: tuple[Session, Connection]
+) -> None:
+    session, client = connected
+    soon = cast("Mock", endpoint.loop).call_soon
+    request = get(b"r" * 100_000)
+    session.data_received(request[:70_000])
+    assert client.paused
+    (call, *arguments), _ = soon.call_args
+    call(*arguments)
+    assert not client.paused
+    session.data_received(request[70_000:])
+    assert not client.paused
+    assert soon.call_count == 1

@@ -66,6 +66,7 @@ _log = structlog.get_logger("headgate.observer.session")
 
 _PIPELINE_HIGH: Final = 128  # requests under way on one connection before its client must wait
 _PIPELINE_LOW: Final = 64
+_LONG_READ: Final = 1 << 16  # bytes of a request that is not whole, after which others have a turn
 _ORPHAN_SECONDS: Final = 60.0  # HBase's own default limit for an operation of a client
 _QUIET_SECONDS: Final = 0.2  # without bytes for so long, a reply that was not walked is over
 _REPLY_LIMITS: Final = Limits(
@@ -81,6 +82,7 @@ _REPLY_LIMITS: Final = Limits(
 _HELD: Final = 1
 _UPSTREAM_FULL: Final = 2
 _PIPELINE: Final = 4
+_OTHERS: Final = 8
 
 
 class Exchange:
@@ -256,6 +258,10 @@ class Session(asyncio.Protocol):
             return
         self._pump()
         self._timings.added.observe(perf_counter() - started)
+        if len(data) >= _LONG_READ and self._reader.buffered:
+            # A transport reads on as long as there is something: others would wait for all of it.
+            self._pause(_OTHERS)
+            self._loop.call_soon(self._unpause, _OTHERS)
 
     def eof_received(self) -> bool:
         """Pass the end of the client's requests on; replies may still come, except over TLS."""
