@@ -1,4 +1,4 @@
-"""Clients that are many, slow or silent: what they cost, and that others are served meanwhile."""
+"""Clients that are many, slow, silent or large: what they cost, and that others are served."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(120)]
 MIB = 1 << 20
 IDLE = 5000
 REQUEST_SECONDS = 2.0
+GETS_MEANWHILE = 10
+BUSY_SECONDS = 2.0
+"""Processor time for one step of a batch of 64 MiB, such as decoding it: about 0.4 s."""
 WITHIN_BUFFERS = 24 * MIB
 """More than what sockets and transports on the way hold, and much less than what is sent."""
 
@@ -74,15 +77,20 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture(scope="module")
+def desk(stack, desk_of):
+    return desk_of(stack.kafka)
+
+
+@pytest.fixture(scope="module")
 def observer(
-    stack, desk_of, server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory
+    stack, desk, server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ObserverProcess]:
     directory = tmp_path_factory.mktemp("observer")
     config = ObserverConfig(
         name="o1",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", server.address, HealthChecks(check=Check.CONNECT)),
-        kafka=Kafka(str(stack.kafka), control_topic=desk_of(stack.kafka).control_topic),
+        kafka=Kafka(str(stack.kafka), control_topic=desk.control_topic),
         journal=Journal(str(directory / "journal")),
         limits=Limits(connections=IDLE + 20, request_seconds=REQUEST_SECONDS),
         shutdown_seconds=3.0,
@@ -118,6 +126,12 @@ def connections(observer: ObserverProcess) -> float:
 
 def memory(observer: ObserverProcess) -> int:
     return psutil.Process(observer.pid).memory_info().rss
+
+
+def busy(observer: ObserverProcess) -> float:
+    """Return the processor time in seconds that the observer has taken."""
+    times = psutil.Process(observer.pid).cpu_times()
+    return times.user + times.system
 
 
 def await_that(what: Callable[[], object], seconds: float = 20.0) -> None:
@@ -245,6 +259,62 @@ def test_a_server_that_does_not_read_stops_the_client_not_the_memory(
         assert memory(observer) - before < WITHIN_BUFFERS
         assert_others_are_served(observer)
     held.set()
+
+
+def large_batch(table: str, size: int) -> bytes:
+    """Return a buffered ``putMultiple`` of so many bytes, in values of 1 KiB."""
+    value = StructWriter().binary(1, b"f").binary(2, b"a").binary(3, b"v" * 1024).end()
+    count = size // (len(value) + 32)
+    puts = [
+        StructWriter().binary(1, b"row-%010d" % number).structs(2, [value]).end()
+        for number in range(count)
+    ]
+    body = StructWriter().binary(1, table.encode()).structs(2, puts).end()
+    return write_message(Transport.BUFFERED, "putMultiple", MessageType.CALL, 0, body)
+
+
+def test_others_are_served_while_a_large_batch_of_a_watched_table_comes_and_goes(
+    stack, desk, observer: ObserverProcess, server: ScriptedServer
+) -> None:
+    batch = large_batch("large", 64 * MIB - 65536)
+
+    def swallow(connection: socket.socket) -> None:
+        left = len(batch)
+        while left and (data := connection.recv(MIB)):
+            left -= len(data)
+        connection.sendall(
+            write_message(Transport.BUFFERED, "putMultiple", MessageType.REPLY, 0, b"\0")
+        )
+        connection.recv(1)
+
+    server.serve = swallow
+    desk.watch("large")
+    answered = threading.Event()
+
+    def send() -> None:
+        with socket.create_connection(observer.thrift2, timeout=60) as client:
+            client.sendall(batch)
+            assert client.recv(MIB)
+            answered.set()
+
+    small = happybase.Connection(*observer.thrift1).table(stack.table("small"))
+    small.row(b"r")
+    before = memory(observer)
+    sending = threading.Thread(target=send)
+    sending.start()
+    waits = []
+    published = False
+    while not published:
+        began = busy(observer)
+        small.row(b"r")
+        waits.append(busy(observer) - began)
+        if answered.is_set():
+            published = samples(observer, "journal_unsettled_requests")[()] == 0
+    sending.join()
+    grown = (memory(observer) - before) / MIB
+    print(f"{len(waits)} gets meanwhile, one behind {max(waits):.2f} s; {grown:.0f} MiB more")
+    assert len(waits) >= GETS_MEANWHILE
+    assert max(waits) < BUSY_SECONDS
 
 
 def await_quiet(value: Callable[[], int], seconds: float = 0.5) -> None:

@@ -83,7 +83,7 @@ def test_what_was_published_before_is_shown_from_the_beginning_and_not_from_now(
     desk.read(name, desk.barrier(name))
     from_beginning = ("--from", "beginning", "--control")
     with (
-        tail(stack, desk, "--table", name, "--count", "1", *from_beginning) as old,
+        tail(stack, desk, "--table", name, "--count", "2", *from_beginning) as old,
         tail(stack, desk, "--table", name, "--count", "1") as new,
     ):
         assert new.stderr is not None
