@@ -15,7 +15,7 @@ SOURCE_ROOTS = {
 }
 ROOMS = {
     "observer": {"wire", "hbase", "events", "settings", "observer", "client"},
-    "agent": {"flows", "engine", "agent", "spark", "local", "cli"},
+    "agent": {"flows", "engine", "replay", "agent", "spark", "local", "cli"},
 }
 ROOMS_TO_COME = {
     "observer": set[str](),

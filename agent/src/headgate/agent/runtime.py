@@ -85,6 +85,7 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.flows import Dataflow, WaveEnd
+from headgate.replay import PLACED, RecordedDecision
 from headgate.spark import (
     Committed,
     Ending,
@@ -241,6 +242,8 @@ class Runtime:
         """Publish the watch list, read on at the saved cut, and ask for the first barrier."""
         self._subscribe()
         self._save(now)
+        if not self._progress.watching:
+            self._tell(now, DecisionKind.SUBMITTED, "updates are counted from here on")
         if self._restored:
             if self._progress.watching:
                 self.phase = self._working
@@ -582,9 +585,21 @@ class Runtime:
                     reason=instruction.reason,
                 )
             case RecordDecision():
-                self._around.broker.decision(self.name, msgspec.json.encode(instruction.decision))
+                self._publish(instruction.decision)
             case _:
                 assert_never(instruction)
+
+    def _tell(self, now: float, kind: DecisionKind, words: str, **details: Any) -> None:
+        """Publish what nobody decided and a replay must know."""
+        self._publish(Decision(now, self.name, kind, words), **details)
+
+    def _publish(self, decision: Decision, **details: Any) -> None:
+        if decision.kind in PLACED:
+            details["cut"] = self._position()
+        if decision.kind in {DecisionKind.SUBMITTED, DecisionKind.SPECIFICATION_CHANGED}:
+            details |= {"source": self.definition.source, "profile": self.definition.profile}
+        recorded = RecordedDecision(**msgspec.structs.asdict(decision), **details)
+        self._around.broker.decision(self.name, msgspec.json.encode(recorded))
 
     def _decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -824,7 +839,10 @@ class Runtime:
         left = tuple(wave for wave in self._progress.unsettled if wave[0] != end.number)
         self._progress = msgspec.structs.replace(self._progress, unsettled=left)
         inputs = self._inputs()  # the dataflow may have changed since the mark
-        self._handle(WaveEnded(now, tuple(a for a in end.actions if a in inputs)))
+        ended = tuple(a for a in end.actions if a in inputs)
+        words = f"wave {end.number} ended"
+        self._tell(now, DecisionKind.WAVE_ENDED, words, wave=end.number, inputs=ended)
+        self._handle(WaveEnded(now, ended))
         self._settle()
 
     def _schedule_wave(self, now: float) -> None:
@@ -905,6 +923,9 @@ class Runtime:
     def _scan_ended(self, end: _ScanEnds, now: float) -> None:
         if self._wanted(end.scan) is None:
             return
+        words = f"{len(end.cells.rows)} cells of `{end.scan.container}` in {end.scan.table!r}"
+        place = {"container": end.scan.container, "table": end.scan.table}
+        self._tell(now, DecisionKind.SCANNED, words, cells=len(end.cells.rows), **place)
         self._handle(
             ContainerScanned(
                 now,

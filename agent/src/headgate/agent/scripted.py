@@ -173,6 +173,8 @@ class World:
         self.tables: dict[str, dict[tuple[bytes, bytes], bytes]] = {}
         self.topics: dict[str, list[list[UpdateMessage]]] = {}
         self.control: list[ControlMessage] = []
+        self.decisions: list[bytes] = []
+        """The decisions topic."""
         self.failing: dict[str, int] = {}
         """How many of the next attempts of an action fail."""
         self.hanging: set[str] = set()
@@ -536,7 +538,8 @@ class ScriptedAgent:
 
     def decision(self, dataflow: str, value: bytes) -> None:
         """See ``Broker``."""
-        del dataflow, value
+        del dataflow
+        self.world.decisions.append(value)
 
     def feed(self, topics: Mapping[str, int], cut: Cut, deliver: Deliver) -> ScriptedAgent:
         """See ``Broker``."""

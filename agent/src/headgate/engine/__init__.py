@@ -6,7 +6,7 @@ Time comes only from the stimuli. The service carries stimuli in and instruction
 """
 
 from headgate.engine.adjustment import Adjustment
-from headgate.engine.codecs import Codec, CodecName
+from headgate.engine.codecs import Codec, CodecName, decode_one, decoder_of
 from headgate.engine.conditions import (
     AllOf,
     AnyOf,
@@ -27,6 +27,7 @@ from headgate.engine.conditions import (
     parse_condition,
     write_condition,
 )
+from headgate.engine.duplicates import Deliveries
 from headgate.engine.engine import Engine
 from headgate.engine.explain import (
     ActionExplanation,
@@ -139,6 +140,7 @@ __all__ = [
     "DataflowSpec",
     "Decision",
     "DecisionKind",
+    "Deliveries",
     "Dimension",
     "Engine",
     "EngineTester",
@@ -200,6 +202,8 @@ __all__ = [
     "bounds_of",
     "check_invariants",
     "check_specification",
+    "decode_one",
+    "decoder_of",
     "launch_order",
     "launched",
     "majority",

@@ -89,6 +89,11 @@ class DecisionKind(StrEnum):
     SPECIFICATION_CHANGED = "specification-changed"
     ADJUSTED = "adjusted"
     """The limits of an interval moved."""
+    SUBMITTED = "submitted"
+    """The dataflow is watched from here on."""
+    WAVE_ENDED = "wave-ended"
+    SCANNED = "scanned"
+    """A container was read from its table."""
 
 
 class Decision(Struct, frozen=True):

@@ -1,0 +1,232 @@
+"""What is known of a dataflow's past: the moments in the decisions topic, and its runs."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+import msgspec
+from msgspec import Struct
+
+from headgate.engine import Decision, DecisionKind
+from headgate.events import Cut
+
+
+class RecordedDecision(Decision, frozen=True):
+    """One line of the decisions topic: a decision, and what a replay needs besides."""
+
+    cut: Cut = Cut()
+    """What the engine had taken in at this moment; of the kinds in ``PLACED`` only."""
+    wave: int = 0
+    inputs: tuple[str, ...] = ()
+    """Input actions whose wave ended."""
+    container: str = ""
+    table: str = ""
+    cells: int = 0
+    """How many a scan of the container's part in the table found."""
+    source: str = ""
+    """The dataflow file that holds from here on."""
+    profile: str | None = None
+
+
+PLACED = frozenset(
+    {
+        DecisionKind.SUBMITTED,
+        DecisionKind.WAVE_ENDED,
+        DecisionKind.SCANNED,
+        DecisionKind.LAUNCHED,
+        DecisionKind.RETRIED,
+        DecisionKind.FINISHED,
+        DecisionKind.QUARANTINED,
+        DecisionKind.PAUSED,
+        DecisionKind.RESUMED,
+        DecisionKind.SPECIFICATION_CHANGED,
+    }
+)
+"""Decisions whose place among the updates is recorded: those that a replay does again."""
+
+
+class Moment(Struct, frozen=True):
+    """What a replay reads of a ``RecordedDecision``."""
+
+    time: float
+    kind: str
+    words: str
+    action: str = ""
+    run: str = ""
+    moment: str = ""
+    cut: Cut = Cut()
+    wave: int = 0
+    inputs: tuple[str, ...] = ()
+    container: str = ""
+    table: str = ""
+    cells: int = 0
+    source: str = ""
+    profile: str | None = None
+
+
+class RecordingError(Exception):
+    """What was recorded does not allow a replay; the message says why and what to do."""
+
+
+class NothingRecorded(RecordingError):
+    """Nothing is known of a dataflow of that name."""
+
+
+class RetentionPassed(RecordingError):
+    """Kafka has deleted what the replay needs."""
+
+
+class NotRecorded(RecordingError):
+    """Events leave out what the replay needs."""
+
+
+class RecordedRun(Struct, frozen=True):
+    """A run that took place. ``launched`` and ``ended`` are positions among the moments."""
+
+    action: str
+    run: str
+    launched: int
+    time: float
+    cut: Cut
+    ended: int | None
+    seconds: float | None
+    """From launch to commit; None where the end is not known."""
+    wave: int
+
+
+class Recording:
+    """A dataflow's past since it was last submitted anew.
+
+    Args:
+        dataflow: its name.
+        moments: from its submission on, each thing once.
+    """
+
+    def __init__(self, dataflow: str, moments: tuple[Moment, ...]) -> None:
+        self.dataflow = dataflow
+        self.moments = moments
+        self.start = moments[0].cut
+        self.source = moments[0].source
+        self.profile = moments[0].profile
+        self.waves = tuple(i for i, m in enumerate(moments) if m.kind == DecisionKind.WAVE_ENDED)
+        """Positions of the ends of waves."""
+        self.gaps = sum(m.kind == DecisionKind.GAP for m in moments)
+        self.given_up = tuple(m.action for m in moments if m.kind == DecisionKind.QUARANTINED)
+        self.runs = self._find_runs()
+        """By action, in the order of their launches."""
+        self._launches = {a: [run.launched for run in runs] for a, runs in self.runs.items()}
+        self._restless = {
+            wave
+            for runs in self.runs.values()
+            for run in runs
+            if run.ended is not None
+            for wave in self.waves[run.wave : bisect_left(self.waves, run.ended)]
+        }
+
+    def _find_runs(self) -> Mapping[str, tuple[RecordedRun, ...]]:
+        ends = {m.run: i for i, m in enumerate(self.moments) if m.kind == DecisionKind.FINISHED}
+        found: dict[str, list[RecordedRun]] = {}
+        for i, moment in enumerate(self.moments):
+            if moment.kind != DecisionKind.LAUNCHED:
+                continue
+            end = ends.get(moment.run)
+            seconds = None if end is None else max(0.0, self.moments[end].time - moment.time)
+            run = RecordedRun(
+                moment.action,
+                moment.run,
+                i,
+                moment.time,
+                moment.cut,
+                end,
+                seconds,
+                bisect_left(self.waves, i),
+            )
+            found.setdefault(moment.action, []).append(run)
+        return {action: tuple(runs) for action, runs in found.items()}
+
+    def next_run(self, action: str, moment: int) -> RecordedRun | None:
+        """Return the action's first run that was launched at this moment or later."""
+        launches = self._launches.get(action, [])
+        place = bisect_left(launches, moment)
+        return self.runs[action][place] if place < len(launches) else None
+
+    def next_wave(self, moment: int) -> int | None:
+        """Return the position of the first end of a wave at this moment or later."""
+        place = bisect_left(self.waves, moment)
+        return self.waves[place] if place < len(self.waves) else None
+
+    def at_rest(self, moment: int) -> bool:
+        """Tell whether no run was under way at this end of a wave."""
+        return moment not in self._restless
+
+    def typical_seconds(self, action: str) -> float:
+        """Return the median time that the action's runs took; 0 where it had none."""
+        known = [run.seconds for run in self.runs.get(action, ()) if run.seconds is not None]
+        return median(known) if known else 0.0
+
+    @property
+    def definitions(self) -> dict[int, tuple[str, str | None]]:
+        """Dataflow file and profile by the position of the moment from which on they hold."""
+        return {
+            i: (m.source, m.profile)
+            for i, m in enumerate(self.moments)
+            if m.kind in (DecisionKind.SUBMITTED, DecisionKind.SPECIFICATION_CHANGED)
+        }
+
+
+_decoder = msgspec.json.Decoder(Moment)
+
+_KEPT = frozenset(PLACED | {DecisionKind.GAP})
+
+
+def read_recording(dataflow: str, lines: Iterable[bytes]) -> Recording:
+    """Return what the decisions topic says of a dataflow since it was last submitted anew.
+
+    Args:
+        dataflow: its name.
+        lines: values of the topic's records with the dataflow's key, in their order.
+
+    Raises:
+        NothingRecorded: there are none.
+        RetentionPassed: the submission is not among them any more.
+    """
+    moments: list[Moment | None] = []
+    submitted = any_line = False
+    places: dict[tuple[str, str], int] = {}
+    for line in lines:
+        any_line = True
+        moment = _decoder.decode(line)
+        if moment.kind not in _KEPT:
+            continue
+        if moment.kind == DecisionKind.SUBMITTED:
+            moments, submitted = [], True
+            places.clear()
+        # Agents that take over say some things again. A wave counts where it was last evaluated.
+        kind, subject = moment.kind, moment.run
+        if kind == DecisionKind.WAVE_ENDED:
+            subject = str(moment.wave)
+        elif kind == DecisionKind.RETRIED:
+            kind = DecisionKind.LAUNCHED
+        elif kind not in (DecisionKind.LAUNCHED, DecisionKind.FINISHED):
+            moments.append(moment)
+            continue
+        known = places.get((kind, subject))
+        if known is None or kind == DecisionKind.WAVE_ENDED:
+            places[kind, subject] = len(moments)
+            moments.append(msgspec.structs.replace(moment, kind=kind))
+            if known is not None:
+                moments[known] = None
+    if not any_line:
+        raise NothingRecorded(
+            f"nothing was recorded of a dataflow {dataflow!r}; see the names with `headgate flow "
+            "list`"
+        )
+    if not submitted:
+        raise RetentionPassed(
+            f"Kafka has deleted the beginning of what was recorded of {dataflow!r} (or an agent "
+            "recorded it that could not be replayed yet); raise retention.ms of topic "
+            "headgate.decisions and of its tables' topics, then remove and submit the dataflow"
+        )
+    return Recording(dataflow, tuple(moment for moment in moments if moment is not None))

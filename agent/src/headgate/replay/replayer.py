@@ -1,0 +1,469 @@
+"""One replay: the engine under other bounds, fed with what was recorded.
+
+Whatever others wrote reaches the engine as it came. What the dataflow's own steps wrote is held
+back until the replay has the step run: then all that its recorded runs wrote meanwhile shows at
+once, as one run over all of that input would have written it. A step that ran when the recorded
+one did writes what that run wrote, when it wrote it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import assert_never
+
+import msgspec
+from msgspec import Struct
+
+from headgate.engine import (
+    CellsRead,
+    ContainerScanned,
+    DataflowSpec,
+    DecisionKind,
+    Engine,
+    Instruction,
+    Launch,
+    NotifyAt,
+    Paused,
+    Quarantine,
+    ReadCells,
+    RecordArrived,
+    RecordDecision,
+    Resumed,
+    Role,
+    RunFinished,
+    RunRequested,
+    RunStarted,
+    ScanContainer,
+    SpecificationChanged,
+    Stimulus,
+    Tick,
+    WaveEnded,
+)
+from headgate.events import (
+    VERSION,
+    Cut,
+    Origin,
+    Outcome,
+    RequestPart,
+    TableChange,
+    UpdateBatch,
+    UpdateKind,
+    UpdateMessage,
+    partition_of,
+    updates_topic,
+)
+from headgate.replay.outcome import OutputReplay, Replayed, ReplayedRun, StepReplay
+from headgate.replay.outputs import OutputError, RecordedOutput
+from headgate.replay.recording import Moment, NotRecorded, RecordedRun, Recording
+from headgate.replay.stream import RecordedUpdate
+from headgate.replay.tables import UNKNOWN, Cell, RecordedTables, Value, Write
+
+_TOLERANCE = 1.0
+"""Seconds by which a recorded run may follow a replayed one and still be the same: the agent acts
+on a time bound, or on an update, a little later than the replay does."""
+
+_OBSERVER = "replay"
+_WRITE = "write"
+
+
+class _Active(Struct):
+    launch: Launch
+    recorded: RecordedRun | None
+    finish_at: float | None
+
+
+class Past:
+    """What all replays of one recording share: the recorded state at the present moment."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        tables: RecordedTables,
+        outputs: Mapping[tuple[str, str], RecordedOutput],
+        partitions: Mapping[str, int],
+    ) -> None:
+        self.recording = recording
+        self.tables = tables
+        self.outputs = outputs
+        """By action and container."""
+        self.partitions = partitions
+        self.positions: dict[str, list[int]] = {
+            topic: [recording.start.position(topic, p) for p in range(count)]
+            for topic, count in partitions.items()
+        }
+        self.moment = 0
+        """Position of the first moment that is still to come."""
+        self.rewriting: set[str] = set()
+        """Actions that write cells again which they do not change."""
+
+    def stands_at(self, cut: Cut) -> bool:
+        """Tell whether exactly what lies in the cut was taken in, of the topics it names."""
+        return all(
+            max(position, self.recording.start.position(topic, p)) == self.positions[topic][p]
+            for topic, positions in cut.offsets.items()
+            if topic in self.positions
+            for p, position in enumerate(positions)
+        )
+
+
+class Replayer:
+    """A dataflow under other bounds.
+
+    Args:
+        label: what people call these bounds.
+        spec: the dataflow with them.
+        past: the recorded state, which whoever feeds this keeps.
+        changes: the specification that holds from a moment on, by its position; to follow what was
+            submitted meanwhile. Empty: ``spec`` holds throughout.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        spec: DataflowSpec,
+        past: Past,
+        changes: Mapping[int, DataflowSpec] | None = None,
+    ) -> None:
+        self.label = label
+        self.spec = spec
+        self._past = past
+        self._changes = changes or {}
+        self._engine = Engine(spec)
+        self._now = past.recording.moments[0].time
+        self._notify: float | None = None
+        self._active: dict[str, _Active] = {}
+        self._withheld: dict[str, dict[Cell, Value]] = {}
+        """By action: what is shown of the cells that were written in the record and not here."""
+        self._offsets: Counter[tuple[str, int]] = Counter()
+        self._sequences: Counter[tuple[str, int]] = Counter()
+        self._intents = 0
+        self._wave = 0
+        self._runs: dict[str, list[ReplayedRun]] = {
+            action.name: [] for action in spec.actions if action.role is Role.STEP
+        }
+        self._errors: dict[tuple[str, str], list[OutputError]] = {
+            place: [] for place in past.outputs
+        }
+
+    # -- what was recorded -------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the engine, on tables as they are now."""
+        self._tell(Tick(self._now))
+
+    def take(self, update: RecordedUpdate, message: UpdateMessage, writes: Sequence[Write]) -> None:
+        """Take a recorded update that was not seen before, with what it did to the tables."""
+        self._pass_time(update.time)
+        match message:
+            case UpdateBatch():
+                self._take_batch(message, update.partition, writes)
+            case TableChange():
+                for _, cell, _, _ in writes:
+                    self._show(cell)
+                place = (message.table, update.partition)
+                self._sequences[place] += 1
+                change = msgspec.structs.replace(
+                    message, observer=_OBSERVER, epoch=1, sequence=self._sequences[place]
+                )
+                self._deliver(change, message.table, update.partition)
+            case _:
+                pass
+
+    def _take_batch(self, batch: UpdateBatch, partition: int, writes: Sequence[Write]) -> None:
+        kept = [not self._is_held(request) for request in batch.requests]
+        if all(kept):
+            if self._withheld:
+                for _, cell, _, _ in writes:
+                    self._show(cell)
+            self._deliver(batch, batch.table, partition)
+            return
+        for number, cell, before, _ in writes:
+            if kept[number]:
+                self._show(cell)
+                continue
+            origin = batch.requests[number].origin
+            action = origin.action if origin is not None else ""
+            self._withheld.setdefault(action, {}).setdefault(cell, before)
+        if any(kept):
+            self._deliver(_only(batch, kept), batch.table, partition)
+
+    def _is_held(self, request: RequestPart) -> bool:
+        """Tell whether a step of the dataflow wrote this in a run that the replay has not."""
+        origin = request.origin
+        if origin is None or origin.dataflow != self.spec.name or origin.action not in self._runs:
+            return False
+        active = self._active.get(origin.action)
+        return active is None or active.recorded is None or active.recorded.run != origin.run
+
+    def _show(self, cell: Cell) -> None:
+        for held in self._withheld.values():
+            held.pop(cell, None)
+
+    def reach(self, place: int, moment: Moment) -> None:
+        """Take what happened at a moment, whose position among the moments is ``place``."""
+        self._pass_time(moment.time)
+        match moment.kind:
+            case DecisionKind.WAVE_ENDED:
+                if self._past.recording.at_rest(place):
+                    self.settle()
+                if self._wave:
+                    self.measure()
+                self._wave += 1
+                self._tell(WaveEnded(self._now, moment.inputs))
+            case DecisionKind.LAUNCHED:
+                active = self._active.get(moment.action)
+                recorded = active.recorded if active is not None else None
+                if (
+                    recorded is not None
+                    and recorded.run != moment.run
+                    and recorded.launched < place
+                ):
+                    self._finish(moment.action)  # its end was not recorded, and has been
+                if moment.moment == "request" and moment.action in self._runs:
+                    self._tell(RunRequested(self._now, moment.action))
+            case DecisionKind.FINISHED | DecisionKind.QUARANTINED:
+                self._finish_recorded(moment)
+                if not self._past.recording.waves:
+                    self.measure()
+            case DecisionKind.PAUSED:
+                self._tell(Paused(self._now))
+            case DecisionKind.RESUMED:
+                self._tell(Resumed(self._now))
+            case DecisionKind.SPECIFICATION_CHANGED if place in self._changes:
+                self.spec = self._changes[place]
+                self._tell(SpecificationChanged(self._now, self.spec))
+            case _:
+                pass
+
+    def _finish_recorded(self, moment: Moment) -> None:
+        active = self._active.get(moment.action)
+        if active is not None and active.recorded is not None and active.recorded.run == moment.run:
+            self._finish(moment.action)
+
+    def settle(self) -> None:
+        """End all runs, and those that their ends bring about."""
+        while self._active:
+            self._finish(next(iter(self._active)))
+
+    def measure(self) -> None:
+        """Note how far each output stands from the recorded one."""
+        nothing: dict[Cell, Value] = {}
+        for (action, container), output in self._past.outputs.items():
+            shown = self._withheld.get(action, nothing)
+            self._errors[action, container].append(output.error(shown, self._past.tables))
+
+    def outcome(self) -> Replayed:
+        """Return what the replay found."""
+        recorded = self._past.recording.runs
+        return Replayed(
+            label=self.label,
+            waves=self._wave,
+            steps=tuple(
+                StepReplay(
+                    action=action,
+                    recorded=len(recorded.get(action, ())),
+                    runs=tuple(runs),
+                    outputs=tuple(
+                        OutputReplay(container, tuple(errors))
+                        for (writer, container), errors in self._errors.items()
+                        if writer == action
+                    ),
+                )
+                for action, runs in self._runs.items()
+            ),
+        )
+
+    # -- time --------------------------------------------------------------------------------------
+
+    def _pass_time(self, until: float) -> None:
+        """Let everything happen that is due before."""
+        while True:
+            ends = [
+                (active.finish_at, action)
+                for action, active in self._active.items()
+                if active.finish_at is not None
+            ]
+            end = min(ends, default=None)
+            tick = self._notify
+            if end is not None and end[0] <= until and (tick is None or end[0] <= tick):
+                self._now = max(self._now, end[0])
+                self._finish(end[1])
+            elif tick is not None and tick <= until:
+                self._now = max(self._now, tick)
+                self._notify = None
+                self._tell(Tick(self._now))
+            else:
+                break
+        self._now = max(self._now, until)
+
+    # -- the engine --------------------------------------------------------------------------------
+
+    def _tell(self, stimulus: Stimulus) -> None:
+        for instruction in self._engine.handle(stimulus):
+            self._carry_out(instruction)
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        match instruction:
+            case Launch():
+                self._launch(instruction)
+            case NotifyAt():
+                self._notify = instruction.time
+            case ScanContainer():
+                self._scan(instruction)
+            case ReadCells():
+                self._read(instruction)
+            case Quarantine() | RecordDecision():
+                pass
+            case _:
+                assert_never(instruction)
+
+    def _deliver(self, message: UpdateMessage, table: str, partition: int) -> None:
+        topic = updates_topic(table)
+        offset = self._offsets[topic, partition]
+        self._offsets[topic, partition] += 1
+        if isinstance(message, UpdateBatch) and not message.recovered:
+            # What is held back would look like lost messages.
+            message = msgspec.structs.replace(message, recovered=True)
+        partitions = self._past.partitions[topic]
+        self._tell(RecordArrived(self._now, topic, partition, offset, message, partitions))
+
+    def _launch(self, launch: Launch) -> None:
+        recorded = self._counterpart(launch)
+        finish = None
+        if recorded is None:
+            finish = self._now + self._past.recording.typical_seconds(launch.action)
+        self._active[launch.action] = _Active(launch, recorded, finish)
+        run = recorded.run if recorded is not None else ""
+        self._runs[launch.action].append(
+            ReplayedRun(self._wave, self._now, launch.cause.words, run)
+        )
+        self._tell(RunStarted(self._now, launch.action, launch.run, launch.attempt))
+        if recorded is None:
+            self._publish_held(launch)
+
+    def _counterpart(self, launch: Launch) -> RecordedRun | None:
+        """Return the recorded run that was launched for the same reason, if there is one."""
+        past = self._past
+        following = past.recording.next_run(launch.action, past.moment)
+        if following is None:
+            return None
+        if past.stands_at(following.cut) or 0 <= following.time - self._now <= _TOLERANCE:
+            return following
+        wave = past.recording.next_wave(past.moment)
+        same_wave = past.recording.waves and (wave is None or following.launched < wave)
+        return following if same_wave and launch.cause.moment != _WRITE else None
+
+    def _finish(self, action: str) -> None:
+        active = self._active.pop(action)
+        if active.recorded is not None:
+            self._publish_held(active.launch)
+        launch = active.launch
+        self._tell(RunFinished(self._now, action, launch.run, launch.attempt))
+
+    def _publish_held(self, launch: Launch) -> None:
+        """Write what the action's recorded runs have written since the last replayed one."""
+        held = self._withheld.pop(launch.action, {})
+        parts: dict[tuple[str, int], list[tuple[Cell, Value]]] = {}
+        value_of = self._past.tables.value
+        all_of_it = launch.action in self._past.rewriting
+        for cell, before in sorted(held.items(), key=lambda pair: pair[0]):
+            value = value_of(cell)
+            if all_of_it or value != before:
+                table, row, _ = cell
+                partition = partition_of(row, self._past.partitions[updates_topic(table)])
+                parts.setdefault((table, partition), []).append((cell, value))
+        for (table, partition), cells in parts.items():
+            self._intents += 1
+            origin = Origin(self.spec.name, launch.action, launch.run, 0)
+            self._deliver(self._batch(table, origin, cells), table, partition)
+
+    def _batch(self, table: str, origin: Origin, cells: list[tuple[Cell, Value]]) -> UpdateBatch:
+        number = len(cells)
+        request = RequestPart(
+            self._intents, "mutateRows", Outcome.APPLIED, self._now, number, origin=origin
+        )
+        return UpdateBatch(
+            version=VERSION,
+            observer=_OBSERVER,
+            epoch=1,
+            sequence=0,
+            watermark=self._intents,
+            table=table,
+            requests=(request,),
+            kinds=bytes(map(_kind, (value for _, value in cells))),
+            rows=tuple(cell[1] for cell, _ in cells),
+            columns=tuple(cell[2] for cell, _ in cells),
+            timestamps=(-1,) * number,
+            values=tuple(None if value is UNKNOWN else value for _, value in cells),
+            recovered=True,
+        )
+
+    # -- tables ------------------------------------------------------------------------------------
+
+    def _shown(self, cell: Cell) -> Value:
+        for held in self._withheld.values():
+            if cell in held:
+                return held[cell]
+        return self._past.tables.value(cell)
+
+    def _scan(self, scan: ScanContainer) -> None:
+        watched = next(w for w in self.spec.containers if w.id == scan.container)
+        cells: dict[Cell, Value] = dict(self._past.tables.cells(watched.container, scan.table))
+        for held in self._withheld.values():
+            cells.update({cell: shown for cell, shown in held.items() if cell in cells})
+        present = [(cell, value) for cell, value in cells.items() if value is not None]
+        if scan.values and any(value is UNKNOWN for _, value in present):
+            raise _no_values(scan.container, scan.table)
+        self._tell(
+            ContainerScanned(
+                self._now,
+                scan.container,
+                scan.table,
+                [cell[1] for cell, _ in present],
+                [cell[2] for cell, _ in present],
+                [value for _, value in present] if scan.values else (),
+            )
+        )
+
+    def _read(self, read: ReadCells) -> None:
+        places = zip(read.rows, read.columns, strict=True)
+        values = [self._shown((read.table, row, column)) for row, column in places]
+        if any(value is UNKNOWN for value in values):
+            raise _no_values(read.container, read.table)
+        self._tell(
+            CellsRead(self._now, read.container, read.table, read.rows, read.columns, values)
+        )
+
+
+def _no_values(container: str, table: str) -> NotRecorded:
+    return NotRecorded(
+        f"events of table {table!r} leave out values that a bound on container {container!r} "
+        "needs (increments and appends whose result the server did not tell, for one); give it a "
+        "sequence bound, or write with puts through an observer that publishes values"
+    )
+
+
+def _kind(value: Value) -> int:
+    return UpdateKind.DELETE_COLUMN if value is None else UpdateKind.PUT
+
+
+def _only(batch: UpdateBatch, kept: Iterable[bool]) -> UpdateBatch:
+    """Return the batch with only the requests that are kept."""
+    requests: list[RequestPart] = []
+    cells: list[int] = []
+    position = 0
+    for request, keep in zip(batch.requests, kept, strict=True):
+        if keep:
+            requests.append(request)
+            cells.extend(range(position, position + request.cells))
+        position += request.cells
+    return msgspec.structs.replace(
+        batch,
+        requests=tuple(requests),
+        kinds=bytes(batch.kinds[i] for i in cells),
+        rows=tuple(batch.rows[i] for i in cells),
+        columns=tuple(batch.columns[i] for i in cells),
+        timestamps=tuple(batch.timestamps[i] for i in cells),
+        values=tuple(batch.values[i] for i in cells),
+    )

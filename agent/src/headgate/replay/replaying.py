@@ -1,0 +1,190 @@
+"""A recording replayed under any number of bounds in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from headgate.engine import DataflowSpec, DecisionKind, Deliveries, RecordArrived, Role
+from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
+from headgate.replay.outcome import Replayed
+from headgate.replay.outputs import RecordedOutput
+from headgate.replay.recording import Moment, NotRecorded, Recording
+from headgate.replay.replayer import Past, Replayer
+from headgate.replay.stream import RecordedUpdate
+from headgate.replay.tables import Extent, RecordedTables, Write
+
+
+class Candidate(Struct, frozen=True):
+    """Bounds to replay: a dataflow of the same steps and containers.
+
+    ``changes`` holds specifications by the position of the moment from which on each holds, where
+    the replay is to follow what was submitted meanwhile.
+    """
+
+    label: str
+    spec: DataflowSpec
+    changes: Mapping[int, DataflowSpec] = {}
+
+
+class ReplayReport(Struct, frozen=True):
+    """Replays of one recording, in the order of the candidates."""
+
+    dataflow: str
+    replays: tuple[Replayed, ...]
+    updates: int
+    """Cells in all updates that were replayed."""
+    seconds: float
+    """From the submission to the last update or decision."""
+    warnings: tuple[str, ...]
+
+
+def replay(
+    recording: Recording,
+    events: Iterable[RecordedUpdate | Moment],
+    partitions: Mapping[str, int],
+    candidates: Sequence[Candidate],
+) -> ReplayReport:
+    """Return what the dataflow would have done under each candidate's bounds.
+
+    Args:
+        recording: what is known of its past.
+        events: its updates and moments, as ``in_order`` yields them.
+        partitions: how many each topic has.
+        candidates: the bounds.
+
+    Raises:
+        NotRecorded: events leave out what a candidate needs.
+    """
+    return _Replaying(recording, partitions, candidates).run(events)
+
+
+class _Replaying:
+    def __init__(
+        self, recording: Recording, partitions: Mapping[str, int], candidates: Sequence[Candidate]
+    ) -> None:
+        self._recording = recording
+        self._partitions = partitions
+        spec = candidates[0].spec
+        self._name = spec.name
+        self._tables = RecordedTables()
+        self._outputs = _outputs(spec)
+        self._past = Past(recording, self._tables, self._outputs, partitions)
+        self._containers = {watched.id: watched.container for watched in spec.containers}
+        self._deliveries = Deliveries()
+        self._replayers = [Replayer(c.label, c.spec, self._past, c.changes) for c in candidates]
+        self._scanned: set[tuple[str, str]] = set()
+        self._steps = {a.name for a in spec.actions if a.role is Role.STEP}
+        self._updates = 0
+        self._unread = 0
+        self._anonymous = 0
+        self._last = recording.moments[0].time
+
+    def run(self, events: Iterable[RecordedUpdate | Moment]) -> ReplayReport:
+        for event in events:
+            self._last = max(self._last, event.time)
+            if isinstance(event, Moment):
+                self._reach(event)
+            else:
+                self._take(event)
+        for replayer in self._replayers:
+            replayer.settle()
+            replayer.measure()
+        return ReplayReport(
+            dataflow=self._recording.dataflow,
+            replays=tuple(replayer.outcome() for replayer in self._replayers),
+            updates=self._updates,
+            seconds=self._last - self._recording.moments[0].time,
+            warnings=tuple(self._warnings()),
+        )
+
+    def _reach(self, moment: Moment) -> None:
+        place = self._past.moment
+        self._past.moment = place + 1
+        if moment.kind == DecisionKind.SCANNED:
+            self._check_scan(moment)
+        for replayer in self._replayers:
+            if place == 0:
+                replayer.begin()
+            else:
+                replayer.reach(place, moment)
+
+    def _check_scan(self, moment: Moment) -> None:
+        container = next((c for i, c in self._containers.items() if i == moment.container), None)
+        if container is None:
+            return
+        told = sum(1 for _ in self._tables.cells(container, moment.table))
+        if moment.cells > told:
+            raise NotRecorded(
+                f"table {moment.table!r} held {moment.cells} cells of container "
+                f"{moment.container!r} when it was scanned, and events tell of {told}: the others "
+                "were written before an observer watched the table, or past it, so no replay can "
+                "know them; record anew on tables that were watched from their creation"
+            )
+
+    def _take(self, update: RecordedUpdate) -> None:
+        begun = self._past.moment > 0
+        if begun:
+            self._past.positions[update.topic][update.partition] = update.offset + 1
+        if update.message is None:
+            self._unread += begun
+            return
+        message = self._unseen(update, update.message)
+        if message is None:
+            return
+        writes: list[Write] = []
+        match message:
+            case UpdateBatch():
+                writes = self._tables.apply(message)
+                self._note_rewriting(message, writes)
+                self._updates += len(writes) if begun else 0
+            case TableChange():
+                count = self._partitions[update.topic]
+                writes = self._tables.change(message, update.partition, count)
+            case Gap():
+                self._unread += begun
+            case _:
+                return
+        for output in self._outputs.values():
+            output.take(writes)
+        if begun:
+            for replayer in self._replayers:
+                replayer.take(update, message, writes)
+
+    def _unseen(self, update: RecordedUpdate, message: UpdateMessage) -> UpdateMessage | None:
+        record = RecordArrived(update.time, update.topic, update.partition, update.offset, message)
+        return self._deliveries.unseen(record) if self._deliveries.first(record) else None
+
+    def _note_rewriting(self, batch: UpdateBatch, writes: Iterable[Write]) -> None:
+        rewriting = self._past.rewriting
+        actions = [
+            r.origin.action if r.origin is not None and r.origin.dataflow == self._name else ""
+            for r in batch.requests
+        ]
+        if all(action in rewriting or action not in self._steps for action in actions):
+            return
+        for number, _, before, after in writes:
+            if before == after and actions[number] in self._steps:
+                rewriting.add(actions[number])
+
+    def _warnings(self) -> Iterable[str]:
+        recording = self._recording
+        if self._unread or recording.gaps:
+            yield (
+                f"{self._unread + recording.gaps} gaps in the record: the agent read tables again, "
+                "and a replay cannot"
+            )
+        if recording.given_up:
+            names = ", ".join(dict.fromkeys(recording.given_up))
+            yield f"runs of {names} failed for good; a replay takes every run to commit"
+
+
+def _outputs(spec: DataflowSpec) -> dict[tuple[str, str], RecordedOutput]:
+    extents = {watched.id: Extent(watched) for watched in spec.containers}
+    return {
+        (action.name, container): RecordedOutput(extents[container])
+        for action in spec.actions
+        if action.role is Role.STEP
+        for container in action.writes
+    }
