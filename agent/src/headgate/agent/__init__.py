@@ -19,6 +19,7 @@ from headgate.agent.errors import (
     UnknownDataflow,
     Unreachable,
 )
+from headgate.agent.replays import RECORDED, FlowRecording, FlowReplay
 from headgate.agent.sensor import (
     SensorConfiguration,
     SensorKafka,
@@ -30,11 +31,14 @@ from headgate.settings import ConfigurationError
 
 __all__ = [
     "DEFAULT_API",
+    "RECORDED",
     "AgentConfiguration",
     "AgentError",
     "Barriers",
     "ConfigurationError",
     "Fenced",
+    "FlowRecording",
+    "FlowReplay",
     "HBase",
     "Held",
     "Kafka",

@@ -172,6 +172,8 @@ class World:
         self.written: list[Written] = []
         self.tables: dict[str, dict[tuple[bytes, bytes], bytes]] = {}
         self.topics: dict[str, list[list[UpdateMessage]]] = {}
+        self.times: dict[str, list[list[float]]] = {}
+        """When each message of ``topics`` was published."""
         self.control: list[ControlMessage] = []
         self.decisions: list[bytes] = []
         """The decisions topic."""
@@ -248,7 +250,10 @@ class World:
         return True
 
     def _publish(self, table: str, partition: int, message: UpdateMessage) -> None:
-        self.topic(updates_topic(table))[partition].append(message)
+        topic = updates_topic(table)
+        self.topic(topic)[partition].append(message)
+        times = self.times.setdefault(topic, [[] for _ in range(self.partitions)])
+        times[partition].append(self.now)
 
     def topic(self, name: str) -> list[list[UpdateMessage]]:
         """Return a topic's partitions, made where missing."""

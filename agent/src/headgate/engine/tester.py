@@ -129,7 +129,9 @@ class EngineTester:
         """Write rows in one request, maybe as a step of the dataflow; return what comes of it."""
         known = self.tables.setdefault(table, {})
         told: list[Instruction] = []
-        origin = None if by is None else Origin(self.spec.name, by, "run", 1)
+        active = self.engine.actions[by].run if by is not None else None
+        run = active.run if active is not None else "run"
+        origin = None if by is None else Origin(self.spec.name, by, run, 1)
         parts: dict[int, list[tuple[bytes, bytes, bytes | None]]] = {}
         for row, columns in rows.items():
             for column, value in columns.items():

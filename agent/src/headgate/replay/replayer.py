@@ -154,7 +154,6 @@ class Replayer:
 
     def take(self, update: RecordedUpdate, message: UpdateMessage, writes: Sequence[Write]) -> None:
         """Take a recorded update that was not seen before, with what it did to the tables."""
-        self._pass_time(update.time)
         match message:
             case UpdateBatch():
                 self._take_batch(message, update.partition, writes)
@@ -194,7 +193,10 @@ class Replayer:
         if origin is None or origin.dataflow != self.spec.name or origin.action not in self._runs:
             return False
         active = self._active.get(origin.action)
-        return active is None or active.recorded is None or active.recorded.run != origin.run
+        if active is None or active.recorded is None or active.recorded.run != origin.run:
+            return True
+        # One run over all that was skipped writes a cell once, and not at all if it is as before.
+        return bool(self._withheld.get(origin.action))
 
     def _show(self, cell: Cell) -> None:
         for held in self._withheld.values():
@@ -202,7 +204,6 @@ class Replayer:
 
     def reach(self, place: int, moment: Moment) -> None:
         """Take what happened at a moment, whose position among the moments is ``place``."""
-        self._pass_time(moment.time)
         match moment.kind:
             case DecisionKind.WAVE_ENDED:
                 if self._past.recording.at_rest(place):
@@ -276,8 +277,8 @@ class Replayer:
 
     # -- time --------------------------------------------------------------------------------------
 
-    def _pass_time(self, until: float) -> None:
-        """Let everything happen that is due before."""
+    def pass_time(self, until: float) -> None:
+        """Let everything happen that is due by a time; what comes then may come."""
         while True:
             ends = [
                 (active.finish_at, action)

@@ -84,6 +84,9 @@ class _Replaying:
     def run(self, events: Iterable[RecordedUpdate | Moment]) -> ReplayReport:
         for event in events:
             self._last = max(self._last, event.time)
+            if self._past.moment:
+                for replayer in self._replayers:
+                    replayer.pass_time(event.time)
             if isinstance(event, Moment):
                 self._reach(event)
             else:

@@ -1,0 +1,138 @@
+"""A replay says what a real run under the same bounds would have done."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headgate.engine import (
+    Bound,
+    DataflowSpec,
+    Metric,
+    SequenceBound,
+    SequenceUnit,
+    ValueBound,
+)
+from headgate.events import ContainerId
+from headgate.replay import Replayed, differences
+
+Chain = Callable[..., DataflowSpec]
+Record = Callable[..., Any]
+
+
+def percent(container: str, limit: float) -> Bound:
+    return Bound("k", ContainerId(container), sequence=SequenceBound(limit, SequenceUnit.PERCENT))
+
+
+def relative(container: str, limit: float) -> Bound:
+    return Bound("k", ContainerId(container), value=ValueBound(Metric.RELATIVE, limit))
+
+
+def runs(replayed: Replayed, action: str) -> list[int]:
+    return [run.wave for run in replayed.step(action).runs]
+
+
+def recorded_runs(world: Any, action: str) -> list[int]:
+    return [run.wave for run in world.recording().runs.get(action, ())]
+
+
+SETTINGS = {
+    "first step": {"smooth": percent("readings", 60)},
+    "middle step": {"high": percent("smoothed", 150)},
+    "values": {"high": relative("smoothed", 0.1), "total": relative("heights", 0.3)},
+    "all steps": {
+        "smooth": percent("readings", 25),
+        "high": percent("smoothed", 80),
+        "total": percent("heights", 40),
+    },
+    "time": {"smooth": Bound("k", ContainerId("readings"), time=200.0)},
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_recorded_bounds_give_exactly_the_recorded_runs(
+    make_chain: Chain, record: Record, setting: str, seed: int
+) -> None:
+    spec = make_chain(**SETTINGS[setting])
+    world = record(spec, seed)
+    [replayed] = world.replay(spec).replays
+    assert differences(replayed, world.recording()) == ()
+    assert all(
+        error.changed == 0
+        for step in replayed.steps
+        for output in step.outputs
+        for error in output.errors
+    )
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("seed", range(5))
+def test_other_bounds_give_the_runs_of_a_real_run_under_them(
+    make_chain: Chain, record: Record, setting: str, seed: int
+) -> None:
+    other = make_chain(**SETTINGS[setting])
+    # Waves come later where runs take longer, and time bounds would notice.
+    synchronous = record(make_chain(), seed, seconds=0.0)
+    [replayed] = synchronous.replay(other).replays
+    real = record(other, seed, seconds=0.0)
+    for action in ("smooth", "high", "total"):
+        assert runs(replayed, action) == recorded_runs(real, action)
+        assert replayed.step(action).recorded == 30
+    assert 0 < replayed.runs < replayed.recorded
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_error_is_that_of_a_real_run_against_the_synchronous_one(
+    make_chain: Chain, record: Record, seed: int
+) -> None:
+    other = make_chain(smooth=percent("readings", 60))
+    synchronous, real = record(make_chain(), seed, waves=1), record(other, seed, waves=1)
+    expected = []
+    for waves in range(1, 12):
+        synchronous = record(make_chain(), seed, waves=waves)
+        real = record(other, seed, waves=waves)
+        exact, shown = synchronous.values("smoothed"), real.values("smoothed")
+        apart = sum(abs(exact.get(r, 0) - shown.get(r, 0)) for r in exact | shown)
+        expected.append(apart / sum(max(exact.get(r, 0), shown.get(r, 0)) for r in exact | shown))
+    [replayed] = synchronous.replay(other).replays
+    [output] = replayed.step("smooth").outputs
+    assert [error.epsilon for error in output.errors] == pytest.approx(expected, abs=1e-9)
+    assert max(expected) > 0
+
+
+def test_one_pass_serves_many_bounds(make_chain: Chain, record: Record) -> None:
+    world = record(make_chain(), 1)
+    specs = [make_chain(smooth=percent("readings", limit)) for limit in (20, 60, 140)]
+    together = world.replay(*specs)
+    alone = [world.replay(spec).replays[0] for spec in specs]
+    for one, other in zip(together.replays, alone, strict=True):
+        assert one.steps == other.steps
+    counts = [len(r.step("smooth").runs) for r in together.replays]
+    assert counts == sorted(counts, reverse=True)
+    assert len(set(counts)) == 3
+
+
+def test_bounds_evaluated_at_writes_agree_too(make_chain: Chain, record: Record) -> None:
+    from msgspec.structs import replace
+
+    from headgate.engine import Evaluation
+
+    def at_writes(spec: DataflowSpec) -> DataflowSpec:
+        feed, smooth, *rest = spec.actions
+        return replace(
+            spec,
+            actions=(feed, replace(smooth, evaluation=Evaluation(write=True)), *rest),
+        )
+
+    recorded = at_writes(make_chain(smooth=percent("readings", 60)))
+    world = record(recorded, 3)
+    [same, other] = world.replay(
+        recorded, at_writes(make_chain(smooth=percent("readings", 120)))
+    ).replays
+    assert differences(same, world.recording()) == ()
+    assert 0 < other.runs < same.runs
+    assert Counter(len(s.runs) for s in other.steps).total() == 3
