@@ -235,6 +235,9 @@ class Observer:
             self._producer.delivery,
         )
         metrics.gauge(
+            "tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(self._loop))
+        )
+        metrics.gauge(
             "control_topic_lost",
             "1 while the control topic cannot be read and every table is treated as watched.",
             lambda: float(self._control.everything),
