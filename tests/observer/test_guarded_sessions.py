@@ -91,6 +91,7 @@ class Scene:
         session, client, upstream = Session(self.endpoint), Wire(), Wire()
         session.connection_made(cast("asyncio.Transport", client))
         session.upstream_made(cast("asyncio.Transport", upstream))
+        session.upstream_settled(cast("asyncio.Transport", upstream))
         return session, client, upstream
 
 

@@ -1,4 +1,4 @@
-"""What a health check sends, and what it reads from an answer."""
+"""What a health check says of servers that answer, fail, hang and speak no Thrift."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,57 +6,44 @@ from collections.abc import Callable
 import pytest
 
 from headgate.hbase import Dialect
-from headgate.observer.config import Check, HealthChecks
+from headgate.observer.asking import FORMATS, PING, call
+from headgate.observer.config import Check, HealthChecks, Listener
 from headgate.observer.dialing import Dialer
-from headgate.observer.probing import Answer, HealthChecker, Speech, read_answer, request
+from headgate.observer.formats import UpstreamFormats
+from headgate.observer.probing import HealthChecker
 from headgate.observer.upstreams import UpstreamPool
-from headgate.wire import MessageType, StructWriter, Transport, write_message
+from headgate.wire import (
+    Message,
+    MessageType,
+    StructWriter,
+    Transport,
+    WireFormat,
+    transcode,
+    write_message,
+)
 
 ERROR = StructWriter().struct(1, StructWriter().binary(1, b"no").end()).end()
-COMPACT_REPLY = bytes.fromhex("82 41 01 04") + b"ping"
-COMPACT_EXCEPTION = bytes.fromhex("82 61 01 04") + b"ping"
+SUCCESS = StructWriter().i32(0, 1).end()
 
 
-def binary(body: bytes, kind: MessageType = MessageType.REPLY) -> bytes:
-    return write_message(Transport.BUFFERED, "ping", kind, 1, body)
+def reply(format_: WireFormat, method: str, body: bytes) -> bytes:
+    raw = write_message(Transport.BUFFERED, method, MessageType.REPLY, 1, body)
+    start = len(raw) - len(body)
+    message = Message(raw, start, method, MessageType.REPLY, 1, Transport.BUFFERED)
+    return transcode(message, format_.protocol, format_.transport).raw
 
 
-SUCCESS = binary(StructWriter().i32(0, 1).end())
-
-CASES = [
-    (Speech.BUFFERED_BINARY, SUCCESS, Answer.RESULT),
-    (Speech.BUFFERED_BINARY, binary(ERROR), Answer.ERROR),
-    (Speech.BUFFERED_BINARY, binary(b"\x00", MessageType.EXCEPTION), Answer.EXCEPTION),
-    (Speech.FRAMED_BINARY, len(SUCCESS).to_bytes(4, "big") + SUCCESS, Answer.RESULT),
-    (Speech.BUFFERED_COMPACT, COMPACT_REPLY + b"\x05\x00\x02\x00", Answer.RESULT),
-    (Speech.BUFFERED_COMPACT, COMPACT_REPLY + b"\x1c\x18\x02no\x00\x00", Answer.ERROR),
-    (Speech.BUFFERED_COMPACT, COMPACT_EXCEPTION + b"\x00", Answer.EXCEPTION),
-    (
-        Speech.FRAMED_COMPACT,
-        b"\x00\x00\x00\x0c" + COMPACT_REPLY + b"\x05\x00\x02\x00",
-        Answer.RESULT,
-    ),
-]
+def answering(format_: WireFormat, method: str, body: bytes) -> Callable[[bytes], bytes | None]:
+    """A server that knows one format and closes the connection on others."""
+    known = {call(format_, PING): reply(format_, PING, SUCCESS)}
+    known[call(format_, method)] = reply(format_, method, body)
+    return known.get
 
 
-@pytest.mark.parametrize(("speech", "data", "expected"), CASES)
-def test_an_answer_is_read_however_it_is_cut(speech: Speech, data: bytes, expected: Answer) -> None:
-    answers = [read_answer(speech, "ping", data[:end]) for end in range(len(data) + 1)]
-    assert answers[-1] is expected
-    assert set(answers) == {Answer.INCOMPLETE, expected}
-    first = answers.index(expected)
-    assert all(each is expected for each in answers[first:])
-
-
-@pytest.mark.parametrize("speech", Speech)
-def test_what_is_no_reply_to_the_call_is_foreign(speech: Speech) -> None:
-    assert read_answer(speech, "ping", b"SSH-2.0-OpenSSH\r\n") is Answer.FOREIGN
-    assert read_answer(speech, "other", CASES[0][1]) is Answer.FOREIGN
-
-
-def answering(speech: Speech, reply: bytes) -> Callable[[bytes], bytes | None]:
-    """A server that knows one kind of Thrift and closes the connection on others."""
-    return lambda asked: reply if asked == request(speech, "getThriftServerType") else None
+def checker_of(pool: UpstreamPool) -> HealthChecker:
+    dialer = Dialer(asyncio.get_running_loop(), pool, 5.0)
+    formats = UpstreamFormats(dialer, Dialect.THRIFT1, Listener("127.0.0.1:0", "127.0.0.1:1"))
+    return HealthChecker(dialer, formats, lambda: 0.0)
 
 
 def checked(
@@ -79,8 +66,7 @@ def checked(
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         pool = UpstreamPool("thrift1", [f"127.0.0.1:{port}"], checks)
-        dialer = Dialer(asyncio.get_running_loop(), pool, 5.0)
-        checker = HealthChecker(dialer, Dialect.THRIFT1, lambda: 0.0)
+        checker = checker_of(pool)
         for _ in range(times):
             await checker.check(pool.members[0])
         server.close()
@@ -89,27 +75,33 @@ def checked(
     return asyncio.run(run()), asked
 
 
-@pytest.mark.parametrize("speech", Speech)
-def test_the_servers_kind_of_thrift_is_found_once(speech: Speech) -> None:
-    reply = request(speech, "getThriftServerType")
-    if speech in (Speech.BUFFERED_BINARY, Speech.FRAMED_BINARY):
-        reply = reply.replace(b"\x80\x01\x00\x01", b"\x80\x01\x00\x02") + b"\x00\x00\x00"
-    else:
-        reply = reply.replace(b"\x82\x21", b"\x82\x41")[:-1] + b"\x05\x00\x02\x00"
-    pool, asked = checked(answering(speech, reply), HealthChecks(fall=1), times=3)
+@pytest.mark.parametrize("format_", FORMATS, ids=str)
+def test_what_the_server_speaks_is_found_once(format_: WireFormat) -> None:
+    pool, asked = checked(answering(format_, PING, SUCCESS), HealthChecks(fall=1), times=3)
     assert not pool.reasons
     assert pool.members[0].passed == 3
-    assert len(asked) == list(Speech).index(speech) + 3
+    assert len(asked) == FORMATS.index(format_) + 3
 
 
 def test_an_error_is_life_to_a_ping_but_no_health_of_hbase() -> None:
-    def failing(method: str) -> Callable[[bytes], bytes]:
-        return lambda _: write_message(Transport.BUFFERED, method, MessageType.REPLY, 1, ERROR)
-
-    pool, _ = checked(failing("getThriftServerType"), HealthChecks(fall=1))
+    format_ = FORMATS[0]
+    pool, _ = checked(answering(format_, PING, ERROR), HealthChecks(fall=1))
     assert not pool.reasons
-    pool, _ = checked(failing("getTableNames"), HealthChecks(fall=1, check=Check.HBASE))
+    failing = answering(format_, "getTableNames", ERROR)
+    pool, _ = checked(failing, HealthChecks(fall=1, check=Check.HBASE))
     assert "getTableNames ends with an error" in pool.reasons[0]
+
+
+def test_a_server_that_came_back_speaking_another_is_well_by_the_second_check() -> None:
+    calls = iter([*FORMATS[:1], *[FORMATS[3]] * 10])
+
+    def server(asked: bytes) -> bytes | None:
+        return answering(next(calls), PING, SUCCESS)(asked)
+
+    pool, asked = checked(server, HealthChecks(fall=3), times=3)
+    assert not pool.reasons
+    assert pool.members[0].passed == 1
+    assert len(asked) == 1 + 1 + 4
 
 
 def test_a_server_that_takes_connections_and_hangs_is_found_out() -> None:
@@ -127,15 +119,16 @@ def test_to_connect_can_be_enough() -> None:
 
 def test_a_server_that_speaks_no_thrift_is_told() -> None:
     pool, asked = checked(lambda _: None, HealthChecks(fall=1))
-    assert "closes the connection on getThriftServerType in every kind" in pool.reasons[0]
+    assert "answers getThriftServerType in no kind of Thrift; does it want" in pool.reasons[0]
     assert len(asked) == 4
+    pool, _ = checked(lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n", HealthChecks(fall=1))
+    assert pool.reasons[0].endswith("in no kind of Thrift, but HTTP")
 
 
 def test_a_refused_connection_counts_at_once() -> None:
     async def run() -> UpstreamPool:
         pool = UpstreamPool("thrift1", ["127.0.0.1:1"], HealthChecks(fall=3))
-        dialer = Dialer(asyncio.get_running_loop(), pool, 5.0)
-        await HealthChecker(dialer, Dialect.THRIFT1, lambda: 0.0).check(pool.members[0])
+        await checker_of(pool).check(pool.members[0])
         return pool
 
     assert "refused" in asyncio.run(run()).reasons[0].lower()

@@ -27,7 +27,7 @@ from headgate.observer import (
     ObserverConfig,
     ObserverProcess,
 )
-from headgate.observer.probing import Speech, request
+from headgate.observer.asking import FORMATS, PING, call
 
 pytestmark = pytest.mark.stack
 
@@ -308,12 +308,12 @@ def test_an_idle_connection_ends_when_the_server_ends_it(
     stack, desk, thrift_servers, tmp_path: Path
 ) -> None:
     server = thrift_servers.start(Part.THRIFT1, "-t", "1500")
-    call = request(Speech.BUFFERED_BINARY, "getThriftServerType")
+    ping = call(FORMATS[0], PING)
     seconds: list[float] = []
     with ObserverProcess(configuration(stack, desk, [server], tmp_path), tmp_path) as observer:
         for address in (tuple(server.address), observer.thrift1):
             with socket.create_connection(address, timeout=10) as client:
-                client.sendall(call)
+                client.sendall(ping)
                 assert client.recv(1000)
                 begun = time.monotonic()
                 assert client.recv(1000) == b""

@@ -5,6 +5,7 @@
 """
 
 from headgate.hbase.decoding import decode_request, peek_origins
+from headgate.hbase.dialects import dialect_of
 from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, TableIn, method_of
 from headgate.hbase.notify import NOTIFIABLE, Notifiable, Room, lacks_notify_family, with_notify
 from headgate.hbase.outcomes import Judgement, Verdict, is_void, judge
@@ -31,6 +32,7 @@ __all__ = [
     "Verdict",
     "Write",
     "decode_request",
+    "dialect_of",
     "io_error_reply",
     "is_void",
     "judge",

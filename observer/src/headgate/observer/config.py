@@ -82,6 +82,24 @@ class HealthChecks(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a request may be under way at an upstream that hangs, until it is cut off."""
 
 
+class UpstreamTransport(StrEnum):
+    """How messages to an upstream are told apart."""
+
+    AUTO = "auto"
+    """As the client does it: requests go on as they came."""
+    FRAMED = "framed"
+    BUFFERED = "buffered"
+
+
+class UpstreamProtocol(StrEnum):
+    """How values for an upstream are written."""
+
+    AUTO = "auto"
+    """As the client does it."""
+    BINARY = "binary"
+    COMPACT = "compact"
+
+
 class Tls(Struct, frozen=True, forbid_unknown_fields=True):
     """TLS to clients; files are PEM and are loaded again when they change."""
 
@@ -165,6 +183,8 @@ class Listener(Struct, frozen=True, forbid_unknown_fields=True):
     listen: str
     upstream: str | tuple[str, ...]
     """One server or several; a text may name several too, with commas between."""
+    upstream_transport: UpstreamTransport = UpstreamTransport.AUTO
+    upstream_protocol: UpstreamProtocol = UpstreamProtocol.AUTO
     health: HealthChecks = field(default_factory=HealthChecks)
     networks: tuple[str, ...] = ()
     """From where clients may connect, as in 10.0.0.0/8; empty: from everywhere."""

@@ -36,6 +36,7 @@ from headgate.observer.config import Limits as LimitsConfig
 from headgate.observer.control import ControlState
 from headgate.observer.credentials import Keyring
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.formats import UpstreamFormats
 from headgate.observer.gates import Gates
 from headgate.observer.introduction import Introduction, encode_introduction
 from headgate.observer.journal import Journal, OpenEpoch
@@ -66,6 +67,7 @@ _OWN_DESCRIPTORS = 100  # journal, Kafka, libraries
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
 _BARRIER_SECONDS = 60.0  # agents ask again long before for what they still wait for
 _REASON_CHARACTERS = 500  # of what is wrong with a journal
+_LIVE_OF_LISTENERS = ("upstream", "upstream_transport", "upstream_protocol", "health")
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
 
@@ -171,6 +173,10 @@ class Observer:
                 config.connect_seconds,
                 self._keyring.upstreams.get(name),
             )
+            for name, listener in self._listeners()
+        }
+        self._formats = {
+            name: UpstreamFormats(self._dialers[name], Dialect(name), listener)
             for name, listener in self._listeners()
         }
         self._endpoints: list[Endpoint] = []
@@ -316,7 +322,7 @@ class Observer:
         at(
             "limits",
             "connect_seconds",
-            *(f"{name}.{key}" for name in self._dialers for key in ("upstream", "health")),
+            *(f"{name}.{key}" for name in self._dialers for key in _LIVE_OF_LISTENERS),
             prepare=lambda _old, new: lambda: self._change_listeners(new),
         )
 
@@ -346,6 +352,7 @@ class Observer:
             if listener is not None:
                 self._dialers[name].connect_seconds = config.connect_seconds
                 self._dialers[name].pool.reconfigure(listener.upstreams, listener.health)
+                self._formats[name].reconfigure(listener)
         for endpoint, sweeper in zip(self._endpoints, self._sweepers, strict=True):
             endpoint.limits = _wire_limits(config.limits)
             endpoint.most_connections = config.limits.connections
@@ -507,10 +514,20 @@ class Observer:
                             f"and is [{name}] upstream right?"
                         ) from error
                     await asyncio.sleep(_RETRY_SECONDS)
+            await self._ask_formats(name)
+
+    async def _ask_formats(self, name: str) -> None:
+        """Find out what the upstreams speak; those that cannot be asked now are asked later."""
+        formats = self._formats[name]
+        await formats.find_all()
+        for upstream in self._dialers[name].pool.configured:
+            problem = formats.misplaced(upstream)
+            if problem:
+                raise StartError(problem)
 
     def _check_upstreams(self) -> None:
         for name, dialer in self._dialers.items():
-            checker = HealthChecker(dialer, Dialect(name), time.perf_counter)
+            checker = HealthChecker(dialer, self._formats[name], time.perf_counter)
             task = self._loop.create_task(checker.run())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -542,6 +559,7 @@ class Observer:
                 introduction=encode_introduction(
                     Introduction(self._config.name, self._journal.epoch)
                 ),
+                formats=self._formats[name],
             )
             try:
                 server = await self._open_listener(listener, endpoint)

@@ -37,6 +37,7 @@ from headgate.observer.acknowledgement import Acknowledgements, HeldReplies
 from headgate.observer.admission import Admission
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.formats import UpstreamFormats
 from headgate.observer.gates import Gates
 from headgate.observer.introduction import IDENTIFY
 from headgate.observer.journal import JournalError, JournalFull
@@ -44,10 +45,10 @@ from headgate.observer.metrics import Metrics
 from headgate.observer.notify import NotifyColumns
 from headgate.observer.outlet import Outlet
 from headgate.observer.peers import has_left, has_taken_all
+from headgate.observer.pinning import PinnedConnection
 from headgate.observer.recorder import Recorder, Ticket, changes_cells
 from headgate.observer.replies import KnownReplies
 from headgate.observer.sweeping import Stage
-from headgate.observer.upstreams import Upstream, UpstreamPool
 from headgate.wire import (
     ApplicationError,
     Limits,
@@ -124,17 +125,20 @@ class Endpoint:
         introduction: bytes = b"",
         left: Callable[[asyncio.BaseTransport], bool] = has_left,
         guard: Guard | None = None,
+        formats: UpstreamFormats | None = None,
     ) -> None:
         """Describe a listener; ``dialer`` opens connections to its upstreams.
 
         ``acknowledgements`` hold replies until Kafka has the events, where that is wanted.
-        ``left`` tells whether the other end of a connection that is not read from is gone, and
-        ``guard`` who may do what (None: everybody may do everything).
+        ``left`` tells whether the other end of a connection that is not read from is gone,
+        ``guard`` who may do what (None: everybody may do everything), and ``formats`` what the
+        upstreams speak (None: requests go on as they come).
         """
         self.loop = loop
         self.dialect = dialect
         self.name = dialect.value
         self.dialer = dialer
+        self.formats = formats
         self.limits = limits
         self.control = control
         self.recorder = recorder
@@ -185,6 +189,8 @@ class Session(asyncio.Protocol):
         self._upstream: asyncio.Transport | None = None
         self._to_client: Outlet | HeldReplies | None = None
         self._to_upstream: Outlet | None = None
+        self._straight: Outlet | None = None
+        """The way of requests that go on unread; None where they are read further on."""
         self._connecting: asyncio.Task[None] | None = None
         self._unreachable = ""
         self._reader = MessageReader(endpoint.limits)
@@ -324,8 +330,10 @@ class Session(asyncio.Protocol):
 
     async def _open(self) -> None:
         try:
-            dialer = self._endpoint.dialer
-            await dialer.connect(lambda upstream: PinnedConnection(self, dialer.pool, upstream))
+            dialer, formats = self._endpoint.dialer, self._endpoint.formats
+            await dialer.connect(
+                lambda upstream: PinnedConnection(self, dialer.pool, upstream, formats)
+            )
         except UpstreamsUnreachable as error:
             self._unreachable = f"headgate: {error}"
             _log.warning("upstream unreachable", reason=str(error))
@@ -336,27 +344,28 @@ class Session(asyncio.Protocol):
             self.close_when_answered()
 
     def upstream_made(self, transport: asyncio.Transport) -> None:
-        """Take the connection to HBase."""
+        """Take the connection to HBase, or what stands for it."""
         self._upstream = transport
         self._to_upstream = Outlet(transport)
         if self._client is None:
             transport.close()
 
+    def upstream_settled(self, transport: asyncio.Transport) -> None:
+        """Take the connection itself: HBase understands what the client sends."""
+        self._upstream = transport
+        self._to_upstream = self._straight = Outlet(transport)
+
     def upstream_lost(self, error: Exception | None) -> None:
         """End with HBase's connection: what is under way may or may not have been done."""
-        self._upstream = self._to_upstream = None
+        self._upstream = self._to_upstream = self._straight = None
         if self._orphaned is not None:
             self._orphaned.cancel()
         broken = [exchange for exchange in self.in_flight if not exchange.begun]
         if broken and self._client is not None:
-            hint = ""
-            if not self._touched:
-                hint = "it never answered: does it speak the client's transport (framed, buffered)?"
             _log.warning(
                 "upstream closed the connection with requests under way",
                 requests=len(broken),
                 reason=str(error) if error else "closed",
-                hint=hint,
             )
         while self.in_flight:
             exchange = self.in_flight.popleft()
@@ -384,7 +393,7 @@ class Session(asyncio.Protocol):
         What is not as it mostly is (a gate, a held connection, rules) is left to ``_dispatch``.
         """
         reader = self._reader
-        outlet = self._to_upstream
+        outlet = self._straight
         if (
             not reader.between_messages
             or outlet is None
@@ -969,47 +978,3 @@ class Session(asyncio.Protocol):
             self._paused &= ~reason
             if not self._paused and self._client is not None and not self._client.is_closing():
                 self._client.resume_reading()
-
-
-class PinnedConnection(asyncio.Protocol):
-    """The side of HBase's Thrift server."""
-
-    def __init__(self, session: Session, pool: UpstreamPool, upstream: Upstream) -> None:
-        """Belong to a session; the pool counts the connection."""
-        self._session = session
-        self._pool = pool
-        self._upstream = upstream
-        self._ended = False
-        self.data_received = session.reply_received  # type: ignore[method-assign]
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
-        self._pool.opened(self._upstream, self)
-        self._session.upstream_made(cast("asyncio.Transport", transport))
-
-    def eof_received(self) -> None:
-        """Let the connection close: the server has ended it."""
-        self._ended = True
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the session."""
-        self._pool.closed(self._upstream, self)
-        if (self._ended or exc is not None) and self._session.waits_for_reply():
-            self._pool.broken(self._upstream)
-        self._session.upstream_lost(exc)
-
-    def waits_since(self) -> float | None:
-        """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
-        return self._session.waits_since()
-
-    def cut(self) -> None:
-        """Break it: what is under way ends as unknown."""
-        self._session.abort()
-
-    def pause_writing(self) -> None:
-        """Tell the session."""
-        self._session.upstream_full()
-
-    def resume_writing(self) -> None:
-        """Tell the session."""
-        self._session.upstream_drained()

@@ -16,6 +16,7 @@ _LONGEST_MECHANISM = 20  # characters: RFC 4422, section 3.1
 
 _SASL_BAD = 3
 _JSON = 0x5B  # the bracket that opens a message of TJSONProtocol
+_TLS_RECORDS = (0x15, 0x16)  # an alert, a handshake: RFC 8446, section 5.1
 _TLS_ALERT = bytes((0x15, 3, 1, 0, 2, 2, 10))  # fatal, unexpected_message: RFC 8446, section 6
 
 _SETTING = "use TBinaryProtocol or TCompactProtocol in the client"
@@ -43,7 +44,7 @@ def detect(head: bytes | bytearray) -> WireFormat | None:
         return _FORMATS[Transport.BUFFERED, Protocol.BINARY]
     if first == PROTOCOL_ID and second & VERSION_BITS == VERSION:
         return _FORMATS[Transport.BUFFERED, Protocol.COMPACT]
-    if first == 0x16 and second == 0x03:
+    if first in _TLS_RECORDS and second == 0x03:
         cure = "this port takes plain connections: turn TLS off in the client"
         raise UnsupportedProtocol("TLS", cure, _TLS_ALERT)
     if len(head) < 4:
