@@ -221,11 +221,11 @@ def run_waves(
     return world
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make_chain() -> Callable[..., DataflowSpec]:
     return chain
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def record() -> Callable[..., Recorded]:
     return run_waves

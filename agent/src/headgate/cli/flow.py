@@ -17,6 +17,7 @@ from rich.table import Table
 from headgate.agent import DEFAULT_API
 from headgate.cli.flow_check import check, schema
 from headgate.cli.flow_oozie import export_file, import_file
+from headgate.cli.flow_tune import flow_tune
 from headgate.flows import DataflowErrors, load_dataflow
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.command("check")(check)
 app.command("schema")(schema)
+app.command("tune")(flow_tune)
 app.command("import")(import_file)
 app.command("export")(export_file)
 

@@ -23,7 +23,6 @@ from headgate.agent import (
     Kafka,
     load_configuration,
 )
-from headgate.cli.replay_picture import draw
 from headgate.engine import DataflowSpec
 from headgate.flows import DataflowErrors, load_dataflow, parse_dataflow
 from headgate.replay import OutputReplay, RecordingError, Replayed
@@ -130,6 +129,9 @@ def replay(
         found = recording.replay(_others(recording, bounds or [], profile or []))
         result = result_of(found)
         if picture is not None:
+            # Drawing needs an extra that `headgate flow tune`, which imports this, does not.
+            from headgate.cli.replay_picture import draw
+
             result = msgspec.structs.replace(result, picture=str(draw(found.report, picture)))
     if json:
         typer.echo(msgspec.json.format(msgspec.json.encode(result)).decode())

@@ -9,6 +9,7 @@ from headgate.flows.dataflow import (
     WaveEnd,
     Waves,
 )
+from headgate.flows.limits import bounded_actions, scale_limits
 from headgate.flows.oozie import (
     ImportChoices,
     ImportedWorkflow,
@@ -33,6 +34,7 @@ __all__ = [
     "Severity",
     "WaveEnd",
     "Waves",
+    "bounded_actions",
     "export_workflow",
     "import_workflow",
     "load_dataflow",
@@ -40,5 +42,6 @@ __all__ = [
     "parse_dataflow",
     "plain_workflow",
     "qod_schema_text",
+    "scale_limits",
     "schema_text",
 ]

@@ -26,11 +26,24 @@ from headgate.replay.recording import (
 )
 from headgate.replay.replaying import Candidate, ReplayReport, replay
 from headgate.replay.stream import Fetch, RecordedUpdate, in_order
+from headgate.replay.tuning import (
+    ErrorTarget,
+    Evaluate,
+    Factors,
+    SavingTarget,
+    Target,
+    Trial,
+    Tuned,
+    tune,
+)
 
 __all__ = [
     "PLACED",
     "Candidate",
     "Difference",
+    "ErrorTarget",
+    "Evaluate",
+    "Factors",
     "Fetch",
     "Moment",
     "NotRecorded",
@@ -46,9 +59,14 @@ __all__ = [
     "Replayed",
     "ReplayedRun",
     "RetentionPassed",
+    "SavingTarget",
     "StepReplay",
+    "Target",
+    "Trial",
+    "Tuned",
     "differences",
     "in_order",
     "read_recording",
     "replay",
+    "tune",
 ]
