@@ -1,10 +1,14 @@
-"""What holds for all tests."""
+"""What holds for all tests, and the certificates that some of them need."""
 
 from __future__ import annotations
 
 import signal
-import subprocess
+from base64 import encodebytes
+from datetime import UTC, datetime, timedelta
+from hashlib import sha1, sha256
+from ipaddress import ip_address
 from pathlib import Path
+from secrets import randbelow
 
 import pytest
 from hypothesis import settings
@@ -19,20 +23,126 @@ settings.load_profile("headgate")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# The curve P-256 (FIPS 186-5): its field, a point that generates the group, and the group's order.
+_P = 2**256 - 2**224 + 2**192 + 2**96 - 1
+_G = (
+    0x6B17D1F2E12C4247F8BCE6E563A440F277037D812DEB33A0F4A13945D898C296,
+    0x4FE342E2FE1A7F9B8EE7EB4A7C0F9E162BCE33576B315ECECBB6406837BF51F5,
+)
+_N = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+_Point = tuple[int, int]
+
+# Object identifiers, in DER.
+_EC_KEY = bytes.fromhex("06072a8648ce3d0201")
+_P256 = bytes.fromhex("06082a8648ce3d030107")
+_ECDSA_SHA256 = bytes.fromhex("06082a8648ce3d040302")
+_COMMON_NAME = bytes.fromhex("0603550403")
+_OWN_KEY_ID = bytes.fromhex("0603551d0e")
+_KEY_USAGE = bytes.fromhex("0603551d0f")
+_OTHER_NAMES = bytes.fromhex("0603551d11")
+_CONSTRAINTS = bytes.fromhex("0603551d13")
+_ISSUERS_KEY_ID = bytes.fromhex("0603551d23")
+
+_TRUE = bytes.fromhex("0101ff")
+_SIGNS_CERTIFICATES = bytes.fromhex("03020106")
+
+
+def _add(one: _Point | None, other: _Point | None) -> _Point | None:
+    if one is None or other is None:
+        return one or other
+    if one[0] == other[0] and (one[1] + other[1]) % _P == 0:
+        return None
+    if one == other:
+        slope = 3 * (one[0] * one[0] - 1) * pow(2 * one[1], -1, _P)
+    else:
+        slope = (other[1] - one[1]) * pow(other[0] - one[0], -1, _P)
+    x = (slope * slope - one[0] - other[0]) % _P
+    return x, (slope * (one[0] - x) - one[1]) % _P
+
+
+def _times(number: int) -> _Point:
+    point, power = None, _G
+    while number:
+        if number & 1:
+            point = _add(point, power)
+        power = _add(power, power)
+        number >>= 1
+    assert point is not None
+    return point
+
+
+def _der(kind: int, *parts: bytes) -> bytes:
+    content = b"".join(parts)
+    length = len(content)
+    if length < 128:
+        return bytes((kind, length)) + content
+    return bytes((kind, 0x82)) + length.to_bytes(2, "big") + content
+
+
+def _sequence(*parts: bytes) -> bytes:
+    return _der(0x30, *parts)
+
+
+def _integer(number: int) -> bytes:
+    return _der(0x02, number.to_bytes(number.bit_length() // 8 + 1, "big"))
+
+
+def _bits(content: bytes) -> bytes:
+    return _der(0x03, b"\0", content)
+
+
+def _bytes(content: bytes) -> bytes:
+    return _der(0x04, content)
+
+
+def _pem(kind: str, der: bytes) -> str:
+    return f"-----BEGIN {kind}-----\n{encodebytes(der).decode()}-----END {kind}-----\n"
+
+
+class Key:
+    """A key for signatures by ECDSA."""
+
+    def __init__(self) -> None:
+        self._secret = randbelow(_N - 1) + 1
+        x, y = _times(self._secret)
+        self._point = b"\4" + x.to_bytes(32, "big") + y.to_bytes(32, "big")
+        self.id = sha1(self._point).digest()
+
+    def public(self) -> bytes:
+        return _sequence(_sequence(_EC_KEY, _P256), _bits(self._point))
+
+    def pem(self) -> str:
+        """PKCS #8, which OpenSSL and Java read."""
+        secret = _bytes(self._secret.to_bytes(32, "big"))
+        own = _sequence(_integer(1), secret, _der(0xA1, _bits(self._point)))
+        whole = _sequence(_integer(0), _sequence(_EC_KEY, _P256), _bytes(own))
+        return _pem("PRIVATE KEY", whole)
+
+    def sign(self, content: bytes) -> bytes:
+        digest = int.from_bytes(sha256(content).digest(), "big")
+        once = randbelow(_N - 1) + 1
+        r = _times(once)[0] % _N
+        return _sequence(
+            _integer(r), _integer(pow(once, -1, _N) * (digest + r * self._secret) % _N)
+        )
+
+
 class Authority:
-    """Signs certificates. It uses the ``openssl`` command, which Python itself cannot replace."""
+    """Signs certificates, so that tests need no command and no package for that."""
 
     def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(parents=True)
         self._folder = folder
         self._name = name
         self._made = 0
+        self._key = Key()
         self.certificate = folder / "ca.pem"
-        self._key = folder / "ca.key"
-        folder.mkdir(parents=True)
-        self._openssl(
-            *("req", "-x509", "-days", "3", "-subj", f"/CN={name}", "-out", self.certificate),
-            *self._new_key(self._key),
+        own = (
+            _sequence(_CONSTRAINTS, _TRUE, _bytes(_sequence(_TRUE))),
+            _sequence(_KEY_USAGE, _TRUE, _bytes(_SIGNS_CERTIFICATES)),
         )
+        self.certificate.write_text(self._signed(name, self._key, 3, *own))
 
     def issue(self, name: str, *names: str, days: int = 2) -> tuple[Path, Path]:
         """Return files of a certificate and its key; ``names`` as in ``IP:127.0.0.1``.
@@ -41,36 +151,48 @@ class Authority:
         """
         self._made += 1
         stem = self._folder / f"{self._made}-{name}"
-        certificate, key, request = (stem.with_suffix(f".{end}") for end in ("pem", "key", "csr"))
-        alternative = ["-addext", f"subjectAltName={','.join(names)}"] if names else []
-        self._openssl(
-            *("req", "-subj", f"/CN={name}", "-out", request), *self._new_key(key), *alternative
-        )
-        self._openssl(
-            *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key),
-            *("-copy_extensions", "copy", "-days", days, "-out", certificate),
-        )
+        certificate, key = stem.with_suffix(".pem"), stem.with_suffix(".key")
+        extensions = ()
+        if names:
+            others = b"".join(_other_name(*each.split(":", 1)) for each in names)
+            extensions = (_sequence(_OTHER_NAMES, _bytes(_sequence(others))),)
+        own = Key()
+        key.write_text(own.pem())
+        certificate.write_text(self._signed(name, own, days, *extensions))
         return certificate, key
 
-    def encrypt(self, key: Path, pass_phrase: str) -> Path:
-        """Return a file of the same key behind a pass phrase."""
-        encrypted = key.with_suffix(".encrypted")
-        self._openssl(
-            *("pkey", "-in", key, "-aes256", "-passout", f"pass:{pass_phrase}", "-out", encrypted)
+    def _signed(self, name: str, key: Key, days: int, *extensions: bytes) -> str:
+        end = datetime.now(UTC) + timedelta(days=days)
+        begin = min(end, datetime.now(UTC)) - timedelta(days=1)
+        content = _sequence(
+            _der(0xA0, _integer(2)),
+            _integer(randbelow(1 << 64)),
+            _sequence(_ECDSA_SHA256),
+            _common_name(self._name),
+            _sequence(*(_der(0x17, f"{at:%y%m%d%H%M%SZ}".encode()) for at in (begin, end))),
+            _common_name(name),
+            key.public(),
+            _der(
+                0xA3,
+                _sequence(
+                    _sequence(_OWN_KEY_ID, _bytes(_bytes(key.id))),
+                    _sequence(_ISSUERS_KEY_ID, _bytes(_sequence(_der(0x80, self._key.id)))),
+                    *extensions,
+                ),
+            ),
         )
-        return encrypted
+        signature = _bits(self._key.sign(content))
+        return _pem("CERTIFICATE", _sequence(content, _sequence(_ECDSA_SHA256), signature))
 
-    @staticmethod
-    def _new_key(file: Path) -> tuple[object, ...]:
-        curve = "ec_paramgen_curve:prime256v1"
-        return "-newkey", "ec", "-pkeyopt", curve, "-nodes", "-keyout", file
 
-    @staticmethod
-    def _openssl(*arguments: object) -> None:
-        done = subprocess.run(
-            ["openssl", *map(str, arguments)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
+def _common_name(name: str) -> bytes:
+    return _sequence(_der(0x31, _sequence(_COMMON_NAME, _der(0x0C, name.encode()))))
+
+
+def _other_name(kind: str, name: str) -> bytes:
+    if kind == "IP":
+        return _der(0x87, ip_address(name).packed)
+    return _der({"DNS": 0x82, "URI": 0x86}[kind], name.encode())
 
 
 @pytest.fixture(scope="session")
