@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,32 +79,15 @@ def test_a_port_that_closes_on_everything_is_a_problem() -> None:
     assert found.text == "closes the connection on everything that is said"
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that signed itself, and its key."""
-    folder = tmp_path_factory.mktemp("certificate")
-    made, key = folder / "cert.pem", folder / "key.pem"
-    command = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-        "-subj /CN=test -addext subjectAltName=IP:127.0.0.1"
-    )
-    subprocess.run(
-        [*command.split(), "-out", str(made), "-keyout", str(key)],
-        check=True,
-        capture_output=True,
-    )
-    return made, key
-
-
 def test_tls_of_an_unknown_authority_is_a_problem_with_the_option_that_cures_it(
-    certificate: tuple[Path, Path],
+    authority: Any,
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
+    context.load_cert_chain(*authority.issue("observer", "IP:127.0.0.1"))
     with served(context) as address:
         *_, unknown = of_address(address)
-        *_, known, after = of_address(address, TlsFiles(ca=str(certificate[0])))
-    assert "its certificate is not good: self-signed" in unknown.text
+        *_, known, after = of_address(address, TlsFiles(ca=str(authority.certificate)))
+    assert "its certificate is not good: unable to get local issuer" in unknown.text
     assert "--ca" in unknown.cure
     assert known.text.startswith("speaks TLSv1")
     assert "after TLS' handshake" in after.text
