@@ -116,10 +116,10 @@ def test_an_upstream_that_does_not_run_is_named_as_hbase(tmp_path: Path) -> None
 
 
 def test_an_upstream_with_tls_is_a_problem_where_the_observer_speaks_none(
-    tmp_path: Path, certificate: tuple[Path, Path]
+    tmp_path: Path, authority: Any
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
+    context.load_cert_chain(*authority.issue("upstream", "IP:127.0.0.1"))
     with served(context) as address:
         upstream = Listener("127.0.0.1:0", address)
         found = findings(Question(config(tmp_path, thrift1=upstream)))
