@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headgate.agent.hosting import Hosted
 from headgate.agent.runtime import Runtime
 
 
 def test_a_feed_that_finds_no_room_is_told_so_instead_of_waiting_for_ever() -> None:
     def build(_: Hosted) -> Runtime:
-        raise NotImplementedError
+        pytest.fail("its thread was not begun, so nothing may make room")
 
     hosted = Hosted("flow", build, lambda *_: None)
     taken = 0

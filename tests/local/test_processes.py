@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -15,8 +16,8 @@ from headgate.local.processes import Children, Lifetime
 
 SLEEPER = "import time; time.sleep(600)"
 STUBBORN = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    "print('ready', flush=True); time.sleep(600)"
+    "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "open(sys.argv[1], 'w').close(); time.sleep(600)"
 )
 
 
@@ -27,15 +28,6 @@ def identity_of(child: subprocess.Popen[bytes]) -> ProcessIdentity:
 def start_sleeper(tmp_path: Path, part: str, instance: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", SLEEPER, *processes.marks(instance, part)]
     return processes.start(command, {}, tmp_path / f"{part}.log", Lifetime.DETACHED)
-
-
-def wait_for(condition, seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def test_a_process_lives_until_it_ends(tmp_path: Path) -> None:
@@ -64,8 +56,9 @@ def test_a_zombie_does_not_live(tmp_path: Path) -> None:
     child = start_sleeper(tmp_path, "kafka", tmp_path)
     identity = identity_of(child)
     child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended and is not collected
     try:
-        assert wait_for(lambda: not identity.lives())
+        assert not identity.lives()
     finally:
         child.wait()
 
@@ -77,8 +70,8 @@ def test_parts_are_found_by_their_marks_and_those_of_other_instances_are_not(
     first = start_sleeper(tmp_path, "kafka", mine)
     second = start_sleeper(tmp_path, "hbase", other)
     try:
-        assert wait_for(lambda: bool(processes.find(mine)) and bool(processes.find(other)))
         assert processes.find(mine) == {"kafka": [identity_of(first)]}
+        assert processes.find(other) == {"hbase": [identity_of(second)]}
     finally:
         for child in (first, second):
             child.kill()
@@ -90,11 +83,13 @@ def test_a_command_line_without_marks_is_no_part(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
-    log = tmp_path / "stubborn.log"
-    child = processes.start([sys.executable, "-c", STUBBORN], {}, log, Lifetime.DETACHED)
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    command = [sys.executable, "-c", STUBBORN, str(ready)]
+    child = processes.start(command, {}, tmp_path / "stubborn.log", Lifetime.DETACHED)
     children = Children()
     children.add(child)
-    assert wait_for(lambda: b"ready" in log.read_bytes())
+    ready.read_bytes()  # comes to its end when the child has closed it
     identity = identity_of(child)
     assert processes.end([identity], 0.2, children.reap) == [identity]
     assert child.returncode == -signal.SIGKILL
@@ -148,5 +143,9 @@ time.sleep(600)
         assert starter.stdout is not None
         pid = int(starter.stdout.readline())
         identity = ProcessIdentity(pid=pid, started=psutil.Process(pid).create_time())
+        end = os.pidfd_open(pid)
         starter.kill()
-    assert wait_for(lambda: not identity.lives())
+    readable, _, _ = select.select([end], [], [], 10.0)
+    os.close(end)
+    assert readable == [end]
+    assert not identity.lives()
