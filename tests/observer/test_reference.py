@@ -6,6 +6,7 @@ from typing import get_args
 
 import msgspec
 
+from headgate.hbase import NOTIFIABLE, Dialect, Room
 from headgate.observer import ObserverConfig, parse_config
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "observer.md").read_text()
@@ -37,3 +38,21 @@ def test_the_example_is_valid() -> None:
     config = parse_config("\n".join([example, *more]), "docs/observer.md", {})
     assert config.name == "observer-1"
     assert config.access is not None
+
+
+def test_each_method_that_writes_is_said_to_have_notify_cells_or_why_it_has_none() -> None:
+    section = REFERENCE.partition("| its notify cells |")[2].partition("\n\n")[0]
+    said: dict[tuple[Dialect, str], str] = {}
+    for line in section.splitlines():
+        if line.startswith("| Thrift"):
+            methods, cells = line.strip("| ").split(" | ")
+            for part in methods.split("; "):
+                dialect = Dialect(part.partition(" ")[0].lower())
+                said |= {(dialect, method): cells for method in re.findall(r"`(\w+)`", part)}
+    known = {(dialect, m): place for dialect in Dialect for m, place in NOTIFIABLE[dialect].items()}
+    assert said.keys() == known.keys()
+    for method, place in known.items():
+        if place.room is Room.NONE:
+            assert said[method] == f"none: {place.reason}"
+        else:
+            assert not said[method].startswith("none")
