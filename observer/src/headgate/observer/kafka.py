@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ _log = structlog.get_logger("headgate.observer.kafka")
 
 _METADATA_SECONDS = 10.0
 _POLL_SECONDS = 0.2
+_QUIET_SECONDS = 10.0  # between two lines of the log about one kind of error
 _TOPIC_ERRORS = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -66,8 +68,24 @@ def client_settings(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _log_error(error: KafkaError) -> None:
-    _log.warning("kafka client", reason=error.str(), code=error.name())
+class ErrorLog:
+    """Logs what a client meets, each kind once in a while: without brokers it meets 20 a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with nothing said; ``clock`` is in seconds."""
+        self._clock = clock
+        self._quiet_until: dict[str, float] = {}
+        self._left_out: Counter[str] = Counter()
+
+    def __call__(self, error: KafkaError) -> None:
+        """Log an error, with the number of those like it that were not logged since the last."""
+        code, now = error.name(), self._clock()
+        if now < self._quiet_until.get(code, now):
+            self._left_out[code] += 1
+            return
+        self._quiet_until[code] = now + _QUIET_SECONDS
+        _log.warning("kafka client", reason=error.str(), code=code, more=self._left_out[code])
+        self._left_out[code] = 0
 
 
 class KafkaProducer:
@@ -95,7 +113,7 @@ class KafkaProducer:
             "linger.ms": 0,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 1_048_576,
-            "error_cb": _log_error,
+            "error_cb": ErrorLog(),
         }
         try:
             self._producer = ConfluentProducer(self._settings)
@@ -208,7 +226,7 @@ class Topics:
         self._bootstrap = bootstrap
         self._replication = replication
         self._admin = AdminClient(
-            {**client_settings(bootstrap, properties), **_NEVER_BY_ITSELF, "error_cb": _log_error}
+            {**client_settings(bootstrap, properties), **_NEVER_BY_ITSELF, "error_cb": ErrorLog()}
         )
 
     def reach(self, seconds: float) -> None:
@@ -314,7 +332,7 @@ class ControlReader:
             "group.id": "headgate-observer-reads-without-a-group",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "error_cb": _log_error,
+            "error_cb": ErrorLog(),
         }
         self._thread = threading.Thread(target=self._read, name="control-topic", daemon=True)
 

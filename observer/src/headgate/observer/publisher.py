@@ -547,14 +547,16 @@ class Publisher:
             self.published += 1
         else:
             outgoing.failure = failure
-            lane.stopped = True
             self.failures += 1
-            _log.warning(
-                "delivery failed; the partition is replayed in order",
-                topic=lane.topic,
-                partition=lane.partition,
-                reason=failure.text,
-            )
+            # Everything that is under way fails with it, for one reason.
+            if not lane.stopped:
+                _log.warning(
+                    "delivery failed; the partition is replayed in order",
+                    topic=lane.topic,
+                    partition=lane.partition,
+                    reason=failure.text,
+                )
+            lane.stopped = True
             if failure.kind is FailureKind.FATAL:
                 self._producer.restart()
         sent = lane.sent
