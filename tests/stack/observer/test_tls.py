@@ -1,12 +1,14 @@
-"""TLS and origins in front of the real HBase."""
+"""TLS and origins in front of the real HBase, and TLS between the observer and HBase."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import contextlib
 import os
 import signal
 import socket
 import ssl
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -17,6 +19,8 @@ from typing import Any
 import happybase
 import Hbase_thrift  # made by happybase when it is imported
 import pytest
+from msgspec import structs
+from prometheus_client.parser import text_string_to_metric_families
 from thriftpy2.thrift import TException
 from thriftpy2.transport import TSSLSocket, TTransportException
 
@@ -31,8 +35,11 @@ from headgate.observer import (
     Listener,
     ObserverConfig,
     ObserverProcess,
+    StartError,
     Tls,
+    UpstreamTls,
 )
+from headgate.observer.process import as_toml
 
 pytestmark = pytest.mark.stack
 
@@ -45,15 +52,70 @@ class Observed(ObserverProcess):
     def lines(self, event: str) -> list[str]:
         return [line for line in self.log.read_text().splitlines() if event in line]
 
-    def metric(self, name: str, **labels: str) -> float:
-        """Return a sample; 0 where there is none."""
-        wanted = ",".join(f'{key}="{value}"' for key, value in sorted(labels.items()))
+    def samples(self, name: str, **labels: str) -> list[float]:
+        """Return the values of a metric whose labels have these among them."""
         host, port = self.admin
         with urllib.request.urlopen(f"http://{host}:{port}/metrics") as answer:
-            for line in answer.read().decode().splitlines():
-                if line.startswith(f"headgate_observer_{name}{{{wanted}}} "):
-                    return float(line.split()[-1])
-        return 0.0
+            families = list(text_string_to_metric_families(answer.read().decode()))
+        return [
+            sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == f"headgate_observer_{name}"
+            and labels.items() <= sample.labels.items()
+        ]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return a counter; 0 where nothing was counted."""
+        return sum(self.samples(name, **labels))
+
+
+class Terminator:
+    """Takes TLS connections and passes on what they say. It runs in its own thread."""
+
+    def __init__(self, target: str, context: ssl.SSLContext) -> None:
+        self._target = target.rsplit(":", 1)
+        self._loop = asyncio.new_event_loop()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.shown: list[str] = []
+        """The common names of the clients' certificates."""
+        self._thread = threading.Thread(target=self._run, args=(context,), daemon=True)
+        self._thread.start()
+
+    def __str__(self) -> str:
+        return f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self, context: ssl.SSLContext) -> None:
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        loop.set_exception_handler(lambda *_: None)  # of handshakes that are meant to fail
+        opening = asyncio.start_server(self._accept, sock=self._listener, ssl=context)
+        server = loop.run_until_complete(opening)
+        loop.run_forever()
+        server.close()
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0.1))
+        loop.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        certificate = writer.get_extra_info("peercert") or {"subject": ()}
+        self.shown += [name for ((_, name),) in certificate["subject"]]
+        there, back = await asyncio.open_connection(*self._target)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+
+    @staticmethod
+    async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(65536):
+                sink.write(data)
+                await sink.drain()
+        sink.close()
 
 
 @pytest.fixture
@@ -74,10 +136,10 @@ def connect(monkeypatch: pytest.MonkeyPatch, authority: Any) -> Connect:
 
 
 @pytest.fixture
-def observer(stack, desk, tmp_path: Path, authority: Any) -> Iterator[Observed]:
+def config(stack, desk, tmp_path: Path, authority: Any) -> ObserverConfig:
     certificate, key = authority.issue("observer", "IP:127.0.0.1")
     tls = Tls(str(certificate), str(key), str(authority.certificate), True)
-    config = ObserverConfig(
+    return ObserverConfig(
         name="secure",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1), tls=tls),
         kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
@@ -91,6 +153,10 @@ def observer(stack, desk, tmp_path: Path, authority: Any) -> Iterator[Observed]:
             rules=(AccessRule(Allow.WRITE, "aqhi/*", ("tls_*",)),),
         ),
     )
+
+
+@pytest.fixture
+def observer(config: ObserverConfig, tmp_path: Path) -> Iterator[Observed]:
     with Observed(config, tmp_path) as process:
         yield process
 
@@ -139,34 +205,155 @@ def test_a_client_without_tls_is_told_so(observer: Observed) -> None:
     assert observer.metric("tls_failures_total", listener="thrift1", reason="plain") == 1
 
 
-def test_a_renewed_certificate_is_served_after_a_hang_up(
-    observer: Observed, connect: Connect, authority: Any, tmp_path: Path
-) -> None:
-    def expiry() -> float:
-        labels = {"listener": "thrift1", "certificate": "server"}
-        return observer.metric("certificate_expiry_timestamp_seconds", **labels)
-
-    old = connect(observer, authority.issue("worker"))
-    before = expiry()
-    (line,) = [
-        line
-        for line in (tmp_path / "observer.toml").read_text().splitlines()
-        if line.startswith("certificate = ")
-    ]
-    certificate = Path(json.loads(line.partition("= ")[2]))
-    renewed = authority.issue("observer", "IP:127.0.0.1", days=3)
-    for new, place in zip(renewed, (certificate, certificate.with_suffix(".key")), strict=True):
-        new.replace(place)
-    os.kill(observer.pid, signal.SIGHUP)
-    deadline = time.monotonic() + 10
-    while expiry() < before + 80_000:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    with socket.create_connection(observer.thrift1) as plain:
-        context = ssl.create_default_context(cafile=authority.certificate)
-        context.load_cert_chain(*authority.issue("worker"))
-        with context.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
-            shown = secure.getpeercert()
+def shown_by(address: tuple[str, int], authority: Any) -> str:
+    """Return until when the certificate is valid that a new connection is shown."""
+    context = ssl.create_default_context(cafile=authority.certificate)
+    context.load_cert_chain(*authority.issue("worker"))
+    with (
+        socket.create_connection(address) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        shown = secure.getpeercert()
     assert shown is not None
-    assert ssl.cert_time_to_seconds(str(shown["notAfter"])) > before + 80_000
-    assert isinstance(old.tables(), list)
+    return str(shown["notAfter"])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_renewed_certificate_is_served_after_a_hang_up(
+    config: ObserverConfig, connect: Connect, authority: Any, tmp_path: Path, workers: int
+) -> None:
+    renewed = authority.issue("observer", "IP:127.0.0.1", days=3)
+    expiry = {"listener": "thrift1", "certificate": "server"}
+    name = "certificate_expiry_timestamp_seconds"
+    with Observed(structs.replace(config, workers=workers), tmp_path) as observer:
+        old = [connect(observer, authority.issue("worker")) for _ in range(4)]
+        before = observer.samples(name, **expiry)
+        assert len(before) == workers
+        assert config.thrift1 is not None
+        assert config.thrift1.tls is not None
+        for new, place in zip(
+            renewed, (config.thrift1.tls.certificate, config.thrift1.tls.key), strict=True
+        ):
+            new.replace(place)
+        os.kill(observer.pid, signal.SIGHUP)
+        deadline = time.monotonic() + 30
+        while min(observer.samples(name, **expiry)) < max(before) + 80_000:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        for _ in range(8):
+            until = ssl.cert_time_to_seconds(shown_by(observer.thrift1, authority))
+            assert until > max(before) + 80_000
+        assert all(isinstance(each.tables(), list) for each in old)
+
+
+def refused(table: happybase.Table) -> bool:
+    try:
+        table.put(b"r", {b"f:a": b"2"})
+    except Hbase_thrift.IOError as error:
+        return b"may not write to" in error.message
+    return False
+
+
+def test_new_rules_hold_in_every_worker_after_a_hang_up(
+    stack, config: ObserverConfig, connect: Connect, authority: Any, tmp_path: Path
+) -> None:
+    name = stack.table("tls")
+    config = structs.replace(config, workers=2)
+    with Observed(config, tmp_path) as observer:
+        worker = authority.issue("worker")
+        tables = [connect(observer, worker).table(name) for _ in range(8)]
+        for table in tables:
+            table.put(b"r", {b"f:a": b"1"})
+        narrower = structs.replace(config, access=Access(Allow.READ, config.access.claims))
+        (tmp_path / "observer.toml").write_text(as_toml(narrower))
+        os.kill(observer.pid, signal.SIGHUP)
+        deadline = time.monotonic() + 30
+        for table in tables:
+            while not refused(table):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        assert all(table.row(b"r") for table in tables)
+        assert observer.metric("access_denied_total", listener="thrift1") == len(tables)
+
+
+# -- TLS between the observer and HBase
+
+
+@pytest.fixture
+def terminator(stack, authority: Any) -> Iterator[Terminator]:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(*authority.issue("hbase", "DNS:hbase.example"))
+    terminator = Terminator(str(stack.thrift1), context)
+    yield terminator
+    terminator.close()
+
+
+def behind(
+    terminator: Terminator, config: ObserverConfig, tmp_path: Path, **tls: Any
+) -> ObserverConfig:
+    listener = Listener("127.0.0.1:0", str(terminator), upstream_tls=UpstreamTls(**tls))
+    return structs.replace(config, thrift1=listener, access=None)
+
+
+def test_hbase_is_spoken_to_over_mutual_tls(
+    stack, desk, terminator: Terminator, config: ObserverConfig, tmp_path: Path, authority: Any
+) -> None:
+    name = stack.table("tls")
+    certificate, key = authority.issue("observer")
+    files = {"certificate": str(certificate), "key": str(key)}
+    config = behind(
+        terminator,
+        config,
+        tmp_path,
+        ca=str(authority.certificate),
+        server_name="hbase.example",
+        **files,
+    )
+    with Observed(config, tmp_path) as observer:
+        desk.watch(name)
+        connection = happybase.Connection(*observer.thrift1, timeout=30_000)
+        table = connection.table(name)
+        rows = {b"row-%d" % number: {b"f:a": b"v" * 1000} for number in range(500)}
+        with table.batch() as batch:
+            for row, cells in rows.items():
+                batch.put(row, cells)
+        assert dict(table.scan(batch_size=100)) == rows
+        assert set(terminator.shown) == {"observer"}
+        assert observer.samples("upstream_up", upstream=str(terminator)) == [1.0]
+        messages = [each for part in desk.read(name, desk.barrier(name)) for each in part]
+    published = [m for m in messages if isinstance(m, UpdateBatch)]
+    assert sum(len(m.rows) for m in published) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        ("ca", "its certificate is not accepted: "),
+        ("server_name", "its certificate is not accepted: IP address mismatch"),
+    ],
+)
+def test_an_upstream_that_is_not_who_it_should_be_gets_no_request(
+    terminator: Terminator,
+    config: ObserverConfig,
+    tmp_path: Path,
+    authority: Any,
+    other_authority: Any,
+    spoil: str,
+    reason: str,
+) -> None:
+    certificate, key = authority.issue("observer")
+    trusted = other_authority if spoil == "ca" else authority
+    config = behind(
+        terminator,
+        structs.replace(config, start_seconds=3.0),
+        tmp_path,
+        ca=str(trusted.certificate),
+        certificate=str(certificate),
+        key=str(key),
+        server_name="hbase.example" if spoil == "ca" else "",
+    )
+    with pytest.raises(StartError) as refused:
+        Observed(config, tmp_path)
+    assert reason in str(refused.value)
+    assert terminator.shown == []
