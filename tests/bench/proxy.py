@@ -2,10 +2,10 @@
 
 All targets are measured in one run, in alternating rounds, by a load generator in a process of
 its own that sends prepared bytes and waits for each reply. The table is watched, the journal is on
-and events go to Kafka with acks of all replicas. Printed are the medians over the rounds of each
-round's own ratios.
+and events go to Kafka with acks of all replicas. Printed are medians over rounds, of ratios too,
+which are taken round by round. With a C compiler, the observer of ``make wheel`` is a target too.
 
-    python tests/bench/proxy.py [--rounds 5] [--seconds 1.0]
+    python tests/bench/proxy.py [--rounds 7] [--seconds 0.8] [--cases get,put] [--connections 1,8]
 
 ``HEADGATE_TEST_STACK`` names a JSON file of a running stack's addresses; otherwise one is started.
 """
@@ -22,18 +22,30 @@ import shutil
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 import uuid
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import happybase
-from confluent_kafka import Producer
+import psutil
+from confluent_kafka import Consumer, Producer, TopicPartition
 from msgspec import Struct
 
-from headgate.events import Watch, WatchList, control_key, encode_control
+from headgate.events import (
+    UpdateBatch,
+    Watch,
+    WatchList,
+    control_key,
+    decode_update,
+    encode_control,
+    updates_topic,
+)
 from headgate.local import Lifetime, LocalStack
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 from headgate.wire import (
@@ -47,7 +59,13 @@ from headgate.wire import (
 _ROWS = 1000  # of a batch, as in the targets
 _VALUE = b"0123456789abcdef"
 _FEWEST = 5  # requests that a round measures, however slow they are
-_LINE = "{:<22}{:>14}{:>14}{:>14}{:>12}{:>12}{:>12}"
+_CONNECTIONS = (1, 8, 64)
+_MOST_BATCHES = 8  # connections that send batches: each is a thousand rows under way
+_IDLE = 1000
+_WARM_SECONDS = 5.0
+_PACED = 1000  # writes whose events are timed
+_LINE = "{:<16}{:>5} {:<18}{:>10}{:>10}{:>10}{:>11}{:>8}{:>9}"
+_ROOT = Path(__file__).resolve().parents[2]
 
 Address = tuple[str, int]
 
@@ -239,8 +257,10 @@ def running_haproxy(upstream: str, directory: Path) -> Iterator[Address | None]:
 
 
 @contextmanager
-def running_observer(stack: dict[str, str], table: str, directory: Path) -> Iterator[Address]:
-    """Yield the address of an observer that watches the table."""
+def running_observer(
+    stack: dict[str, str], table: str, directory: Path, source: Path | None = None
+) -> Iterator[ObserverProcess]:
+    """Yield an observer that watches the table; its code is ``source``, where that is given."""
     topic = f"headgate.control-bench-{uuid.uuid4().hex[:12]}"
     config = ObserverConfig(
         name="bench",
@@ -249,55 +269,150 @@ def running_observer(stack: dict[str, str], table: str, directory: Path) -> Iter
         journal=Journal(str(directory / "journal")),
     )
     producer = Producer({"bootstrap.servers": stack["kafka"]})
-    with ObserverProcess(config, directory / "observer") as observer:
+    path = os.environ.get("PYTHONPATH")
+    if source is not None:
+        os.environ["PYTHONPATH"] = str(source)
+    try:
+        observer = ObserverProcess(config, directory / "observer")
+    finally:
+        if source is not None:
+            os.environ.pop("PYTHONPATH")
+            if path is not None:
+                os.environ["PYTHONPATH"] = path
+    with observer:
         watch = WatchList(1, "bench", 1, (Watch(table),))
         producer.produce(topic, encode_control(watch), control_key(watch))
         producer.flush()
         time.sleep(1)
-        yield observer.thrift1
+        yield observer
 
 
-def compare(table: bytes, targets: dict[str, Address], rounds: int, seconds: float) -> None:
+def compiled(directory: Path) -> Path | None:
+    """Return a directory with the compiled package; None where it cannot be made."""
+    if shutil.which("cc") is None and shutil.which("gcc") is None:
+        print("no C compiler: the compiled observer is left out")
+        return None
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(directory), str(_ROOT)]
+    subprocess.run(
+        command, env={**os.environ, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}, check=True
+    )
+    (wheel,) = directory.glob("*.whl")
+    unpacked = directory / "unpacked"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(unpacked)
+    return unpacked
+
+
+def compare(
+    table: bytes,
+    targets: dict[str, Address],
+    cases: list[str],
+    connections: list[int],
+    rounds: int,
+    seconds: float,
+) -> None:
     """Measure and print every case."""
-    print(_LINE.format("", "direct", "HAProxy", "headgate", "HAProxy", "headgate", "headgate"))
-    print(_LINE.format("", "p50 us", "p50 us", "p50 us", "/direct", "/direct", "/HAProxy"))
-    for name, request in CASES.items():
-        for connections in (1, 8):
-            requests = [request(table, connection) for connection in range(connections)]
+    print(
+        _LINE.format("", "conn.", "", "p50 us", "+p50 us", "/direct", "/HAProxy", "best", "req/s")
+    )
+    for name in cases:
+        for count in connections:
+            if name == "1,000-row batch" and count > _MOST_BATCHES:
+                continue
+            requests = [CASES[name](table, connection) for connection in range(count)]
             found: dict[str, list[Measured]] = {target: [] for target in targets}
             for _ in range(rounds):
                 for target, address in targets.items():
                     found[target].append(measure(address, requests, seconds))
-            print(_row(f"{name}, {connections} conn.", found), flush=True)
+            for target in targets:
+                print(_row(name, count, target, found), flush=True)
 
 
-def _row(name: str, found: dict[str, list[Measured]]) -> str:
-    def median(target: str) -> str:
-        measured = found.get(target)
-        return f"{statistics.median(m.median for m in measured) * 1e6:.0f}" if measured else "-"
+def _row(name: str, connections: int, target: str, found: dict[str, list[Measured]]) -> str:
+    def ratios(below: str) -> list[float]:
+        return [a.rate / b.rate for a, b in zip(found[target], found.get(below, ()), strict=False)]
 
-    def ratio(above: str, below: str) -> str:
-        if above not in found or below not in found:
-            return "-"
-        pairs = zip(found[above], found[below], strict=True)
-        return f"{statistics.median(a.rate / b.rate for a, b in pairs):.2f}"
+    def text(ratio: list[float]) -> str:
+        return f"{statistics.median(ratio):.3f}" if ratio else "-"
 
+    median = statistics.median(m.median for m in found[target])
+    added = statistics.median(
+        a.median - b.median for a, b in zip(found[target], found["direct"], strict=True)
+    )
+    over = ratios("HAProxy")
     return _LINE.format(
         name,
-        median("direct"),
-        median("haproxy"),
-        median("headgate"),
-        ratio("haproxy", "direct"),
-        ratio("headgate", "direct"),
-        ratio("headgate", "haproxy"),
+        connections,
+        target,
+        f"{median * 1e6:.0f}",
+        f"{added * 1e6:.0f}",
+        text(ratios("direct")),
+        text(over),
+        f"{max(over):.2f}" if over else "-",
+        f"{statistics.median(m.rate for m in found[target]):.0f}",
     )
+
+
+def event_delays(stack: dict[str, str], table: str, address: Address) -> list[float]:
+    """Return how long after its reply each of many writes was read from Kafka, in seconds."""
+    consumer = Consumer(
+        {"bootstrap.servers": stack["kafka"], "group.id": uuid.uuid4().hex, "fetch.wait.max.ms": 5}
+    )
+    topic = updates_topic(table)
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    places = [TopicPartition(topic, number) for number in partitions]
+    for place in places:
+        place.offset = consumer.get_watermark_offsets(place, timeout=10)[1]
+    consumer.assign(places)
+    arrived: dict[bytes, float] = {}
+
+    def read() -> None:
+        deadline = time.monotonic() + 60
+        while len(arrived) < _PACED and time.monotonic() < deadline:
+            record = consumer.poll(1)
+            now = time.perf_counter()
+            if record is None or record.error() is not None:
+                continue
+            batch = decode_update(record.value() or b"")
+            if isinstance(batch, UpdateBatch):
+                arrived.update((row, now) for row in batch.rows if row.startswith(b"paced"))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    replied: dict[bytes, float] = {}
+    connection = happybase.Connection(*address)
+    cells = connection.table(table)
+    for number in range(_PACED):
+        row = b"paced%06d" % number
+        cells.put(row, {b"f:v": _VALUE})
+        replied[row] = time.perf_counter()
+        time.sleep(0.002)
+    reader.join()
+    consumer.close()
+    connection.close()
+    return sorted(arrived[row] - at for row, at in replied.items() if row in arrived)
+
+
+def idle_memory(observer: ObserverProcess) -> float:
+    """Return the bytes that the observer needs for one more connection that does nothing."""
+    process = psutil.Process(observer.pid)
+    before = process.memory_info().rss
+    clients = [socket.create_connection(observer.thrift1) for _ in range(_IDLE)]
+    time.sleep(1)
+    after = process.memory_info().rss
+    for client in clients:
+        client.close()
+    return (after - before) / _IDLE
 
 
 def main() -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each target in each round")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.8, help="of each target in each round")
+    parser.add_argument("--cases", default=";".join(CASES), help="separated by semicolons")
+    parser.add_argument("--connections", default=",".join(map(str, _CONNECTIONS)))
     options = parser.parse_args()
     with ExitStack() as running:
         stack = running.enter_context(running_stack())
@@ -307,19 +422,43 @@ def main() -> None:
         connection = happybase.Connection(host, port)
         connection.create_table(table, {"f": {"max_versions": 1}})
         with connection.table(table).batch() as batch:
-            for number in range(8):
+            for number in range(max(_CONNECTIONS)):
                 batch.put(b"row%04d" % number, {b"f:v": _VALUE})
         targets = {"direct": (host, port)}
         haproxy = running.enter_context(running_haproxy(stack["thrift1"], directory))
         if haproxy is not None:
-            targets["haproxy"] = haproxy
-        targets["headgate"] = running.enter_context(running_observer(stack, table, directory))
+            targets["HAProxy"] = haproxy
+        observer = running.enter_context(running_observer(stack, table, directory / "plain"))
+        targets["headgate"] = observer.thrift1
+        source = compiled(directory / "wheel")
+        if source is not None:
+            observer = running.enter_context(
+                running_observer(stack, table, directory / "compiled", source)
+            )
+            targets["headgate compiled"] = observer.thrift1
         print(
             f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
-            f"{options.rounds} rounds of {options.seconds:g} s; ratios of requests per second, "
-            "median over rounds"
+            f"{options.rounds} rounds of {options.seconds:g} s; medians over rounds; ratios of "
+            "requests per second"
         )
-        compare(table.encode(), targets, options.rounds, options.seconds)
+        print(f"an idle connection: {idle_memory(observer) / 1024:.1f} KiB")
+        for name, address in targets.items():
+            # Java compiles what has run often enough.
+            requests = [put_request(table.encode(), number) for number in range(8)]
+            measure(address, requests, _WARM_SECONDS if name == "headgate" else 1.0)
+        compare(
+            table.encode(),
+            targets,
+            options.cases.split(";"),
+            [int(count) for count in options.connections.split(",")],
+            options.rounds,
+            options.seconds,
+        )
+        delays = event_delays(stack, table, observer.thrift1)
+        print(
+            f"an event is read from Kafka {delays[len(delays) // 2] * 1e3:.1f} ms after the reply "
+            f"(median), {delays[len(delays) * 99 // 100] * 1e3:.1f} ms (p99 of {len(delays)})"
+        )
         connection = happybase.Connection(host, port)
         connection.disable_table(table)
         connection.delete_table(table)
