@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.agent.broker import Record
 from headgate.agent.errors import Fenced, Refused
@@ -320,6 +321,144 @@ def change(world: World, agent: ScriptedAgent, text: str) -> None:
     changed = parse_dataflow(text, "test")
     definition = Definition("two-steps", text, ".", 2, 0.0)
     ask(agent, lambda runtime, now: runtime.change(definition, changed, now))
+
+
+def changed_to(world: World, agent: ScriptedAgent, **fields: Any) -> None:
+    assert agent.runtime is not None
+    definition = replace(agent.runtime.definition, **fields)
+    dataflow = parse_dataflow(definition.source, "test", definition.profile)
+    ask(agent, lambda runtime, now: runtime.change(definition, dataflow, now))
+
+
+def test_in_shadow_mode_it_is_decided_and_nothing_launched(world: World) -> None:
+    agent = started(world)
+    changed_to(world, agent, shadow=True)
+    feed(world)
+    wave(world, agent)
+    assert outcomes(agent, "first") == outcomes(agent, "second") == ["shadow"]
+    assert world.commits == []
+    assert not [m for m in world.control if isinstance(m, Fence)]
+    assert agent.sessions == [None]
+    assert status(world, agent).words == "shadow mode: it decides and launches nothing"
+
+
+def test_counts_begin_anew_after_a_run_in_shadow_mode_too(world: World) -> None:
+    agent = started(world)
+    changed_to(world, agent, shadow=True)
+    feed(world)
+    wave(world, agent)
+    feed(world, rows=2)
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["shadow"]
+    assert status(world, agent).actions[1].runs == 1
+    assert status(world, agent).actions[1].skipped == 1
+
+
+def test_a_shadow_mode_outlives_its_agent(world: World, two_steps: str) -> None:
+    world.store.define(Definition("two-steps", two_steps, ".", 0, 0.0, shadow=True))
+    agent = started(world)
+    feed(world)
+    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    agent.alive = False
+    world.run(lambda: world.agents[-1].settled() >= number)
+    assert set(outcomes(world.agents[-1], "first")) <= {"lost", "shadow"}
+    assert world.commits == []
+
+
+def test_what_waits_for_the_worker_is_not_launched_once_in_shadow_mode(world: World) -> None:
+    world.hanging.add("first")
+    agent = started(world)
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    for _ in range(50):
+        world.step()
+    changed_to(world, agent, shadow=True)
+    assert agent.runtime is not None
+    lost = WorkerLost(next(r.run for r in agent.runtime.records if r.action == "first"), 1, "")
+    ask(agent, lambda runtime, now: runtime.report(lost, now))
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "first") == ["lost", "shadow"]
+    assert outcomes(agent, "second") == ["shadow"]
+
+
+def test_out_of_shadow_mode_it_launches_again(world: World) -> None:
+    agent = started(world)
+    changed_to(world, agent, shadow=True)
+    feed(world)
+    wave(world, agent)
+    changed_to(world, agent, shadow=False)
+    feed(world, value=b"2")
+    wave(world, agent)
+    assert outcomes(agent, "first") == ["shadow", "committed"]
+    assert [start is None for start in agent.sessions] == [True, False]
+
+
+def test_in_shadow_mode_nothing_runs_when_somebody_asks(world: World) -> None:
+    agent = started(world)
+    changed_to(world, agent, shadow=True)
+    with pytest.raises(Refused, match="headgate flow update two-steps --launch"):
+        ask(agent, lambda runtime, now: runtime.run("first", now))
+
+
+def test_a_retry_does_not_wait_for_the_backoff(two_steps: str) -> None:
+    world = World(parse_dataflow(two_steps.replace("backoff: 1 s", "backoff: [1 h, 1 h]"), "test"))
+    world.failing["first"] = 1
+    agent = started(world)
+    feed(world)
+    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    before = world.now
+    while outcomes(agent, "first") != ["failed"]:
+        world.step()
+    assert ask(agent, lambda runtime, now: runtime.retry(None, now)) == ("first",)
+    world.run(lambda: agent.settled() >= number)
+    assert outcomes(agent, "first") == ["failed", "committed"]
+    assert world.now - before < 3600
+
+
+def test_a_retry_takes_an_action_out_of_quarantine(world: World) -> None:
+    world.failing["first"] = 2
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    assert states(world, agent)["first"] == "quarantined"
+    assert ask(agent, lambda runtime, now: runtime.retry("first", now)) == ("first",)
+    world.run(lambda: True)
+    assert outcomes(agent, "first") == ["failed", "failed", "committed"]
+
+
+def test_only_what_failed_is_tried_again(world: World) -> None:
+    agent = started(world)
+    with pytest.raises(Refused, match="nothing failed of any action"):
+        ask(agent, lambda runtime, now: runtime.retry(None, now))
+    with pytest.raises(Refused, match="nothing failed of first"):
+        ask(agent, lambda runtime, now: runtime.retry("first", now))
+    with pytest.raises(Refused, match="no action 'third'"):
+        ask(agent, lambda runtime, now: runtime.retry("third", now))
+
+
+def test_another_end_of_waves_holds_at_once(world: World, two_steps: str) -> None:
+    agent = started(world)
+    changed_to(world, agent, source=f"{two_steps}waves: every 5 s\n")
+    feed(world)
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "first") == ["committed"]
+
+
+@pytest.mark.parametrize("more", ["spark: {a: b}\n", "python_path: lib\n"])
+def test_another_session_is_started_where_its_settings_changed(
+    world: World, two_steps: str, more: str
+) -> None:
+    agent = started(world)
+    changed_to(world, agent, source=two_steps.replace("sequence: 3", "sequence: 2"))
+    assert agent.sessions == []
+    changed_to(world, agent, source=f"{two_steps}{more}")
+    assert len(agent.sessions) == 1
+
+
+def test_modules_are_read_again_when_somebody_asks(world: World) -> None:
+    agent = started(world)
+    ask(agent, lambda runtime, _: runtime.reload())
+    assert len(agent.sessions) == 1
 
 
 def without_second(text: str) -> str:

@@ -23,7 +23,7 @@ from headgate.spark import (
 
 WAIT = 30.0  # seconds until something that must happen counts as missing
 WORKER = """#!{python}
-import os, sys
+import os, sys, time
 from headgate.spark import *
 out = os.fdopen(int(sys.argv[sys.argv.index("--reply-fd") + 1]), "wb")
 def say(message):
@@ -40,7 +40,9 @@ for line in sys.stdin.buffer:
     say(StepStarted(request.run, request.attempt))
     if request.entry == "m:die":
         os._exit(3)
-    if request.entry == "m:work":
+    while request.entry == "m:wait" and not os.path.exists("{finish}"):
+        time.sleep(0.01)
+    if request.entry in ("m:work", "m:wait"):
         say(StepEnded(request.run, request.attempt, Ending.COMMITTED, 0.1))
 """
 
@@ -50,7 +52,8 @@ class Desk:
 
     def __init__(self, directory: Path, behaviour: str, patience: float) -> None:
         python = directory / "python"
-        python.write_text(WORKER.format(python=sys.executable))
+        self.finish = directory / "finish"
+        python.write_text(WORKER.format(python=sys.executable, finish=self.finish))
         python.chmod(0o755)
         self.reports: queue.Queue[Report] = queue.Queue()
         self.launcher = SessionLauncher(
@@ -156,6 +159,42 @@ def test_a_session_that_cannot_start_tells_why(desk: Callable[..., Desk]) -> Non
     lost = one.until(WorkerLost)
     assert isinstance(lost, WorkerLost)
     assert (lost.reason, lost.detail) == ("no Java", "Traceback: no Java")
+
+
+def test_another_configuration_is_used_by_another_worker(desk: Callable[..., Desk]) -> None:
+    one = desk()
+    first = one.ready().pid
+    one.launcher.use(StartSession({"other": "setting"}))
+    assert one.ready().pid != first
+    one.launcher.start(request("m:work"))
+    assert isinstance(one.until(StepEnded), StepEnded)
+
+
+def test_another_configuration_waits_for_the_attempt_under_way(desk: Callable[..., Desk]) -> None:
+    one = desk()
+    first = one.ready().pid
+    one.launcher.start(request("m:wait"))
+    one.until(StepStarted)
+    one.launcher.use(StartSession({"other": "setting"}))
+    one.finish.touch()
+    seen: list[Report] = []
+    one.until(lambda r: seen.append(r) or (isinstance(r, WorkerState) and r.ready))
+    assert isinstance(seen[0], StepEnded)
+    assert isinstance(seen[-1], WorkerState)
+    assert seen[-1].pid != first
+
+
+def test_without_a_configuration_there_is_no_worker_until_there_is_one(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk()
+    pid = one.ready().pid
+    one.launcher.use(None)
+    one.until(lambda r: isinstance(r, WorkerState) and r.words.startswith("none"))
+    assert pid is not None
+    assert not psutil.pid_exists(pid)
+    one.launcher.use(StartSession({}))
+    one.ready()
 
 
 def test_nothing_is_left_of_a_closed_launcher(desk: Callable[..., Desk]) -> None:

@@ -17,7 +17,7 @@ from headgate.engine import (
     launched,
 )
 from headgate.engine.runs import TRANSITIONS, RunEvent
-from headgate.engine.stimuli import Paused, Resumed
+from headgate.engine.stimuli import Paused, Resumed, RetryRequested
 
 TWO = Bound("k", "in", sequence=SequenceBound(2))
 RETRY = RetryPolicy(attempts=3, first=10.0, maximum=15.0)
@@ -111,6 +111,38 @@ def test_release_lets_it_run_again_on_what_the_failed_run_had_taken(pair, rows):
     launch = tester.launches()[-1]
     assert (launch.run, launch.attempt) == ("flow-b-2", 1)
     assert launch.since.offsets == {}
+
+
+def test_a_retry_does_not_wait_and_keeps_run_and_cut(pair, rows):
+    tester = active(pair, rows)
+    tester.fail("b")
+    assert launched(tester.tell(RetryRequested(tester.now, "b"))) == ["b"]
+    first, second = tester.launches()
+    assert (second.run, second.attempt, second.cut) == (first.run, 2, first.cut)
+    assert launched(tester.pass_time(60)) == []
+
+
+def test_a_retry_of_what_was_given_up_is_another_run_at_once(pair, rows):
+    tester = quarantined(pair, rows, Bound("k", "in", sequence=SequenceBound(2)))
+    assert launched(tester.tell(RetryRequested(tester.now, "b"))) == ["b"]
+    assert tester.launches()[-1].run == "flow-b-2"
+    assert tester.launches()[-1].since.offsets == {}
+
+
+def test_a_retry_while_paused_comes_when_resumed(pair, rows):
+    tester = active(pair, rows)
+    tester.fail("b")
+    tester.tell(Paused(tester.now))
+    assert launched(tester.tell(RetryRequested(tester.now, "b"))) == []
+    assert launched(tester.tell(Resumed(tester.now))) == ["b"]
+
+
+@pytest.mark.parametrize("name", ["a", "b", "x"])
+def test_only_what_failed_is_retried(pair, rows, name):
+    tester = active(pair, rows)
+    tester.tell(RetryRequested(tester.now, name))
+    assert tester.decisions()[-1].kind is DecisionKind.REFUSED
+    assert len(tester.launches()) == 1
 
 
 def test_a_failed_run_restores_counts_and_adds_what_came_meanwhile(pair, rows):

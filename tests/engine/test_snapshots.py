@@ -9,6 +9,7 @@ from headgate.engine import (
     ContainerScanned,
     DecisionKind,
     Engine,
+    Evaluation,
     Metric,
     RunState,
     ScanContainer,
@@ -139,6 +140,37 @@ def test_another_limit_keeps_the_counts(pair, rows):
     tester.tell(SpecificationChanged(tester.now, spec))
     assert tester.decisions()[-1].kind == DecisionKind.SPECIFICATION_CHANGED
     assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_limit_that_is_reached_already_launches_at_once_where_writes_are_looked_at(pair, rows):
+    tester = pair(THREE, evaluation=Evaluation(write=True))
+    tester.write("in", rows(2))
+    spec = with_bounds(tester.spec, Bound("k", "in", sequence=SequenceBound(2)))
+    told = tester.tell(SpecificationChanged(tester.now, spec))
+    assert launched(told) == ["b"]
+    assert tester.launches()[-1].cause.moment == "change of the dataflow"
+
+
+def test_a_time_that_has_passed_already_launches_at_once(pair, rows):
+    def both(second):
+        return (Bound("k", "in", time=50.0), Bound("l", "in", time=second))
+
+    tester = pair(*both(200.0))
+    tester.write("in", rows(1))
+    assert launched(tester.pass_time(60)) == []
+    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, *both(40.0))))
+    assert launched(tester.pass_time(0)) == ["b"]
+
+
+def test_an_action_that_did_not_change_keeps_its_state_beside_one_that_did(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(2))
+    tester.wave("a")
+    more = ActionSpec("c", after=("a",), bounds=(Bound("k", "in", sequence=SequenceBound(1)),))
+    spec = replace(tester.spec, actions=(*tester.spec.actions, more))
+    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.write("in", rows(1))
+    assert launched(tester.wave("a")) == ["b", "c"]
 
 
 def test_a_run_goes_on_under_another_specification(pair, rows):

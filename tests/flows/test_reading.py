@@ -1,5 +1,7 @@
 """What a dataflow file means: from text to what the engine decides on."""
 
+import pytest
+
 from headgate.engine import (
     AllOf,
     AnyOf,
@@ -20,7 +22,7 @@ from headgate.engine import (
     check_specification,
 )
 from headgate.events import ContainerId, Item
-from headgate.flows import SessionLauncher, WaveEnd, Waves, parse_dataflow
+from headgate.flows import DataflowErrors, SessionLauncher, WaveEnd, Waves, parse_dataflow
 
 TEN_LINES = """\
 name: air
@@ -363,3 +365,21 @@ def test_an_anchor_can_be_used_again():
     )
 
     assert [(bound.name, bound.time) for bound in action.bounds] == [("x", 5), ("y", 5)]
+
+
+TWO_USERS = TEN_LINES + "profiles: {cheap: {zones: {readings: {sequence: 60%}}}}\n"
+
+
+def test_one_description_is_several_dataflows_each_with_bounds_of_its_own():
+    own = parse_dataflow(TWO_USERS, "air.yaml")
+    other = parse_dataflow(TWO_USERS, "air.yaml", "cheap", "air-of-bob")
+
+    assert (own.name, other.name, other.profile) == ("air", "air-of-bob", "cheap")
+    assert own.spec.actions[1].bounds[0].sequence.limit == 20
+    assert other.spec.actions[1].bounds[0].sequence.limit == 60
+    assert other.spec.containers == own.spec.containers
+
+
+def test_an_instance_is_named_like_a_dataflow():
+    with pytest.raises(DataflowErrors, match="`a b` can't name a dataflow"):
+        parse_dataflow(TEN_LINES, "air.yaml", name="a b")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import httpx
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -25,7 +25,7 @@ from headgate.agent.runtime import Runtime
 from headgate.agent.service import Agent, FlowRow
 from headgate.agent.store import RunRecord
 from headgate.agent.views import FlowStatus, Phase, WaveStatus
-from headgate.flows import DataflowErrors
+from headgate.flows import Change, ChangeKind, DataflowErrors, changes, parse_dataflow
 
 _FORWARDED = "headgate-forwarded"
 _NO_OBSERVER = 10.0  # seconds a submit waits for a first observer before it says that there is none
@@ -42,10 +42,36 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
     file: str = "dataflow"
     directory: str = "."
     profile: str | None = None
+    name: str | None = None
+    """Of the instance, where it is another than the file's own."""
+    shadow: bool = False
+    """Whether it is to decide only, and to launch nothing."""
+
+
+class UpdateRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be another of a dataflow; the rest stays as it was submitted.
+
+    ``profile`` null is none at all. ``reload`` starts a new Spark session in any case, so that
+    changed modules are read again.
+    """
+
+    source: str | None = None
+    file: str = "dataflow"
+    directory: str | None = None
+    profile: str | UnsetType | None = UNSET
+    shadow: bool | None = None
+    reload: bool = False
+
+
+class UpdateView(Struct, frozen=True):
+    """An updated dataflow, and what is another now."""
+
+    flow: FlowRow
+    changes: tuple[Change, ...]
 
 
 class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Names an action; releasing without one means all that are in quarantine."""
+    """Names an action; releasing and retrying without one means all for which it makes sense."""
 
     action: str | None = None
 
@@ -64,6 +90,12 @@ class Wave(Struct, frozen=True):
 
 class Released(Struct, frozen=True):
     """What was let out of quarantine."""
+
+    actions: tuple[str, ...]
+
+
+class Retried(Struct, frozen=True):
+    """What is tried again."""
 
     actions: tuple[str, ...]
 
@@ -118,7 +150,9 @@ class _Api:
 
     async def submit(self, request: Request) -> Response:
         body = await _body(request, SubmitRequest)
-        dataflow = await run_in_threadpool(self._agent.parse, body.source, body.file, body.profile)
+        dataflow = await run_in_threadpool(
+            self._agent.parse, body.source, body.file, body.profile, body.name
+        )
         here = self._agent.hosted(dataflow.name)
         if here is None:
             try:
@@ -154,18 +188,48 @@ class _Api:
 
     def _define(self, here: Hosted | None, body: SubmitRequest) -> None:
         agent = self._agent
-        dataflow = agent.parse(body.source, body.file, body.profile)
+        dataflow = agent.parse(body.source, body.file, body.profile, body.name)
         if here is not None:
             old = agent.store.listing(dataflow.name).definition
-            if (old.source, old.directory, old.profile) == (
+            if (old.source, old.directory, old.profile, old.shadow) == (
                 body.source,
                 body.directory,
                 dataflow.profile,
+                body.shadow,
             ):
                 return
-        definition = agent.define(dataflow, body.directory)
+        definition = agent.define(dataflow, body.directory, shadow=body.shadow)
         if here is not None:
             agent.change(here, definition, dataflow)
+
+    async def update(self, request: Request) -> Response:
+        body = await _body(request, UpdateRequest)
+        return await self._owner(request, lambda flow: self._update(flow, body))
+
+    def _update(self, flow: Hosted, body: UpdateRequest) -> UpdateView:
+        agent = self._agent
+        old = agent.store.listing(flow.name).definition
+        before = parse_dataflow(old.source, flow.name, old.profile, flow.name)
+        profile = old.profile if isinstance(body.profile, UnsetType) else body.profile
+        source = old.source if body.source is None else body.source
+        after = agent.parse(source, body.file, profile, flow.name)
+        directory = old.directory if body.directory is None else body.directory
+        shadow = old.shadow if body.shadow is None else body.shadow
+        found = changes(before, after)
+        if shadow != old.shadow:
+            words = "it decides and launches nothing" if shadow else "it launches from now"
+            found = (*found, Change(ChangeKind.CHANGED, "shadow mode", words))
+        if (old.source, old.directory, old.profile, old.shadow) != (
+            source,
+            directory,
+            profile,
+            shadow,
+        ):
+            definition = agent.define(after, directory, shadow=shadow)
+            agent.change(flow, definition, after)
+        if body.reload:
+            agent.call(flow, lambda runtime, _: runtime.reload())
+        return UpdateView(agent.row(flow.name), found)
 
     def _wait_started(self, name: str) -> FlowRow:
         """Wait until the dataflow's watches are in effect, wherever it runs."""
@@ -226,6 +290,12 @@ class _Api:
         body = await _body(request, ActionRequest)
         return await self._called(
             request, lambda runtime, now: Released(runtime.release(body.action, now))
+        )
+
+    async def retry(self, request: Request) -> Response:
+        body = await _body(request, ActionRequest)
+        return await self._called(
+            request, lambda runtime, now: Retried(runtime.retry(body.action, now))
         )
 
     async def explain(self, request: Request) -> Response:
@@ -383,9 +453,11 @@ def make_application(agent: Agent) -> Starlette:
             Route("/v1/flows", api.flows),
             Route(flow, api.flow),
             Route(flow, api.remove, methods=["DELETE"]),
+            Route(f"{flow}/update", api.update, methods=["POST"]),
             Route(f"{flow}/pause", api.pause, methods=["POST"]),
             Route(f"{flow}/resume", api.resume, methods=["POST"]),
             Route(f"{flow}/run", api.run, methods=["POST"]),
+            Route(f"{flow}/retry", api.retry, methods=["POST"]),
             Route(f"{flow}/release", api.release, methods=["POST"]),
             Route(f"{flow}/explain", api.explain),
             Route(f"{flow}/runs", api.runs),

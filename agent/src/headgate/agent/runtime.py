@@ -60,6 +60,7 @@ from headgate.engine import (
     ResourcesSampled,
     Restarted,
     Resumed,
+    RetryRequested,
     Role,
     RunFailed,
     RunFinished,
@@ -90,6 +91,7 @@ from headgate.spark import (
     Committed,
     Ending,
     RunKey,
+    StartSession,
     StepEnded,
     StepRequest,
     StepStarted,
@@ -177,6 +179,7 @@ class _Attempt(Struct):
     token: int
     deadline: float | None = None
     stopped: str = ""
+    shadow: bool = False
 
 
 class Runtime:
@@ -417,10 +420,36 @@ class Runtime:
         """Run an action whatever its bounds say.
 
         Raises:
-            Refused: there is no such action, or it is fed from outside.
+            Refused: there is no such action, it is fed from outside, or nothing is launched.
         """
         self._step(action)
+        if self.definition.shadow:
+            raise Refused(
+                f"{self.name} is in shadow mode and launches nothing; `headgate flow update "
+                f"{self.name} --launch` ends that"
+            )
         self._handle(RunRequested(now, action))
+
+    def retry(self, action: str | None, now: float) -> tuple[str, ...]:
+        """Run at once what failed, and return which: one action, or all that wait or were given up.
+
+        Raises:
+            Refused: nothing of it failed.
+        """
+        if action is not None:
+            self._step(action)
+        states = {"retrying", "quarantined"}
+        names = tuple(
+            spec.name
+            for spec in self._dataflow.spec.actions
+            if action in (None, spec.name) and self._action_state(spec.name) in states
+        )
+        if not names:
+            raise Refused(f"nothing failed of {action or 'any action'} of {self.name}")
+        for name in names:
+            self._quarantined.pop(name, None)
+            self._handle(RetryRequested(now, name))
+        return names
 
     def release(self, action: str | None, now: float) -> tuple[str, ...]:
         """Let an action, or all, out of quarantine, and return which.
@@ -477,8 +506,14 @@ class Runtime:
     def change(self, definition: Definition, dataflow: Dataflow, now: float) -> None:
         """Go on with another definition; what is unchanged keeps its state."""
         position = self._position()
+        before, started = self._dataflow, session_start(self._dataflow, self.definition)
         self.definition = definition
         self._dataflow = dataflow
+        start = session_start(dataflow, definition)
+        if start != started:
+            self._around.launcher.use(start)
+        if dataflow.waves != before.waves:
+            self._schedule_wave(now)
         if self._feed is not None:
             self._feed.close()
         self._progress = msgspec.structs.replace(self._progress, start=position)
@@ -488,6 +523,11 @@ class Runtime:
         self._barriers.drop(_WatchesInEffect)
         self._barriers.narrow(self._tables(), now)
         self._ask(_WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
+        self._next(now)
+
+    def reload(self) -> None:
+        """Replace the worker when it has nothing to do, so that modules are read again."""
+        self._around.launcher.use(session_start(self._dataflow, self.definition))
 
     def wave_status(self, wave: int) -> WaveStatus:
         """Return how a wave stands now."""
@@ -526,6 +566,8 @@ class Runtime:
             settled=self._progress.settled,
             lag=sum(self._feed.lag().values()) if self._feed else 0,
             consumed=self._consumed,
+            shadow=self.definition.shadow,
+            profile=self.definition.profile,
         )
 
     def measure(self, now: float) -> None:
@@ -651,6 +693,9 @@ class Runtime:
             # The attempt before committed, and whoever should have said so was lost.
             self._finish(attempt, now)
             return
+        if self.definition.shadow:
+            self._shadow(attempt, now)
+            return
         self._token += 1
         attempt.token = (self.epoch << _COUNTER_BITS) | self._token
         self._note(attempt, token=attempt.token)
@@ -659,13 +704,21 @@ class Runtime:
             self._ask(_MayStart(launch, attempt.token), self._tables(), now, prelude=fence)
         else:
             self._around.broker.control(fence)
-            self._enqueue(attempt)
+            self._enqueue(attempt, now)
 
-    def _enqueue(self, attempt: _Attempt) -> None:
+    def _shadow(self, attempt: _Attempt, now: float) -> None:
+        """Go on as if the attempt had done what it is for."""
+        attempt.shadow = True
+        self._note(attempt, reason="shadow mode: it was not launched", started=now)
+        self._finish(attempt, now)
+
+    def _enqueue(self, attempt: _Attempt, now: float) -> None:
         self._queue.append(attempt)
-        self._next()
+        self._next(now)
 
-    def _next(self) -> None:
+    def _next(self, now: float) -> None:
+        while self._queue and self.definition.shadow:
+            self._shadow(self._queue.popleft(), now)
         if self._running is not None or self._draining:
             return
         while self._queue and self._queue[0].launch.action not in self._dataflow.launchers:
@@ -729,7 +782,7 @@ class Runtime:
             case _:
                 reason = ended.reason or f"the attempt ended {ended.ending.value}"
                 self._fail(attempt, RunOutcome.FAILED, reason, ended.detail, now)
-        self._next()
+        self._next(now)
 
     def _worker_lost(self, attempt: _Attempt, lost: WorkerLost, now: float) -> None:
         self._running = None
@@ -739,7 +792,7 @@ class Runtime:
             self._fail(attempt, RunOutcome.TIMED_OUT, attempt.stopped, lost.detail, now)
         else:
             self._fail(attempt, RunOutcome.LOST, lost.reason, lost.detail, now)
-        self._next()
+        self._next(now)
 
     def _committed(self, launch: Launch) -> bool:
         key = RunKey(self.name, launch.action, launch.run)
@@ -765,8 +818,9 @@ class Runtime:
 
     def _run_finished(self, end: _EndOfRun, now: float) -> None:
         attempt = self._active.pop(end.action)
-        self._note(attempt, outcome=RunOutcome.COMMITTED)
-        self._measure(attempt, RunOutcome.COMMITTED)
+        outcome = RunOutcome.SHADOW if attempt.shadow else RunOutcome.COMMITTED
+        self._note(attempt, outcome=outcome)
+        self._measure(attempt, outcome)
         self._runs[end.action] += 1
         self._handle(RunFinished(now, end.action, end.run, end.attempt))
 
@@ -812,7 +866,7 @@ class Runtime:
             case _EndOfRun():
                 self._run_finished(purpose, now)
             case _MayStart():
-                self._enqueue(self._active[purpose.launch.action])
+                self._enqueue(self._active[purpose.launch.action], now)
             case _ScanStarts():
                 self._scan(purpose.scan)
             case _ScanEnds():
@@ -1036,8 +1090,7 @@ class Runtime:
         return (self.epoch << _COUNTER_BITS) + self.definition.revision
 
     def _python_path(self, relative: Iterable[str]) -> tuple[str, ...]:
-        base = Path(self.definition.directory)
-        return tuple(str(base / Path(part).expanduser()) for part in relative)
+        return python_path(relative, self.definition)
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -1058,11 +1111,28 @@ class Runtime:
             return (
                 f"in quarantine: {names}; `headgate flow release {self.name}` lets them run again"
             )
+        if self.definition.shadow:
+            return "shadow mode: it decides and launches nothing"
         if self._active and not self._worker.ready:
             return f"worker: {self._worker.words}"
         if self.phase is Phase.PAUSED:
             return "paused: updates are counted, nothing runs"
         return ""
+
+
+def session_start(dataflow: Dataflow, definition: Definition) -> StartSession | None:
+    """Return what a dataflow's Spark session is started with; None where it launches nothing."""
+    if definition.shadow:
+        return None
+    launchers = dataflow.launchers.values()
+    paths = dict.fromkeys(p for one in launchers for p in python_path(one.python_path, definition))
+    return StartSession(dataflow.spark, tuple(paths))
+
+
+def python_path(relative: Iterable[str], definition: Definition) -> tuple[str, ...]:
+    """Return directories of a dataflow file from the root: they start where the file was."""
+    base = Path(definition.directory)
+    return tuple(str(base / Path(part).expanduser()) for part in relative)
 
 
 def _bounds(result: ConditionResult | None) -> Iterator[BoundResult]:

@@ -44,6 +44,7 @@ from headgate.spark import (
     RunKey,
     RunLedger,
     RunState,
+    StartSession,
     StepEnded,
     StepRequest,
     StepStarted,
@@ -340,6 +341,8 @@ class ScriptedAgent:
     def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.alive = True
+        self.sessions: list[StartSession | None] = []
+        """What its workers were to be started with, after the first."""
         self.reports = 0
         self._number = number
         self._inbox: deque[Callable[[float], None]] = deque()
@@ -572,6 +575,10 @@ class ScriptedAgent:
         self.world.point()
         self._request = request
         self._worker = self._attempt(request)
+
+    def use(self, start: StartSession | None) -> None:
+        """See ``Launcher``."""
+        self.sessions.append(start)
 
     def kill(self, reason: str) -> None:
         """See ``Launcher``."""

@@ -8,7 +8,14 @@ from typing import Protocol
 from msgspec import Struct
 
 from headgate.events import Container
-from headgate.spark import RunKey, RunState, StepEnded, StepRequest, StepStarted
+from headgate.spark import (
+    RunKey,
+    RunState,
+    StartSession,
+    StepEnded,
+    StepRequest,
+    StepStarted,
+)
 
 
 class WorkerLost(Struct, frozen=True):
@@ -36,6 +43,9 @@ class Launcher(Protocol):
 
     def start(self, request: StepRequest) -> None:
         """Begin an attempt as soon as the worker is warm; does not wait."""
+
+    def use(self, start: StartSession | None) -> None:
+        """Have a worker of another configuration, none if None, as soon as nothing is with it."""
 
     def kill(self, reason: str) -> None:
         """End the worker with whatever it does (``WorkerLost`` follows); a new one is started."""

@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from pathlib import Path
 from typing import TypeVar
 
 import structlog
@@ -22,7 +21,7 @@ from headgate.agent.hosting import Hosted
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.rows import HBaseConnections, HBaseRows
-from headgate.agent.runtime import Runtime, Surroundings
+from headgate.agent.runtime import Runtime, Surroundings, session_start
 from headgate.agent.sampling import Sampling
 from headgate.agent.scans import TableScanner
 from headgate.agent.sessions import SessionLauncher
@@ -41,7 +40,7 @@ from headgate.engine import ResourceSample
 from headgate.events import FLOWS_TOPIC, partition_of
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
 from headgate.settings import parse_address
-from headgate.spark import RunKey, RunLedger, RunState, StartSession, Thrift2Address
+from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
 
 log = structlog.get_logger("headgate.agent")
 
@@ -66,6 +65,8 @@ class FlowRow(Struct, frozen=True):
     here: bool
     state: str
     words: str
+    profile: str | None = None
+    shadow: bool = False
 
 
 class _FlowStore:
@@ -215,14 +216,18 @@ class Agent:
                 f"dataflow {flow.name} does not answer: {self.trouble() or 'it is busy'}"
             ) from error
 
-    def parse(self, source: str, file: str, profile: str | None) -> Dataflow:
+    def parse(
+        self, source: str, file: str, profile: str | None, name: str | None = None
+    ) -> Dataflow:
         """Read a dataflow file's text and check that it can run here.
+
+        ``name`` is that of the instance, None for the file's own.
 
         Raises:
             DataflowErrors: the file is not in order.
             Refused: a table that it names does not exist.
         """
-        dataflow = parse_dataflow(source, file, profile)
+        dataflow = parse_dataflow(source, file, profile, name)
         check_name(dataflow.name)
         tables = dict.fromkeys(
             table for watched in dataflow.spec.containers for table in watched.container.tables
@@ -238,10 +243,18 @@ class Agent:
             )
         return dataflow
 
-    def define(self, dataflow: Dataflow, directory: str) -> Definition:
+    def define(self, dataflow: Dataflow, directory: str, *, shadow: bool) -> Definition:
         """Save a submitted dataflow and wake the agent that is to run it."""
         definition = self.store.define(
-            Definition(dataflow.name, dataflow.source, directory, 0, time.time(), dataflow.profile)
+            Definition(
+                dataflow.name,
+                dataflow.source,
+                directory,
+                0,
+                time.time(),
+                dataflow.profile,
+                shadow,
+            )
         )
         self._broker.announce(dataflow.name)
         self._look.set()
@@ -312,6 +325,8 @@ class Agent:
             here=flow is not None,
             state=state,
             words=words,
+            profile=definition.profile,
+            shadow=definition.shadow,
         )
 
     def refresh_measures(self) -> None:
@@ -425,7 +440,7 @@ class Agent:
         )
         try:
             definition = ownership.definition
-            dataflow = parse_dataflow(definition.source, name, definition.profile)
+            dataflow = parse_dataflow(definition.source, name, definition.profile, name)
         except DataflowErrors as error:
             self._broken[name] = (ownership.definition.revision, f"its definition: {error}")
             self.store.release(name, ownership.epoch)
@@ -440,14 +455,8 @@ class Agent:
 
     def _build(self, hosted: Hosted, ownership: Ownership, dataflow: Dataflow) -> Runtime:
         configuration = self.configuration
-        base = Path(ownership.definition.directory)
-        paths = dict.fromkeys(
-            str(base / Path(part).expanduser())
-            for launcher in dataflow.launchers.values()
-            for part in launcher.python_path
-        )
         launcher = SessionLauncher(
-            StartSession(dataflow.spark, tuple(paths)),
+            session_start(dataflow, ownership.definition),
             configuration.workers.path / dataflow.name,
             configuration.workers.python,
             configuration.workers.start_seconds,

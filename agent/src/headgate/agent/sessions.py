@@ -35,7 +35,7 @@ class SessionLauncher:
     failure is counted, shown and in the end quarantined like any other.
 
     Args:
-        start: the session's configuration.
+        start: the session's configuration; None for no worker, until ``use`` says another.
         directory: where the worker runs and logs.
         python: its interpreter.
         patience: seconds until its session must be warm.
@@ -44,7 +44,7 @@ class SessionLauncher:
 
     def __init__(
         self,
-        start: StartSession,
+        start: StartSession | None,
         directory: Path,
         python: str,
         patience: float,
@@ -65,6 +65,7 @@ class SessionLauncher:
         self._request: StepRequest | None = None
         self._sent = False
         self._closing = False
+        self._outdated = False
         self._thread = threading.Thread(target=self._keep, name="launcher", daemon=True)
         self._thread.start()
 
@@ -73,6 +74,13 @@ class SessionLauncher:
         with self._lock:
             self._request = request
             self._sent = False
+            self._changed.notify_all()
+
+    def use(self, start: StartSession | None) -> None:
+        """See ``Launcher``."""
+        with self._lock:
+            self._start = start
+            self._outdated = True
             self._changed.notify_all()
 
     def kill(self, reason: str) -> None:
@@ -94,15 +102,26 @@ class SessionLauncher:
     def _keep(self) -> None:
         pause = _FIRST_PAUSE
         while not self._closing:
+            with self._lock:
+                start = self._start
+                self._outdated = False
+            if start is None:
+                self._wait_for_use()
+                continue
             self._report(WorkerState(ready=False, words="starting its Spark session"))
-            warm = self._run_one()
+            warm = self._run_one(start)
             if self._closing:
                 return
             pause = _FIRST_PAUSE if warm else min(_LONGEST_PAUSE, pause * 2)
             with self._lock:
                 self._changed.wait_for(lambda: self._closing, pause)
 
-    def _run_one(self) -> bool:
+    def _wait_for_use(self) -> None:
+        self._report(WorkerState(ready=False, words="none: nothing is launched"))
+        with self._lock:
+            self._changed.wait_for(lambda: self._closing or self._start is not None)
+
+    def _run_one(self, start: StartSession) -> bool:
         """Run one worker to its end; tell whether its session was ever warm."""
         with self._lock:
             self._ready = self._ended = False
@@ -110,7 +129,7 @@ class SessionLauncher:
             self._reason = ""
         try:
             worker = SessionWorker(
-                self._start,
+                start,
                 self._directory,
                 on_reply=self._reply,
                 on_exit=self._exit,
@@ -135,10 +154,14 @@ class SessionLauncher:
                     lambda: (
                         self._ended
                         or self._closing
+                        or (self._outdated and not self._sent)
                         or (self._request is not None and not self._sent)
                     )
                 )
                 request = self._request
+                if self._outdated and not self._sent:
+                    self._reason = "its configuration changed"
+                    break
                 if self._ended or self._closing or request is None:
                     break
                 self._sent = True
@@ -195,6 +218,7 @@ class SessionLauncher:
                         return
                     self._request = None
                     self._sent = False
+                    self._changed.notify_all()
                 self._report(reply)
             case _:
                 self._report(reply)

@@ -46,6 +46,8 @@ class Definition(Struct, frozen=True):
     """Unix time in seconds."""
     profile: str | None = None
     """Which of the file's bound profiles applies."""
+    shadow: bool = False
+    """Whether it decides and launches nothing."""
 
 
 class Owner(Struct, frozen=True):
@@ -75,6 +77,8 @@ class RunOutcome(StrEnum):
     TIMED_OUT = "timed-out"
     LOST = "lost"
     """The worker or the agent ended under it."""
+    SHADOW = "shadow"
+    """It was decided on and not launched."""
 
 
 class RunRecord(Struct, frozen=True):

@@ -54,3 +54,7 @@ class FlowStatus(Struct, frozen=True):
     settled: int
     lag: int
     consumed: int
+    shadow: bool = False
+    """Whether it decides and launches nothing."""
+    profile: str | None = None
+    """Which of the file's bound profiles applies."""

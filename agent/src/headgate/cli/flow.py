@@ -15,10 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from headgate.agent import DEFAULT_API
-from headgate.cli.flow_check import check, schema
+from headgate.cli.flow_check import check, schema, show_problems
 from headgate.cli.flow_oozie import export_file, import_file
 from headgate.cli.flow_tune import flow_tune
-from headgate.flows import DataflowErrors, load_dataflow
+from headgate.flows import Dataflow, DataflowErrors, load_dataflow
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -56,28 +56,75 @@ def submit(
     profile: Annotated[
         str | None, typer.Option(help="Which of the file's bound profiles applies.")
     ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", help="Name of this instance, if not the file's own name."),
+    ] = None,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Decide, show what would run, launch nothing.")
+    ] = False,
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
     """Hand a dataflow to the agents and wait until what it watches is watched."""
-    try:
-        dataflow = load_dataflow(path, profile)
-    except DataflowErrors as errors:
-        if json:
-            problems = msgspec.to_builtins(errors.problems)
-            _fail("the dataflow file is not in order", json=True, problems=problems)
-        check([path])  # shows each problem with its line, and ends
-        raise typer.Exit(1) from errors
+    dataflow = _loaded(path, profile, name, json=json)
     body = {
         "source": dataflow.source,
         "file": str(path),
         "directory": str(path.resolve().parent),
         "profile": dataflow.profile,
+        "name": name,
+        "shadow": shadow,
     }
     row = _ask("POST", "/v1/flows", agent, body, json=json)
     if not _printed(row, json=json):
         where = f"with agent {row['owner']}" if row["owner"] else "here"
         _console.print(f"Dataflow {row['name']}, revision {row['revision']}, runs {where}.")
+
+
+@app.command()
+def update(
+    name: NameArgument,
+    path: Annotated[
+        Path | None, typer.Argument(help="Dataflow file (YAML); what was submitted, if none.")
+    ] = None,
+    *,
+    profile: Annotated[
+        str | None, typer.Option(help="Which of the file's bound profiles applies from now.")
+    ] = None,
+    no_profile: Annotated[
+        bool, typer.Option("--no-profile", help="No profile: the file's own bounds apply.")
+    ] = False,
+    shadow: Annotated[
+        bool | None, typer.Option("--shadow/--launch", help="Decide only, or launch again.")
+    ] = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Start a new Spark session: modules are read again.")
+    ] = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change a dataflow while it runs; what is unchanged keeps its state."""
+    body: dict[str, Any] = {"shadow": shadow, "reload": reload}
+    if path is not None:
+        # A profile that is in force already may be missing here: only the agent knows it.
+        dataflow = _loaded(path, profile, name, json=json)
+        body |= {
+            "source": dataflow.source,
+            "file": str(path),
+            "directory": str(path.resolve().parent),
+        }
+    if profile is not None or no_profile:
+        body["profile"] = profile
+    updated = _ask("POST", f"/v1/flows/{name}/update", agent, body, json=json)
+    if _printed(updated, json=json):
+        return
+    for change in updated["changes"]:
+        _console.print(
+            f"{change['part']}: {change['kind']}, {change['words']}", markup=False, highlight=False
+        )
+    same = "" if updated["changes"] else ", nothing is another than before"
+    _console.print(f"Dataflow {name}, revision {updated['flow']['revision']}{same}.")
 
 
 @app.command("list")
@@ -86,11 +133,12 @@ def list_flows(*, agent: AgentOption = None, json: JsonOption = False) -> None:
     rows = _ask("GET", "/v1/flows", agent, json=json)
     if _printed(rows, json=json):
         return
-    table = _table("dataflow", "state", "agent", "revision", "submitted", "")
+    table = _table("dataflow", "state", "profile", "agent", "revision", "submitted", "")
     for row in rows:
         table.add_row(
             row["name"],
             row["state"],
+            row["profile"] or "",
             row["owner"] or "none",
             str(row["revision"]),
             _when(row["submitted"]),
@@ -208,6 +256,22 @@ def release(
 
 
 @app.command()
+def retry(
+    name: NameArgument,
+    action: Annotated[
+        str | None, typer.Argument(help="The action; all of which something failed, if none.")
+    ] = None,
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run at once what failed: without its backoff, or out of quarantine."""
+    answer = _ask("POST", f"/v1/flows/{name}/retry", agent, {"action": action}, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Tried again: {', '.join(answer['actions'])}.")
+
+
+@app.command()
 def mark(
     name: NameArgument,
     action: Annotated[
@@ -235,6 +299,19 @@ def mark(
     else:
         waiting = f"; waiting for {status['waiting']}" if status["waiting"] else ""
         _console.print(f"Wave {wave} of {name} has ended{escape(waiting)}.")
+
+
+def _loaded(path: Path, profile: str | None, name: str | None, *, json: bool) -> Dataflow:
+    """Read a file and check it as far as that can be done here; end with its problems."""
+    try:
+        return load_dataflow(path, profile, name)
+    except DataflowErrors as errors:
+        if json:
+            problems = msgspec.to_builtins(errors.problems)
+            _fail("the dataflow file is not in order", json=True, problems=problems)
+        lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []
+        show_problems(str(path), errors.problems, lines)
+        raise typer.Exit(1) from errors
 
 
 def _ask(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from headgate.engine.actions import (
@@ -43,6 +44,7 @@ from headgate.engine.stimuli import (
     ResourcesSampled,
     Restarted,
     Resumed,
+    RetryRequested,
     RunFailed,
     RunFinished,
     RunRequested,
@@ -149,6 +151,8 @@ class Engine:
                 self._resume(stimulus)
             case RunRequested():
                 self._requested(stimulus)
+            case RetryRequested():
+                self._retry_requested(stimulus)
             case Released():
                 self._released(stimulus)
             case Restarted():
@@ -676,6 +680,19 @@ class Engine:
             action.requested = True
             self._consider(action, _ASKED)
 
+    def _retry_requested(self, stimulus: RetryRequested) -> None:
+        action = self.actions.get(stimulus.action)
+        run = action.run if action is not None else None
+        if action is not None and run is not None and run.retry_at is not None:
+            run.retry_at = self._now
+            self._set_timers(action)
+            self._retry(action, run)
+        elif action is not None and action.state is RunState.QUARANTINED:
+            action.requested = True
+            self._released(Released(stimulus.now, stimulus.action))
+        else:
+            self._refuse(f"a retry of {stimulus.action!r}, of which nothing failed", action)
+
     def _released(self, stimulus: Released) -> None:
         action = self.actions.get(stimulus.action)
         if action is None or action.state is not RunState.QUARANTINED:
@@ -713,9 +730,16 @@ class Engine:
     def _specification_changed(self, stimulus: SpecificationChanged) -> None:
         check_specification(stimulus.spec)
         before = read_snapshot(self.snapshot())
+        specs = {action.name: action.spec for action in self.actions.values()}
         self.spec = stimulus.spec
         self._build()
         restore(self, before)
+        changed = [a for a in self.actions.values() if specs.get(a.name, a.spec) != a.spec]
+        for action in changed:
+            # Other bounds may have been reached by a time at which the former ones were looked at.
+            action.looked_at = -math.inf
+            action.wait_until = None
+            action.shown = ""
         self._start_timers()
         self._decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
         for cells in self.cells.values():
@@ -723,10 +747,14 @@ class Engine:
                 self._ask_for_scan(cells)
         self._start_clocks()
         self._take_up(self.actions.values())
+        for action in changed:
+            if action.spec.bounds and action.spec.effective_evaluation.write:
+                self._consider(action, _CHANGED)
 
 
 _AT_WRITE = "write"
 _ASKED = "request"
+_CHANGED = "change of the dataflow"
 _READING = "its cells are being read again"
 
 _DESTROYING = frozenset(

@@ -120,6 +120,16 @@ class RunRequested(Struct, frozen=True):
     action: str
 
 
+class RetryRequested(Struct, frozen=True):
+    """Somebody wants an action that failed to run at once.
+
+    One that waits for its next attempt keeps its run and its cut; one in quarantine has a new run.
+    """
+
+    now: float
+    action: str
+
+
 class Released(Struct, frozen=True):
     """Somebody lets the action out of quarantine."""
 
@@ -153,6 +163,7 @@ Stimulus = (
     | Paused
     | Resumed
     | RunRequested
+    | RetryRequested
     | Released
     | Restarted
     | ResourcesSampled

@@ -9,6 +9,7 @@ from headgate.flows.dataflow import (
     WaveEnd,
     Waves,
 )
+from headgate.flows.differences import Change, ChangeKind, changes
 from headgate.flows.limits import bounded_actions, scale_limits
 from headgate.flows.oozie import (
     ImportChoices,
@@ -23,6 +24,8 @@ from headgate.flows.problems import DataflowErrors, Problem, Severity
 from headgate.flows.schema import schema_text
 
 __all__ = [
+    "Change",
+    "ChangeKind",
     "Dataflow",
     "DataflowErrors",
     "ImportChoices",
@@ -35,6 +38,7 @@ __all__ = [
     "WaveEnd",
     "Waves",
     "bounded_actions",
+    "changes",
     "export_workflow",
     "import_workflow",
     "load_dataflow",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,28 +14,37 @@ from headgate.flows.actions import ActionReader, Declared
 from headgate.flows.adjustment import read_adjustment
 from headgate.flows.bounds import check_codec, overridden
 from headgate.flows.dataflow import Dataflow, Launcher, OozieOrigin, WaveEnd, Waves
-from headgate.flows.grammar import DATAFLOW
+from headgate.flows.grammar import DATAFLOW, NAME
 from headgate.flows.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.matching import matched
 from headgate.flows.places import overlap, read_container
-from headgate.flows.problems import DataflowErrors, Findings, suggestion
+from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
 from headgate.flows.quantities import duration_seconds
 from headgate.flows.text import read_text
 from headgate.flows.tree import MAX_CHARACTERS, Entry, Items, Mapping, Scalar, Tree, read_tree
 
 
-def load_dataflow(path: Path | str, profile: str | None = None) -> Dataflow:
+def load_dataflow(
+    path: Path | str, profile: str | None = None, name: str | None = None
+) -> Dataflow:
     """Return the dataflow in a YAML file, with the bounds of one of its profiles if one is named.
+
+    ``name`` is that of the instance, where it is another than the file's.
 
     Raises:
         DataflowErrors: the file can't be read or used; every problem found is in it.
     """
     text = read_text(path, MAX_CHARACTERS)
-    return parse_dataflow(text, str(path), profile)
+    return parse_dataflow(text, str(path), profile, name)
 
 
-def parse_dataflow(text: str, file: str, profile: str | None = None) -> Dataflow:
+def parse_dataflow(
+    text: str, file: str, profile: str | None = None, name: str | None = None
+) -> Dataflow:
     """Return the dataflow in a YAML text; ``file`` is its name in messages.
+
+    ``name`` is that of the instance, where it is another than the file's: one description serves
+    several users, each with bounds of their own.
 
     Raises:
         DataflowErrors: the text can't be used; every problem found is in it.
@@ -42,9 +52,16 @@ def parse_dataflow(text: str, file: str, profile: str | None = None) -> Dataflow
     findings = Findings(file)
     tree = read_tree(text, findings)
     dataflow = None if tree is None else _built(tree, text, file, profile, findings)
+    if name is not None and not re.fullmatch(NAME, name):
+        findings.error(
+            Position(1, 1),
+            f"`{name}` can't name a dataflow",
+            "use letters, digits, `_`, `-` and `.`, at most 100, with a letter first",
+        )
     if dataflow is None or findings.failed:
         raise DataflowErrors(findings.problems)
-    return msgspec.structs.replace(dataflow, warnings=findings.problems)
+    spec = dataflow.spec if name is None else msgspec.structs.replace(dataflow.spec, name=name)
+    return msgspec.structs.replace(dataflow, spec=spec, warnings=findings.problems)
 
 
 def check_tree(tree: Tree, findings: Findings) -> None:

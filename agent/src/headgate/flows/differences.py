@@ -1,0 +1,144 @@
+"""What an update of a dataflow changes, and what becomes of the state of each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from msgspec import Struct, structs
+
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    Interval,
+    Limit,
+    Metric,
+    SequenceBound,
+    SequenceUnit,
+    ValueBound,
+)
+from headgate.flows.dataflow import Dataflow
+
+
+class ChangeKind(StrEnum):
+    """What happened to a part of a dataflow."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+class Change(Struct, frozen=True):
+    """One part that differs; ``words`` say how, and what becomes of its state."""
+
+    kind: ChangeKind
+    part: str
+    """Such as ``bound `readings` of `zones```."""
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.kind.value}, {self.words}"
+
+
+def changes(old: Dataflow, new: Dataflow) -> tuple[Change, ...]:
+    """Return what differs between two versions of a dataflow, in the order of the file."""
+    return (*_containers(old, new), *_actions(old, new), *_service(old, new))
+
+
+def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
+    before = {watched.id: watched for watched in old.spec.containers}
+    after = {watched.id: watched for watched in new.spec.containers}
+    for name, watched in after.items():
+        part = f"container `{name}`"
+        if name not in before:
+            yield Change(ChangeKind.ADDED, part, "scanned first where a bound needs it")
+        elif before[name] != watched:
+            yield Change(ChangeKind.CHANGED, part, "what was counted of it is given up")
+    for name in (one for one in before if one not in after):
+        yield Change(ChangeKind.REMOVED, f"container `{name}`", "not watched any more")
+
+
+def _actions(old: Dataflow, new: Dataflow) -> Iterator[Change]:
+    before = {action.name: action for action in old.spec.actions}
+    after = {action.name: action for action in new.spec.actions}
+    for name, action in after.items():
+        part = f"action `{name}`"
+        if name not in before:
+            yield Change(ChangeKind.ADDED, part, "it counts from now")
+            continue
+        yield from _bounds(before[name], action)
+        other = [
+            field
+            for field in _PLAIN_FIELDS
+            if getattr(before[name], field) != getattr(action, field)
+        ]
+        if other:
+            fields = ", ".join(f"`{_KEYS.get(field, field)}`" for field in other)
+            yield Change(ChangeKind.CHANGED, part, f"{fields}; it keeps what was counted")
+        if old.launchers.get(name) != new.launchers.get(name):
+            yield Change(ChangeKind.CHANGED, part, "its next attempt runs what is said now")
+    for name in (one for one in before if one not in after):
+        yield Change(ChangeKind.REMOVED, f"action `{name}`", "a run under way is given up")
+
+
+_KEYS = {"condition": "combine", "evaluation": "evaluate", "retry": "retries"}
+_PLAIN_FIELDS = tuple(
+    field.name for field in structs.fields(ActionSpec) if field.name not in ("name", "bounds")
+)
+
+
+def _bounds(old: ActionSpec, new: ActionSpec) -> Iterator[Change]:
+    before = {bound.name: bound for bound in old.bounds}
+    after = {bound.name: bound for bound in new.bounds}
+    for name, bound in after.items():
+        part = f"bound `{name}` of `{new.name}`"
+        if name not in before:
+            yield Change(ChangeKind.ADDED, part, _limits(bound))
+        elif before[name].container != bound.container:
+            yield Change(ChangeKind.CHANGED, part, f"it watches `{bound.container}` from now")
+        elif before[name] != bound:
+            words = f"{_limits(before[name])} → {_limits(bound)}; it keeps what was counted"
+            yield Change(ChangeKind.CHANGED, part, words)
+    for name in (one for one in before if one not in after):
+        yield Change(ChangeKind.REMOVED, f"bound `{name}` of `{new.name}`", "it decides nothing")
+
+
+def _service(old: Dataflow, new: Dataflow) -> Iterator[Change]:
+    if old.profile != new.profile:
+        words = f"{old.profile or 'none'} → {new.profile or 'none'}"
+        yield Change(ChangeKind.CHANGED, "profile", words)
+    if old.waves != new.waves:
+        yield Change(ChangeKind.CHANGED, "waves", "from now")
+    if old.spec.adjustment != new.spec.adjustment:
+        yield Change(ChangeKind.CHANGED, "adjustment", "limits stay where they are")
+    if old.spark != new.spark:
+        yield Change(ChangeKind.CHANGED, "spark", "a new session before the next attempt")
+
+
+def _limits(bound: Bound) -> str:
+    said = []
+    if bound.time is not None:
+        said.append(f"time {_limit(bound.time, ' s')}")
+    if bound.sequence is not None:
+        said.append(f"sequence {_sequence(bound.sequence)}")
+    if bound.value is not None:
+        said.append(f"value {_value(bound.value)}")
+    return ", ".join(said)
+
+
+def _sequence(sequence: SequenceBound) -> str:
+    unit = "%" if sequence.unit is SequenceUnit.PERCENT else ""
+    return f"{_limit(sequence.limit, unit)}{' distinct' if sequence.distinct else ''}"
+
+
+def _value(value: ValueBound) -> str:
+    if value.metric is Metric.ABSOLUTE:
+        return _limit(value.limit, "")
+    against = f" of {value.constant:g}" if value.constant is not None else ""
+    return f"{value.metric.value} {_limit(value.limit, '%', 100)}{against}"
+
+
+def _limit(limit: Limit, unit: str, scale: float = 1) -> str:
+    if isinstance(limit, Interval):
+        return f"[{limit.minimum * scale:g}{unit}, {limit.maximum * scale:g}{unit}]"
+    return f"{limit * scale:g}{unit}"

@@ -1,0 +1,111 @@
+"""An update says what is another now, and what becomes of its state."""
+
+import pytest
+
+from headgate.flows import changes, parse_dataflow
+
+BASE = """\
+name: air
+containers:
+  readings: detectors s:o3
+  zones: zones c:v
+actions:
+  feed: {input: readings}
+  zones:
+    step: steps:zones
+    when: {readings: {time: 60 s, sequence: 20%, value: {relative: 5%}}}
+    writes: zones
+  last: {step: "steps:last", reads: zones, timeout: 5 s}
+profiles:
+  cheap: {zones: {readings: {sequence: "60%"}}}
+"""
+
+CHANGED = "bound `readings` of `zones`: changed, time 60 s, sequence 20%, value relative 5% → "
+
+
+def told(old, new, profile=None):
+    before = parse_dataflow(BASE, "flow.yaml")
+    assert old in BASE
+    after = parse_dataflow(BASE.replace(old, new), "flow.yaml", profile)
+    return [str(change) for change in changes(before, after)]
+
+
+def test_nothing_is_another():
+    assert told("", "") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "sequence: 20%",
+            "sequence: [10, 30]",
+            f"{CHANGED}time 60 s, sequence [10, 30], value relative 5%; it keeps what was counted",
+        ),
+        (
+            "value: {relative: 5%}",
+            "value: {against: 100, limit: 5%}",
+            f"{CHANGED}time 60 s, sequence 20%, value against 5% of 100; it keeps what was counted",
+        ),
+        (
+            "writes: zones",
+            "writes: zones\n    combine: at-least-one\n    retries: 5",
+            "action `zones`: changed, `combine`, `retries`; it keeps what was counted",
+        ),
+        (
+            "steps:zones",
+            "other:zones",
+            "action `zones`: changed, its next attempt runs what is said now",
+        ),
+        (
+            "timeout: 5 s",
+            "timeout: 6 s",
+            "action `last`: changed, `timeout`; it keeps what was counted",
+        ),
+        ("name: air", "name: air\nwaves: every 5 s", "waves: changed, from now"),
+        (
+            "name: air",
+            "name: air\nspark: {a: b}",
+            "spark: changed, a new session before the next attempt",
+        ),
+        (
+            "zones: zones c:v",
+            "zones: zones c:w",
+            "container `zones`: changed, what was counted of it is given up",
+        ),
+        (
+            "  zones: zones c:v",
+            "  zones: zones c:v\n  more: more",
+            "container `more`: added, scanned first where a bound needs it",
+        ),
+        (
+            "  last: {",
+            "  more: {step: 'm:f', after: zones}\n  last: {",
+            "action `more`: added, it counts from now",
+        ),
+    ],
+)
+def test_a_difference_is_told(old, new, words):
+    assert told(old, new) == [words]
+
+
+def test_what_is_gone_is_told():
+    removed = '  last: {step: "steps:last", reads: zones, timeout: 5 s}\n'
+
+    assert told(removed, "") == ["action `last`: removed, a run under way is given up"]
+
+
+def test_bounds_that_come_go_or_watch_another_container_are_told():
+    bounds = "{readings: {container: zones, time: 5}, more: {container: readings, value: 2}}"
+
+    assert told("{readings: {time: 60 s, sequence: 20%, value: {relative: 5%}}}", bounds)[:2] == [
+        "bound `readings` of `zones`: changed, it watches `zones` from now",
+        "bound `more` of `zones`: added, value 2",
+    ]
+
+
+def test_another_profile_is_told_with_what_it_changes():
+    profile, bound = sorted(told("", "", "cheap"), reverse=True)
+
+    assert profile == "profile: changed, none → cheap"
+    assert "sequence 20%, value relative 5% → time 60 s, sequence 60%" in bound
