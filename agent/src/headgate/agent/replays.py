@@ -51,7 +51,7 @@ class FlowRecording:
         self._recordings = Recordings(kafka)
         self.recording: Recording = self._recordings.open(name)
         self._definitions = {
-            place: parse_dataflow(source, f"{name}, as submitted", profile)
+            place: parse_dataflow(source, f"{name}, as submitted", profile, name)
             for place, (source, profile) in self.recording.definitions.items()
         }
         self.dataflow: Dataflow = self._definitions[0]
