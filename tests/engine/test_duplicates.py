@@ -2,14 +2,25 @@
 
 from msgspec.structs import replace
 
-from headgate.engine import Bound, DecisionKind, ScanContainer, SequenceBound, SequenceUnit
+from headgate.engine import (
+    Bound,
+    DecisionKind,
+    Launch,
+    PartitionReset,
+    RecordArrived,
+    ScanContainer,
+    SequenceBound,
+    SequenceUnit,
+)
 from headgate.events import (
+    GONE,
     VERSION,
     BarrierMark,
     Gap,
     Outcome,
     RequestPart,
     UpdateBatch,
+    updates_topic,
 )
 
 BOUND = Bound("k", "in", sequence=SequenceBound(99))
@@ -39,9 +50,6 @@ def count(tester) -> float:
 
 
 def test_a_record_read_again_counts_once(pair):
-    from headgate.engine import RecordArrived
-    from headgate.events import updates_topic
-
     tester = pair(BOUND)
     tester.publish("in", batch(1, 2))
     tester.tell(RecordArrived(tester.now, updates_topic("in"), 0, 0, batch(1, 2)))
@@ -130,3 +138,65 @@ def test_an_announced_gap_finds_what_changed_by_a_scan(pair):
     tester.publish("in", batch(1))
     tester.publish("in", Gap(VERSION, "o", 1, 1, "in", 5.0, 9.0, "Kafka was down"))
     assert count(tester) == 100 * 2 / 2
+
+
+def reset(tester, partition: int = 0):
+    return tester.tell(PartitionReset(tester.now, updates_topic("in"), partition))
+
+
+def again(tester, offset: int, *intents: int) -> None:
+    """Deliver a record at an offset that Kafka has given before."""
+    message = batch(*intents, sequence=intents[0])
+    tester.tell(RecordArrived(tester.now, updates_topic("in"), 0, offset, message))
+
+
+def test_a_topic_that_was_made_again_is_read_from_its_beginning(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1))
+    tester.publish("in", batch(2, sequence=2))
+    reset(tester)
+    again(tester, 0, 3)
+    again(tester, 1, 4)
+    assert count(tester) == 4
+    assert tester.engine.cut.position(updates_topic("in"), 0) == 2
+
+
+def test_deleted_records_are_looked_for_by_a_scan(pair):
+    tester = pair(PERCENT)
+    tester.publish("in", batch(1))
+    assert [i for i in reset(tester) if isinstance(i, ScanContainer)] != []
+    (gap,) = [d for d in tester.decisions() if d.kind is DecisionKind.GAP]
+    assert "before they were read" in gap.words
+
+
+def test_a_run_whose_updates_were_deleted_learns_that_some_are_missing(pair):
+    tester = pair(Bound("k", "in", sequence=SequenceBound(2)))
+    topic = updates_topic("in")
+    tester.publish("in", batch(1, 2))
+    tester.wave("a")
+    tester.finish("b")
+    reset(tester)
+    again(tester, 0, 3, 4)
+    (launch,) = [i for i in tester.wave("a") if isinstance(i, Launch)]
+    assert launch.since.position(topic, 0) == GONE
+    assert launch.cut.position(topic, 0) == 1
+
+
+def test_so_does_a_run_under_way_in_its_next_attempt(pair):
+    tester = pair(Bound("k", "in", sequence=SequenceBound(2)))
+    topic = updates_topic("in")
+    tester.publish("in", batch(1, 2))
+    tester.wave("a")
+    reset(tester)
+    tester.fail("b")
+    (launch,) = [i for i in tester.pass_time(600.0) if isinstance(i, Launch)]
+    assert launch.since.position(topic, 0) == GONE
+
+
+def test_a_reset_survives_a_restart(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1, 2))
+    reset(tester)
+    tester.restart()
+    again(tester, 0, 3)
+    assert count(tester) == 3

@@ -443,7 +443,8 @@ class KafkaFeed:
         if error is not None:
             if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 its public name
                 log.error(
-                    "updates lost to retention; reading on from the oldest kept",
+                    "updates are gone from Kafka before they were read: by its retention, or with "
+                    "their topic; reading on from the oldest",
                     topic=topic,
                     partition=partition,
                     cure="raise the topic's retention.ms above the longest time between two runs",

@@ -50,6 +50,7 @@ from headgate.engine import (
     Instruction,
     Launch,
     NotifyAt,
+    PartitionReset,
     Paused,
     Quarantine,
     ReadCells,
@@ -73,6 +74,7 @@ from headgate.engine import (
     WaveEnded,
 )
 from headgate.events import (
+    GONE,
     VERSION,
     BarrierMark,
     Container,
@@ -327,10 +329,12 @@ class Runtime:
         for record in records:
             if record.topic not in self._topics:
                 continue  # read before the dataflow changed to one without the table
+            if record.lost:
+                self._begin_again(record, now)
+                continue
             message = record.message
             if message is None:
-                if not record.lost:
-                    self._around.measures.malformed.inc()
+                self._around.measures.malformed.inc()
                 self._unread(record, now)
                 continue
             if isinstance(message, BarrierMark):
@@ -356,9 +360,16 @@ class Runtime:
             self._barriers.check(now)
         self._settle()
 
+    def _begin_again(self, record: Record, now: float) -> None:
+        """Have the engine look for what was deleted, and go on with what comes, at any offset."""
+        start = self._progress.start.moved(record.topic, record.partition, GONE)
+        self._progress = msgspec.structs.replace(self._progress, start=start)
+        self._handle(PartitionReset(now, record.topic, record.partition))
+        self._dirty = True
+
     def _unread(self, record: Record, now: float) -> None:
         """Have the engine look for what a record may have said that nobody can read."""
-        reason = "Kafka has deleted them" if record.lost else "a record could not be decoded"
+        reason = "a record could not be decoded"
         for table in self._tables():
             if updates_topic(table) == record.topic:
                 gap = Gap(VERSION, "", 0, 0, table, now, now, reason)
@@ -1008,6 +1019,8 @@ class Runtime:
     def _from_start(self, position: Cut) -> Cut:
         """Raise a cut to where reading began: the engine counts partitions it has not seen as 0."""
         for topic, offsets in self._progress.start.offsets.items():
+            if topic not in position.offsets:
+                position = Cut({**position.offsets, topic: offsets})
             for partition, offset in enumerate(offsets):
                 position = position.advanced(topic, partition, offset)
         return position

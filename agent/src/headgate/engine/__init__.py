@@ -92,6 +92,7 @@ from headgate.engine.spec import (
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
+    PartitionReset,
     Paused,
     RecordArrived,
     Released,
@@ -158,6 +159,7 @@ __all__ = [
     "NeedsReading",
     "Nothing",
     "NotifyAt",
+    "PartitionReset",
     "PastRun",
     "Paused",
     "PredecessorsResult",

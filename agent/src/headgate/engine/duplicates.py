@@ -29,12 +29,17 @@ class Deliveries:
     def first(self, record: RecordArrived) -> bool:
         """Go past the record; tell whether it was not read before."""
         positions = self.positions.setdefault(record.topic, [])
-        if record.partition >= len(positions):
-            positions.extend([0] * (record.partition + 1 - len(positions)))
+        positions.extend([0] * (record.partition + 1 - len(positions)))
         if record.offset < positions[record.partition]:
             return False
         positions[record.partition] = record.offset + 1
         return True
+
+    def reset(self, topic: str, partition: int) -> None:
+        """Take whatever comes next of a partition, whatever its offset."""
+        positions = self.positions.setdefault(topic, [])
+        positions.extend([0] * (partition + 1 - len(positions)))
+        positions[partition] = 0
 
     def _source(self, record: RecordArrived) -> Source:
         message = record.message

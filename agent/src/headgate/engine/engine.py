@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from headgate.engine.actions import (
     Action,
     ActionInputs,
@@ -38,6 +40,7 @@ from headgate.engine.spec import DataflowSpec, check_specification
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
+    PartitionReset,
     Paused,
     RecordArrived,
     Released,
@@ -56,6 +59,7 @@ from headgate.engine.stimuli import (
 )
 from headgate.engine.timers import Timers
 from headgate.events import (
+    GONE,
     ContainerId,
     Cut,
     Gap,
@@ -129,6 +133,8 @@ class Engine:
         match stimulus:
             case RecordArrived():
                 self._record(stimulus)
+            case PartitionReset():
+                self._reset(stimulus)
             case WaveEnded():
                 self._wave(stimulus)
             case RunStarted():
@@ -270,6 +276,22 @@ class Engine:
                     f"observer {gap.observer!r} let writes to table {gap.table!r} pass for "
                     f"{gap.until - gap.since:.3g} s: {gap.reason}",
                 )
+
+    def _reset(self, stimulus: PartitionReset) -> None:
+        topic, partition = stimulus.topic, stimulus.partition
+        self.deliveries.reset(topic, partition)
+        # Whoever reads from the last cut on must learn that something is missing.
+        for action in self.actions.values():
+            if action.last is not None:
+                cut = action.last.cut.moved(topic, partition, GONE)
+                action.last = replace(action.last, cut=cut)
+            if action.run is not None:
+                action.run.since = action.run.since.moved(topic, partition, GONE)
+                action.run.cut = action.run.cut.moved(topic, partition, GONE)
+        self._lost(
+            self.graph.tables_of(topic),
+            f"Kafka has deleted records of {topic}, partition {partition}, before they were read",
+        )
 
     def _updates(self, batch: UpdateBatch) -> None:
         watched = self.graph.tables.get(batch.table)

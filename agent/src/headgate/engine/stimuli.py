@@ -25,6 +25,17 @@ class RecordArrived(Struct, frozen=True):
     partitions: int = 0
 
 
+class PartitionReset(Struct, frozen=True):
+    """Kafka does not have the records any more that come next: it is read on from the oldest.
+
+    Retention has deleted them, or the topic was made again, whose offsets then begin anew.
+    """
+
+    now: float
+    topic: str
+    partition: int
+
+
 class WaveEnded(Struct, frozen=True):
     """The wave of these input actions ended; sent after a barrier on the tables that they write."""
 
@@ -152,6 +163,7 @@ class ResourcesSampled(Struct, frozen=True):
 
 Stimulus = (
     RecordArrived
+    | PartitionReset
     | WaveEnded
     | RunStarted
     | RunFinished

@@ -26,7 +26,7 @@ from headgate.spark.tables import (
     to_batch,
     write_batch,
 )
-from headgate.spark.updates import UpdateReader, ranges_between
+from headgate.spark.updates import UpdateReader, is_broken, ranges_between
 from headgate.spark.values import ValueType, natural_type, to_arrow
 from headgate.spark.views import ContainerView, ViewError, names_of, target_columns, view_of
 
@@ -307,8 +307,11 @@ class Run:
 
     def _changed(self, view: ContainerView) -> dict[tuple[bytes, bytes], bytes | None]:
         changed = ChangedCells(view)
-        ranges = ranges_between(updates_topic(view.table), self.since, self.cut)
-        if ranges:
+        topic = updates_topic(view.table)
+        ranges = ranges_between(topic, self.since, self.cut)
+        if is_broken(topic, self.since, self.cut):
+            changed.everything = True
+        elif ranges:
             with self._readers() as reader:
                 if reader.expired(ranges):
                     changed.everything = True

@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
-from headgate.events import Cut, UpdateMessage, decode_update
+from headgate.events import GONE, Cut, UpdateMessage, decode_update
 
 PATIENCE: Final = 30.0
 """Seconds without any record after which Kafka counts as unreachable: above its own failover."""
@@ -48,6 +48,17 @@ def ranges_between(topic: str, since: Cut, until: Cut) -> list[OffsetRange]:
     ]
 
 
+def is_broken(topic: str, since: Cut, until: Cut) -> bool:
+    """Tell whether some of what lies between two cuts in a topic was deleted before it was read.
+
+    The topic may have been made again meanwhile, so that its offsets began anew.
+    """
+    positions = (since.offsets.get(topic, ()), until.offsets.get(topic, ()))
+    return GONE in (*positions[0], *positions[1]) or any(
+        since.position(topic, partition) > stop for partition, stop in enumerate(positions[1])
+    )
+
+
 class UpdateReader:
     """A consumer that reads ranges of records, one after another; for one thread at a time.
 
@@ -79,7 +90,7 @@ class UpdateReader:
         self._consumer.close()
 
     def expired(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-        """Return the ranges whose first records Kafka has deleted by its retention.
+        """Return the ranges of which Kafka has deleted records: by its retention, or all at once.
 
         Raises:
             UpdatesUnavailable: Kafka does not answer.
@@ -88,10 +99,10 @@ class UpdateReader:
         for part in ranges:
             place = TopicPartition(part.topic, part.partition)
             try:
-                low, _ = self._consumer.get_watermark_offsets(place, timeout=PATIENCE)
+                low, high = self._consumer.get_watermark_offsets(place, timeout=PATIENCE)
             except KafkaException as error:
                 raise self._unavailable(part.topic, str(error)) from error
-            if part.start < low:
+            if part.start < low or part.stop > high:
                 gone.append(part)
         return gone
 

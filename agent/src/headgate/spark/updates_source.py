@@ -19,7 +19,13 @@ from pyspark.sql.types import StructType
 
 from headgate.events import Cut, RequestPart, UpdateBatch, UpdateKind, updates_topic
 from headgate.spark.datasource import OptionError
-from headgate.spark.updates import OffsetRange, UpdateReader, ranges_between
+from headgate.spark.updates import (
+    OffsetRange,
+    UpdateReader,
+    UpdatesUnavailable,
+    is_broken,
+    ranges_between,
+)
 
 SCHEMA: Final = pa.schema(
     [
@@ -90,6 +96,13 @@ class UpdatesSource(DataSource):  # type: ignore[misc]
                 raise OptionError(message)
         since = _cut(self.options, "since") if "since" in self.options else Cut()
         topic = updates_topic(self.options["table"])
+        until = _cut(self.options, "cut")
+        if is_broken(topic, since, until):
+            message = (
+                f"some updates of topic {topic} between the two cuts were deleted before they were "
+                "read; read the table instead"
+            )
+            raise UpdatesUnavailable(message)
         properties = {
             name.removeprefix("kafka."): value
             for name, value in self.options.items()
@@ -98,7 +111,7 @@ class UpdatesSource(DataSource):  # type: ignore[misc]
         return UpdatesReader(
             self.options["kafka"],
             properties,
-            ranges_between(topic, since, _cut(self.options, "cut")),
+            ranges_between(topic, since, until),
         )
 
 

@@ -22,7 +22,7 @@ from headgate.events.control import (
     WatchList,
     control_key,
 )
-from headgate.events.cuts import Cut
+from headgate.events.cuts import GONE, Cut
 from headgate.events.machines import MachineLoad, decode_machine, encode_machine
 from headgate.events.notify import (
     NOTIFY_ALL,
@@ -56,6 +56,7 @@ __all__ = [
     "CONTROL_TOPIC",
     "DECISIONS_TOPIC",
     "FLOWS_TOPIC",
+    "GONE",
     "MACHINES_TOPIC",
     "NOTIFY_ALL",
     "NOTIFY_FAMILY",

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+GONE: Final = -1
+"""The position of a partition that has lost records before they were read.
+
+It lies before all records, so whatever is read from there on is known to be incomplete.
+"""
 
 
 class Cut(Struct, frozen=True):
@@ -22,12 +30,16 @@ class Cut(Struct, frozen=True):
         """Tell whether the message at the offset was consumed."""
         return offset < self.position(topic, partition)
 
-    def advanced(self, topic: str, partition: int, position: int) -> Cut:
-        """Return a cut in which the partition stands at ``position`` or where it was, if later."""
+    def moved(self, topic: str, partition: int, position: int) -> Cut:
+        """Return a cut in which the partition stands at ``position``, before or after."""
         positions = list(self.offsets.get(topic, ()))
         positions.extend([0] * (partition + 1 - len(positions)))
-        positions[partition] = max(positions[partition], position)
+        positions[partition] = position
         return Cut({**self.offsets, topic: tuple(positions)})
+
+    def advanced(self, topic: str, partition: int, position: int) -> Cut:
+        """Return a cut in which the partition stands at ``position`` or where it was, if later."""
+        return self.moved(topic, partition, max(self.position(topic, partition), position))
 
     def covers(self, other: Cut) -> bool:
         """Tell whether everything in the other cut is in this one."""
