@@ -192,7 +192,9 @@ def test_nothing_from_outside_reaches_the_terminal_unescaped() -> None:
         columns=(evil.encode(),),
         values=(evil.encode(),),
     )
-    lines = [*shown(message, values=True), control_line(WatchList(1, evil, 1, (Watch(evil),)), 0)]
+    gap = Gap(1, evil, 1, 1, evil, NOON, NOON, evil)
+    lines = [*shown(message, values=True), *shown(gap)]
+    lines.append(control_line(WatchList(1, evil, 1, (Watch(evil),)), 0))
     layout = Layout()
     assert all("\x1b" not in layout.line(line) for line in lines)
 
@@ -212,3 +214,15 @@ def test_columns_stand_below_one_another_as_wide_as_what_came_so_far() -> None:
     wide, narrow = layout.line(long), layout.line(short)
     assert wide.index("f:a") == narrow.index("f:a")
     assert layout.headings().index("column") == wide.index("f:a")
+
+
+@pytest.mark.parametrize("moment", [1e300, -1e300, float("inf"), float("nan"), 1e12, -1e12])
+def test_a_time_that_no_calendar_has_is_shown_as_it_is(moment: float) -> None:
+    messages = [
+        batch(part(1, received=moment), kinds=[UpdateKind.PUT]),
+        TableChange(1, "o", 1, 1, 1, "t", TableChangeKind.DROPPED, Outcome.APPLIED, moment),
+    ]
+    layout = Layout()
+    for message in messages:
+        (line,) = shown(message)
+        assert f"@{moment:g}" in layout.line(line)

@@ -399,6 +399,18 @@ def test_a_oneway_write_is_unknown_and_waits_for_no_reply(scene: Scene) -> None:
     assert scene.outcomes() == [(b"one", Outcome.UNKNOWN)]
 
 
+def test_frames_whose_contents_end_too_early_are_passed_however_often_they_come(
+    scene: Scene,
+) -> None:
+    whole = StructWriter().binary(1, b"t").binary(2, b"r").structs(3, [b"\x0b\x00\x01"] * 2).end()
+    broken = write_message(Transport.FRAMED, "mutateRow", MessageType.CALL, 1, whole[:-4])
+    session, client, upstream = scene.connect()
+    for _ in range(4):
+        session.data_received(broken)
+    assert upstream.taken() == broken * 4
+    assert not client.closed
+
+
 def test_an_unknown_method_is_passed_and_counted(scene: Scene) -> None:
     session, client, upstream = scene.connect()
     request = call("newMethod", StructWriter().binary(9, b"x").end())

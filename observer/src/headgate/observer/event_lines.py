@@ -108,11 +108,17 @@ Line = UpdateLine | NoteLine
 
 
 def _clock(time: str) -> str:
-    return datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    try:
+        return datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    except (ValueError, OverflowError):
+        return time  # beyond what a calendar holds
 
 
 def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"@{seconds:g}"
 
 
 def _writer(origin: Origin | None) -> str:
@@ -145,7 +151,7 @@ def update_lines(
             yield _note(message, "table", table, message.received, text)
         case Gap():
             text = (
-                f"{message.reason}: some writes from {_clock(_iso(message.since))} to "
+                f"{_plain(message.reason)}: some writes from {_clock(_iso(message.since))} to "
                 f"{_clock(_iso(message.until))} may have no events"
             )
             yield _note(message, "gap", table, written, text)

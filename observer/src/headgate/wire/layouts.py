@@ -7,6 +7,7 @@ places: one comparison tells, and it need not be walked.
 
 from __future__ import annotations
 
+from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final, final
 
 from headgate.wire.binary import (
@@ -70,7 +71,7 @@ def layout_of(message: Message, *, fixed: int, numbers: bool) -> Layout | None:
     """Return the layout of a message in strict binary; None where it has too many parts.
 
     Args:
-        message: a message that was walked and found right.
+        message: any message; None is returned for a frame whose contents make no sense, too.
         fixed: how many strings, from the first on, must have the same contents.
         numbers: whether numbers and flags may differ, too.
     """
@@ -79,7 +80,11 @@ def layout_of(message: Message, *, fixed: int, numbers: bool) -> Layout | None:
     raw = message.raw
     strings: list[tuple[int, int]] = []
     scalars: list[tuple[int, int]] = []
-    if _note(raw, message.body, STRUCT, strings, scalars, 0) != len(raw):
+    try:
+        end = _note(raw, message.body, STRUCT, strings, scalars, 0)
+    except (IndexError, ShortBuffer):
+        return None
+    if end != len(raw):
         return None
     mask = bytearray(b"\xff" * len(raw))
     free = [*strings[fixed:], (message.body - 4, message.body)]  # with the sequence number
