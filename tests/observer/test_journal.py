@@ -165,6 +165,37 @@ def test_a_record_that_found_no_room_leaves_no_trace(
     assert requests_of(opened(tmp_path)) == [b"first", b"small", b"y" * 1000]
 
 
+@pytest.mark.parametrize("before", [[], [b"first"]])
+def test_a_torn_record_that_cannot_be_cut_off_ends_its_segment(
+    tmp_path: Path,
+    file_limit: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    before: list[bytes],
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    journal = opened(tmp_path)
+    for request in before:
+        put(journal, request)
+    file_limit(300)
+    monkeypatch.setattr(os, "ftruncate", refuse)
+    with pytest.raises(JournalError):
+        put(journal, b"x" * 1000)
+    file_limit(1 << 20)
+    put(journal, b"next")
+    crash(journal)
+    (epoch,) = opened(tmp_path).open_epochs()
+    assert [intent.request for intent in epoch.intents] == [*before, b"next"]
+    assert epoch.damage == ""
+    for number in range(len(before) + 1):
+        journal.settle(number)
+    journal._close_segment()
+    journal.save_watermark()
+    assert not list(tmp_path.glob(f"{journal.epoch:010d}-*.segment"))
+    assert journal.size == 0
+
+
 def test_a_new_segment_that_finds_no_room_is_tried_again(
     tmp_path: Path, file_limit: Callable[[int], None]
 ) -> None:

@@ -385,8 +385,15 @@ class Journal:
         return number
 
     def _cut_torn(self, segment: _Segment) -> None:
-        os.ftruncate(self._handle, segment.size)
-        os.lseek(self._handle, segment.size, os.SEEK_SET)
+        try:
+            os.ftruncate(self._handle, segment.size)
+            os.lseek(self._handle, segment.size, os.SEEK_SET)
+        except OSError:
+            # It stays torn at the end of its segment, where readers leave it out.
+            self._close_segment()
+            if segment.end == segment.first:
+                self._segments.remove(segment)
+                self._bytes -= segment.size
 
     def _begin_segment(self) -> _Segment:
         self._close_segment()
