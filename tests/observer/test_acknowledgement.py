@@ -10,6 +10,7 @@ import pytest
 from headgate.events import Outcome, UpdateBatch
 from headgate.hbase import Dialect
 from headgate.observer.acknowledgement import Acknowledgements, HeldReplies
+from headgate.observer.client_log import ClientLog, ListenerLog
 from headgate.wire import MessageType, StructWriter, Transport, write_message
 
 OK = write_message(Transport.BUFFERED, "mutateRow", MessageType.REPLY, 0, b"\x00")
@@ -48,7 +49,7 @@ class Scene:
         self.acknowledgements = Acknowledgements(seconds=5.0, clock=lambda: self.now)
         self.wire = Wire()
         self.connection: HeldReplies = self.acknowledgements.guard(
-            cast("asyncio.Transport", self.wire)
+            cast("asyncio.Transport", self.wire), ClientLog(ListenerLog("thrift1", 1, lambda: 0.0))
         )
 
 

@@ -14,6 +14,7 @@ from headgate.events import (
     encode_origin,
 )
 from headgate.hbase import Dialect, decode_request
+from headgate.observer.client_log import ClientLog, ListenerLog
 from headgate.observer.control import ControlState
 from headgate.observer.notify import NotifyColumns
 from headgate.wire import (
@@ -26,6 +27,7 @@ from headgate.wire import (
 )
 
 ALL = Notify()
+LOG = ClientLog(ListenerLog("thrift2", 1, lambda: 0.0))
 OWN = Notify("flow", ("flow", "feeder"))
 
 
@@ -40,7 +42,7 @@ class Stand:
 
     def cells(self, message: Message, table: str = "t") -> dict[bytes, bytes | None]:
         """Return the notify cells that a write gets."""
-        marked = self.notify.marked_write(Dialect.THRIFT2, message, table)
+        marked = self.notify.marked_write(Dialect.THRIFT2, message, table, LOG)
         if marked is None:
             return {}
         cells = decode_request(Dialect.THRIFT2, marked).cells
@@ -142,7 +144,7 @@ def test_a_method_without_room_is_counted(stand: Stand) -> None:
     stand.ask(ALL)
     delete = StructWriter().binary(1, b"r").end()
     request = message("deleteSingle", StructWriter().binary(1, b"t").struct(2, delete).end())
-    assert stand.notify.marked_write(Dialect.THRIFT2, request, "t") is None
+    assert stand.notify.marked_write(Dialect.THRIFT2, request, "t", LOG) is None
     assert stand.notify.unmarked == 1
 
 
@@ -150,7 +152,7 @@ def test_a_damaged_request_goes_on_as_it_is(stand: Stand) -> None:
     stand.ask(ALL)
     whole = put()
     cut = Message(whole.raw[:-6], whole.body, "put", whole.type, 0, whole.transport)
-    assert stand.notify.marked_write(Dialect.THRIFT2, cut, "t") is None
+    assert stand.notify.marked_write(Dialect.THRIFT2, cut, "t", LOG) is None
     assert stand.notify.unmarked == 1
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from headgate.events import (
     ORIGIN_ATTRIBUTE,
@@ -443,6 +444,34 @@ def test_writes_of_one_row_by_two_clients_at_once_are_ambiguous(scene: Scene) ->
     second.reply_received(OK)
     batches = [m for m in scene.log() if isinstance(m, UpdateBatch)]
     assert [part.ambiguous for batch in batches for part in batch.requests] == [(0,), (0,)]
+
+
+def test_a_broken_connection_is_logged_with_the_requests_under_way(scene: Scene) -> None:
+    scene.watch("t")
+    session, _, _ = scene.connect()
+    session.data_received(put(b"r") + get(b"x", b"other"))
+    with capture_logs() as lines:
+        session.upstream_lost(None)
+    (line,) = lines
+    assert (line["connection"], line["client"]) == (1, "10.1.2.3:4567")
+    assert (line["requests"], line["methods"]) == (2, ["get", "mutateRow"])
+    assert line["tables"] == ["other", "t"]
+    assert line["intents"] == [0]
+
+
+def test_a_write_that_cannot_be_decoded_is_logged_with_its_intent_and_connection(
+    scene: Scene,
+) -> None:
+    scene.watch("t")
+    session, _, _ = scene.connect()
+    no_mutations = StructWriter().binary(1, b"t").binary(2, b"r").binary(3, b"no list").end()
+    with capture_logs() as lines:
+        session.data_received(call("mutateRow", no_mutations))
+        scene.work()
+    (line,) = lines
+    assert line["event"] == "a write could not be decoded"
+    assert (line["method"], line["table"], line["intent"]) == ("mutateRow", "t", 0)
+    assert (line["connection"], line["client"]) == (1, "10.1.2.3:4567")
 
 
 def test_after_a_broken_write_its_row_stays_ambiguous_for_a_while(scene: Scene) -> None:

@@ -89,7 +89,7 @@ def observer(
     config = ObserverConfig(
         name="o1",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        thrift2=Listener("127.0.0.1:0", server.address, HealthChecks(check=Check.CONNECT)),
+        thrift2=Listener("127.0.0.1:0", server.address, health=HealthChecks(check=Check.CONNECT)),
         kafka=Kafka(str(stack.kafka), control_topic=desk.control_topic),
         journal=Journal(str(directory / "journal")),
         limits=Limits(connections=IDLE + 20, request_seconds=REQUEST_SECONDS),

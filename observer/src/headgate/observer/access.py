@@ -19,6 +19,7 @@ from headgate.hbase import (
     peek_origins,
     require_unambiguous,
 )
+from headgate.observer.client_log import ClientLog
 from headgate.observer.config import (
     UNKNOWN_WRITER,
     Access,
@@ -67,6 +68,15 @@ class Permit(Struct, frozen=True):
             # As above: its name reads as that of another dataflow's action.
             return False
         return any(fnmatchcase(claimed.name, pattern) for pattern in self.claims)
+
+
+class Refusal(Struct, frozen=True):
+    """Why a request is refused."""
+
+    origin: str
+    """Name of who asks."""
+    text: str
+    """For the client and the log."""
 
 
 class Guard:
@@ -137,8 +147,9 @@ class Guard:
         message: Message,
         method: Method,
         tables: Sequence[str],
+        log: ClientLog,
     ) -> str | None:
-        """Return why a request is refused; None when it may pass.
+        """Return why a request is refused, and log it; None when it may pass.
 
         Args:
             permit: the connection's.
@@ -146,7 +157,29 @@ class Guard:
             message: the request.
             method: what it asks for.
             tables: those that it names.
+            log: the connection's.
         """
+        refusal = self._judged(permit, dialect, message, method, tables)
+        if refusal is None:
+            return None
+        log.warning(
+            "request refused",
+            method=message.name,
+            request=message.seqid,
+            tables=list(tables),
+            origin=refusal.origin,
+            reason=refusal.text,
+        )
+        return refusal.text
+
+    def _judged(
+        self,
+        permit: Permit,
+        dialect: Dialect,
+        message: Message,
+        method: Method,
+        tables: Sequence[str],
+    ) -> Refusal | None:
         claimed: Sequence[Origin] = ()
         try:
             if self._has_rules:
@@ -165,7 +198,7 @@ class Guard:
 
     def refusal(
         self, permit: Permit, method: Method, tables: Sequence[str], claimed: Sequence[Origin]
-    ) -> str | None:
+    ) -> Refusal | None:
         """Return why a request is refused; None when it may pass.
 
         Args:
@@ -239,15 +272,10 @@ class Guard:
             f"rule before it with allow = {_ALLOWS[needed].value!r} in the observer's configuration"
         )
 
-    def _deny(self, who: Origin | None, text: str) -> str:
+    def _deny(self, who: Origin | None, text: str) -> Refusal:
         name = UNKNOWN_WRITER if who is None else who.name
         self._metrics.count_denied(self._name, name)
-        left_out = self._rate.admit()
-        if left_out is not None:
-            _log.warning(
-                "request refused", listener=self._name, origin=name, reason=text, left_out=left_out
-            )
-        return text
+        return Refusal(name, text)
 
 
 def _no_claim(permit: Permit, claimed: Origin) -> str:

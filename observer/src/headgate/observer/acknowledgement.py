@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
-import structlog
+from headgate.observer.client_log import ClientLog
 
-_log = structlog.get_logger("headgate.observer.acknowledgement")
-
+_NAMED: Final = 100  # intents that one line of the log may name
 _HELD_BYTES: Final = 64 << 20  # per connection; only requests sent ahead have replies so large
 
 
@@ -35,9 +35,9 @@ class Acknowledgements:
         """Return how many writes wait for Kafka."""
         return len(self._waiting)
 
-    def guard(self, transport: asyncio.Transport) -> HeldReplies:
-        """Return the client's connection as its session is to use it."""
-        return HeldReplies(self, transport)
+    def guard(self, transport: asyncio.Transport, log: ClientLog) -> HeldReplies:
+        """Return the client's connection as its session is to use it; ``log`` is its log."""
+        return HeldReplies(self, transport, log)
 
     def wait(self, intent: int, connection: HeldReplies) -> float:
         """Note that a connection waits for an intent; return since when."""
@@ -70,11 +70,14 @@ class Acknowledgements:
 class HeldReplies(asyncio.Transport):
     """A client's connection whose replies go out in order, none before its write's events."""
 
-    def __init__(self, acknowledgements: Acknowledgements, transport: asyncio.Transport) -> None:
+    def __init__(
+        self, acknowledgements: Acknowledgements, transport: asyncio.Transport, log: ClientLog
+    ) -> None:
         """Stand in front of the connection."""
         super().__init__()
         self._acknowledgements = acknowledgements
         self._transport = transport
+        self._log = log
         # In the order of the connection: intents that are not settled, and bytes behind them.
         self._queue: deque[int | bytes] = deque()
         self._settled: set[int] = set()
@@ -112,8 +115,10 @@ class HeldReplies(asyncio.Transport):
 
     def give_up(self, reason: str) -> None:
         """Break the connection."""
-        peer = self._transport.get_extra_info("peername")
-        _log.warning("connection closed with a write unanswered", client=peer, reason=reason)
+        intents = [intent for intent, _ in islice(self._times, _NAMED)]
+        self._log.warning(
+            "connection closed with a write unanswered", intents=intents, reason=reason
+        )
         self.abort()
 
     def _pass(self, data: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from headgate.events import CONTROL_TOPIC
-from headgate.settings import LogLevel, Places, load, parse, parse_address
+from headgate.settings import LogFormat, LogLevel, Places, load, parse, parse_address
 
 ENVIRONMENT_PREFIX = "HEADGATE_OBSERVER_"
 """``[journal] limit_bytes`` is overridden by ``HEADGATE_OBSERVER_JOURNAL_LIMIT_BYTES``."""
@@ -271,6 +271,7 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Address of ``/metrics`` and ``/healthz``; port 0 takes a free one."""
     log_level: LogLevel = LogLevel.INFO
     """The least weight of the lines that are written."""
+    log_format: LogFormat = LogFormat.TEXT
     lease_seconds: Seconds = 10.0
     start_seconds: Seconds = 60.0
     """How long Kafka and HBase may take to be there at start."""

@@ -200,14 +200,15 @@ class Diagnosis:
         if not spoke.ways:
             yield speaks_something_else(step, spoke.else_, _PROBE_SECONDS)
             return
-        complaint = next((each.complaint for each in spoke.ways if each.complaint), "")
-        if complaint:
+        served = [each for each in spoke.ways if not each.complaint]
+        if not served:
+            complaint = spoke.ways[0].complaint
             text = f"an observer answers, but cannot serve: {complaint.removeprefix('headgate: ')}"
             yield problem(step, text, "start HBase's Thrift server, or correct upstream")
             return
-        first = spoke.ways[0]
+        first = served[0]
         found = first.dialect or wanted.dialect or Dialect.THRIFT1
-        ways = ", ".join(str(each.way) for each in spoke.ways)
+        ways = ", ".join(str(each.way) for each in served)
         yield dialect_finding(step, ways, found, wanted.dialect)
         name = first.observer.observer if first.observer is not None else None
         yield between(step, name, wanted.observer)

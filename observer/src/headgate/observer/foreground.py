@@ -13,14 +13,14 @@ from headgate.observer.journal import JournalError
 from headgate.observer.running import run
 from headgate.observer.service import Addresses, StartError
 from headgate.observer.supervisor import supervise
-from headgate.settings import ConfigurationError, LogLevel, configure_log, set_log_level
+from headgate.settings import ConfigurationError, LogFormat, LogLevel, configure_log
 
 
 def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = False) -> int:
     """Run the observer that a TOML file describes until SIGTERM or SIGINT; return the exit code.
 
     SIGHUP makes it read the file again. One line that begins with "ready" goes to standard output
-    once clients are accepted (with ``as_json``, one JSON object), the log to standard error.
+    once clients are accepted, the log to standard error; with ``as_json`` both are JSON objects.
     """
     configure_log(as_json=as_json)
 
@@ -37,9 +37,11 @@ def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = Fa
 
     try:
         told = load()
-        set_log_level(told.log_level)
+        log_as_json = as_json or told.log_format is LogFormat.JSON
+        fields = {"observer": told.name}
+        configure_log(as_json=log_as_json, level=told.log_level, fields=fields)
         if told.workers > 1:
-            supervise(told, ready, load, as_json=as_json)
+            supervise(told, ready, load, as_json=log_as_json)
         else:
             run(told, ready, load)
     except (ConfigurationError, JournalError, StartError) as error:

@@ -9,6 +9,7 @@ import structlog
 
 from headgate.events import NOTIFY_FAMILY, Notify, WatchList, encode_notify
 from headgate.hbase import Definition, Dialect, decode_request, peek_origins, with_notify
+from headgate.observer.client_log import ClientLog
 from headgate.wire import Message, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.notify")
@@ -63,8 +64,13 @@ class NotifyColumns:
         self._stopped.add(table)
         _log.error("notify columns are not set any more", table=table, reason=reason)
 
-    def marked_write(self, dialect: Dialect, message: Message, table: str) -> Message | None:
-        """Return a write with the cells that its table asks for; None if it gets none."""
+    def marked_write(
+        self, dialect: Dialect, message: Message, table: str, log: ClientLog
+    ) -> Message | None:
+        """Return a write with the cells that its table asks for; None if it gets none.
+
+        ``log`` is that of the connection on which it came.
+        """
         columns = self.asked.get(table, ())
         if columns and table in self._stopped:
             self.unmarked += 1
@@ -83,7 +89,13 @@ class NotifyColumns:
                 return None
             found = with_notify(dialect, message, tuple(wanted.items()))
         except ProtocolError as error:
-            _log.warning("a write cannot be given notify cells", table=table, reason=str(error))
+            log.warning(
+                "a write cannot be given notify cells",
+                method=message.name,
+                request=message.seqid,
+                table=table,
+                reason=str(error),
+            )
         if found is None or len(found.raw) > self._limit:
             self.unmarked += 1
             return None

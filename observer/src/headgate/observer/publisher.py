@@ -49,6 +49,7 @@ _RECOVERED_PIECES: Final = 1 << 20
 # The halves of piece n are 2 (this + n) and one more, theirs twice that: above all other numbers.
 _DIVIDED_PIECES: Final = 1 << 30
 _RETRY_SECONDS: Final = 0.5
+_NAMED: Final = 100  # intents that one line of the log may name
 _PUT = int(UpdateKind.PUT)
 
 
@@ -554,6 +555,8 @@ class Publisher:
                     "delivery failed; the partition is replayed in order",
                     topic=lane.topic,
                     partition=lane.partition,
+                    epoch=self._epoch,
+                    intents=list(outgoing.intents[:_NAMED]),
                     reason=failure.text,
                 )
             lane.stopped = True

@@ -26,6 +26,7 @@ from headgate.hbase import (
     is_void,
     judge,
 )
+from headgate.observer.client_log import ClientLog
 from headgate.observer.journal import Intent
 from headgate.observer.metrics import Metrics
 from headgate.observer.overlaps import Flight, TableFlights
@@ -71,6 +72,7 @@ class Ticket:
         "dialect",
         "flights",
         "intent",
+        "log",
         "message",
         "origin",
         "pattern",
@@ -103,6 +105,8 @@ class Ticket:
         self.decoded: Write | Definition | None = None
         self.origin: Origin | None = None
         """Who wrote, where the request itself does not say."""
+        self.log: ClientLog | None = None
+        """Of the connection that it came on."""
 
 
 # What waits in the backlog: a kind, the ticket, its reply, or a call to make.
@@ -274,9 +278,12 @@ class Recorder:
             decoded = decode_request(ticket.dialect, message)
         except ProtocolError as error:
             self._metrics.decode_errors += 1
-            _log.warning(
+            log = _log if ticket.log is None else ticket.log
+            log.warning(
                 "a write could not be decoded",
                 method=message.name,
+                request=message.seqid,
+                intent=ticket.intent,
                 table=ticket.tables[0],
                 reason=str(error),
             )

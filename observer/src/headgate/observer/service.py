@@ -556,6 +556,7 @@ class Observer:
                 notify=self._notify,
                 metrics=self._metrics,
                 guard=self._guard(name, listener, self._config.access),
+                epoch=self._journal.epoch,
                 introduction=encode_introduction(
                     Introduction(self._config.name, self._journal.epoch)
                 ),
@@ -689,7 +690,13 @@ class Observer:
         for intent in open_epoch.intents:
             found = recovered(intent)
             if isinstance(found, Unreadable):
-                _log.error("a journalled request is unreadable", reason=found.reason)
+                _log.error(
+                    "a journalled request is unreadable",
+                    epoch=open_epoch.epoch,
+                    intent=found.intent,
+                    table=found.table,
+                    reason=found.reason,
+                )
                 self._publisher.announce_gap(
                     found.table,
                     since=found.received,

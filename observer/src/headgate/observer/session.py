@@ -13,8 +13,6 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final, cast
 
-import structlog
-
 from headgate.events import Gate
 from headgate.hbase import (
     METHODS,
@@ -35,8 +33,10 @@ from headgate.hbase import (
 from headgate.observer.access import Guard, Permit
 from headgate.observer.acknowledgement import Acknowledgements, HeldReplies
 from headgate.observer.admission import Admission
+from headgate.observer.client_log import ClientLog, ListenerLog
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.exchange import Exchange, named
 from headgate.observer.formats import UpstreamFormats
 from headgate.observer.gates import Gates
 from headgate.observer.introduction import IDENTIFY
@@ -46,7 +46,7 @@ from headgate.observer.notify import NotifyColumns
 from headgate.observer.outlet import Outlet
 from headgate.observer.peers import has_left, has_taken_all
 from headgate.observer.pinning import PinnedConnection
-from headgate.observer.recorder import Recorder, Ticket, changes_cells
+from headgate.observer.recorder import Recorder, changes_cells
 from headgate.observer.replies import KnownReplies
 from headgate.observer.sweeping import Stage
 from headgate.wire import (
@@ -62,8 +62,6 @@ from headgate.wire import (
     write_exception,
     write_reply,
 )
-
-_log = structlog.get_logger("headgate.observer.session")
 
 _PIPELINE_HIGH: Final = 128  # requests under way on one connection before its client must wait
 _PIPELINE_LOW: Final = 64
@@ -86,25 +84,6 @@ _PIPELINE: Final = 4
 _OTHERS: Final = 8
 
 
-class Exchange:
-    """A request and the reply that is due for it."""
-
-    __slots__ = ("begun", "forwarded", "local", "marked", "method", "tables", "ticket", "waiters")
-
-    def __init__(self, method: Method, tables: tuple[str, ...], ticket: Ticket | None) -> None:
-        self.method = method
-        self.tables = tables
-        self.ticket = ticket
-        self.begun = False
-        """Whether bytes of the reply have come: the server is done with the request."""
-        self.forwarded = 0.0
-        self.local: bytes | None = None
-        """The reply, when it does not come from HBase."""
-        self.waiters: list[Callable[[], None]] | None = None
-        self.marked = False
-        """Whether the request was given notify cells."""
-
-
 class Endpoint:
     """One listener: what all its sessions share."""
 
@@ -123,6 +102,7 @@ class Endpoint:
         metrics: Metrics,
         acknowledgements: Acknowledgements | None = None,
         introduction: bytes = b"",
+        epoch: int = 0,
         left: Callable[[asyncio.BaseTransport], bool] = has_left,
         guard: Guard | None = None,
         formats: UpstreamFormats | None = None,
@@ -151,6 +131,7 @@ class Endpoint:
         self.guard = guard
         self.timings = metrics.timings_of(self.name)
         self.introduction = introduction
+        self.log = ListenerLog(self.name, epoch, perf_counter)
         self.sessions: set[Session] = set()
         self.most_connections = 0
         """Of clients, to all listeners of the process; 0 for any number."""
@@ -183,6 +164,7 @@ class Session(asyncio.Protocol):
         self._dialect = endpoint.dialect
         self._methods = METHODS[endpoint.dialect]
         self._loop = endpoint.loop
+        self._log = ClientLog(endpoint.log)
         self._client: asyncio.Transport | None = None
         self._permit: Permit | None = None
         """What the guard knows of the client; None where nothing hangs on that."""
@@ -218,11 +200,13 @@ class Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a client, unless there are too many."""
         self._client = cast("asyncio.Transport", transport)
+        log = self._log
+        log.peer = transport.get_extra_info("peername")
         acknowledgements = self._endpoint.acknowledgements
         if acknowledgements is None:
             self._to_client = Outlet(self._client)
         else:
-            self._client = self._to_client = acknowledgements.guard(self._client)
+            self._client = self._to_client = acknowledgements.guard(self._client, log)
             self._held_replies = self._to_client
         metrics = self._metrics
         metrics.connections += 1
@@ -233,6 +217,7 @@ class Session(asyncio.Protocol):
             self.close()
             return
         metrics.connections_accepted += 1
+        log.connection = metrics.connections_accepted
         self._endpoint.sessions.add(self)
         if self._endpoint.guard is not None:
             self.identify()
@@ -243,7 +228,7 @@ class Session(asyncio.Protocol):
         if client is None or guard is None:
             self._permit = None
             return
-        peer = client.get_extra_info("peername")
+        peer = self._log.peer
         if peer and not guard.admits(peer[0]):
             self.abort()
             return
@@ -336,7 +321,7 @@ class Session(asyncio.Protocol):
             )
         except UpstreamsUnreachable as error:
             self._unreachable = f"headgate: {error}"
-            _log.warning("upstream unreachable", reason=str(error))
+            self._log.warning("upstream unreachable", reason=str(error))
         finally:
             self._connecting = None
         self._release()
@@ -362,9 +347,10 @@ class Session(asyncio.Protocol):
             self._orphaned.cancel()
         broken = [exchange for exchange in self.in_flight if not exchange.begun]
         if broken and self._client is not None:
-            _log.warning(
+            self._log.warning(
                 "upstream closed the connection with requests under way",
                 requests=len(broken),
+                **named(broken),
                 reason=str(error) if error else "closed",
             )
         while self.in_flight:
@@ -464,7 +450,7 @@ class Session(asyncio.Protocol):
                     tables = (table,)
         except ProtocolError as error:
             # HBase refuses it in its own words.
-            _log.warning("a request names no table", method=message.name, reason=str(error))
+            self._warn("a request names no table", message, error)
             self._metrics.decode_errors += 1
         permit = self._permit
         if permit is not None and not self._permitted(permit, message, method, tables):
@@ -491,18 +477,24 @@ class Session(asyncio.Protocol):
         """Tell whether the guard lets a request pass; answer it if not."""
         guard = self._endpoint.guard
         assert guard is not None  # noqa: S101 - it gave the permit
-        refusal = guard.judge(permit, self._dialect, message, method, tables)
+        refusal = guard.judge(permit, self._dialect, message, method, tables, self._log)
         if refusal is None:
             return True
         self._metrics.count_request(self._endpoint.name, method.name, "denied")
         self._answer(message, io_error_reply(self._dialect, message, refusal, can_retry=False))
         return False
 
+    def _warn(self, event: str, message: Message, error: Exception, table: str = "") -> None:
+        about = {"table": table} if table else {}
+        self._log.warning(
+            event, method=message.name, request=message.seqid, **about, reason=str(error)
+        )
+
     def _may_write(self, message: Message) -> bool:
         try:
             origins = peek_origins(self._dialect, message)
         except ProtocolError as error:
-            _log.warning("a request's origin is unreadable", reason=str(error))
+            self._warn("a request's origin is unreadable", message, error)
             return True
         control = self._endpoint.control
         for origin in origins:
@@ -537,11 +529,12 @@ class Session(asyncio.Protocol):
                 self._forward_marked(message, Exchange(method, tables, None))
                 return True
             if self._waiting is None:
-                _log.warning("a write waits for room in the journal", reason=str(error))
+                self._warn("a write waits for room in the journal", message, error, tables[0])
                 self._waiting = (message, method, tables)
                 self._hold()
                 endpoint.admission.wait(self, error)
             return False
+        ticket.log = self._log
         if self._permit is not None:
             ticket.origin = self._permit.origin
         exchange = Exchange(method, tables, ticket)
@@ -627,7 +620,7 @@ class Session(asyncio.Protocol):
                 origins = (self._permit.origin,)
         except ProtocolError as error:
             # As far as is known HBase refuses it too; nobody can tell what it would touch.
-            _log.warning("a gate cannot tell what a write touches", reason=str(error))
+            self._warn("a gate cannot tell what a write touches", message, error)
             return None
         assert isinstance(write, Write)  # noqa: S101 - definitions are not asked about
         return gates.in_the_way(write, origins)
@@ -678,7 +671,7 @@ class Session(asyncio.Protocol):
             if exchange.method.effect is Effect.DEFINE:
                 notify.table_changes(self._dialect, message, table)
             else:
-                marked = notify.marked_write(self._dialect, message, table)
+                marked = notify.marked_write(self._dialect, message, table, self._log)
                 if marked is not None:
                     exchange.marked = True
                     message = marked
@@ -793,7 +786,8 @@ class Session(asyncio.Protocol):
 
         What is under way and all later writes of the connection end as unknown.
         """
-        _log.warning("replies cannot be told apart on a connection", reason=reason)
+        under_way = named(self.in_flight)
+        self._log.warning("replies cannot be told apart", reason=reason, **under_way)
         if self._by_message and self._upstream is not None:
             # A reply of our own waits for its turn, which is not known either.
             self._upstream.abort()
@@ -858,8 +852,7 @@ class Session(asyncio.Protocol):
         """Answer what cannot be read, as far as the client can read that, and close."""
         self._metrics.protocol_errors += 1
         client = self._client
-        peer = client.get_extra_info("peername") if client is not None else None
-        _log.warning("client refused", listener=self._endpoint.name, client=peer, reason=str(error))
+        self._log.warning("client refused", reason=str(error))
         reader = self._reader
         if isinstance(error, UnsupportedProtocol) and client is not None:
             client.write(error.answer)
@@ -923,8 +916,7 @@ class Session(asyncio.Protocol):
 
     def expire(self, reason: str, *, at_once: bool) -> None:
         """Close a connection that its client only holds."""
-        peer = self._client.get_extra_info("peername") if self._client is not None else None
-        _log.info("connection closed", listener=self._endpoint.name, client=peer, reason=reason)
+        self._log.info("connection closed", reason=reason)
         if at_once:
             self.abort()
         else:

@@ -68,7 +68,9 @@ async def _work(connection: socket.socket) -> None:
     if not isinstance(begin, Begin):
         return
     configure_log(
-        as_json=begin.as_json, level=begin.config.log_level, fields={"worker": begin.number}
+        as_json=begin.as_json,
+        level=begin.config.log_level,
+        fields={"observer": begin.config.name, "worker": begin.number},
     )
     loop = asyncio.get_running_loop()
     # The supervisor reads the file; a hang-up is meant for it.

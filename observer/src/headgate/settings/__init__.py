@@ -2,11 +2,12 @@
 
 from headgate.settings.addresses import parse_address, write_address
 from headgate.settings.loading import load, parse
-from headgate.settings.log import LogLevel, configure_log, set_log_level
+from headgate.settings.log import LogFormat, LogLevel, configure_log, set_log_level
 from headgate.settings.places import ConfigurationError, Places, dotted
 
 __all__ = [
     "ConfigurationError",
+    "LogFormat",
     "LogLevel",
     "Places",
     "configure_log",

@@ -20,6 +20,14 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
+class LogFormat(StrEnum):
+    """How a line is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    """One object for each line."""
+
+
 def configure_log(
     *,
     as_json: bool,
