@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test soak bench lint format setup lock wheel clean
+.PHONY: demo test soak fuzz bench lint format setup lock wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -28,6 +28,13 @@ test: setup
 # The long seeds of the fault tests.
 soak: setup
 	$(BIN)/python -m pytest -m soak --timeout 7200
+
+# Looks for inputs that break what reads bytes from outside: BUDGET seconds for each of TARGETS, or of
+# all. Where atheris does not install, inputs are damaged good ones, as in the tests.
+BUDGET ?= 600
+fuzz: setup
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
+	$(BIN)/python tests/fuzz/run.py --seconds $(BUDGET) $(TARGETS)
 
 # Ratios of two things measured in one run; not tests.
 bench: setup
@@ -56,4 +63,5 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --quiet
 lock:
 	$(LOCK) --group build --output-file requirements-build.lock
+	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock

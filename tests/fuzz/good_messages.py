@@ -1,0 +1,121 @@
+"""Good messages to begin with: every request of the table of tests/hbase, in every protocol."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from headgate.hbase import Dialect
+from headgate.wire import (
+    ApplicationError,
+    Message,
+    MessageReader,
+    Protocol,
+    Transport,
+    transcode,
+    write_exception,
+)
+
+_TESTS = Path(__file__).resolve().parents[1]
+_MARK = {Dialect.THRIFT1: b"\x01", Dialect.THRIFT2: b"\x02"}
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return runpy.run_path(str(_TESTS / "hbase" / "conftest.py"))
+
+
+def read(data: bytes) -> Message:
+    """Return the one message that the bytes are."""
+    reader = MessageReader()
+    reader.feed(data)
+    message = reader.next_message()
+    assert message is not None
+    return message
+
+
+def requests(dialect: Dialect) -> list[Message]:
+    """Return every request of a service in strict binary."""
+    return [read(case.encoded) for case in _table()["CASES"] if case.dialect is dialect]
+
+
+def every_request() -> list[Message]:
+    return [each for dialect in Dialect for each in requests(dialect)]
+
+
+def replies(dialect: Dialect) -> list[Message]:
+    """Return replies of several kinds in strict binary."""
+    encoder, one, two = _table()["Encoder"](), _table()["ONE"], _table()["TWO"]
+    if dialect is Dialect.THRIFT1:
+        cell = one.TCell(value=b"\0" * 7 + b"\5", timestamp=9)
+        written = [
+            encoder.reply(dialect, "mutateRow"),
+            encoder.reply(dialect, "mutateRow", io=one.IOError(message="no")),
+            encoder.reply(dialect, "mutateRow", ia=one.IllegalArgument(message="no")),
+            encoder.reply(dialect, "atomicIncrement", success=7),
+            encoder.reply(dialect, "append", success=[cell, cell]),
+            encoder.reply(dialect, "checkAndPut", success=True),
+        ]
+    else:
+        cell = two.TColumnValue(family=b"f", qualifier=b"n", value=b"\0" * 7 + b"\5", timestamp=9)
+        result = two.TResult(row=b"r", columnValues=[cell])
+        written = [
+            encoder.reply(dialect, "put"),
+            encoder.reply(dialect, "put", io=two.TIOError(message="no")),
+            encoder.reply(dialect, "increment", success=result),
+            encoder.reply(dialect, "append", success=result),
+            encoder.reply(dialect, "checkAndMutate", success=False),
+            encoder.reply(dialect, "deleteMultiple", success=[two.TDelete(row=b"r")]),
+        ]
+    found = [read(each) for each in written]
+    asked = requests(dialect)[0]
+    return [*found, read(write_exception(asked, ApplicationError.INTERNAL_ERROR, "no"))]
+
+
+def bodies(protocol: Protocol) -> list[bytes]:
+    """Return the structs of all requests and replies, as they stand in a message."""
+    messages = every_request() + [each for dialect in Dialect for each in replies(dialect)]
+    written = [transcode(each, protocol, Transport.BUFFERED) for each in messages]
+    return [each.raw[each.body :] for each in written]
+
+
+def streams(*formats: tuple[Transport, Protocol]) -> list[bytes]:
+    """Return what connections send that make each request, in each of these formats."""
+    return [
+        transcode(message, protocol, transport).raw
+        for transport, protocol in formats
+        for message in every_request()
+    ]
+
+
+def conversations(dialect: Dialect) -> list[bytes]:
+    """Return, for each request, a stream of a reply and then it, with the mark of its service."""
+    answers = replies(dialect)
+    return [
+        answers[number % len(answers)].raw + request.raw
+        for number, request in enumerate(requests(dialect))
+    ]
+
+
+def repeated(dialect: Dialect) -> list[bytes]:
+    """Return, behind the mark of its service, each request and reply several times in a row."""
+    messages = requests(dialect) + replies(dialect)
+    framed = [transcode(each, Protocol.BINARY, Transport.FRAMED) for each in messages]
+    return [_MARK[dialect] + each.raw * 3 for each in (*messages, *framed)]
+
+
+def samples(kind: str) -> Callable[[], list[bytes]]:
+    """Return what reads the stored messages of all versions; ``kind`` is UPDATES or CONTROLS."""
+
+    def found() -> list[bytes]:
+        folder = _TESTS / "events" / "samples"
+        return [
+            (program.with_suffix("") / f"{name}.msgpack").read_bytes()
+            for program in sorted(folder.glob("version_*.py"))
+            for name in runpy.run_path(str(program))[kind]
+        ]
+
+    return found
