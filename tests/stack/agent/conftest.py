@@ -144,6 +144,11 @@ class Stand:
             self.directory / "observer",
         )
 
+    @property
+    def thrift2(self) -> tuple[str, int]:
+        """The observer's Thrift2 listener."""
+        return "127.0.0.1", self._ports[1]
+
     def start_agent(self, name: str = "one") -> AgentProcess:
         agent = AgentProcess(
             name,

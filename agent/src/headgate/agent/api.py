@@ -22,7 +22,7 @@ from starlette.routing import Route
 from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.runtime import Runtime
-from headgate.agent.service import Agent, FlowRow
+from headgate.agent.service import Agent, FlowRow, tables_of
 from headgate.agent.store import RunRecord
 from headgate.agent.views import FlowStatus, Phase, WaveStatus
 from headgate.flows import Change, ChangeKind, DataflowErrors, changes, parse_dataflow
@@ -46,6 +46,8 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Of the instance, where it is another than the file's own."""
     shadow: bool = False
     """Whether it is to decide only, and to launch nothing."""
+    allow_missing_tables: bool = False
+    """Whether tables may be created later."""
 
 
 class UpdateRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +63,7 @@ class UpdateRequest(Struct, frozen=True, forbid_unknown_fields=True):
     profile: str | UnsetType | None = UNSET
     shadow: bool | None = None
     reload: bool = False
+    allow_missing_tables: bool = False
 
 
 class UpdateView(Struct, frozen=True):
@@ -153,6 +156,8 @@ class _Api:
         dataflow = await run_in_threadpool(
             self._agent.parse, body.source, body.file, body.profile, body.name
         )
+        if not body.allow_missing_tables:
+            await run_in_threadpool(self._agent.check_tables, dataflow)
         here = self._agent.hosted(dataflow.name)
         if here is None:
             try:
@@ -213,6 +218,9 @@ class _Api:
         profile = old.profile if isinstance(body.profile, UnsetType) else body.profile
         source = old.source if body.source is None else body.source
         after = agent.parse(source, body.file, profile, flow.name)
+        if not body.allow_missing_tables:
+            # A table that is watched already may have been dropped.
+            agent.check_tables(after, tables_of(before))
         directory = old.directory if body.directory is None else body.directory
         shadow = old.shadow if body.shadow is None else body.shadow
         found = changes(before, after)

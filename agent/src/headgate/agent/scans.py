@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -10,25 +11,39 @@ import structlog
 from headgate.agent.errors import Unreachable
 from headgate.agent.rows import HBaseConnections
 from headgate.agent.seams import Cells
-from headgate.client import Cell, ScanRange, Thrift2Connection
+from headgate.client import Cell, RequestRefused, ScanRange, Thrift2Connection
 from headgate.events import Container, Item
 
 log = structlog.get_logger("headgate.agent.scans")
+
+_Read = Callable[[Thrift2Connection], Cells]
 
 _SCAN_ABOVE = 50
 """Rows above which one scan over their range is faster than a get for each: a Thrift2 scan reads
 some 100,000 rows/s, gets 2,400."""
 
+_PATIENCE = 5.0  # seconds one attempt may hold its thread, so that others are not kept waiting
+_AGAIN = 1.0  # seconds until the next attempt; a table that is disabled stays so for a while
+_NO_FAMILY = "NoSuchColumnFamilyException"
+
 
 class TableScanner:
-    """Scans and reads through Thrift2; a read that finds no server is repeated until it does."""
+    """Scans and reads through Thrift2, again and again until there is an answer.
+
+    A table or a family that is not there has no cells. A table that is disabled, or a server that
+    is away, is waited for, in turn with other tables.
+    """
 
     def __init__(self, connections: HBaseConnections, threads: int = 2) -> None:
         self._connections = connections
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scan")
+        self._lock = threading.Lock()
+        self._closed = False
 
     def close(self) -> None:
         """Wait for what is under way."""
+        with self._lock:
+            self._closed = True
         self._pool.shutdown(cancel_futures=True)
 
     def scan(
@@ -36,9 +51,7 @@ class TableScanner:
     ) -> None:
         """See ``Scanner``."""
         items = [item for item in container.items if item.table == table]
-        self._pool.submit(
-            self._answer, done, lambda c: _columns(_cells(c, items, values=values), values=values)
-        )
+        self._submit(done, lambda c: _columns(_cells(c, items, values=values), values=values))
 
     def read(
         self,
@@ -48,15 +61,23 @@ class TableScanner:
         done: Callable[[Cells], None],
     ) -> None:
         """See ``Scanner``."""
-        self._pool.submit(self._answer, done, lambda c: _read(c, table, rows, columns))
+        self._submit(done, lambda c: _read(c, table, rows, columns))
 
-    def _answer(
-        self, done: Callable[[Cells], None], what: Callable[[Thrift2Connection], Cells]
-    ) -> None:
+    def _submit(self, done: Callable[[Cells], None], what: _Read) -> None:
+        with self._lock:
+            if not self._closed:
+                self._pool.submit(self._answer, done, what)
+
+    def _answer(self, done: Callable[[Cells], None], what: _Read) -> None:
         try:
-            done(self._connections.call(what))
+            found = self._connections.call(what, _PATIENCE)
         except Unreachable as error:
-            log.info("read given up", problem=str(error))
+            log.info("read put off", problem=str(error))
+            again = threading.Timer(_AGAIN, self._submit, (done, what))
+            again.daemon = True
+            again.start()
+        else:
+            done(found)
 
 
 def _cells(connection: Thrift2Connection, items: list[Item], *, values: bool) -> Iterator[Cell]:
@@ -70,13 +91,22 @@ def _cells(connection: Thrift2Connection, items: list[Item], *, values: bool) ->
             else (),
             filter=None if values else "KeyOnlyFilter()",
         )
-        for cell in connection.cells(item.table, extent):
+        for cell in _present(connection, item.table, extent):
             if len(items) > 1:
                 key = (cell.row, cell.column)
                 if key in seen:
                     continue
                 seen.add(key)
             yield cell
+
+
+def _present(connection: Thrift2Connection, table: str, extent: ScanRange) -> Iterator[Cell]:
+    """Yield cells; none of a table or a family that is not there."""
+    try:
+        yield from connection.cells(table, extent)
+    except RequestRefused as error:
+        if _NO_FAMILY not in error.detail and connection.table_exists(table):
+            raise
 
 
 def _columns(cells: Iterator[Cell], *, values: bool) -> Cells:
@@ -94,14 +124,38 @@ def _read(
     wanted: dict[bytes, list[bytes]] = {}
     for row, column in zip(rows, columns, strict=True):
         wanted.setdefault(row, []).append(column)
-    found: dict[bytes, dict[bytes, bytes]] = {}
-    if len(wanted) > _SCAN_ABOVE:
-        extent = ScanRange(min(wanted), max(wanted) + b"\0", columns=tuple(dict.fromkeys(columns)))
-        found = {row: values for row, values in connection.scan(table, extent) if row in wanted}
-    else:
-        found = {row: connection.get(table, row, names) for row, names in wanted.items()}
+    try:
+        found = _rows(connection, table, wanted)
+    except RequestRefused as error:
+        if _NO_FAMILY in error.detail:
+            found = _rows(connection, table, _in_families(wanted, connection.families(table)))
+        elif connection.table_exists(table):
+            raise
+        else:
+            found = {}
     return Cells(
         rows,
         columns,
         [found.get(row, {}).get(column) for row, column in zip(rows, columns, strict=True)],
     )
+
+
+def _rows(
+    connection: Thrift2Connection, table: str, wanted: dict[bytes, list[bytes]]
+) -> dict[bytes, dict[bytes, bytes]]:
+    if len(wanted) > _SCAN_ABOVE:
+        columns = dict.fromkeys(column for names in wanted.values() for column in names)
+        extent = ScanRange(min(wanted), max(wanted) + b"\0", columns=tuple(columns))
+        return {row: values for row, values in connection.scan(table, extent) if row in wanted}
+    return {row: connection.get(table, row, names) for row, names in wanted.items()}
+
+
+def _in_families(
+    wanted: dict[bytes, list[bytes]], families: Collection[str]
+) -> dict[bytes, list[bytes]]:
+    """Return what is wanted of families that are there."""
+    kept = {
+        row: [name for name in names if name.partition(b":")[0].decode() in families]
+        for row, names in wanted.items()
+    }
+    return {row: names for row, names in kept.items() if names}

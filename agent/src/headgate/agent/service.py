@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
@@ -219,19 +219,22 @@ class Agent:
     def parse(
         self, source: str, file: str, profile: str | None, name: str | None = None
     ) -> Dataflow:
-        """Read a dataflow file's text and check that it can run here.
-
-        ``name`` is that of the instance, None for the file's own.
+        """Read a dataflow file's text; ``name`` is that of the instance, None for the file's own.
 
         Raises:
             DataflowErrors: the file is not in order.
-            Refused: a table that it names does not exist.
         """
         dataflow = parse_dataflow(source, file, profile, name)
         check_name(dataflow.name)
-        tables = dict.fromkeys(
-            table for watched in dataflow.spec.containers for table in watched.container.tables
-        )
+        return dataflow
+
+    def check_tables(self, dataflow: Dataflow, known: Collection[str] = ()) -> None:
+        """Refuse a dataflow over tables that do not exist, those apart that are known already.
+
+        Raises:
+            Refused: a table does not exist.
+        """
+        tables = [table for table in tables_of(dataflow) if table not in known]
         missing = self._connections.call(
             lambda c: [table for table in tables if not c.table_exists(table)], _ANSWER
         )
@@ -239,9 +242,9 @@ class Agent:
             names = ", ".join(repr(table) for table in missing)
             raise Refused(
                 f"HBase has no table {names}; create it with its column families first, in the "
-                f"HBase shell: create {missing[0]!r}, 'family'"
+                f"HBase shell: create {missing[0]!r}, 'family'; or submit with "
+                "--allow-missing-tables if something creates it later"
             )
-        return dataflow
 
     def define(self, dataflow: Dataflow, directory: str, *, shadow: bool) -> Definition:
         """Save a submitted dataflow and wake the agent that is to run it."""
@@ -530,3 +533,9 @@ class Agent:
                         flow.stop(0.0, save=False)
                 except Unreachable as error:
                     log.warning("lease not renewed", dataflow=name, reason=str(error))
+
+
+def tables_of(dataflow: Dataflow) -> tuple[str, ...]:
+    """Return the tables in which a dataflow's containers lie."""
+    containers = (watched.container for watched in dataflow.spec.containers)
+    return tuple(dict.fromkeys(table for one in containers for table in one.tables))

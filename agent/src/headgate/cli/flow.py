@@ -44,6 +44,9 @@ AgentOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+MissingOption = Annotated[
+    bool, typer.Option("--allow-missing-tables", help="Tables may be created later.")
+]
 NameArgument = Annotated[str, typer.Argument(help="Name of the dataflow.")]
 
 _console = Console()
@@ -63,6 +66,7 @@ def submit(
     shadow: Annotated[
         bool, typer.Option("--shadow", help="Decide, show what would run, launch nothing.")
     ] = False,
+    allow_missing_tables: MissingOption = False,
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -75,6 +79,7 @@ def submit(
         "profile": dataflow.profile,
         "name": name,
         "shadow": shadow,
+        "allow_missing_tables": allow_missing_tables,
     }
     row = _ask("POST", "/v1/flows", agent, body, json=json)
     if not _printed(row, json=json):
@@ -101,11 +106,16 @@ def update(
     reload: Annotated[
         bool, typer.Option("--reload", help="Start a new Spark session: modules are read again.")
     ] = False,
+    allow_missing_tables: MissingOption = False,
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
     """Change a dataflow while it runs; what is unchanged keeps its state."""
-    body: dict[str, Any] = {"shadow": shadow, "reload": reload}
+    body: dict[str, Any] = {
+        "shadow": shadow,
+        "reload": reload,
+        "allow_missing_tables": allow_missing_tables,
+    }
     if path is not None:
         # A profile that is in force already may be missing here: only the agent knows it.
         dataflow = _loaded(path, profile, name, json=json)
