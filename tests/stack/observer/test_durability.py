@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import happybase
 import Hbase_thrift  # made by happybase when it is imported
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from headgate.events import Gap, Outcome, UpdateBatch, UpdateMessage, updates_topic
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess, WhenFull
@@ -212,6 +213,37 @@ def test_a_topic_that_is_deleted_comes_back_and_writes_are_told_again(
     messages = desk.read(name, desk.barrier(name), seconds=90)
     found = rows_of(messages)
     assert found[Outcome.APPLIED] >= {b"%d" % i for i in range(20)}
+
+
+@pytest.mark.soak
+def test_a_control_topic_that_is_deleted_comes_back_and_is_heard_again(
+    stack, desk, start: Start
+) -> None:
+    first, second = stack.table("durability"), stack.table("durability")
+    observer = start()
+    desk.watch(first)
+    admin = AdminClient({"bootstrap.servers": stack.kafka})
+    admin.delete_topics([desk.control_topic])[desk.control_topic].result(timeout=30)
+    await_lost(observer, lost=True)
+    await_lost(observer, lost=False)
+    (_, settings), *_ = admin.describe_configs(
+        [ConfigResource(ConfigResource.Type.TOPIC, desk.control_topic)]
+    ).items()
+    assert settings.result(timeout=30)["cleanup.policy"].value == "compact"
+    desk.watch(first, second)
+    for name in (first, second):
+        connect(observer).table(name).put(b"r", {b"f:a": b"1"})
+        found = rows_of(desk.read(name, desk.barrier(name)))
+        assert found[Outcome.APPLIED] == {b"r"}
+
+
+def await_lost(observer: ObserverProcess, *, lost: bool) -> None:
+    host, port = observer.admin
+    line = f"headgate_observer_control_topic_lost {float(lost)}"
+    deadline = time.monotonic() + 60
+    while line not in urllib.request.urlopen(f"http://{host}:{port}/metrics").read().decode():
+        assert time.monotonic() < deadline, line
+        time.sleep(0.1)
 
 
 def test_a_client_that_is_answered_finds_its_event_on_kafka(stack, desk, start: Start) -> None:

@@ -44,7 +44,13 @@ from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailab
 from headgate.observer.metrics import Metrics
 from headgate.observer.notify import NotifyColumns
 from headgate.observer.probing import HealthChecker
-from headgate.observer.publisher import EndedDefinition, EndedWrite, Failure, Publisher
+from headgate.observer.publisher import (
+    EndedDefinition,
+    EndedWrite,
+    Failure,
+    FailureKind,
+    Publisher,
+)
 from headgate.observer.reconfiguration import Reconfiguration
 from headgate.observer.recorder import Recorder, Unreadable, recovered
 from headgate.observer.session import Endpoint, Session
@@ -183,6 +189,7 @@ class Observer:
         self._sweepers: list[Sweeper] = []
         self._servers: list[asyncio.Server | TlsServer] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._restoring: asyncio.Task[None] | None = None
         self._failed: BaseException | None = None
         self.addresses = Addresses()
         self._loop.set_exception_handler(self._fail)
@@ -480,12 +487,9 @@ class Observer:
             ) from error
 
     async def _await_kafka(self, deadline: float) -> None:
-        topic = self._config.kafka.control_topic
-        settings = {"cleanup.policy": "compact"}
-
         def find() -> None:
             self._topics.reach(_RETRY_SECONDS)
-            self._topics.ensure(topic, partitions=1, settings=settings)
+            self._make_control_topic()
 
         while True:
             try:
@@ -756,6 +760,19 @@ class Observer:
 
     # -- Kafka
 
+    def _make_control_topic(self) -> None:
+        topic = self._config.kafka.control_topic
+        self._topics.ensure(topic, partitions=1, settings={"cleanup.policy": "compact"})
+
+    async def _restore_control_topic(self) -> None:
+        """Make the control topic again, which somebody has deleted; leases follow by themselves."""
+        try:
+            await self._loop.run_in_executor(None, self._make_control_topic)
+        except KafkaUnavailable as error:
+            _log.warning("the control topic could not be made", reason=str(error))
+        finally:
+            self._restoring = None
+
     def _ensure_topic(self, table: str, topic: str) -> None:
         task = self._loop.create_task(self._make_topic(table, topic))
         self._tasks.add(task)
@@ -798,6 +815,8 @@ class Observer:
             self._undelivered_control -= 1
             if failure is not None:
                 _log.warning("control message not delivered", reason=failure.text)
+                if failure.kind is FailureKind.TOPIC and self._restoring is None:
+                    self._restoring = self._loop.create_task(self._restore_control_topic())
 
         topic = self._config.kafka.control_topic
         if not self._producer.send_keyed(
