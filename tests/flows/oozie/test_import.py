@@ -172,6 +172,21 @@ def test_a_sub_workflow_lies_in_another_and_has_decisions_of_its_own(imported, a
     assert after(dataflow) == {"a.t.q": ()}
 
 
+def test_what_is_wrong_inside_of_a_sub_workflow_is_told_at_its_place_once(workflow, action):
+    qod = '<qod combine="t"><table name="t" time="5"/><table name="u" time="5"/></qod>'
+    inner = workflow(action("p", qod=qod), action("q"), start="p")
+    text = workflow(action("s", body=SUB), start="s")
+
+    imported = import_workflow(
+        text, "outer.xml", ImportChoices(sub_workflows={"s": (inner, "inner.xml")})
+    )
+
+    assert [(one.file, one.line) for one in imported.warnings] == [
+        ("inner.xml", 3),
+        ("inner.xml", 4),
+    ]
+
+
 def test_what_only_failures_lead_to_is_left_out_and_told(workflow, action):
     text = workflow(
         action("a", error="mail"),
@@ -381,3 +396,17 @@ def test_bounds_of_a_first_action_are_looked_at_when_something_is_written(bounds
     _, action = bounds_of('<table name="t" time="5"/>')
 
     assert action.effective_evaluation == Evaluation(write=True)
+
+
+def test_bounds_may_be_written_by_properties_that_are_declared_or_given(imported, action):
+    declared = (
+        "<parameters><property><name>table</name><value>t</value></property>"
+        "<property><name>n</name><value>5</value></property></parameters>"
+    )
+    qod = '<qod><table name="${table}" sequence="${n}"><time>${x.y}</time></table></qod>'
+    choices = {"properties": {"x.y": "60.5", "n": "7"}}
+    dataflow = imported(declared, action("a", qod=qod), version="0.4", choices=choices)
+
+    (bound,) = dataflow.spec.actions[0].bounds
+    assert (bound.container, bound.time, bound.sequence.limit) == ("t", 60.5, 7)
+    assert "${table}" not in dataflow.oozie.workflow

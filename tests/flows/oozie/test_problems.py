@@ -194,8 +194,8 @@ CASES = {
     "a value above all": (table('value="101"'), "from 1 to 100", "`10`"),
     "an expression for a limit": (
         table('sequence="${n}"'),
-        "can't be an expression",
-        "write a number",
+        "a whole number of updates",
+        "`--property NAME=VALUE`",
     ),
     "a table without name": (qod('▲<table time="5"/>'), "`table` has no `name`", 'name="…"'),
     "a column without table": (qod('▲<column name="f:q" time="5"/>'), "no `table`", 'table="…"'),
@@ -207,7 +207,7 @@ CASES = {
     "an expression for a table": (
         qod('▲<table name="${t}" time="5"/>'),
         "`${t}` is no table",
-        "itself",
+        "`--property NAME=VALUE`",
     ),
     "a row with a lone backslash": (
         qod('▲<row table="t" name="\\q" time="5"/>'),

@@ -72,6 +72,10 @@ def import_file(
         list[str] | None,
         typer.Option(metavar="ACTION=FILE", help="A local copy of a sub-workflow's workflow.xml."),
     ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="NAME=VALUE", help="A property of the job, in bounds."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Make a dataflow file of an Oozie workflow: actions, their order and their bounds."""
@@ -84,7 +88,12 @@ def import_file(
         }
         files |= {copy: text for text, copy in copies.values()}
         choices = ImportChoices(
-            name, module, _pairs("--decision", decision), copies, tuple(fed or ())
+            name,
+            module,
+            _pairs("--decision", decision),
+            copies,
+            tuple(fed or ()),
+            _pairs("--property", known),
         )
         imported = import_workflow(text, str(path), choices)
     except DataflowErrors as errors:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headgate.flows.building import check_tree
 from headgate.flows.grammar import NAME
 from headgate.flows.oozie.document import Element
 from headgate.flows.oozie.order import Order
-from headgate.flows.oozie.qod import Containers, read_qod
+from headgate.flows.oozie.qod import Containers, read_qod, resolved
 from headgate.flows.oozie.workflow import (
     Action,
     Kill,
     Workflow,
     read_workflow,
+    targets,
     without_qod,
 )
 from headgate.flows.oozie.writing import literal, written
-from headgate.flows.problems import DataflowErrors, Findings, Position, Problem
+from headgate.flows.problems import DataflowErrors, Findings, Position, Problem, Severity
 from headgate.flows.tree import Entry, Items, Scalar, Tree
 from headgate.flows.tree import Mapping as TreeMapping
 
@@ -36,8 +37,9 @@ class ImportChoices:
 
     ``name`` of the dataflow, None for the workflow's own; ``module`` of the steps' functions;
     ``decisions``: branches taken, by decision; ``sub_workflows``: texts and file names of local
-    copies, by action; ``inputs``: actions that are fed from outside instead of launched. Inside of
-    a sub-workflow, names are those of the dataflow: ``action.inner``.
+    copies, by action; ``inputs``: actions that are fed from outside instead of launched;
+    ``properties`` of the job, by which bounds are written. Inside of a sub-workflow, names are
+    those of the dataflow: ``action.inner``.
     """
 
     name: str | None = None
@@ -45,6 +47,7 @@ class ImportChoices:
     decisions: Mapping[str, str] = field(default_factory=dict)
     sub_workflows: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,11 @@ class _Step:
     name: str
     action: Action
     after: tuple[str, ...]
+    at: Position
+    """Its own place, or that of the sub-workflow in which it lies."""
     findings: Findings
+    defaults: Mapping[str, str]
+    """Of the properties that its workflow declares."""
 
 
 def import_workflow(text: str, file: str, choices: ImportChoices | None = None) -> ImportedWorkflow:
@@ -76,13 +83,7 @@ def import_workflow(text: str, file: str, choices: ImportChoices | None = None) 
     problems = importer.problems
     if tree is None:
         raise DataflowErrors(problems)
-    steps = tuple(
-        entry.value.entries["step"].value.text  # type: ignore[union-attr]
-        for entry in tree.entries["actions"].value.entries.values()  # type: ignore[union-attr]
-        if isinstance(entry.value, TreeMapping) and "step" in entry.value.entries
-    )
-    name = tree.entries["name"].value.text  # type: ignore[union-attr]
-    return ImportedWorkflow(name, _file_text(tree), steps, problems)
+    return ImportedWorkflow(importer.name, _file_text(tree), importer.functions, problems)
 
 
 def _file_text(tree: TreeMapping) -> str:
@@ -102,11 +103,20 @@ def _file_text(tree: TreeMapping) -> str:
 class _Importer:
     def __init__(self, file: str, choices: ImportChoices) -> None:
         self.choices = choices
+        self.name = ""
+        self._file = file
         self._findings = Findings(file)
         self._all = [self._findings]
         self._containers = Containers()
-        self._functions: set[str] = set()
+        self._functions: dict[str, str] = {}
         self._chosen: set[str] = set()
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions that the steps call."""
+        module = self.choices.module
+        fed = self.choices.inputs
+        return tuple(f"{module}:{f}" for name, f in self._functions.items() if name not in fed)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -125,8 +135,23 @@ class _Importer:
         tree = self._tree(workflow, steps)
         if any(findings.failed for findings in self._all):
             return None
-        check_tree(tree, self._findings)
+        self._check(tree, steps)
         return None if self._findings.failed else tree
+
+    def _check(self, tree: TreeMapping, steps: list[_Step]) -> None:
+        """Note what is wrong with the file that would be written; of sub-workflows errors only.
+
+        The tree has their places too, but not their files.
+        """
+        found = Findings(self._file)
+        check_tree(tree, found)
+        own = {step.at for step in steps}
+        for problem in found.problems:
+            at = Position(problem.line, problem.column)
+            if problem.severity is Severity.ERROR:
+                self._findings.error(at, problem.message, problem.cure)
+            elif at in own:
+                self._findings.warning(at, problem.message, problem.cure)
 
     # -- order -----------------------------------------------------------------------------------
 
@@ -157,10 +182,12 @@ class _Importer:
             if action.body.name == SUB_WORKFLOW:
                 inner = self._sub_workflow(name, action, after, findings)
                 stands_for[action.name] = inner[1]
-                steps[action.name] = inner[0]
+                steps[action.name] = [replace(step, at=action.at) for step in inner[0]]
             else:
                 stands_for[action.name] = (name,)
-                steps[action.name] = [_Step(name, action, after, findings)]
+                steps[action.name] = [
+                    _Step(name, action, after, action.at, findings, workflow.defaults)
+                ]
         ends = tuple(dict.fromkeys(one for name in order.ends for one in stands_for[name]))
         return [step for a in workflow.actions for step in steps.get(a.name, ())], ends
 
@@ -210,7 +237,7 @@ class _Importer:
                         "write the name of a `kill` node",
                     )
             elif not isinstance(target, Kill):
-                handlers |= self._reached_from(workflow, action.error)
+                handlers |= _reached_from(workflow, action.error)
                 findings.warning(
                     action.error_at,
                     f"after a failure of `{action.name}` the workflow goes on with `{target.name}`",
@@ -229,37 +256,20 @@ class _Importer:
                     else "add a transition to it, or choose its branch with `--decision`",
                 )
 
-    def _reached_from(self, workflow: Workflow, name: str) -> set[str]:
-        found: set[str] = set()
-        waiting = [name]
-        while waiting:
-            one = waiting.pop()
-            node = workflow.nodes.get(one)
-            if one in found or node is None:
-                continue
-            found.add(one)
-            match node:
-                case Action():
-                    waiting += [node.ok, node.error]
-                case _:
-                    waiting += [*getattr(node, "paths", ()), *getattr(node, "cases", ())]
-                    waiting += [getattr(node, "to", "")]
-        return found
-
     # -- the file --------------------------------------------------------------------------------
 
     def _tree(self, workflow: Workflow, steps: list[_Step]) -> TreeMapping:
         at = workflow.at
-        name = self.choices.name or workflow.name
-        if not re.fullmatch(NAME, name):
+        self.name = self.choices.name or workflow.name
+        if not re.fullmatch(NAME, self.name):
             self._findings.error(
-                at, f"`{name}` can't name a dataflow", "give it another name: `--name NAME`"
+                at, f"`{self.name}` can't name a dataflow", "give it another name: `--name NAME`"
             )
         actions: dict[str, Entry] = {}
         for step in steps:
             actions[step.name] = Entry(_text(step.name, step.action.at), self._action(step))
         self._feed(actions, steps)
-        sections: dict[str, Tree] = {"name": _text(name, at)}
+        sections: dict[str, Tree] = {"name": _text(self.name, at)}
         if self._containers.entries:
             sections["containers"] = TreeMapping(self._containers.entries, at)
         sections["actions"] = TreeMapping(actions, at)
@@ -277,14 +287,15 @@ class _Importer:
         return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
 
     def _action(self, step: _Step) -> TreeMapping:
-        action, at = step.action, step.action.at
+        action, at = step.action, step.at
         keys: dict[str, Tree] = {
             "step": _text(f"{self.choices.module}:{self._function(step.name)}", at),
             "description": _text(f"Oozie {action.body.name} action", at),
             "after": Items(tuple(_text(name, at) for name in step.after), at),
         }
         if action.qod is not None:
-            quality = read_qod(action.qod, self._containers, step.findings)
+            qod = resolved(action.qod, {**step.defaults, **self.choices.properties})
+            quality = read_qod(qod, self._containers, step.findings)
             if quality is not None:
                 keys["when"] = quality.when
                 if quality.combine is not None:
@@ -300,9 +311,9 @@ class _Importer:
 
     def _function(self, name: str) -> str:
         function = re.sub(r"\W", "_", name, flags=re.ASCII)
-        while keyword.iskeyword(function) or function in self._functions:
+        while keyword.iskeyword(function) or function in self._functions.values():
             function += "_"
-        self._functions.add(function)
+        self._functions[name] = function
         return function
 
     def _retries(self, step: _Step) -> Tree | None:
@@ -373,6 +384,21 @@ class _Importer:
                         f"`{option}` names `{name}`, which is no node of the workflow",
                         "write the name of the node; inside of a sub-workflow it is `action.node`",
                     )
+
+
+def _reached_from(workflow: Workflow, name: str) -> set[str]:
+    """Return the nodes that a node leads to, by failures too, and itself."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        node = workflow.nodes.get(one)
+        if node is not None and one not in found:
+            found.add(one)
+            waiting += targets(node)
+            if isinstance(node, Action):
+                waiting.append(node.error)
+    return found
 
 
 def _watched(tree: Tree) -> Iterator[str]:

@@ -6,11 +6,23 @@ from collections.abc import Iterable, Mapping
 from graphlib import TopologicalSorter
 
 from headgate.flows.graph import cycles
-from headgate.flows.oozie.workflow import Action, Decision, End, Fork, Join, Kill, Node, Workflow
+from headgate.flows.oozie.workflow import (
+    Action,
+    Decision,
+    End,
+    Fork,
+    Join,
+    Node,
+    Workflow,
+    targets,
+)
 from headgate.flows.problems import Findings, Position, suggestion
 
 ALL = "all"
 """The choice of a decision that takes every branch."""
+
+
+_WORDS = {Action: "`ok` of", Fork: "fork", Join: "join", Decision: "decision"}
 
 
 class Order:
@@ -30,8 +42,8 @@ class Order:
         self._findings = findings
         reached = self._reached()
         before: dict[str, list[str]] = {name: [] for name in reached}
-        for name, targets in reached.items():
-            for target in targets:
+        for name, following in reached.items():
+            for target in following:
                 before[target].append(name)
         self._before = {name: tuple(dict.fromkeys(names)) for name, names in before.items()}
         self.sound = self._has_no_circle()
@@ -78,18 +90,9 @@ class Order:
         return reached
 
     def _targets(self, node: Node) -> tuple[str, ...]:
-        match node:
-            case Action():
-                return self._known(f"`ok` of `{node.name}`", node.at, (node.ok,))
-            case Fork():
-                return self._known(f"fork `{node.name}`", node.at, node.paths)
-            case Join():
-                return self._known(f"join `{node.name}`", node.at, (node.to,))
-            case Decision():
-                branches = self._known(f"decision `{node.name}`", node.at, node.cases)
-                return self._taken(node, branches)
-            case Kill() | End():
-                return ()
+        what = f"{_WORDS.get(type(node), '')} `{node.name}`"
+        known = self._known(what, node.at, targets(node))
+        return self._taken(node, known) if isinstance(node, Decision) else known
 
     def _known(self, what: str, at: Position, names: Iterable[str]) -> tuple[str, ...]:
         nodes = self._workflow.nodes

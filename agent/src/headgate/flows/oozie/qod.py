@@ -7,8 +7,9 @@ the XML file and handed on as parts of a dataflow file.
 from __future__ import annotations
 
 import re
+from collections import abc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 
 from headgate.flows.bounds import read_condition
@@ -35,6 +36,7 @@ _COLUMN = re.compile(r"[^\s:]+:[\s\S]*")
 _DECIMAL = re.compile(r"\+?([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})")
 _INTEGER = re.compile(r"\+?([0-9]{1,15})")
 _WHOLE = 100  # percent
+_PROPERTY = re.compile(r"\$\{([A-Za-z_][A-Za-z_0-9.]*)\}")
 
 
 def qod_schema_text() -> str:
@@ -96,6 +98,20 @@ def read_qod(element: Element, containers: Containers, findings: Findings) -> Qu
     if not when:
         return None
     return Quality(Mapping(when, element.at), _combine(element, tuple(when), findings))
+
+
+def resolved(element: Element, properties: abc.Mapping[str, str]) -> Element:
+    """Return an element with the job's properties in the place of ``${name}``, where known."""
+
+    def value(text: str) -> str:
+        return _PROPERTY.sub(lambda found: properties.get(found[1], found[0]), text)
+
+    return replace(
+        element,
+        attributes={name: value(text) for name, text in element.attributes.items()},
+        children=[resolved(child, properties) for child in element.children],
+        text=value(element.text),
+    )
 
 
 def _add_bound(
@@ -193,11 +209,12 @@ _READ: dict[str, Callable[[str, Position, Findings], Scalar | None]] = {
 def _refuse(
     name: str, text: str, kind: str, example: str, at: Position, findings: Findings
 ) -> None:
-    if "${" in text:
-        message = f"`{name}` is `{text}`: a bound can't be an expression of the job's properties"
-    else:
-        message = f"`{name}` is `{text}`: it has to be {kind}"
-    findings.error(at, message, f"write a number, such as `{example}`")
+    number = f"write a number, such as `{example}`"
+    cure = f"{number}, or {_GIVEN}" if "${" in text else number
+    findings.error(at, f"`{name}` is `{text}`: it has to be {kind}", cure)
+
+
+_GIVEN = "say what its properties are: `--property NAME=VALUE`"
 
 
 # -- containers ----------------------------------------------------------------------------------
@@ -274,10 +291,9 @@ def _rectangle(
             sound = False
     table, column = keys["table"], keys.get("column")
     if table and not _TABLE.fullmatch(table):
-        cure = "write the name itself: bounds are watched before a job has properties"
         plain = "write `name` or `namespace:name`"
-        message = f"`{table}` is no table"
-        findings.error(at, message, cure if "${" in table else plain)
+        cure = f"{plain}, or {_GIVEN}" if "${" in table else plain
+        findings.error(at, f"`{table}` is no table", cure)
         sound = False
     if column and not _COLUMN.fullmatch(column):
         findings.error(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -78,6 +79,17 @@ class End:
 Node = Action | Fork | Join | Decision | Kill | End
 
 
+def targets(node: Node) -> tuple[str, ...]:
+    """Return the names of the nodes that a node leads to while nothing fails."""
+    match node:
+        case Action(ok=name) | Join(to=name):
+            return (name,)
+        case Fork(paths=names) | Decision(cases=names):
+            return names
+        case Kill() | End():
+            return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Workflow:
     """A workflow: its nodes by name in the order of the file, and the first of them."""
@@ -88,6 +100,16 @@ class Workflow:
     nodes: dict[str, Node]
     text: str
     root: Element
+
+    @property
+    def defaults(self) -> dict[str, str]:
+        """The properties that it declares with a value, since 0.3."""
+        return {
+            name.text.strip(): value.text.strip()
+            for parameters in self.root.of("parameters")
+            for one in parameters.of("property")
+            for name, value in itertools.product(one.of("name"), one.of("value"))
+        }
 
     @property
     def actions(self) -> tuple[Action, ...]:
