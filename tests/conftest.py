@@ -77,7 +77,8 @@ def _der(kind: int, *parts: bytes) -> bytes:
     length = len(content)
     if length < 128:
         return bytes((kind, length)) + content
-    return bytes((kind, 0x82)) + length.to_bytes(2, "big") + content
+    width = (length.bit_length() + 7) // 8
+    return bytes((kind, 0x80 + width)) + length.to_bytes(width, "big") + content
 
 
 def _sequence(*parts: bytes) -> bytes:
