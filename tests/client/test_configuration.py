@@ -6,7 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headgate.client.configuration import ClientConfig, load_client_config, observer_config
+from headgate.client.configuration import (
+    ClientConfig,
+    load_client_config,
+    observer_config,
+    program_origin,
+)
+from headgate.events import Origin
 from headgate.settings import ConfigurationError
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "client.md").read_text(encoding="utf-8")
@@ -39,6 +45,25 @@ def test_what_the_drop_in_cannot_do_is_refused():
         load_client_config({**KAFKA, "HEADGATE_CLIENT_KAFKA_ACKNOWLEDGE": "kafka"})
 
 
+def test_a_program_is_who_its_configuration_says():
+    named = load_client_config({**KAFKA, "HEADGATE_CLIENT_ORIGIN_WRITER": "etl"})
+
+    assert program_origin(load_client_config(KAFKA)) is None
+    assert program_origin(named) == Origin("", "", "", 0, "etl")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"HEADGATE_CLIENT_ORIGIN_WRITER": "etl", "HEADGATE_CLIENT_ORIGIN_DATAFLOW": "aqhi"},
+        {"HEADGATE_CLIENT_ORIGIN_ACTION": "map"},
+    ],
+)
+def test_a_program_is_not_two(told):
+    with pytest.raises(ConfigurationError, match="dataflow"):
+        load_client_config({**KAFKA, **told})
+
+
 def test_the_example_is_valid(tmp_path):
     (example,) = re.findall(r"```toml\n(.*?)```", REFERENCE, re.DOTALL)
     (tmp_path / "client.toml").write_text(example, encoding="utf-8")
@@ -49,7 +74,7 @@ def test_the_example_is_valid(tmp_path):
 
 
 def test_every_key_is_described():
-    described = set(re.findall(r"^\| `(\w+)`", REFERENCE, re.MULTILINE))
+    described = set(re.findall(r"^\| `(\w+)", REFERENCE, re.MULTILINE))
     own = {field.name for field in msgspec.structs.fields(ClientConfig)} - {"kafka", "journal"}
 
     assert own <= described

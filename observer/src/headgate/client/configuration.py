@@ -12,6 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from headgate.client.swap import CONFIG_VARIABLE
+from headgate.events import Origin
 from headgate.observer import Acknowledge, Journal, Kafka, ObserverConfig
 from headgate.settings import ConfigurationError, Places, load
 
@@ -34,6 +35,14 @@ class ClientJournal(Journal, frozen=True, forbid_unknown_fields=True):
     """For all processes that share the configuration; empty takes one in the user's state."""
 
 
+class ClientOrigin(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who the program is: an action of a dataflow, or a named writer."""
+
+    dataflow: str = ""
+    action: str = ""
+    writer: str = ""
+
+
 class ClientConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the drop-in client can be told."""
 
@@ -41,6 +50,8 @@ class ClientConfig(Struct, frozen=True, forbid_unknown_fields=True):
     journal: ClientJournal = field(default_factory=ClientJournal)
     name: Annotated[str, Meta(max_length=80, pattern=_NAME)] = ""
     """Unique among observers and stable, as theirs; empty takes the host's and the journal's."""
+    origin: ClientOrigin = field(default_factory=ClientOrigin)
+    """Whose the program's writes are; empty: nobody's."""
     lease_seconds: Seconds = 10.0
     start_seconds: Annotated[float, Meta(ge=0)] = 5.0
     """How long the first write waits for Kafka; then events wait for it in the journal."""
@@ -69,6 +80,11 @@ def load_client_config(environment: Mapping[str, str]) -> ClientConfig:
 
 
 def _check(config: ClientConfig, places: Places) -> None:
+    origin = config.origin
+    if origin.writer and (origin.dataflow or origin.action):
+        raise places.problem(("origin",), "set dataflow (with or without action) or writer")
+    if origin.action and not origin.dataflow:
+        raise places.problem(("origin",), "an action belongs to a dataflow; set dataflow too")
     if config.journal.segment_bytes > config.journal.limit_bytes:
         path = ("journal", "segment_bytes")
         raise places.problem(path, "is above 'journal.limit_bytes'; lower it")
@@ -102,6 +118,14 @@ def observer_config(config: ClientConfig, environment: Mapping[str, str]) -> Obs
         lease_seconds=config.lease_seconds,
         shutdown_seconds=config.shutdown_seconds,
     )
+
+
+def program_origin(config: ClientConfig) -> Origin | None:
+    """Return who the program is; None where its configuration does not say."""
+    told = config.origin
+    if not told.dataflow and not told.writer:
+        return None
+    return Origin(told.dataflow, told.action, "", 0, told.writer)
 
 
 def _default_name(directory: Path) -> str:

@@ -9,7 +9,7 @@ import threading
 
 import structlog
 
-from headgate.client.configuration import load_client_config, observer_config
+from headgate.client.configuration import load_client_config, observer_config, program_origin
 from headgate.observer import EmbeddedObserver
 
 _AFTER_EVERYTHING = -100  # of multiprocessing's finalizers, which run from high to low
@@ -44,7 +44,9 @@ def observer_of_process() -> EmbeddedObserver:
             config = load_client_config(os.environ)
             _set_log_up()
             observer = EmbeddedObserver(
-                observer_config(config, os.environ), patience_seconds=config.start_seconds
+                observer_config(config, os.environ),
+                patience_seconds=config.start_seconds,
+                origin=program_origin(config),
             )
             _program.observer = observer
             _end_with_worker()

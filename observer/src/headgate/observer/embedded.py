@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 from msgspec.structs import replace
 
+from headgate.events import Origin
 from headgate.observer.config import ObserverConfig
 from headgate.observer.journal import JournalInUse
 from headgate.observer.passages import Passage, Passages
@@ -36,7 +37,7 @@ class ObserverEnded(RuntimeError):
 class _ProgramObserver(Observer):
     """An observer without listeners, in a process that is not its own."""
 
-    def __init__(self, config: ObserverConfig) -> None:
+    def __init__(self, config: ObserverConfig, origin: Origin | None) -> None:
         super().__init__(config)
         self.passages = Passages(
             control=self._control,
@@ -45,6 +46,7 @@ class _ProgramObserver(Observer):
             gates=self._gates,
             metrics=self._metrics,
             soon=self._loop.call_soon_threadsafe,
+            origin=origin,
         )
         self.ending = False
         self._loop.call_soon(self._tend_while_starting)
@@ -91,13 +93,16 @@ class EmbeddedObserver:
     at once share a configuration.
     """
 
-    def __init__(self, config: ObserverConfig, *, patience_seconds: float) -> None:
+    def __init__(
+        self, config: ObserverConfig, *, patience_seconds: float, origin: Origin | None = None
+    ) -> None:
         """Open a journal and begin to connect to Kafka.
 
         Args:
             config: without listeners; ``start_seconds`` has no meaning.
             patience_seconds: how long writes wait for Kafka at the start. After that they go on,
                 with every table treated as watched, until the journal is full.
+            origin: whose the writes are that name none themselves.
 
         Raises:
             JournalError: no journal can be opened below the directory.
@@ -105,6 +110,7 @@ class EmbeddedObserver:
         self._config = replace(config, start_seconds=_FOREVER)
         self._root = Path(config.journal.directory)
         self._patience = patience_seconds
+        self._origin = origin
         self._loop = SharedLoop()
         self._observer: _ProgramObserver | None = None
         self._adopting: _ProgramObserver | None = None
@@ -239,7 +245,7 @@ class EmbeddedObserver:
     def _take_slot(self) -> _ProgramObserver:
         for slot in slots_to_take(self._root):
             try:
-                return _ProgramObserver(self._config_of(slot))
+                return _ProgramObserver(self._config_of(slot), self._origin)
             except JournalInUse:
                 continue
         raise AssertionError("there is always another slot")
@@ -268,7 +274,7 @@ class EmbeddedObserver:
                 _log.warning("what a process left is not published yet", reason=str(error))
 
     async def _adopt_slot(self, slot: int) -> None:
-        observer = self._adopting = _ProgramObserver(self._config_of(slot))
+        observer = self._adopting = _ProgramObserver(self._config_of(slot), self._origin)
         try:
             await observer.run(_stopping(observer))
         finally:

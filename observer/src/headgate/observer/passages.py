@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from headgate.events import Gate
+from headgate.events import Gate, Origin
 from headgate.hbase import (
     Dialect,
     Effect,
@@ -111,8 +111,14 @@ class Passages:
         gates: Gates,
         metrics: Metrics,
         soon: Callable[[Callable[[], None]], object],
+        origin: Origin | None = None,
     ) -> None:
-        """Use what the observer has; ``soon`` runs a call in its loop, which must not wait."""
+        """Use what the observer has.
+
+        ``soon`` runs a call in its loop, which must not wait. ``origin`` is whose the writes are
+        that name none themselves.
+        """
+        self._origin = origin
         self._soon = soon
         self._gates = gates
         self._control = control
@@ -190,6 +196,8 @@ class Passages:
         try:
             write = decode_request(_DIALECT, passage.message)
             origins = peek_origins(_DIALECT, passage.message)
+            if not origins and self._origin is not None:
+                origins = (self._origin,)
         except ProtocolError as error:
             # As far as is known HBase refuses it too; nobody can tell what it would touch.
             _log.warning("a gate cannot tell what a write touches", reason=str(error))
@@ -239,6 +247,8 @@ class Passages:
                 _log.warning("a write waits for room in the journal", reason=str(error))
                 return error
             self._admission.let_pass(passage.watched)
+        else:
+            passage.ticket.origin = self._origin
         self._under_way.add(passage)
         return None
 
