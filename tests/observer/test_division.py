@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig
-from headgate.observer.division import left_behind, share
+from headgate.observer.division import left_behind, observer_names, share
 
 
 @pytest.fixture
@@ -35,6 +35,8 @@ def test_each_worker_has_a_name_and_a_journal_of_its_own(config: ObserverConfig)
     assert first.journal.directory != second.journal.directory
     assert first.thrift1 == second.thrift1 == Listener("127.0.0.1:9", "a:1")
     assert first.workers == 1
+    assert observer_names(config) == {"o-1", "o-2"}
+    assert observer_names(replace(config, workers=1)) == {"o"}
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -39,6 +39,8 @@ from headgate.observer import (
     Tls,
     UpstreamTls,
 )
+from headgate.observer.diagnosis import Diagnosis, Question, TlsFiles
+from headgate.observer.findings import Verdict
 from headgate.observer.process import as_toml
 
 pytestmark = pytest.mark.stack
@@ -216,6 +218,19 @@ def shown_by(address: tuple[str, int], authority: Any) -> str:
         shown = secure.getpeercert()
     assert shown is not None
     return str(shown["notAfter"])
+
+
+def test_the_doctor_looks_through_tls_with_a_clients_files(
+    observer: Observed, authority: Any
+) -> None:
+    host, port = observer.thrift1
+    certificate, key = authority.issue("worker")
+    files = TlsFiles(str(authority.certificate), str(certificate), str(key))
+    found = list(Diagnosis(Question(thrift=(f"{host}:{port}",), tls=files)).findings())
+    assert [each for each in found if each.verdict is Verdict.PROBLEM] == []
+    assert any(each.text.startswith("speaks TLSv1") for each in found)
+    without = list(Diagnosis(Question(thrift=(f"{host}:{port}",))).findings())
+    assert any("its certificate is not good" in each.text for each in without)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -25,6 +25,7 @@ from headgate.events import UpdateBatch, updates_topic
 from headgate.hbase import Dialect
 from headgate.observer.admin import Health
 from headgate.observer.config import Listener, ObserverConfig
+from headgate.observer.division import observer_names
 from headgate.observer.findings import (
     Finding,
     Verdict,
@@ -46,6 +47,7 @@ from headgate.observer.recognition import (
     speaks_tls,
 )
 from headgate.observer.sample_write import Reached, write_and_read
+from headgate.observer.tls import TLS_ONLY
 from headgate.settings import parse_address, write_address
 
 _PROBE_SECONDS: Final = 3.0
@@ -169,7 +171,8 @@ class Diagnosis:
     def _conversation(self, step: str, host: str, port: int, wanted: _Wanted) -> Iterator[Finding]:
         spoke = asyncio.run(probe(host, port, seconds=_PROBE_SECONDS))
         tls = None
-        if not spoke.ways and spoke.else_ in ("TLS", "closed", ""):
+        refuses_plain = any(TLS_ONLY in each.complaint for each in spoke.ways)
+        if refuses_plain or (not spoke.ways and spoke.else_ in ("TLS", "closed", "")):
             if asyncio.run(speaks_tls(host, port, seconds=_PROBE_SECONDS)):
                 files = wanted.tls
                 if files is None:
@@ -365,7 +368,7 @@ class Diagnosis:
             yield ok(step, f"is alive: {said}")
         config, reached = self._question.config, self._reached
         names = {lease.observer for lease, _ in live}
-        wanted = {config.name} if config is not None else set()
+        wanted = observer_names(config) if config is not None else set()
         wanted |= {reached.observer} if reached is not None else set()
         for name in sorted(wanted - names):
             text = "has no lease on this control topic"

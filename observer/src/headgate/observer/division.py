@@ -17,6 +17,13 @@ from headgate.observer.journal import has_open_epochs
 _FOLDER = "worker-"
 
 
+def observer_names(config: ObserverConfig) -> set[str]:
+    """Return under which names the processes of a configuration have leases."""
+    if config.workers == 1:
+        return {config.name}
+    return {_named(config, number).name for number in range(1, config.workers + 1)}
+
+
 def share(config: ObserverConfig, number: int, listen: Mapping[str, str]) -> ObserverConfig:
     """Return the configuration of one worker; ``number`` counts from 1.
 

@@ -225,9 +225,16 @@ class Topics:
         """Make an administration client; brokers are contacted at the first call."""
         self._bootstrap = bootstrap
         self._replication = replication
+        self._met = ""
+        self._log_error = ErrorLog()
         self._admin = AdminClient(
-            {**client_settings(bootstrap, properties), **_NEVER_BY_ITSELF, "error_cb": ErrorLog()}
+            {**client_settings(bootstrap, properties), **_NEVER_BY_ITSELF, "error_cb": self._meet}
         )
+
+    def _meet(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - the name of a local error
+            self._met = error.str()
+        self._log_error(error)
 
     def reach(self, seconds: float) -> None:
         """Return once the brokers answer.
@@ -301,10 +308,13 @@ class Topics:
             ) from error
 
     def _unavailable(self, error: KafkaException) -> KafkaUnavailable:
-        cause = error.args[0]
+        # Why a connection ends (TLS, a password) is told to the callback alone.
+        self._admin.poll(0)
+        cause, met = error.args[0], self._met
+        self._met = ""
         return KafkaUnavailable(
-            f"Kafka at {self._bootstrap}: {cause.str() or cause.name()}; "
-            "is it running, and is [kafka] bootstrap right?"
+            f"Kafka at {self._bootstrap}: {met or cause.str() or cause.name()}; is it running, "
+            "and are bootstrap and properties of [kafka] right?"
         )
 
 

@@ -23,6 +23,9 @@ from headgate.wire import Limits, MessageReader, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.tls")
 
+TLS_ONLY: Final = "this port takes TLS connections only"
+"""What a client without TLS is told."""
+
 _HANDSHAKE_RECORD: Final = b"\x16"  # first byte of every TLS connection (RFC 8446, section 5.1)
 _AT_ONCE: Final = 64  # connections accepted before others have a turn
 _MAX_HANDSHAKES: Final = 512  # under way on a listener: some 50 KiB each
@@ -245,10 +248,7 @@ class TlsServer:
                     if not data:
                         return
                     reader.feed(data)
-                text = (
-                    "headgate: this port takes TLS connections only; turn TLS on in the client "
-                    "(Thrift: TSSLSocket)"
-                )
+                text = f"headgate: {TLS_ONLY}; turn TLS on in the client (Thrift: TSSLSocket)"
                 reply = io_error_reply(self._dialect, message, text, can_retry=False)
                 await self._loop.sock_sendall(connection, reply)
 
