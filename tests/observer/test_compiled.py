@@ -1,0 +1,40 @@
+"""The wheel of ``make wheel`` does what the sources do: their own tests say so."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Compiled classes take no doubles of each other, and their methods cannot be replaced.
+WITH_DOUBLES = (
+    "--ignore=tests/observer/test_guarded_sessions.py",
+    "--ignore=tests/observer/test_session_stages.py",
+    "--deselect=tests/observer/test_session.py::"
+    "test_the_journal_keeps_a_request_as_the_client_sent_it",
+)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(shutil.which("cc") is None, reason="compiling needs a C compiler")
+def test_the_compiled_modules_pass_the_tests_of_their_sources(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    build += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, env={**os.environ, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "package")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "package")}
+    where = "import headgate.observer.session as s; print(s.__file__)"
+    run = [sys.executable, "-c", where]
+    found = subprocess.run(run, env=environment, check=True, capture_output=True, text=True)
+    assert found.stdout.strip().endswith(".so")
+    tests = ["tests/wire", "tests/hbase", "tests/observer"]
+    run = [sys.executable, "-m", "pytest", "-q", "-m", "not stack and not soak"]
+    run += [*WITH_DOUBLES, *tests]
+    subprocess.run(run, env=environment, cwd=ROOT, check=True)
