@@ -184,6 +184,16 @@ def test_another_configuration_waits_for_the_attempt_under_way(desk: Callable[..
     assert seen[-1].pid != first
 
 
+def test_an_attempt_that_waits_for_the_worker_is_made_before_there_is_none(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk()
+    one.launcher.start(request("m:work"))
+    one.launcher.use(None)
+    assert isinstance(one.until(StepEnded), StepEnded)
+    one.until(lambda r: isinstance(r, WorkerState) and r.words.startswith("none"))
+
+
 def test_without_a_configuration_there_is_no_worker_until_there_is_one(
     desk: Callable[..., Desk],
 ) -> None:

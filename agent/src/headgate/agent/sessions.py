@@ -154,12 +154,12 @@ class SessionLauncher:
                     lambda: (
                         self._ended
                         or self._closing
-                        or (self._outdated and not self._sent)
+                        or (self._outdated and self._request is None)
                         or (self._request is not None and not self._sent)
                     )
                 )
                 request = self._request
-                if self._outdated and not self._sent:
+                if self._outdated and request is None:
                     self._reason = "its configuration changed"
                     break
                 if self._ended or self._closing or request is None:

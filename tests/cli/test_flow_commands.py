@@ -1,0 +1,196 @@
+"""What the commands of ``headgate flow`` ask of an agent, and how they tell its answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from headgate.cli.flow import app
+
+FILE = """\
+name: air
+containers: {readings: detectors}
+actions:
+  feed: {input: readings}
+  zones: {step: "steps:zones", when: {readings: {sequence: 5}}}
+profiles:
+  cheap: {zones: {readings: {sequence: 50}}}
+"""
+ROW = {
+    "name": "bob",
+    "revision": 2,
+    "owner": "one",
+    "state": "running",
+    "profile": "cheap",
+    "submitted": 0.0,
+    "words": "",
+}
+
+
+class Agent:
+    """Answers every request with what it is told, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.answers: Any = {}
+        self.status = 200
+        agent = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                length = int(self.headers.get("content-length", 0))
+                body = self.rfile.read(length)
+                agent.asked.append((self.command, self.path, json.loads(body) if body else None))
+                content = json.dumps(agent.answers).encode()
+                self.send_response(agent.status)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = do_DELETE = answer  # noqa: N815 -- the server looks for these names
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def run(self, *arguments: str) -> str:
+        result = CliRunner().invoke(app, [*arguments, "--agent", self.address])
+        assert result.exit_code == (0 if self.status == 200 else 1), result.output
+        return result.output
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    made = Agent()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "air.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_submit_hands_over_the_file_its_profile_and_the_name_of_the_instance(agent, file):
+    agent.answers = ROW
+    told = agent.run("submit", str(file), "--as", "bob", "--profile", "cheap", "--shadow")
+
+    ((method, path, body),) = agent.asked
+    assert (method, path) == ("POST", "/v1/flows")
+    assert (body["source"], body["directory"]) == (FILE, str(file.parent))
+    assert (body["name"], body["profile"], body["shadow"]) == ("bob", "cheap", True)
+    assert told == "Dataflow bob, revision 2, runs with agent one.\n"
+
+
+def test_a_file_that_is_not_in_order_is_not_handed_over(agent, file):
+    agent.status = 422
+    file.write_text(FILE.replace("sequence: 5", "sequenze: 5"))
+
+    assert "did you mean `sequence`?" in agent.run("submit", str(file))
+    assert "did you mean `sequence`?" in agent.run("update", "bob", str(file))
+    assert agent.asked == []
+
+
+@pytest.mark.parametrize(
+    ("options", "body"),
+    [
+        ((), {}),
+        (("--profile", "cheap"), {"profile": "cheap"}),
+        (("--no-profile",), {"profile": None}),
+        (("--shadow",), {"shadow": True}),
+        (("--launch", "--reload"), {"shadow": False, "reload": True}),
+        (("--allow-missing-tables",), {"allow_missing_tables": True}),
+    ],
+)
+def test_an_update_asks_for_what_is_to_be_another_and_no_more(agent, options, body):
+    agent.answers = {"flow": ROW, "changes": []}
+    told = agent.run("update", "bob", *options)
+
+    ((method, path, asked),) = agent.asked
+    nothing = {"shadow": None, "reload": False, "allow_missing_tables": False}
+    assert (method, path) == ("POST", "/v1/flows/bob/update")
+    assert asked == {**nothing, **body}
+    assert told == "Dataflow bob, revision 2, nothing is another than before.\n"
+
+
+def test_an_update_by_a_file_hands_it_over_and_tells_what_is_another(agent, file):
+    change = {"kind": "changed", "part": "bound `k` of `a`", "words": "sequence 5 → sequence 9"}
+    agent.answers = {"flow": ROW, "changes": [change]}
+    told = agent.run("update", "bob", str(file))
+
+    assert agent.asked[0][2]["source"] == FILE
+    assert told == (
+        "bound `k` of `a`: changed, sequence 5 → sequence 9\nDataflow bob, revision 2.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "request_", "answers", "told"),
+    [
+        (("pause", "bob"), ("POST", "/pause", None), {}, "is paused; updates are counted"),
+        (("resume", "bob"), ("POST", "/resume", None), {}, "is resumed"),
+        (("remove", "bob"), ("DELETE", "", None), {}, "is removed"),
+        (("run", "bob", "a"), ("POST", "/run", {"action": "a"}), {}, "a of bob is asked for"),
+        (
+            ("retry", "bob"),
+            ("POST", "/retry", {"action": None}),
+            {"actions": ["a", "b"]},
+            "Tried again: a, b.",
+        ),
+        (
+            ("retry", "bob", "a"),
+            ("POST", "/retry", {"action": "a"}),
+            {"actions": ["a"]},
+            "Tried again: a.",
+        ),
+        (
+            ("release", "bob"),
+            ("POST", "/release", {"action": None}),
+            {"actions": ["a"]},
+            "Released: a.",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_command_is_one_request(agent, arguments, request_, answers, told):
+    agent.answers = answers
+    method, path, body = request_
+
+    assert told in agent.run(*arguments)
+    assert agent.asked == [(method, f"/v1/flows/bob{path}", body)]
+
+
+def test_an_answer_is_printed_as_it_is_with_json(agent):
+    agent.answers = {"actions": ["a"]}
+
+    assert json.loads(agent.run("retry", "bob", "--json")) == {"actions": ["a"]}
+
+
+def test_a_list_shows_which_profile_applies(agent):
+    agent.answers = [ROW]
+
+    assert "cheap" in agent.run("list")
+
+
+def test_a_refusal_is_told(agent):
+    agent.status = 409
+    agent.answers = {"error": "nothing failed of any action of bob", "problems": []}
+
+    assert agent.run("retry", "bob") == "headgate flow: nothing failed of any action of bob\n"
