@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test soak fuzz bench lint format setup lock wheel clean
+.PHONY: demo test soak fuzz bench bench-aqhi lint format setup lock wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -39,6 +39,10 @@ fuzz: setup
 # Ratios of two things measured in one run; not tests.
 bench: setup
 	@set -e; for program in tests/bench/*.py; do echo "== $$program"; $(BIN)/python $$program; done
+
+# The first paper's evaluation on a private stack: half an hour; make bench-aqhi ARGS=--quick, minutes.
+bench-aqhi: setup
+	$(BIN)/headgate demo evaluation $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import platform
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import happybase
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
-from thriftpy2.thrift import TException
 
-from headgate.cli.demo_dataflows import AgentDataflows, DemoError
-from headgate.cli.demo_stand import DemoStand, StandError
-from headgate.local import LocalStackError, Progress
+from headgate.cli.demo_dataflows import AgentDataflows
+from headgate.cli.demo_evaluation import evaluation
+from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
+from headgate.cli.demo_stand import DemoStand
+from headgate.cli.demo_telling import Narrator, find_examples, outcome
 
 if TYPE_CHECKING:
-    from aqhi.comparison import Comparing, Followed, WaveDone
+    from aqhi.comparison import Comparing, Followed
     from aqhi.grid import Grid
     from aqhi.readings import Readings
     from aqhi.results import Comparison
@@ -45,14 +39,12 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-_INTERRUPTED = 130  # what shells give a command that Ctrl-C ended
 _WAVES = 24
 _WEEK = 168  # hourly waves
 _SIDE = 50  # 2,500 detectors
 _REAL_SIDE = 20  # 12 stations say no more than 400 interpolated detectors can show
 _SIGMAS = (20.0, 80.0)  # per cent: the ends of the paper's range
 _REAL_SIGMAS = (20.0,)  # one alone: a week of waves is long
-_BATCH = 1000  # rows of one mutateRows
 _START = datetime.fromisoformat("2015-11-27")  # a week from hardly any to the worst pollution
 _SYNCHRONOUS = "aqhi-synchronous"
 
@@ -60,6 +52,9 @@ _SYNCHRONOUS = "aqhi-synchronous"
 @app.callback()
 def _demo() -> None:
     """Run a whole example and report on it."""
+
+
+app.command()(evaluation)
 
 
 @app.command()
@@ -116,11 +111,11 @@ def aqhi(
 ) -> None:
     """Compute a city's air quality index after every wave, and under bounds; compare the two."""
     console = Console(stderr=as_json)
-    _find_examples()
+    find_examples()
     sigmas = sorted(set(sigma or (_REAL_SIGMAS if data else _SIGMAS)))
     city = _Input(waves, grid, seed, trend, data, start)
     began = time.monotonic()
-    with _outcome(console), _Narrator(console, city.waves) as narrator:
+    with outcome(console), Narrator(console, city.waves) as narrator:
         readings = city.readings()
         with DemoStand(home, keep=keep, tell=narrator.progress) as stand:
             comparison = _compare(city, readings, sigmas, stand, narrator, began)
@@ -190,68 +185,12 @@ class _Input:
         return generate(self.grid, self.waves, self._seed, Trend(self._trend))
 
 
-class _Narrator:
-    """Tells what goes on: a moving bar on a terminal, one line for each thing elsewhere."""
-
-    def __init__(self, console: Console, waves: int) -> None:
-        self._console = console
-        self._began = time.monotonic()
-        self._bar = Bar(
-            TextColumn("[progress.description]{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self._task = self._bar.add_task("starting", total=waves)
-
-    def __enter__(self) -> _Narrator:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def say(self, text: str) -> None:
-        """Tell one thing."""
-        self._console.print(
-            f"{time.monotonic() - self._began:6.1f} s  {escape(text)}",
-            highlight=False,
-            soft_wrap=True,
-        )
-
-    def progress(self, progress: Progress) -> None:
-        """Tell what the stand is doing; of what is counted only the end is told line by line."""
-        if progress.total and progress.done < progress.total:
-            self._bar.update(
-                self._task,
-                description=f"{progress.subject} {progress.done}/{progress.total}",
-            )
-            return
-        self.say(f"{progress.subject}: {progress.text}")
-
-    def wave(self, done: WaveDone, ways: Sequence[Followed]) -> None:
-        """Tell what a wave brought."""
-        self._bar.update(self._task, completed=done.number, description="waves")
-        parts = [
-            f"{way.label} {''.join(done.ran[way.dataflow]) or '-':5} "
-            f"index {done.index[way.dataflow]:5.2f}"
-            for way in ways
-        ]
-        self.say(
-            f"{done.label}: {done.reported} detectors changed; {'; '.join(parts)}; "
-            f"{done.seconds:.1f} s"
-        )
-
-
 def _compare(
     city: _Input,
     readings: Iterator[Readings],
     sigmas: Sequence[float],
     stand: DemoStand,
-    narrator: _Narrator,
+    narrator: Narrator,
     began: float,
 ) -> Comparison:
     """Send the waves through all dataflows of a running stand."""
@@ -264,15 +203,15 @@ def _compare(
     host, port = stand.thrift1
     try:
         narrator.say("tables: creating")
-        _create_tables(host, port, [way.dataflow for way in ways])
+        create_tables(host, port, [way.dataflow for way in ways])
         directory = variants.DATAFLOW_FILE.parent
         narrator.say(f"dataflows: submitting {', '.join(way.dataflow for way in ways)}")
         with ThreadPoolExecutor(len(texts)) as pool:
             list(pool.map(lambda text: dataflows.submit(text, directory), texts))
         narrator.say("Spark: starting a session for each dataflow")
         dataflows.wait_warm([way.dataflow for way in ways])
-        hbase = _FreshTables(host, port)
-        comparing = Comparing(city.grid, ways, _feeder(hbase, city.grid), dataflows, hbase)
+        hbase = FreshTables(host, port)
+        comparing = Comparing(city.grid, ways, feeder(hbase, city.grid), dataflows, hbase)
         started = time.monotonic()
         for wave in readings:
             narrator.wave(comparing.wave(wave), ways)
@@ -295,51 +234,6 @@ def _followed(place: Any, sigmas: Sequence[float]) -> tuple[list[Followed], list
         words = bounds_in_words(texts[-1])
         ways.append(Followed(name, f"σ {sigma:g} %", words, place.reference))
     return ways, texts
-
-
-def _create_tables(host: str, port: int, dataflows: Sequence[str]) -> None:
-    """Create all tables, several at a time: HBase takes about a second for each."""
-    from aqhi.variants import tables
-
-    families = {table: names for flow in dataflows for table, names in tables(flow).items()}
-
-    def create(table: str) -> None:
-        client = happybase.Connection(host, port)
-        try:
-            client.create_table(table, {family: {} for family in families[table]})
-        finally:
-            client.close()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(create, families))
-
-
-class _FreshTables:
-    """Tables over a new connection each: the server closes those that are idle for a minute."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._host = host
-        self._port = port
-        self._last: Any = None
-
-    def table(self, name: str) -> Any:
-        """Return a table, which can be used until the next is asked for."""
-        if self._last is not None:
-            self._last.close()
-        self._last = happybase.Connection(self._host, self._port)
-        return self._last.table(name)
-
-
-def _feeder(hbase: _FreshTables, grid: Grid) -> Callable[[Readings], None]:
-    """Return the function that writes a wave through the proxy as any happybase program would."""
-    from aqhi.variants import SENSORS_TABLE
-
-    def feed(readings: Readings) -> None:
-        with hbase.table(SENSORS_TABLE).batch(batch_size=_BATCH) as batch:
-            for row, cells in readings.puts(grid):
-                batch.put(row, cells)
-
-    return feed
 
 
 def _conditions(
@@ -429,46 +323,3 @@ def _summary(comparison: Comparison, page: Path) -> dict[str, Any]:
         ],
         "seconds_synchronous": comparison.synchronous.seconds,
     }
-
-
-@contextmanager
-def _outcome(console: Console) -> Iterator[None]:
-    """Turn what goes wrong into one message and an exit code; SIGTERM ends as Ctrl-C does."""
-    from aqhi.stations import StationDataError
-
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        console.print("interrupted; everything that was started has ended")
-        raise typer.Exit(_INTERRUPTED) from None
-    except (StationDataError, LocalStackError, StandError, DemoError) as error:
-        console.print(f"[red]headgate demo:[/red] {escape(str(error))}", soft_wrap=True)
-        raise typer.Exit(1) from error
-    except TException as error:
-        console.print(f"[red]headgate demo:[/red] HBase behind the proxy: {escape(str(error))}")
-        raise typer.Exit(1) from error
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(_: int, __: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _find_examples() -> None:
-    """Make the examples importable: the installed package's, or the checkout's."""
-    room = Path(__file__).resolve().parent
-    packaged, checkout = room / "examples", room.parents[3] / "examples"
-    for folder in (packaged, checkout):
-        if (folder / "aqhi" / "steps.py").is_file():
-            if str(folder) not in sys.path:
-                sys.path.insert(0, str(folder))
-            importlib.invalidate_caches()
-            return
-    typer.echo(
-        f"headgate demo: the examples are neither in {packaged} nor in {checkout}; install "
-        "headgate again, or restore the folder examples of the checkout",
-        err=True,
-    )
-    raise typer.Exit(1)

@@ -67,6 +67,7 @@ class DemoStand:
         folder: of this stand; deleted at the end unless kept.
         thrift1: the proxy for HBase's first Thrift API: host and port.
         api: the agent's address, ``http://host:port``.
+        kafka: Kafka's address.
     """
 
     def __init__(self, home: Path | None, *, keep: bool, tell: Callable[[Progress], None]) -> None:
@@ -76,6 +77,7 @@ class DemoStand:
         self.folder = self._stands / f"{os.getpid()}-{secrets.token_hex(3)}"
         self.thrift1 = ("", 0)
         self.api = ""
+        self.kafka = ""
         self._stack = LocalStack(self.folder, _INSTANCE, lifetime=Lifetime.WITH_CALLER)
         self._services: list[tuple[subprocess.Popen[bytes], float]] = []
         self._environment = ExitStack()
@@ -101,6 +103,7 @@ class DemoStand:
             self._environment.enter_context(_variable(STAND_VARIABLE, str(self.folder)))
             self._environment.enter_context(_appended(*_JAVA_OPTIONS))
             addresses = self._stack.up(self._tell)
+            self.kafka = str(addresses.kafka)
             thrift2 = self._start_observer(addresses)
             self._start_agent(addresses, thrift2)
         except BaseException:

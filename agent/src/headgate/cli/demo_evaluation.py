@@ -1,0 +1,336 @@
+"""``headgate demo evaluation``: the paper's evaluation on a stand of its own.
+
+One synchronous dataflow for each trend of the input serves all settings: they are replayed over
+what it recorded. One setting runs for real beside it and must agree.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from headgate.agent import FlowRecording, FlowReplay, Kafka
+from headgate.cli.demo_dataflows import AgentDataflows, DemoError
+from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
+from headgate.cli.demo_stand import DemoStand
+from headgate.cli.demo_telling import Narrator, find_examples, outcome
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    DataflowSpec,
+    EngineTester,
+    Role,
+    SequenceBound,
+    SequenceUnit,
+    WatchedContainer,
+    launched,
+)
+from headgate.events import Container, ContainerId, Item
+from headgate.flows import parse_dataflow
+from headgate.replay import Replayed
+
+if TYPE_CHECKING:
+    from aqhi.evaluation import Experiment, StepRuns, Waves
+    from aqhi.grid import Grid
+
+_WEEK = 168  # hourly waves, as in the paper
+_QUICK = 24
+_SIDE = 50  # 2,500 detectors
+_LOADS = (50, 100, 150, 200)
+"""Detectors along each side for figure 19: 2,500 to 40,000."""
+_LOAD_WAVES = 24
+_SEEDS = 5
+_SYNCHRONOUS = "aqhi-synchronous"
+_REAL = "aqhi-bounded"
+
+
+def evaluation(
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="24 waves, σ 20 and 80 alone, no figure 19.")
+    ] = False,
+    waves: Annotated[
+        int | None, typer.Option(min=2, help="Waves of input. Default: 168, a week of hours.")
+    ] = None,
+    grid: Annotated[int, typer.Option(min=5, max=999, help="Detectors along each side.")] = _SIDE,
+    seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    report: Annotated[Path, typer.Option(help="Where to write the page.")] = Path(
+        "aqhi-evaluation.html"
+    ),
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for all that runs. Default: $HEADGATE_HOME, else the user's data folder.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Evaluate the bounds of the air quality index as the paper does; print the figures as JSON."""
+    console = Console(stderr=True)
+    find_examples()
+    from aqhi.evaluation import experiments, figures
+    from aqhi.evaluation_report import write_evaluation
+    from aqhi.grid import Grid
+    from aqhi.model import HOTSPOT_REFERENCE
+
+    count = waves or (_QUICK if quick else _WEEK)
+    began = time.monotonic()
+    sent: dict[Any, Waves] = {}
+    found: list[StepRuns] = []
+    checks: dict[str, Any] = {}
+    loads: dict[int, float] = {}
+    with outcome(console), Narrator(console, count) as narrator:
+        for experiment in experiments(HOTSPOT_REFERENCE, quick=quick):
+            with DemoStand(home, keep=False, tell=narrator.progress) as stand:
+                trial = _Trial(experiment, Grid(grid), seed, stand, narrator)
+                sent[experiment.trend] = trial.send(count)
+                found += trial.replay()
+                checks[experiment.trend.value] = trial.checks
+        seeds = _seeds(Grid(grid), count, quick=quick)
+        for side in () if quick else _LOADS:
+            with DemoStand(home, keep=False, tell=narrator.progress) as stand:
+                loads[side * side] = _load(Grid(side), seed, stand, narrator)
+    result = {
+        "waves": count,
+        "detectors": grid * grid,
+        "seed": seed,
+        "figures": figures(sent, found),
+        "C, mean of seeds": seeds,
+        "seconds of 24 waves by detectors": loads,
+        "checks": checks,
+        "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}",
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    result["report"] = str(write_evaluation(sent, found, result, report))
+    typer.echo(json.dumps(result, indent=1))
+    if any(check["disagreement"] for check in checks.values()):
+        console.print("[red]headgate demo:[/red] a replay and a real run do not agree; see checks")
+        raise typer.Exit(1)
+
+
+class _Trial:
+    """One input through the synchronous dataflow, and through one with bounds."""
+
+    def __init__(
+        self, experiment: Experiment, grid: Grid, seed: int, stand: DemoStand, narrator: Narrator
+    ) -> None:
+        from aqhi import variants
+        from aqhi.evaluation import with_bounds
+        from aqhi.model import HOTSPOT_REFERENCE
+
+        self._experiment = experiment
+        self._grid = grid
+        self._seed = seed
+        self._stand = stand
+        self._narrator = narrator
+        city = variants.City(grid.side, HOTSPOT_REFERENCE, stand.folder / "charts")
+        self._text = variants.dataflow(_SYNCHRONOUS, city, None)
+        self._texts = {_SYNCHRONOUS: self._text}
+        self._real = next((s for s in experiment.settings if s.name == experiment.real), None)
+        if self._real is not None:
+            text = variants.dataflow(_REAL, city, None)
+            self._texts[_REAL] = with_bounds(text, self._real)
+        self._ran: dict[str, list[int]] = {}
+        self._seen: list[float] = []
+        self._index: list[float] = []
+        self.checks: dict[str, Any] = {}
+
+    def send(self, count: int) -> Waves:
+        """Send all waves; return what the synchronous dataflow showed."""
+        import numpy as np
+        from aqhi.evaluation import Waves
+        from aqhi.generator import generate
+        from aqhi.outputs import read_output
+
+        hbase, dataflows = _begin(self._texts, self._stand, self._narrator)
+        feed = feeder(hbase, self._grid)
+        outputs: dict[str, list[Any]] = {a: [] for a in ("zones", "city-map", "hotspots", "index")}
+        changed = []
+        newest = -1
+        begin = time.monotonic()
+        try:
+            for number, wave in enumerate(
+                generate(self._grid, count, self._seed, self._experiment.trend), 1
+            ):
+                feed(wave)
+                dataflows.end_wave(list(self._texts))
+                changed.append(len(wave.detectors) / self._grid.detectors)
+                for action, squares in outputs.items():
+                    squares.append(read_output(hbase, _SYNCHRONOUS, action, self._grid.side))
+                if self._real is not None:
+                    for run in dataflows.finished(_REAL, newest):
+                        newest = max(newest, run.number)
+                        self._ran.setdefault(run.action, []).append(number)
+                    self._seen.append(float(read_output(hbase, _REAL, "index", 1)[0, 0]))
+                self._narrator.say(
+                    f"{self._experiment.trend}, wave {number} of {count}: "
+                    f"{time.monotonic() - begin:.0f} s"
+                )
+        finally:
+            dataflows.close()
+        stacked = {action: np.nan_to_num(np.array(squares)) for action, squares in outputs.items()}
+        index = stacked["index"][:, 0, 0]
+        self._index = index.tolist()
+        self.checks["waves_seconds"] = round(time.monotonic() - begin, 1)
+        return Waves(
+            changed=np.array(changed),
+            zones=stacked["zones"],
+            maps=stacked["city-map"],
+            hotspots=stacked["hotspots"],
+            index=index,
+        )
+
+    def replay(self) -> list[StepRuns]:
+        """Replay all settings; compare the real one."""
+        from aqhi.evaluation import StepRuns, with_bounds
+
+        kafka = Kafka(bootstrap=self._stand.kafka)
+        settings = self._experiment.settings
+        specs = {s.name: parse_dataflow(with_bounds(self._text, s), s.name).spec for s in settings}
+        self._narrator.say(f"replaying under {len(specs)} sets of bounds")
+        begin = time.monotonic()
+        replays = FlowRecording(kafka, _SYNCHRONOUS).replay(specs)
+        self.checks |= {
+            "replayed_settings": len(specs),
+            "replay_seconds": round(time.monotonic() - begin, 1),
+            "disagreement": _disagreement("synchronous", replays),
+        }
+        by_name = {replayed.label: replayed for replayed in replays.report.replays}
+        if self._real is not None:
+            self._compare(by_name[self._real.name], FlowRecording(kafka, _REAL).replay({}))
+        return [StepRuns(s, _waves_of(by_name[s.name])) for s in settings]
+
+    def _compare(self, replayed: Replayed, own: FlowReplay) -> None:
+        """Hold the replay against the real run's runs and index, and against its own replay."""
+        import numpy as np
+        from aqhi.evaluation import shown
+
+        predicted = {action: list(waves) for action, waves in _waves_of(replayed).items()}
+        differing = [
+            f"{action}: real waves {self._ran.get(action, [])}, replayed {waves}"
+            for action, waves in predicted.items()
+            if waves != self._ran.get(action, [])
+        ]
+        index = shown(np.array(self._index), predicted["index"])
+        self.checks["disagreement"] += [*differing, *_disagreement("bounded", own)]
+        self.checks |= {
+            "real_setting": replayed.label,
+            "real_runs": {action: len(waves) for action, waves in self._ran.items()},
+            "replayed_runs": {action: len(waves) for action, waves in predicted.items()},
+            "index_apart_points": float(np.abs(index - np.array(self._seen)).max()),
+        }
+
+
+def _begin(
+    texts: dict[str, str], stand: DemoStand, narrator: Narrator
+) -> tuple[FreshTables, AgentDataflows]:
+    from aqhi import variants
+
+    host, port = stand.thrift1
+    narrator.say("tables: creating")
+    create_tables(host, port, list(texts))
+    dataflows = AgentDataflows(stand.api)
+    for text in texts.values():
+        dataflows.submit(text, variants.DATAFLOW_FILE.parent)
+    narrator.say("Spark: starting a session for each dataflow")
+    dataflows.wait_warm(list(texts))
+    return FreshTables(host, port), dataflows
+
+
+def _waves_of(replayed: Replayed) -> dict[str, tuple[int, ...]]:
+    return {step.action: tuple(run.wave for run in step.runs) for step in replayed.steps}
+
+
+def _disagreement(name: str, replays: FlowReplay) -> list[str]:
+    return [
+        f"{name}: {d.action} in wave {d.wave}: {d.recorded} runs, {d.replayed} replayed"
+        for d in replays.disagreement
+    ]
+
+
+def _load(grid: Grid, seed: int, stand: DemoStand, narrator: Narrator) -> float:
+    """Return the seconds of 24 waves through the synchronous dataflow (figure 19)."""
+    from aqhi import variants
+    from aqhi.generator import Trend, generate
+    from aqhi.model import HOTSPOT_REFERENCE
+
+    city = variants.City(grid.side, HOTSPOT_REFERENCE, stand.folder / "charts")
+    texts = {_SYNCHRONOUS: variants.dataflow(_SYNCHRONOUS, city, None)}
+    hbase, dataflows = _begin(texts, stand, narrator)
+    feed = feeder(hbase, grid)
+    try:
+        begin = time.monotonic()
+        for wave in generate(grid, _LOAD_WAVES, seed, Trend.UNIFORM):
+            feed(wave)
+            dataflows.end_wave([_SYNCHRONOUS])
+        seconds = time.monotonic() - begin
+    except DemoError as error:
+        narrator.say(f"{grid.detectors} detectors: {error}")
+        return math.nan
+    finally:
+        dataflows.close()
+    narrator.say(f"{grid.detectors} detectors: {_LOAD_WAVES} waves in {seconds:.0f} s")
+    return round(seconds, 1)
+
+
+def _seeds(grid: Grid, waves: int, *, quick: bool) -> dict[str, dict[str, float]]:
+    """Return step C's executions over five seeds, by the engine alone.
+
+    C's bound counts the detectors that B wrote, which are those that reported: no step need run.
+    """
+    from aqhi.evaluation import C_SIGMAS, PAPER_C, expected_executions
+    from aqhi.generator import Trend, generate
+
+    sigmas = [s for s in C_SIGMAS if not quick or s in {20, 80}]
+    spec = _counting(sigmas)
+    column = b"c:concentration"
+    keys = grid.rows()
+    runs = dict.fromkeys(sigmas, 0)
+    for seed in range(1, _SEEDS + 1):
+        tester = EngineTester(spec)
+        for wave in generate(grid, waves, seed, Trend.INCREASING):
+            tester.write("detectors", {keys[d]: {column: b"1"} for d in wave.detectors.tolist()})
+            for action in launched(tester.wave("combine")):
+                tester.finish(action)
+        for sigma in sigmas:
+            runs[sigma] += len(tester.launches(f"C{sigma}"))
+    return {
+        str(sigma): {
+            "executions_percent": 100 * runs[sigma] / (waves * _SEEDS),
+            "expected_percent": expected_executions(sigma),
+            **({"paper_percent": PAPER_C[sigma]} if sigma in PAPER_C else {}),
+        }
+        for sigma in sigmas
+    }
+
+
+def _counting(sigmas: Sequence[int]) -> DataflowSpec:
+    detectors = ContainerId("detectors")
+    item = Item("detectors", b"c", b"concentration")
+    return DataflowSpec(
+        "seeds",
+        (WatchedContainer(Container(detectors, (item,))),),
+        (
+            ActionSpec("combine", Role.INPUT, writes=(detectors,)),
+            *(
+                ActionSpec(
+                    f"C{sigma}",
+                    after=("combine",),
+                    bounds=(
+                        Bound("k", detectors, sequence=SequenceBound(sigma, SequenceUnit.PERCENT)),
+                    ),
+                )
+                for sigma in sigmas
+            ),
+        ),
+    )

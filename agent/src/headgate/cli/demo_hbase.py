@@ -1,0 +1,60 @@
+"""The tables of a demonstration, as any happybase program would use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import happybase
+
+if TYPE_CHECKING:
+    from aqhi.grid import Grid
+    from aqhi.readings import Readings
+
+_BATCH = 1000  # rows of one mutateRows
+
+
+def create_tables(host: str, port: int, dataflows: Sequence[str]) -> None:
+    """Create all tables, several at a time: HBase takes about a second for each."""
+    from aqhi.variants import tables
+
+    families = {table: names for flow in dataflows for table, names in tables(flow).items()}
+
+    def create(table: str) -> None:
+        client = happybase.Connection(host, port)
+        try:
+            client.create_table(table, {family: {} for family in families[table]})
+        finally:
+            client.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(create, families))
+
+
+class FreshTables:
+    """Tables over a new connection each: the server closes those that are idle for a minute."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._last: Any = None
+
+    def table(self, name: str) -> Any:
+        """Return a table, which can be used until the next is asked for."""
+        if self._last is not None:
+            self._last.close()
+        self._last = happybase.Connection(self._host, self._port)
+        return self._last.table(name)
+
+
+def feeder(hbase: FreshTables, grid: Grid) -> Callable[[Readings], None]:
+    """Return the function that writes a wave through the proxy as any happybase program would."""
+    from aqhi.variants import SENSORS_TABLE
+
+    def feed(readings: Readings) -> None:
+        with hbase.table(SENSORS_TABLE).batch(batch_size=_BATCH) as batch:
+            for row, cells in readings.puts(grid):
+                batch.put(row, cells)
+
+    return feed

@@ -1,0 +1,287 @@
+"""The page about the paper's evaluation: its figures 7 to 19 and 22, drawn from a run."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import string
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from aqhi.chart import CITY_COLOURS
+from aqhi.evaluation import (
+    SIGMAS,
+    Series,
+    StepRuns,
+    Waves,
+    executions,
+    expected_executions,
+    mean_concentration,
+    percentage,
+    relative_errors,
+    shown,
+)
+from aqhi.generator import Trend
+
+_WIDTH = 9.6  # inches: the page's column at 96 pixels an inch
+_DAY = 24
+_COLOURS = ("#2f80d0", "#e08a00", "#12a17c", "#c25b9b", "#8a7cf0", "#5c7a29", "#b0483a")
+_INK = "#010203"
+"""Drawn in this colour, then replaced by the page's own text colour, dark or light."""
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "aqhi",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["system-ui", "Segoe UI", "Roboto", "Helvetica", "Arial", "DejaVu Sans"],
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
+_PAGE = Path(__file__).with_name("evaluation.html")
+"""The page around the drawings; ``$name`` is filled in."""
+_MISSING = "<p>Not part of this run.</p>"
+
+
+def write_evaluation(
+    waves: Mapping[Trend, Waves],
+    found: Sequence[StepRuns],
+    result: Mapping[str, Any],
+    path: Path,
+) -> Path:
+    """Write the page and return its absolute path; folders are made.
+
+    Args:
+        waves: what the synchronous dataflow showed, by the trend of its input.
+        found: the runs under each setting.
+        result: the figures as they are printed.
+        path: where to.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    path = path.expanduser().absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with mpl.rc_context(_STYLE):
+        text = _render(waves, found, result)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _render(
+    waves: Mapping[Trend, Waves], found: Sequence[StepRuns], result: Mapping[str, Any]
+) -> str:
+    increasing, uniform = waves[Trend.INCREASING], waves[Trend.UNIFORM]
+    c, d, e, both, f, everything = (
+        {s.setting.sigma: s for s in found if s.setting.name.startswith(f"{prefix} ")}
+        for prefix in ("C", "D", "E", "C+E", "F", "all")
+    )
+    drawings = {
+        "figure7": _lines(
+            increasing.zones.mean(axis=(1, 2)), _seen(increasing.zones, c, "zones", _mean), "units"
+        ),
+        "figure8": _bars(
+            {s: _largest(increasing.zones, r.runs["zones"]) for s, r in c.items()}, "units"
+        ),
+        "figure9": _executions({"step C": (c, "zones")}, increasing, expected=True),
+        "figure10": _tiles(increasing.maps[:_DAY]),
+        "figure11": "".join(_differences(increasing.maps, r, s) for s, r in d.items()),
+        "figure12": _lines(
+            mean_concentration(uniform.hotspots),
+            _seen(uniform.hotspots, e, "hotspots", mean_concentration),
+            "units",
+        ),
+        "figure13": _lines(
+            percentage(uniform.hotspots),
+            _seen(uniform.hotspots, e, "hotspots", percentage),
+            "% of the zones",
+        ),
+        "figure14": _bars(
+            {
+                s: float(
+                    np.abs(
+                        mean_concentration(uniform.hotspots)
+                        - mean_concentration(shown(uniform.hotspots, r.runs["hotspots"]))
+                    ).max()
+                )
+                for s, r in e.items()
+            },
+            "units",
+        ),
+        "figure15": _executions(
+            {"no bounds on C": (e, "hotspots"), "the same σ on C": (both, "hotspots")}, uniform
+        ),
+        "figure16": _lines(
+            _accumulated(uniform.index), _seen(uniform.index, f, "index", _accumulated), "points"
+        ),
+        "figure17": _bars(
+            {s: _largest(uniform.index, r.runs["index"]) for s, r in f.items()}, "points"
+        ),
+        "figure18": _executions({"step F": (f, "index")}, uniform),
+        "figure19": _loads(result["seconds of 24 waves by detectors"]),
+        "figure22": _lines(
+            None,
+            {
+                s: 100
+                * relative_errors(
+                    uniform.index[:, None], shown(uniform.index, r.runs["index"])[:, None]
+                )
+                for s, r in everything.items()
+            },
+            "% of the index",
+        ),
+    }
+    return string.Template(_PAGE.read_text(encoding="utf-8")).substitute(
+        waves=result["waves"],
+        detectors=f"{result['detectors']:,}",
+        seed=result["seed"],
+        figures=html.escape(json.dumps(result, indent=1)),
+        **drawings,
+    )
+
+
+def _mean(zones: Series) -> Series:
+    mean: Series = zones.mean(axis=(1, 2))
+    return mean
+
+
+def _accumulated(index: Series) -> Series:
+    """Return the mean of all indices so far."""
+    mean: Series = np.cumsum(index) / np.arange(1, len(index) + 1)
+    return mean
+
+
+def _seen(
+    outputs: Series,
+    settings: Mapping[int, StepRuns],
+    action: str,
+    measure: Callable[[Series], Series],
+) -> dict[int, Series]:
+    return {
+        sigma: measure(shown(outputs, found.runs[action]))
+        for sigma, found in settings.items()
+        if sigma in SIGMAS
+    }
+
+
+def _largest(outputs: Series, runs: Sequence[int]) -> float:
+    return float(np.abs(outputs - shown(outputs, runs)).max())
+
+
+def _lines(synchronous: Series | None, bounded: Mapping[int, Series], unit: str) -> str:
+    figure, axes = _axes()
+    if synchronous is not None:
+        waves = range(1, len(synchronous) + 1)
+        axes.plot(waves, synchronous, color=_INK, linewidth=1.4, label="no bounds")
+    for (sigma, values), colour in zip(bounded.items(), _COLOURS, strict=False):
+        waves = range(1, len(values) + 1)
+        axes.step(waves, values, where="mid", color=colour, linewidth=1.2, label=f"σ {sigma} %")
+    axes.set(xlabel="wave", ylabel=unit)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0.2)
+    return _svg(figure)
+
+
+def _bars(values: Mapping[int, float], unit: str) -> str:
+    figure, axes = _axes()
+    axes.bar(list(map(str, values)), list(values.values()), color=_COLOURS[0], width=0.6)
+    for place, value in enumerate(values.values()):
+        axes.annotate(
+            f"{value:.2f}", (place, value), (0, 3), textcoords="offset points", ha="center"
+        )
+    axes.set(xlabel="σ (%)", ylabel=f"largest error ({unit})")
+    return _svg(figure)
+
+
+def _executions(
+    steps: Mapping[str, tuple[Mapping[int, StepRuns], str]], waves: Waves, *, expected: bool = False
+) -> str:
+    figure, axes = _axes()
+    for (label, (settings, action)), colour in zip(steps.items(), _COLOURS, strict=False):
+        sigmas = list(settings)
+        values = [executions(f.runs[action], len(waves.index)) for f in settings.values()]
+        axes.plot(sigmas, values, "o-", color=colour, label=label)
+        for sigma, value in zip(sigmas, values, strict=True):
+            axes.annotate(f"{value:.0f}", (sigma, value), (0, 6), textcoords="offset points")
+    if expected:
+        sigmas = list(range(5, 101))
+        expectation = [expected_executions(s) for s in sigmas]
+        axes.plot(sigmas, expectation, "--", color=_INK, linewidth=1, label="e^−σ")
+    axes.set(xlabel="σ (%)", ylabel="executions (% of the waves)", ylim=(0, 110), xlim=(0, 105))
+    axes.legend()
+    return _svg(figure)
+
+
+def _loads(seconds: Mapping[int, float]) -> str:
+    if not seconds:
+        return _MISSING
+    figure, axes = _axes()
+    axes.plot(list(seconds), list(seconds.values()), "o-", color=_COLOURS[0])
+    axes.set(xlabel="detectors", ylabel="seconds for 24 waves", ylim=(0, None))
+    return _svg(figure)
+
+
+def _tiles(maps: Series) -> str:
+    figure = Figure(figsize=(_WIDTH, 3.6))
+    _draw_tiles(figure, maps, CITY_COLOURS, 100.0)
+    return _svg(figure)
+
+
+def _draw_tiles(figure: Any, maps: Series, colours: Any, high: float) -> None:
+    """Draw up to a day of maps side by side, as one picture: 24 axes would take seconds."""
+    across = _DAY // 3
+    height, width = maps.shape[1] + 1, maps.shape[2] + 1
+    sheet = np.full((3 * height, across * width), np.nan)
+    for place, square in enumerate(maps[:_DAY]):
+        row, column = divmod(place, across)
+        top, left = (2 - row) * height, column * width
+        sheet[top : top + height - 1, left : left + width - 1] = square
+    axes = figure.add_axes((0.01, 0.01, 0.98, 0.98))
+    axes.set_axis_off()
+    axes.imshow(sheet, origin="lower", cmap=colours, vmin=0, vmax=high, interpolation="nearest")
+
+
+def _differences(maps: Series, found: StepRuns, sigma: int) -> str:
+    """Return the maps that were shown in a day, and how far each stood from the right one."""
+    exact = maps[:_DAY]
+    seen = shown(maps, found.runs["city-map"])[:_DAY]
+    whole = np.abs(exact).mean(axis=(1, 2), keepdims=True)
+    apart = 100 * np.abs(seen - exact) / np.where(whole > 0, whole, 1)
+    figure = Figure(figsize=(_WIDTH, 1.9))
+    halves: Any = figure.subfigures(1, 2)
+    left, right = halves
+    _draw_tiles(left, seen, CITY_COLOURS, 100.0)
+    _draw_tiles(right, apart, "Greys", 5.0)
+    ran = sum(wave <= _DAY for wave in found.runs["city-map"])
+    errors = 100 * relative_errors(exact, seen)
+    return (
+        f"<figure>{_svg(figure)}<figcaption>σ {sigma} %: {ran} of {len(exact)} maps drawn; left as "
+        f"shown, right the difference, black from 5 % of the mean on; at most {errors.max():.1f} % "
+        "of the whole map.</figcaption></figure>"
+    )
+
+
+def _axes() -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(_WIDTH, 3.2), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _svg(figure: Figure) -> str:
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None}, dpi=60)
+    text = stream.getvalue()
+    drawing = text[text.index("<svg") :]
+    return drawing.replace(_INK, "currentColor").replace("<svg ", '<svg role="img" ', 1)
