@@ -86,9 +86,9 @@ def _render(
     waves: Mapping[Trend, Waves], found: Sequence[StepRuns], result: Mapping[str, Any]
 ) -> str:
     increasing, uniform = waves[Trend.INCREASING], waves[Trend.UNIFORM]
-    c, d, e, both, f, everything = (
+    c, d, e, both, f, without_value, everything = (
         {s.setting.sigma: s for s in found if s.setting.name.startswith(f"{prefix} ")}
-        for prefix in ("C", "D", "E", "C+E", "F", "all")
+        for prefix in ("C", "D", "E", "C+E", "F", "F-σ", "all")
     )
     drawings = {
         "figure7": _lines(
@@ -131,7 +131,9 @@ def _render(
         "figure17": _bars(
             {s: _largest(uniform.index, r.runs["index"]) for s, r in f.items()}, "points"
         ),
-        "figure18": _executions({"step F": (f, "index")}, uniform),
+        "figure18": _executions(
+            {"σ or 0.3 points": (f, "index"), "σ alone": (without_value, "index")}, uniform
+        ),
         "figure19": _loads(result["seconds of 24 waves by detectors"]),
         "figure22": _lines(
             None,
