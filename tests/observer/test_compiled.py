@@ -14,8 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 WITH_DOUBLES = (
     "--ignore=tests/observer/test_guarded_sessions.py",
     "--ignore=tests/observer/test_session_stages.py",
-    "--deselect=tests/observer/test_session.py::"
-    "test_the_journal_keeps_a_request_as_the_client_sent_it",
+    (
+        "--deselect=tests/observer/test_session.py::"
+        "test_the_journal_keeps_a_request_as_the_client_sent_it"
+    ),
 )
 
 
