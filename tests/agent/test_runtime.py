@@ -455,6 +455,18 @@ def test_another_session_is_started_where_its_settings_changed(
     assert len(agent.sessions) == 1
 
 
+def test_a_quarantine_ends_with_its_action(world: World, two_steps: str) -> None:
+    world.failing["first"] = 2
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    changed_to(world, agent, source=two_steps.replace("sequence: 3", "sequence: 4"))
+    assert "in quarantine: first" in status(world, agent).words
+    renamed = two_steps.replace("  first:", "  other:").replace("after: first", "after: other")
+    changed_to(world, agent, source=renamed)
+    assert status(world, agent).words == ""
+
+
 def test_modules_are_read_again_when_somebody_asks(world: World) -> None:
     agent = started(world)
     ask(agent, lambda runtime, _: runtime.reload())

@@ -525,6 +525,8 @@ class Runtime:
             self._around.launcher.use(start)
         if dataflow.waves != before.waves:
             self._schedule_wave(now)
+        names = {action.name for action in dataflow.spec.actions}
+        self._quarantined = {n: why for n, why in self._quarantined.items() if n in names}
         if self._feed is not None:
             self._feed.close()
         self._progress = msgspec.structs.replace(self._progress, start=position)
