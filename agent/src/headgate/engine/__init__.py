@@ -35,6 +35,7 @@ from headgate.engine.explain import (
     AdjusterExplanation,
     ContainerExplanation,
     Explanation,
+    SearchExplanation,
     UpdatesExplanation,
 )
 from headgate.engine.instructions import (
@@ -69,8 +70,11 @@ from headgate.engine.references import (
 )
 from headgate.engine.resources import ResourceSample
 from headgate.engine.runs import PastRun, RunState
+from headgate.engine.significance import SearchPhase
 from headgate.engine.snapshot import SNAPSHOT_VERSION, SnapshotError
 from headgate.engine.spec import (
+    SOUGHT_SEQUENCE,
+    SOUGHT_VALUE,
     ActionSpec,
     Bound,
     Count,
@@ -83,6 +87,7 @@ from headgate.engine.spec import (
     Role,
     SequenceBound,
     SequenceUnit,
+    SignificanceSpec,
     SpecificationError,
     ValueBound,
     WatchedContainer,
@@ -115,6 +120,8 @@ from headgate.engine.votes import Assessment, Vote
 __all__ = [
     "RESOURCES",
     "SNAPSHOT_VERSION",
+    "SOUGHT_SEQUENCE",
+    "SOUGHT_VALUE",
     "ActionExplanation",
     "ActionSpec",
     "ActiveExplanation",
@@ -184,8 +191,11 @@ __all__ = [
     "RunStarted",
     "RunState",
     "ScanContainer",
+    "SearchExplanation",
+    "SearchPhase",
     "SequenceBound",
     "SequenceUnit",
+    "SignificanceSpec",
     "SnapshotError",
     "SpecificationChanged",
     "SpecificationError",

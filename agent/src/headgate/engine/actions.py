@@ -11,6 +11,7 @@ from headgate.engine.conditions import BoundResult, Dimension
 from headgate.engine.pending import Pending
 from headgate.engine.policy import Bounded, Synchronous, TriggerPolicy
 from headgate.engine.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
+from headgate.engine.significance import Search
 from headgate.engine.spec import ActionSpec, Bound, Role, SequenceUnit
 from headgate.events import ContainerId, Cut
 
@@ -45,6 +46,10 @@ class Action:
         self.next_evaluation: float | None = None
         self.adjusters: list[Adjuster] = []
         """One for each bound with an interval."""
+        self.search: Search | None = None
+        """Where the limits of its bounds are found from the output that matters."""
+        self.meter: list[Part] = []
+        """Of such an action: what it writes, as of its last run."""
         self.limits: dict[tuple[str, Dimension], float] = {}
         """Current limits of intervals."""
         self.failure = ""
@@ -94,7 +99,11 @@ class Action:
         return self.since + current_limit(self.limits, bound.name, Dimension.TIME, bound.time)
 
     def take_limits(self) -> None:
-        """Let the limits hold that the adjusters are at."""
+        """Let the limits hold that the adjusters, or the search, are at."""
+        if self.search is not None:
+            for bound in self.spec.bounds:
+                for dimension, limit in self.search.limits.items():
+                    self.limits[bound.name, dimension] = limit
         for adjuster in self.adjusters:
             for dimension, limit in adjuster.limits.items():
                 self.limits[adjuster.bound.name, dimension] = limit

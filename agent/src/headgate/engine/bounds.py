@@ -66,7 +66,7 @@ def measure(
     clock: Clock,
     precision: Precision,
 ) -> BoundResult:
-    """Return how far each vector of the bound is.
+    """Return how far each vector of the bound is; one whose limit is infinite is left out.
 
     Args:
         bound: what to measure.
@@ -81,10 +81,12 @@ def measure(
         vectors.append(_time(clock, limit))
     if bound.sequence is not None:
         limit = current_limit(limits, bound.name, Dimension.SEQUENCE, bound.sequence.limit)
-        vectors.append(_sequence(bound, bound.sequence, limit, parts, precision))
+        if limit < math.inf:
+            vectors.append(_sequence(bound, bound.sequence, limit, parts, precision))
     if bound.value is not None:
         limit = current_limit(limits, bound.name, Dimension.VALUE, bound.value.limit)
-        vectors.append(_value(bound, bound.value, limit, parts, precision))
+        if limit < math.inf:
+            vectors.append(_value(bound, bound.value, limit, parts, precision))
     reached = any(vector.reached for vector in vectors)
     return BoundResult(bound.name, bound.container, reached, tuple(vectors))
 
@@ -143,9 +145,9 @@ def _value(
     if not all(cells.scanned for cells, _ in parts):
         return _unknown(Dimension.VALUE, bound, limit, unit, precision)
     metric, constant = METRICS[value.metric], value.constant or 0.0
-    amount = metric(_divergence(parts, exact=precision is Precision.EXACT), constant)
+    amount = metric(divergence_of(parts, exact=precision is Precision.EXACT), constant)
     if precision is not Precision.EXACT and abs(amount - limit) <= _TRUST * limit:
-        amount = metric(_divergence(parts, exact=True), constant)
+        amount = metric(divergence_of(parts, exact=True), constant)
     reached = amount >= limit
     unsettled = sum(len(cells.unsettled) for cells, _ in parts)
     if not reached and unsettled and precision is Precision.OPTIMISTIC:
@@ -174,7 +176,8 @@ def _unknown(
     return VectorResult(dimension, None, limit, unit, reached, words, words)
 
 
-def _divergence(parts: Iterable[Part], *, exact: bool) -> Divergence:
+def divergence_of(parts: Iterable[Part], *, exact: bool) -> Divergence:
+    """Return how far the parts of a container have moved; ``exact`` computes it from scratch."""
     return reduce(Divergence.__add__, (_part(*p, exact=exact) for p in parts), NO_DIVERGENCE)
 
 

@@ -35,6 +35,7 @@ from headgate.engine.instructions import (
 from headgate.engine.policy import NeedsReading, Run, WaitUntil
 from headgate.engine.resources import Machines
 from headgate.engine.runs import ActiveRun, PastRun, RunEvent, RunState
+from headgate.engine.seeking import Said, Seeking
 from headgate.engine.snapshot import read_snapshot, restore, write_snapshot
 from headgate.engine.spec import DataflowSpec, check_specification
 from headgate.engine.stimuli import (
@@ -199,6 +200,8 @@ class Engine:
         self.graph = Graph(self.spec)
         self.actions = self.graph.actions
         self.cells = self.graph.cells
+        significance = self.spec.significance
+        self._seeking = None if significance is None else Seeking(self.graph, significance)
 
     def _start_timers(self) -> None:
         self._timers = Timers()
@@ -471,6 +474,8 @@ class Engine:
             self._start_clock(action)
         adjusted = any(action.adjusters for action in self.actions.values())
         self._assess_at = self._now + self.spec.adjustment.every if adjusted else None
+        if self._seeking is not None:
+            self._tell_searches(self._seeking.begin())
 
     def _start_clock(self, action: Action) -> None:
         if action.is_input or self.graph.awaited(action):
@@ -495,6 +500,8 @@ class Engine:
                     continue
                 self._has_run(action)
             inputs.append(name)
+        if inputs and self._seeking is not None:
+            self._tell_searches(self._seeking.wave())
         if inputs:
             names = ", ".join(f"`{name}`" for name in inputs)
             self._ended(inputs, f"end of the wave of {names}")
@@ -547,6 +554,11 @@ class Engine:
                     # A limit may have come down to what was written long ago.
                     self._consider(action, _AT_WRITE)
 
+    def _tell_searches(self, searches: Iterable[Said]) -> None:
+        for action, words in searches:
+            self._decide(DecisionKind.ADJUSTED, words, action)
+            self._set_timers(action)
+
     # Runs.
 
     def _launch(self, action: Action, cause: Cause) -> None:
@@ -564,6 +576,8 @@ class Engine:
             ended_before=action.ended,
         )
         action.run = run
+        if self._seeking is not None and action.search is not None:
+            self._seeking.launching(action, action.search)
         for cells, pending in action.all_parts():
             cells.consumed[action.name] = pending.take(cells.values)
         action.since = self._now
@@ -650,6 +664,8 @@ class Engine:
             run.launched_at,
             self._now,
         )
+        if self._seeking is not None and action.search is not None:
+            self._tell_searches(self._seeking.finished(action, action.search))
         if not action.has_run:
             self._has_run(action)
         self._ended((action.name,), f"end of `{action.name}`")
@@ -688,6 +704,8 @@ class Engine:
         action.since = run.time_before
         action.ended |= run.ended_before
         action.run = None
+        if action.search is not None:
+            action.search.failed()
         self._out.append(Quarantine(action.name, run.run, run.failure))
 
     # What people and the service want.

@@ -12,6 +12,7 @@ from headgate.engine.bounds import Precision, seconds_words
 from headgate.engine.conditions import ConditionResult, Dimension, missing
 from headgate.engine.policy import Bounded
 from headgate.engine.runs import PastRun, RunState
+from headgate.engine.significance import Search, SearchPhase
 from headgate.engine.spec import Role
 from headgate.engine.votes import Assessment, Vote, together
 
@@ -64,6 +65,20 @@ class AdjusterExplanation(Struct, frozen=True):
     words: str
 
 
+class SearchExplanation(Struct, frozen=True):
+    """Where the search for an action's limits is (see ``SearchState``); changes are ratios."""
+
+    phase: SearchPhase
+    dimension: Dimension
+    limit: float
+    target: float | None
+    change: float | None
+    """The output change at this limit, as measured."""
+    waves: int
+    opened: int
+    words: str
+
+
 class ActionExplanation(Struct, frozen=True):
     """One action, in data and in words.
 
@@ -82,6 +97,7 @@ class ActionExplanation(Struct, frozen=True):
     words: str
     updates: tuple[UpdatesExplanation, ...] = ()
     adjusted: tuple[AdjusterExplanation, ...] = ()
+    search: SearchExplanation | None = None
 
 
 class ContainerExplanation(Struct, frozen=True):
@@ -155,6 +171,21 @@ def _explain(engine: Engine, action: Action, now: float) -> ActionExplanation:
         words=" ".join(sentences),
         updates=tuple(_updates(action, cells, pending) for cells, pending in action.all_parts()),
         adjusted=tuple(_adjusted(adjuster, now) for adjuster in action.adjusters),
+        search=None if action.search is None else _searched(action.search),
+    )
+
+
+def _searched(search: Search) -> SearchExplanation:
+    state = search.state
+    return SearchExplanation(
+        phase=state.phase,
+        dimension=state.dimension,
+        limit=state.limit,
+        target=state.target,
+        change=search.change,
+        waves=state.waves,
+        opened=state.opened,
+        words=f"Search for its limit: {search.words()}.",
     )
 
 

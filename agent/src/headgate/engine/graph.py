@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from headgate.engine.actions import Action, detail_of
 from headgate.engine.adjustment import Adjuster
+from headgate.engine.bounds import Part
 from headgate.engine.cells import Cells, Detail
 from headgate.engine.pending import Pending
-from headgate.engine.spec import DataflowSpec, Role, launch_order
+from headgate.engine.significance import Search
+from headgate.engine.spec import DataflowSpec, Role, SignificanceSpec, launch_order
 from headgate.events import ContainerId, updates_topic
 
 
@@ -37,11 +39,31 @@ class Graph:
         """Actions that are evaluated at writes, by each container that they watch."""
         for action in self.actions.values():
             self._connect(action)
-            for bound in action.spec.bounds:
-                adjuster = Adjuster(bound, spec.adjustment)
-                if adjuster.intervals:
-                    action.adjusters.append(adjuster)
+        if spec.significance is not None:
+            self._seek(spec.significance)
+        for action in self.actions.values():
+            if action.search is None:
+                adjusters = (Adjuster(bound, spec.adjustment) for bound in action.spec.bounds)
+                action.adjusters = [one for one in adjusters if one.intervals]
             action.take_limits()
+
+    def _seek(self, spec: SignificanceSpec) -> None:
+        """Give actions whose limits are searched for what a search needs."""
+        for name in spec.actions:
+            action = self.actions[name]
+            action.search = Search(spec.tolerance, spec.patience)
+            followers = {a.name: a for a in self.successors[name] if a.name in spec.actions}
+            watched = {bound.container for a in followers.values() for bound in a.spec.bounds}
+            for container in dict.fromkeys(action.spec.writes):
+                if container == spec.output or container in watched:
+                    action.meter += self._metered(f"output of {name}", container)
+
+    def _metered(self, name: str, container: ContainerId) -> Iterator[Part]:
+        for (known, _), cells in self.cells.items():
+            if known == container:
+                pending = Pending(name, values=True, distinct=False, own=True)
+                cells.pendings.append(pending)
+                yield cells, pending
 
     def _connect(self, action: Action) -> None:
         for name in action.spec.after:
@@ -95,4 +117,6 @@ def _details(spec: DataflowSpec) -> dict[ContainerId, Detail]:
         for bound in action.bounds:
             known = details.get(bound.container, Detail.COUNTS)
             details[bound.container] = max(known, detail_of(bound))
+    if spec.significance is not None:
+        details[spec.significance.output] = Detail.VALUES
     return details

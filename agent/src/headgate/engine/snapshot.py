@@ -21,6 +21,7 @@ from headgate.engine.duplicates import Source
 from headgate.engine.pending import Consumed, Element, Key, Pending, Value, number
 from headgate.engine.resources import ResourceSample
 from headgate.engine.runs import ActiveRun, PastRun, RunState
+from headgate.engine.significance import SearchState
 from headgate.engine.spec import WatchedContainer
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class ActionState(Struct, frozen=True):
     wait_until: float | None = None
     adjusters: dict[str, AdjusterState] = {}
     """By bound."""
+    search: SearchState | None = None
 
 
 class EngineState(Struct, frozen=True):
@@ -244,6 +246,7 @@ def _action_state(action: Action) -> ActionState:
         looked_at=action.looked_at,
         wait_until=action.wait_until,
         adjusters={adjuster.bound.name: adjuster.state for adjuster in action.adjusters},
+        search=None if action.search is None else action.search.state,
     )
 
 
@@ -262,6 +265,8 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.next_evaluation = state.next_evaluation if every is not None else None
     for adjuster in action.adjusters:
         adjuster.state = state.adjusters.get(adjuster.bound.name, adjuster.state)
+    if action.search is not None and state.search is not None:
+        action.search.state = state.search
     action.take_limits()
     action.failure = state.failure
     action.shown = state.shown

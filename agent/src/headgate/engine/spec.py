@@ -6,6 +6,7 @@ refuses a wrong one, so that all behind it can rely on names that exist and a gr
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -173,6 +174,30 @@ class ActionSpec(Struct, frozen=True):
         return Evaluation(action_end=True) if self.after else Evaluation(write=True)
 
 
+class SignificanceSpec(Struct, frozen=True):
+    """Limits that are found from the change of the output that matters (paper: Figure 4).
+
+    ``change`` is a ratio: Σ|x−x′| / Σ|x′| of the ``output`` between two runs of its step, or
+    Σ|x−x′| / (n·c) for the constant c in ``against``. Of ``actions`` σ is searched for, or ν where
+    σ does not predict the output: their bounds have ``SOUGHT_SEQUENCE`` and ``SOUGHT_VALUE``.
+    """
+
+    output: ContainerId
+    change: float
+    actions: tuple[str, ...]
+    against: float | None = None
+    tolerance: float = 0.1
+    """Share of the change by which it may be missed."""
+    patience: int = 5
+    """Waves in a row out of tolerance after which the search opens again."""
+
+
+SOUGHT_SEQUENCE = SequenceBound(Interval(1.0, math.inf))
+"""A number of updates that is searched for; infinite while the divergence is."""
+SOUGHT_VALUE = ValueBound(Metric.RELATIVE, Interval(1e-12, math.inf))
+"""A divergence that is searched for; infinite while the number of updates is."""
+
+
 class DataflowSpec(Struct, frozen=True):
     """A dataflow: a DAG of actions over containers."""
 
@@ -181,6 +206,8 @@ class DataflowSpec(Struct, frozen=True):
     actions: tuple[ActionSpec, ...]
     adjustment: AdjustmentSpec = AdjustmentSpec()
     """How limits move that are given as intervals."""
+    significance: SignificanceSpec | None = None
+    """What is known of the output instead of limits."""
 
 
 def launch_order(actions: Iterable[ActionSpec]) -> tuple[str, ...]:
@@ -249,6 +276,8 @@ def check_specification(spec: DataflowSpec) -> None:
             problems += _positive(f"{place}: every", action.evaluation.every)
         if action.retry.attempts < 1:
             problems.append(f"{place}: a run needs at least 1 attempt, not {action.retry.attempts}")
+    if spec.significance is not None:
+        problems += _significance_problems(spec, spec.significance, codecs)
     if not problems:
         try:
             launch_order(spec.actions)
@@ -271,6 +300,31 @@ def _positive(place: str, limit: Limit) -> list[str]:
     elif not limit > 0:
         return [f"{place}: {limit:g} is always reached; give a limit above 0"]
     return []
+
+
+def _significance_problems(
+    spec: DataflowSpec, significance: SignificanceSpec, codecs: Mapping[ContainerId, Codec]
+) -> Iterable[str]:
+    place, output = "significance", significance.output
+    if output not in codecs:
+        yield f"{place}: the output {output!r} is not declared"
+    elif codecs[output].name is CodecName.OPAQUE:
+        yield f"{place}: its change needs numbers; give {output!r} a codec"
+    if not significance.change > 0:
+        yield f"{place}: a change of {significance.change:g} always matters; give one above 0"
+    if significance.against is not None and not significance.against > 0:
+        yield f"{place}: the reference {significance.against:g} must be above 0"
+    if not 0 < significance.tolerance < 1:
+        yield f"{place}: a tolerance of {significance.tolerance:g} is not between 0 and 1"
+    if significance.patience < 1:
+        yield f"{place}: a patience of {significance.patience} waves is below 1"
+    actions = {action.name: action for action in spec.actions}
+    for name in significance.actions:
+        action = actions.get(name)
+        if action is None or not action.bounds:
+            yield f"{place} searches the limits of {name!r}, which is no action with bounds"
+    if not any(output in actions[name].writes for name in significance.actions if name in actions):
+        yield f"{place}: none of its actions writes the output {output!r}"
 
 
 def _bound_problems(place: str, bound: Bound, codecs: Mapping[ContainerId, Codec]) -> Iterable[str]:

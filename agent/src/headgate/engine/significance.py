@@ -1,0 +1,428 @@
+"""The search for the limit at which a step's output changes as much as matters (Fluχ, Figure 4).
+
+From the least limit on it is doubled until the output changes by more than the target, and then
+converges to it. Afterwards the output is watched, and the search opens again when it has left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from headgate.engine.conditions import Dimension
+
+_RECENT = 5
+"""Runs without which nothing is found: one alone says little."""
+_AVERAGED = 8
+"""Runs over which an output change is averaged."""
+_KEPT = 16
+"""Runs kept: enough to see how the output follows the input."""
+_WAVES_KEPT = 24
+"""Waves whose numbers of updates are remembered."""
+_RUNS_REPLAYED = 12
+_ROUNDS = 24
+"""Runs that are replayed over the waves known, and how often these are gone through at most."""
+_CLOSE = 2.0
+"""Ratio of amounts up to which a run tells about another limit than its own."""
+_MARGIN = 0.5
+"""Share of the tolerance within which a search ends: the rest is left for what comes after."""
+_LEAST = 1e-12
+"""Stands for no change in ratios."""
+_EXPONENTS = (0.25, 2.0)
+"""How steeply an output may follow its input, as an exponent."""
+_SPREAD = 1.5
+"""Ratio between the largest and the smallest amount from which on an exponent can be fitted."""
+_UNSTABLE = 0.5
+"""Relative standard deviation of the output change above which updates do not predict it."""
+_HELD = 2
+"""Runs in a row that time launched before the limit was reached: time is the tighter bound."""
+_HALVINGS = 40
+"""Of an interval: more than a number has digits."""
+_BUDGET = 3.0
+"""Waves that a search may take, as a multiple of log₂ of the range that it covers."""
+MOST_UPDATES = 100
+"""Updates of each element up to which a limit is sought: the range is from 1 to all of them."""
+
+
+class SearchPhase(StrEnum):
+    """Where the search for a step's limit is."""
+
+    WAITING = "waiting"
+    """Its successors are searched for first: they tell its target."""
+    DOUBLING = "doubling"
+    CONVERGING = "converging"
+    FOUND = "found"
+
+
+class Measurement(Struct, frozen=True, array_like=True):
+    """One run: what it consumed (in units of the limit), under which limit, and what it changed.
+
+    ``change`` is Σ|x−x′| / Σ|x′| of its output (or against a reference), ``input`` of its input.
+    """
+
+    amount: float
+    limit: float
+    change: float
+    input: float
+
+
+class Taken(Struct, frozen=True):
+    """What the run under way has consumed: number of updates, and change of the input."""
+
+    updates: float
+    input: float
+
+
+class SearchState(Struct):
+    """What is remembered of one step's search."""
+
+    phase: SearchPhase = SearchPhase.WAITING
+    dimension: Dimension = Dimension.SEQUENCE
+    limit: float = 1.0
+    target: float | None = None
+    expected: float | None = None
+    """The output change at which the search ended: what it is watched for."""
+    measurements: list[Measurement] = []
+    low: float | None = None
+    """The largest limit of this search at which the output changed too little."""
+    high: float | None = None
+    """The smallest one at which it changed too much."""
+    received: int = 0
+    """Updates of the input that ever came, as of the last wave."""
+    arrived: list[float] = []
+    """Updates of each of the last waves."""
+    waves: int = 0
+    """Since the search opened, or since it was found."""
+    outside: int = 0
+    """Waves in a row in which the output change was out of tolerance."""
+    held: int = 0
+    opened: int = 0
+    """How often the search was opened."""
+    taken: Taken | None = None
+    baseline: bool = False
+    """Whether a run before this one is there to compare its output with."""
+
+
+class Search:
+    """The search for one step; all that it knows comes by calls.
+
+    Args:
+        tolerance: share of the target by which the output change may miss it.
+        patience: waves out of tolerance after which the search opens again.
+    """
+
+    def __init__(self, tolerance: float, patience: int) -> None:
+        self.tolerance = tolerance
+        self.patience = patience
+        self.state = SearchState()
+
+    @property
+    def found(self) -> bool:
+        """Whether the limit is found and holds."""
+        return self.state.phase is SearchPhase.FOUND
+
+    @property
+    def limits(self) -> dict[Dimension, float]:
+        """The limits of the step's bound; infinite where the other vector is searched for."""
+        other = {Dimension.SEQUENCE: Dimension.VALUE, Dimension.VALUE: Dimension.SEQUENCE}
+        return {
+            self.state.dimension: self.state.limit,
+            other[self.state.dimension]: math.inf,
+        }
+
+    @property
+    def change(self) -> float | None:
+        """The output change at the current limit, from the last runs; None before any."""
+        amount = self._amount(self.state.limit)
+        runs = self._telling(amount)
+        if not runs:
+            return None
+        # Runs under other limits tell too, once they are brought to the amount of this one.
+        steepness = _exponent(self.state.measurements)
+        return math.fsum(m.change * (amount / m.amount) ** steepness for m in runs) / len(runs)
+
+    @property
+    def input_change(self) -> float | None:
+        """The change of the input that such an output change comes from; None before any run."""
+        amount = self._amount(self.state.limit)
+        runs = self._telling(amount)
+        if not runs:
+            return None
+        return math.fsum(m.input * amount / m.amount for m in runs) / len(runs)
+
+    def _telling(self, amount: float) -> list[Measurement]:
+        """Return the last runs that consumed about this amount; the last one in any case."""
+        runs = self.state.measurements
+        close = [m for m in runs if 1 / _CLOSE <= m.amount / amount <= _CLOSE]
+        return close[-_AVERAGED:] or runs[-1:]
+
+    def _amount(self, limit: float) -> float:
+        """Return what runs consume on average under a limit: more, for updates come in waves."""
+        state = self.state
+        if state.dimension is Dimension.SEQUENCE and sum(state.arrived) > 0:
+            return _mean_run(state.arrived, limit)
+        runs = state.measurements[-_AVERAGED:]
+        return limit + math.fsum(max(0.0, m.amount - m.limit) for m in runs) / max(1, len(runs))
+
+    def open(self, target: float) -> str | None:
+        """Search for this output change; say so unless it is searched for (or found) already."""
+        state = self.state
+        if state.target is not None and abs(target - state.target) <= self.tolerance * state.target:
+            return None
+        first = state.target is None
+        state.target = target
+        return self._reopen("opened" if first else "opened again: what matters is another")
+
+    def _reopen(self, why: str) -> str:
+        state = self.state
+        state.opened += 1
+        state.phase = SearchPhase.DOUBLING
+        state.low = state.high = state.expected = None
+        state.waves = state.outside = state.held = 0
+        return f"search {why}; target {_percent(state.target)}, {self.words_of_limit}"
+
+    def launched(self, taken: Taken) -> None:
+        """Take note of what a run has consumed."""
+        self.state.taken = taken
+
+    def failed(self) -> None:
+        """Take note that the run came to nothing."""
+        self.state.taken = None
+
+    def finished(self, change: float) -> str | None:
+        """Take the output change of the run that has committed; say what came of it.
+
+        A first run has nothing to compare its output with.
+        """
+        state = self.state
+        taken, state.taken = state.taken, None
+        if taken is None:
+            return None
+        before, state.baseline = state.baseline, True
+        amount = taken.updates if state.dimension is Dimension.SEQUENCE else taken.input
+        if not before or not amount > 0 or not (math.isfinite(amount) and math.isfinite(change)):
+            return None
+        state.measurements.append(Measurement(amount, state.limit, change, taken.input))
+        del state.measurements[:-_KEPT]
+        match state.phase:
+            case SearchPhase.DOUBLING:
+                return self._double(amount, change)
+            case SearchPhase.CONVERGING:
+                return self._converge(amount)
+        return None
+
+    def wave(self, received: int, elements: int) -> str | None:
+        """Take note that a wave has ended; say what came of it.
+
+        Args:
+            received: updates of the step's input that ever came.
+            elements: of the input, now.
+        """
+        state = self.state
+        state.arrived.append(max(0.0, received - state.received))
+        state.received = received
+        del state.arrived[:-_WAVES_KEPT]
+        if state.phase is SearchPhase.WAITING or state.target is None:
+            return None
+        state.waves += 1
+        if state.phase is SearchPhase.FOUND:
+            return self._watch(state.target)
+        most = MOST_UPDATES * max(1, elements)
+        if state.waves <= _BUDGET * math.log2(most):
+            return None
+        if state.dimension is Dimension.SEQUENCE:
+            return self._turn_to_value("the number of updates does not predict the output")
+        return self._find("as near as it comes")
+
+    def _double(self, amount: float, change: float) -> str | None:
+        state = self.state
+        assert state.target is not None  # noqa: S101 -- an open search has one
+        if abs(change - state.target) > self.tolerance * state.target:
+            if change > state.target:
+                state.phase = SearchPhase.CONVERGING
+                return self._converge(amount)
+            if self._held_by_time(amount):
+                return self._find("time comes before it")
+            if amount >= state.limit:
+                state.low = state.limit
+                self._move(2 * max(state.limit, amount))
+                return self._said("doubled", change)
+            return None
+        state.phase = SearchPhase.CONVERGING
+        return self._converge(amount)
+
+    def _converge(self, amount: float) -> str | None:
+        state, change = self.state, self.change
+        assert state.target is not None  # noqa: S101 -- an open search has one
+        assert change is not None  # noqa: S101 -- a run was just measured
+        near = abs(change - state.target) <= _MARGIN * self.tolerance * state.target
+        if near and len(self._telling(self._amount(state.limit))) >= _RECENT:
+            return self._find("found")
+        if near:
+            return None
+        if change > state.target:
+            if state.limit <= self._least:
+                return self._find("even the least changes more")
+            state.high = state.limit
+            if state.low is not None and state.low >= state.high:
+                state.low = None
+        else:
+            if self._held_by_time(amount):
+                return self._find("time comes before it")
+            state.low = state.limit
+            if state.high is not None and state.high <= state.low:
+                state.high = None
+        if state.low and state.high and state.high / state.low <= 1 + self.tolerance / 2:
+            # Updates come in waves: nothing lies between one and two of them.
+            state.limit = state.low
+            return self._find("as near as it comes")
+        self._move(self._proposal(change, state.target))
+        return self._said("moved", change)
+
+    def _proposal(self, change: float, target: float) -> float:
+        """Return the limit at which the output should change by the target."""
+        state = self.state
+        steepness = _exponent(state.measurements)
+        ratio = min(2.0, max(0.5, (target / max(change, _LEAST)) ** (1 / steepness)))
+        proposed = self._limit_for(self._amount(state.limit) * ratio)
+        low, high = state.low or self._least, state.high or math.inf
+        if not low < proposed < high:
+            proposed = math.sqrt(low * high) if math.isfinite(high) else 2 * low
+        return proposed
+
+    def _limit_for(self, amount: float) -> float:
+        """Return the limit under which runs consume this amount on average."""
+        low, high = self._least, max(self._least, amount)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if self._amount(middle) < amount:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _held_by_time(self, amount: float) -> bool:
+        state = self.state
+        state.held = state.held + 1 if amount < state.limit * (1 - _LEAST) else 0
+        return state.held >= _HELD
+
+    @property
+    def _least(self) -> float:
+        return 1.0 if self.state.dimension is Dimension.SEQUENCE else _LEAST
+
+    def _move(self, limit: float) -> None:
+        state = self.state
+        whole = state.dimension is Dimension.SEQUENCE
+        state.limit = float(max(1, round(limit))) if whole else limit
+
+    def _find(self, how: str) -> str:
+        state = self.state
+        state.phase = SearchPhase.FOUND
+        state.expected = self.change
+        taken, state.waves, state.outside = state.waves, 0, 0
+        return (
+            f"search ended after {taken} waves, {how}: {self.words_of_limit}, at which the output "
+            f"changes by {_percent(state.expected)} (target {_percent(state.target)})"
+        )
+
+    def _watch(self, target: float) -> str | None:
+        state, change = self.state, self.change
+        expected = target if state.expected is None else state.expected
+        if change is None or abs(change - expected) <= self.tolerance * max(target, expected):
+            state.outside = 0
+            return None
+        state.outside += 1
+        if state.outside < self.patience:
+            return None
+        words = (
+            f"opened again: for {state.outside} waves the output has changed by "
+            f"{_percent(change)} instead of {_percent(expected)}"
+        )
+        if state.dimension is Dimension.SEQUENCE and _spread(state.measurements) > _UNSTABLE:
+            return self._turn_to_value(words)
+        # The steps before the change of trend are of no use for what comes now.
+        del state.measurements[:-_RECENT]
+        said = self._reopen(words)
+        state.phase = SearchPhase.CONVERGING
+        return said
+
+    def _turn_to_value(self, why: str) -> str:
+        state = self.state
+        inputs = [m.input for m in state.measurements if m.input > 0]
+        state.dimension = Dimension.VALUE
+        state.limit = min(inputs) / 2 if inputs else _LEAST
+        state.measurements.clear()
+        return self._reopen(f"goes on with the divergence of values, for {why}")
+
+    @property
+    def words_of_limit(self) -> str:
+        """The limit for people."""
+        if self.state.dimension is Dimension.SEQUENCE:
+            return f"σ {self.state.limit:g} updates"
+        return f"ν {_percent(self.state.limit)}"
+
+    def _said(self, what: str, change: float) -> str:
+        return (
+            f"search {what}: {self.words_of_limit}, for the output changed by {_percent(change)} "
+            f"(target {_percent(self.state.target)})"
+        )
+
+    def words(self) -> str:
+        """Return the state of the search for people."""
+        state, change = self.state, self.change
+        if state.target is None:
+            return "its successors are searched for first"
+        measured = "not measured yet" if change is None else _percent(change)
+        return (
+            f"{state.phase}, {self.words_of_limit}: output change {measured}, "
+            f"target {_percent(state.target)}, {state.waves} waves"
+        )
+
+
+def _mean_run(arrived: Sequence[float], limit: float) -> float:
+    """Return the mean amount of runs that start at the end of the wave that reaches the limit.
+
+    The waves known are gone through again and again, until there were enough runs to tell.
+    """
+    runs, consumed, pending = 0, 0.0, 0.0
+    total = sum(arrived)
+    rounds = 1 + math.ceil(_RUNS_REPLAYED * limit / total)
+    if rounds > _ROUNDS:
+        # Very long runs: what exceeds the limit is a fraction of one wave.
+        return limit + sum(w * w for w in arrived) / (2 * total)
+    for updates in tuple(arrived) * rounds:
+        pending += updates
+        if pending >= limit:
+            runs, consumed, pending = runs + 1, consumed + pending, 0.0
+    return consumed / runs if runs else limit
+
+
+def _exponent(runs: Sequence[Measurement]) -> float:
+    """Return b of change ≈ a · amount^b over the runs, 1 where they do not tell."""
+    amounts = [_log(m.amount) for m in runs]
+    if len(runs) < _RECENT or max(amounts) - min(amounts) < math.log(_SPREAD):
+        return 1.0
+    changes = [_log(m.change) for m in runs]
+    middle, height = math.fsum(amounts) / len(runs), math.fsum(changes) / len(runs)
+    over = math.fsum((a - middle) * (c - height) for a, c in zip(amounts, changes, strict=True))
+    slope = over / math.fsum((a - middle) ** 2 for a in amounts)
+    return min(_EXPONENTS[1], max(_EXPONENTS[0], slope))
+
+
+def _spread(runs: Sequence[Measurement]) -> float:
+    """Return the relative standard deviation of the change per amount."""
+    ratios = [m.change / m.amount for m in runs]
+    mean = math.fsum(ratios) / len(ratios)
+    variance = math.fsum((r - mean) ** 2 for r in ratios) / len(ratios)
+    return math.sqrt(variance) / mean if mean else 0.0
+
+
+def _log(value: float) -> float:
+    return math.log(max(value, _LEAST))
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{100 * value:.3g} %"
