@@ -14,17 +14,18 @@ from msgspec import Struct
 
 from headgate.engine.conditions import Dimension
 
-_RECENT = 5
-"""Runs without which nothing is found: one alone says little."""
+_FEWEST = 2
+"""Runs without which nothing is found: one alone says nothing of its chance."""
+_ENOUGH = 5
+"""Runs that are enough however much they differ."""
 _AVERAGED = 8
 """Runs over which an output change is averaged."""
 _KEPT = 16
 """Runs kept: enough to see how the output follows the input."""
 _WAVES_KEPT = 24
 """Waves whose numbers of updates are remembered."""
-_RUNS_REPLAYED = 12
-_ROUNDS = 24
-"""Runs that are replayed over the waves known, and how often these are gone through at most."""
+_ROUNDS = 100
+"""How often the waves known are gone through for one run, at most."""
 _CLOSE = 2.0
 """Ratio of amounts up to which a run tells about another limit than its own."""
 _MARGIN = 0.5
@@ -33,10 +34,14 @@ _LEAST = 1e-12
 """Stands for no change in ratios."""
 _EXPONENTS = (0.25, 2.0)
 """How steeply an output may follow its input, as an exponent."""
-_SPREAD = 1.5
+_SPREAD = 4.0
 """Ratio between the largest and the smallest amount from which on an exponent can be fitted."""
 _UNSTABLE = 0.5
 """Relative standard deviation of the output change above which updates do not predict it."""
+_BRIEF = 3
+"""Finds in a row that did not last after which updates are taken not to predict the output."""
+_LASTING = 4
+"""A find lasts when it holds for so many times the patience."""
 _HELD = 2
 """Runs in a row that time launched before the limit was reached: time is the tighter bound."""
 _HALVINGS = 40
@@ -99,11 +104,16 @@ class SearchState(Struct):
     outside: int = 0
     """Waves in a row in which the output change was out of tolerance."""
     held: int = 0
+    """Runs in a row that time launched before the limit was reached."""
+    brief: int = 0
+    """Finds in a row that did not last."""
     opened: int = 0
     """How often the search was opened."""
     taken: Taken | None = None
     baseline: bool = False
     """Whether a run before this one is there to compare its output with."""
+    settled: bool = False
+    """Whether it was there at the end of the last wave."""
 
 
 class Search:
@@ -158,6 +168,18 @@ class Search:
         runs = self.state.measurements
         close = [m for m in runs if 1 / _CLOSE <= m.amount / amount <= _CLOSE]
         return close[-_AVERAGED:] or runs[-1:]
+
+    def _sure(self) -> bool:
+        """Tell whether the runs at hand tell the output change within the tolerance."""
+        runs = len(self._telling(self._amount(self.state.limit)))
+        if runs < _FEWEST:
+            return False
+        return runs >= _ENOUGH or self._error() <= _MARGIN * self.tolerance
+
+    def _error(self) -> float:
+        """Return the relative standard error of the output change."""
+        runs = len(self._telling(self._amount(self.state.limit)))
+        return _spread(self.state.measurements) / math.sqrt(max(1, runs))
 
     def _amount(self, limit: float) -> float:
         """Return what runs consume on average under a limit: more, for updates come in waves."""
@@ -222,20 +244,25 @@ class Search:
             elements: of the input, now.
         """
         state = self.state
-        state.arrived.append(max(0.0, received - state.received))
-        state.received = received
-        del state.arrived[:-_WAVES_KEPT]
+        came, state.received = max(0.0, received - state.received), received
+        if state.settled:
+            state.arrived.append(came)
+            del state.arrived[:-_WAVES_KEPT]
+        # What came up to the first run is the table as it was found, and no wave like others.
+        state.settled = state.baseline
         if state.phase is SearchPhase.WAITING or state.target is None:
             return None
         state.waves += 1
         if state.phase is SearchPhase.FOUND:
             return self._watch(state.target)
         most = MOST_UPDATES * max(1, elements)
-        if state.waves <= _BUDGET * math.log2(most):
+        budget = _BUDGET * math.log2(most)
+        if state.waves <= budget or not state.measurements:
             return None
-        if state.dimension is Dimension.SEQUENCE:
+        if state.dimension is Dimension.SEQUENCE and _spread(state.measurements) > _UNSTABLE:
             return self._turn_to_value("the number of updates does not predict the output")
-        return self._find("as near as it comes")
+        # Where runs are far apart and much alike, it is only slow.
+        return self._find("as near as it comes") if state.waves > 2 * budget else None
 
     def _double(self, amount: float, change: float) -> str | None:
         state = self.state
@@ -259,10 +286,8 @@ class Search:
         assert state.target is not None  # noqa: S101 -- an open search has one
         assert change is not None  # noqa: S101 -- a run was just measured
         near = abs(change - state.target) <= _MARGIN * self.tolerance * state.target
-        if near and len(self._telling(self._amount(state.limit))) >= _RECENT:
-            return self._find("found")
         if near:
-            return None
+            return self._find("found") if self._sure() else None
         if change > state.target:
             if state.limit <= self._least:
                 return self._find("even the least changes more")
@@ -276,11 +301,16 @@ class Search:
             if state.high is not None and state.high <= state.low:
                 state.high = None
         if state.low and state.high and state.high / state.low <= 1 + self.tolerance / 2:
-            # Updates come in waves: nothing lies between one and two of them.
-            state.limit = state.low
-            return self._find("as near as it comes")
+            jump = self._amount(state.high) > (1 + self.tolerance) * self._amount(state.low)
+            if jump and self._error() <= _MARGIN * self.tolerance:
+                # Updates come in waves: nothing lies between one and two of them.
+                state.limit = state.low
+                return self._find("as near as it comes")
+            # One of the two was chance.
+            state.low = state.high = None
+        before = state.limit
         self._move(self._proposal(change, state.target))
-        return self._said("moved", change)
+        return self._said("moved", change) if state.limit != before else None
 
     def _proposal(self, change: float, target: float) -> float:
         """Return the limit at which the output should change by the target."""
@@ -302,7 +332,11 @@ class Search:
                 low = middle
             else:
                 high = middle
-        return high
+        if self.state.dimension is Dimension.VALUE:
+            return high
+        # Waves make steps of it: on which side of this one is it nearer?
+        sides = (max(1.0, math.floor(high)), float(math.ceil(high)))
+        return min(sides, key=lambda limit: abs(self._amount(limit) - amount))
 
     def _held_by_time(self, amount: float) -> bool:
         state = self.state
@@ -341,13 +375,13 @@ class Search:
             f"opened again: for {state.outside} waves the output has changed by "
             f"{_percent(change)} instead of {_percent(expected)}"
         )
-        if state.dimension is Dimension.SEQUENCE and _spread(state.measurements) > _UNSTABLE:
+        state.brief = state.brief + 1 if state.waves < _LASTING * self.patience else 0
+        unstable = state.brief >= _BRIEF and _spread(state.measurements) > _UNSTABLE
+        if state.dimension is Dimension.SEQUENCE and unstable:
             return self._turn_to_value(words)
-        # The steps before the change of trend are of no use for what comes now.
-        del state.measurements[:-_RECENT]
-        said = self._reopen(words)
-        state.phase = SearchPhase.CONVERGING
-        return said
+        # Runs from before the trend changed are of no use for what comes now.
+        del state.measurements[:-1]
+        return self._reopen(words)
 
     def _turn_to_value(self, why: str) -> str:
         state = self.state
@@ -383,27 +417,29 @@ class Search:
 
 
 def _mean_run(arrived: Sequence[float], limit: float) -> float:
-    """Return the mean amount of runs that start at the end of the wave that reaches the limit.
+    """Return the mean amount of runs, each at the end of the wave that reaches the limit.
 
-    The waves known are gone through again and again, until there were enough runs to tell.
+    The waves known are gone through in their order, again and again, from each of them on.
     """
-    runs, consumed, pending = 0, 0.0, 0.0
     total = sum(arrived)
-    rounds = 1 + math.ceil(_RUNS_REPLAYED * limit / total)
-    if rounds > _ROUNDS:
+    if limit > _ROUNDS * total:
         # Very long runs: what exceeds the limit is a fraction of one wave.
-        return limit + sum(w * w for w in arrived) / (2 * total)
-    for updates in tuple(arrived) * rounds:
-        pending += updates
-        if pending >= limit:
-            runs, consumed, pending = runs + 1, consumed + pending, 0.0
-    return consumed / runs if runs else limit
+        return limit + sum(updates * updates for updates in arrived) / (2 * total)
+    consumed = 0.0
+    for start in range(len(arrived)):
+        # Whole rounds are the same from wherever they begin.
+        amount, place = limit // total * total, start
+        while amount < limit or amount == 0:
+            amount += arrived[place % len(arrived)]
+            place += 1
+        consumed += amount
+    return consumed / len(arrived)
 
 
 def _exponent(runs: Sequence[Measurement]) -> float:
     """Return b of change ≈ a · amount^b over the runs, 1 where they do not tell."""
     amounts = [_log(m.amount) for m in runs]
-    if len(runs) < _RECENT or max(amounts) - min(amounts) < math.log(_SPREAD):
+    if len(runs) <= _FEWEST or max(amounts) - min(amounts) < math.log(_SPREAD):
         return 1.0
     changes = [_log(m.change) for m in runs]
     middle, height = math.fsum(amounts) / len(runs), math.fsum(changes) / len(runs)
@@ -413,8 +449,9 @@ def _exponent(runs: Sequence[Measurement]) -> float:
 
 
 def _spread(runs: Sequence[Measurement]) -> float:
-    """Return the relative standard deviation of the change per amount."""
-    ratios = [m.change / m.amount for m in runs]
+    """Return the relative standard deviation of the change at one amount."""
+    steepness = _exponent(runs)
+    ratios = [m.change / m.amount**steepness for m in runs]
     mean = math.fsum(ratios) / len(ratios)
     variance = math.fsum((r - mean) ** 2 for r in ratios) / len(ratios)
     return math.sqrt(variance) / mean if mean else 0.0

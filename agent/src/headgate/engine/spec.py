@@ -323,6 +323,12 @@ def _significance_problems(
         action = actions.get(name)
         if action is None or not action.bounds:
             yield f"{place} searches the limits of {name!r}, which is no action with bounds"
+    yield from (
+        f"{place} does not name {action.name!r}, whose limits are to be searched for"
+        for action in spec.actions
+        if action.name not in significance.actions
+        and any(bound.sequence == SOUGHT_SEQUENCE for bound in action.bounds)
+    )
     if not any(output in actions[name].writes for name in significance.actions if name in actions):
         yield f"{place}: none of its actions writes the output {output!r}"
 

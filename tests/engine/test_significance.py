@@ -1,0 +1,312 @@
+"""Only the change of the output that matters is given; the limits of steps are found (Figure 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import pytest
+
+from headgate.engine import (
+    SOUGHT_SEQUENCE,
+    SOUGHT_VALUE,
+    ActionSpec,
+    Bound,
+    Codec,
+    CodecName,
+    DataflowSpec,
+    DecisionKind,
+    Dimension,
+    EngineTester,
+    Role,
+    SearchPhase,
+    SignificanceSpec,
+    SpecificationChanged,
+    SpecificationError,
+    WatchedContainer,
+    at_least_one,
+    check_specification,
+    launched,
+)
+from headgate.engine.significance import MOST_UPDATES, Search, Taken
+from headgate.events import Container, ContainerId, Item
+
+TARGET = 0.05
+CELLS = 40
+INPUTS = np.random.default_rng(7)
+
+
+def container(name: str, codec: Codec | None = None) -> WatchedContainer:
+    return WatchedContainer(Container(ContainerId(name), (Item(name),)), codec or Codec())
+
+
+def step(name: str, reads: str, writes: str, after: str) -> ActionSpec:
+    bound = Bound(reads, ContainerId(reads), 1e6, SOUGHT_SEQUENCE, SOUGHT_VALUE)
+    return ActionSpec(
+        name,
+        after=(after,),
+        reads=(ContainerId(reads),),
+        writes=(ContainerId(writes),),
+        bounds=(bound,),
+        condition=at_least_one([reads]),
+    )
+
+
+def flow(
+    change: float = TARGET,
+    searched: tuple[str, ...] = ("first", "second"),
+    **significance: object,
+) -> DataflowSpec:
+    """feed -> in -> first -> middle -> second -> out; what is not searched for is synchronous."""
+    steps = (step("first", "in", "middle", "feed"), step("second", "middle", "out", "first"))
+    return DataflowSpec(
+        "flow",
+        (container("in"), container("middle"), container("out")),
+        (
+            ActionSpec("feed", Role.INPUT, writes=(ContainerId("in"),)),
+            *(
+                one
+                if one.name in searched
+                else msgspec.structs.replace(one, bounds=(), condition=None)
+                for one in steps
+            ),
+        ),
+        significance=SignificanceSpec(ContainerId("out"), change, searched, **significance),
+    )
+
+
+class Pipeline:
+    """Runs the steps at once where the engine launches them: each copies its input."""
+
+    def __init__(self, spec: DataflowSpec, seed: int = 1) -> None:
+        self.tester = EngineTester(spec)
+        self.random = np.random.default_rng(seed)
+        self.values = self.random.uniform(50, 60, CELLS)
+        self.runs: dict[str, list[int]] = {"first": [], "second": []}
+        self.waves = 0
+
+    def wave(self, growth: float, number: int = 10) -> None:
+        """So many of the elements grow by a ratio, then the wave ends."""
+        self.waves += 1
+        chosen = self.random.choice(CELLS, CELLS if self.waves == 1 else number, replace=False)
+        self.values[chosen] *= 1 + growth
+        cells = {b"r%d" % i: {b"f:x": b"%.9f" % self.values[i]} for i in chosen}
+        self.tester.write("in", cells)
+        self._run(self.tester.wave("feed"))
+
+    def _run(self, told: list) -> None:
+        for action in launched(told):
+            source, target = {"first": ("in", "middle"), "second": ("middle", "out")}[action]
+            known = self.tester.tables.get(target, {})
+            rows = {
+                row: {column: value}
+                for (row, column), value in self.tester.tables[source].items()
+                if known.get((row, column)) != value
+            }
+            if rows:
+                self.tester.write(target, rows, by=action)
+            self.runs[action].append(self.waves)
+            self._run(self.tester.finish(action))
+
+    def search(self, action: str) -> Search:
+        search = self.tester.engine.actions[action].search
+        assert search is not None
+        return search
+
+    def until(self, holds: Callable[[], bool], growth: float, waves: int) -> int:
+        """Let waves come until it holds; return how many."""
+        for number in range(waves):
+            if holds():
+                return number
+            self.wave(growth)
+        raise AssertionError(f"not in {waves} waves: {self.tester.engine.explain(0).actions}")
+
+
+def test_every_step_runs_at_every_wave_until_its_search_has_its_turn():
+    pipeline = Pipeline(flow())
+    for _ in range(3):
+        pipeline.wave(0.01)
+    assert pipeline.runs["first"] == [1, 2, 3]
+    assert pipeline.search("first").state.phase is SearchPhase.WAITING
+    assert pipeline.search("second").state.phase is SearchPhase.DOUBLING
+
+
+def test_the_last_step_is_searched_for_first_and_then_its_predecessor():
+    pipeline = Pipeline(flow())
+    budget = round(3 * math.log2(MOST_UPDATES * CELLS))
+    pipeline.until(lambda: pipeline.search("second").found, 0.04, budget)
+    change = pipeline.search("second").change
+    assert change == pytest.approx(TARGET, rel=0.1)
+    target = pipeline.search("first").state.target
+    assert target == pytest.approx(pipeline.search("second").input_change, rel=0.1)
+    pipeline.until(lambda: pipeline.search("first").found, 0.04, budget)
+    assert len(pipeline.runs["first"]) < pipeline.waves
+
+
+def test_the_change_can_be_taken_against_a_reference():
+    pipeline = Pipeline(flow(0.05, against=100.0))
+    pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
+    # The values are about half the reference, so they may move by twice as much.
+    relative = Pipeline(flow(0.1))
+    relative.until(lambda: relative.search("second").found, 0.04, 60)
+    ratio = pipeline.search("second").state.limit / relative.search("second").state.limit
+    assert 0.7 < ratio < 1.4
+
+
+def test_a_search_opens_again_when_the_trend_changes_and_ends_again():
+    pipeline = Pipeline(flow(searched=("second",)))
+    pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
+    before = pipeline.search("second").state.opened
+    pipeline.until(lambda: pipeline.search("second").state.opened > before, 0.02, 60)
+    pipeline.until(lambda: pipeline.search("second").found, 0.02, 60)
+    assert pipeline.search("second").change == pytest.approx(TARGET, rel=0.1)
+
+
+def test_each_step_of_a_search_is_a_decision_and_explaining_shows_its_state():
+    pipeline = Pipeline(flow())
+    pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
+    words = [d.words for d in pipeline.tester.decisions() if d.kind is DecisionKind.ADJUSTED]
+    assert words[0].startswith("search opened; target 5 %")
+    assert any("search doubled" in said for said in words)
+    assert any("search ended after" in said for said in words)
+    explained = {a.action: a for a in pipeline.tester.engine.explain(pipeline.tester.now).actions}
+    found = explained["second"].search
+    assert found.phase is SearchPhase.FOUND
+    assert found.change == pytest.approx(TARGET, rel=0.1)
+    assert "target 5 %" in found.words
+    assert explained["feed"].search is None
+
+
+def test_a_restart_goes_on_with_the_search():
+    one, other = Pipeline(flow()), Pipeline(flow())
+    for pipeline in (one, other):
+        for _ in range(8):
+            pipeline.wave(0.03)
+    other.tester.restart()
+    assert other.search("second").state == one.search("second").state
+    for pipeline in (one, other):
+        for _ in range(20):
+            pipeline.wave(0.03)
+    assert other.runs == one.runs
+    assert other.search("first").state == one.search("first").state
+
+
+def test_another_target_opens_the_search_again():
+    pipeline = Pipeline(flow())
+    pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
+    pipeline.tester.tell(SpecificationChanged(pipeline.tester.now, flow(0.1)))
+    assert pipeline.search("second").state.target == 0.1
+    assert not pipeline.search("second").found
+
+
+def test_a_failed_run_tells_the_search_nothing():
+    search = Search(0.1, 5)
+    search.open(TARGET)
+    search.launched(Taken(10, 0.1))
+    search.failed()
+    assert search.finished(0.1) is None
+    assert search.state.measurements == []
+
+
+# the search itself
+
+
+def drive(
+    search: Search, change: Callable[[float], float], waves: int, updates: int = 10
+) -> list[float]:
+    """Let waves of so many updates come; a run with u updates changes the output by change(u).
+
+    Returns the limits that held, one after the other.
+    """
+    received = pending = 0
+    limits: list[float] = []
+    for _ in range(waves):
+        received += updates
+        pending += updates
+        if pending >= search.limits[Dimension.SEQUENCE] or (
+            pending / 1000 >= search.limits[Dimension.VALUE]
+        ):
+            search.launched(Taken(pending, pending / 1000))
+            search.finished(change(pending))
+            pending = 0
+        search.wave(received, 1000)
+        if search.state.limit not in limits[-1:]:
+            limits.append(search.state.limit)
+    return limits
+
+
+def test_the_limit_is_doubled_until_the_output_changes_by_more():
+    search = Search(0.1, 5)
+    search.open(0.5)
+    limits = drive(search, lambda u: u / 1000, 40)
+    assert limits[:5] == [1, 20, 40, 80, 160]
+
+
+@pytest.mark.parametrize("steepness", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("target", [0.03, 0.1, 0.3])
+def test_whatever_way_the_output_follows_its_input_the_limit_is_found(steepness, target):
+    search = Search(0.1, 5)
+    search.open(target)
+    right = 1000 * target ** (1 / steepness)
+    # Twelve waves in one run or fewer, so that the budget allows the runs that are averaged.
+    updates = max(1, round(right / 12))
+    drive(search, lambda u: (u / 1000) ** steepness, 3 * 17 + 60, updates)
+    assert search.found
+    assert search.change == pytest.approx(target, rel=0.1)
+
+
+def test_where_one_wave_alone_changes_more_the_least_limit_holds():
+    search = Search(0.1, 5)
+    search.open(0.01)
+    drive(search, lambda u: 0.5, 10)
+    assert search.found
+    assert search.state.limit == 1
+
+
+def test_where_updates_do_not_predict_the_output_the_divergence_is_searched_for():
+    random = np.random.default_rng(3)
+    search = Search(0.1, 5)
+    search.open(0.2)
+    received = updates = 0
+    moved = 0.0
+    for _ in range(200):
+        # The same number of updates moves values by anything between nothing and much.
+        received, updates = received + 10, updates + 10
+        moved += 100 * random.exponential(0.01) ** 2
+        limits = search.limits
+        if updates >= limits[Dimension.SEQUENCE] or moved >= limits[Dimension.VALUE]:
+            search.launched(Taken(updates, moved))
+            search.finished(2 * moved)
+            updates, moved = 0, 0.0
+        search.wave(received, 10)
+    assert search.state.dimension is Dimension.VALUE
+    assert search.limits[Dimension.SEQUENCE] == math.inf
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"output": ContainerId("nothing")}, "not declared"),
+        ({"change": 0.0}, "always matters"),
+        ({"against": 0.0}, "above 0"),
+        ({"tolerance": 1.0}, "between 0 and 1"),
+        ({"patience": 0}, "below 1"),
+        ({"actions": ("feed",)}, "no action with bounds"),
+        ({"actions": ("first",)}, "writes the output"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes, words):
+    spec = flow()
+    wrong = msgspec.structs.replace(spec.significance, **changes)
+    with pytest.raises(SpecificationError, match=words):
+        check_specification(msgspec.structs.replace(spec, significance=wrong))
+
+
+def test_an_output_of_opaque_values_has_no_change_to_measure():
+    spec = flow()
+    opaque = container("out", Codec(CodecName.OPAQUE))
+    wrong = msgspec.structs.replace(spec, containers=(*spec.containers[:2], opaque))
+    with pytest.raises(SpecificationError, match="give 'out' a codec"):
+        check_specification(wrong)
