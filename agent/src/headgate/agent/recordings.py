@@ -204,6 +204,6 @@ class History:
             yield
         except KafkaException as error:
             raise Unreachable(
-                f"Kafka at {self._bootstrap} does not answer: {error.args[0]}; start it, or name "
-                "another"
+                f"Kafka at {self._bootstrap} does not answer ({error.args[0].str()}); start it, or "
+                "name its servers with --kafka"
             ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol, assert_never
 
@@ -1020,12 +1021,11 @@ class Runtime:
 
     def _from_start(self, position: Cut) -> Cut:
         """Raise a cut to where reading began: the engine counts partitions it has not seen as 0."""
-        for topic, offsets in self._progress.start.offsets.items():
-            if topic not in position.offsets:
-                position = Cut({**position.offsets, topic: offsets})
-            for partition, offset in enumerate(offsets):
-                position = position.advanced(topic, partition, offset)
-        return position
+        raised = dict(position.offsets)
+        for topic, first in self._progress.start.offsets.items():
+            known = raised.get(topic, ())
+            raised[topic] = tuple(map(max, zip_longest(first, known, fillvalue=0)))
+        return Cut(raised)
 
     def _subscribe(self) -> None:
         self._topics = self._around.broker.topics(self._tables())

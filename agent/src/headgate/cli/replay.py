@@ -148,6 +148,10 @@ def kafka_of(servers: str | None, config: Path | None) -> Kafka:
     if servers is not None:
         return Kafka(bootstrap=servers)
     path = config or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    if path is None:
+        raise ConfigurationError(
+            "say where Kafka is: --kafka HOST:PORT, or --config with the agent's TOML file"
+        )
     return load_configuration(path, os.environ).kafka
 
 
