@@ -23,7 +23,7 @@ import pytest
 from headgate.local import Lifetime, start_process
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 
-READY = 90.0  # seconds; starts on two busy cores take tens of them
+READY = 180.0  # seconds; starts on two busy cores take tens of them
 SETTLE = 120.0
 
 STEPS = """
@@ -188,11 +188,12 @@ directory = "{self.directory / "workers" / name}"
         with closing(self.stack.happybase()) as connection:
             return {row: cells[b"f:v"] for row, cells in connection.table(table).scan()}
 
-    def submit(self, agent: AgentProcess, text: str) -> Any:
+    def submit(self, agent: AgentProcess, text: str, **more: Any) -> Any:
+        """Submit a dataflow; ``more`` is what else the request says."""
         return agent.ask(
             "POST",
             "/v1/flows",
-            {"source": text, "file": "test.yaml", "directory": str(self.directory)},
+            {"source": text, "file": "test.yaml", "directory": str(self.directory), **more},
         )
 
     def close(self) -> None:

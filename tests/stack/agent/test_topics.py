@@ -1,0 +1,96 @@
+"""A topic of updates that is deleted and made again, while its agent runs and while it does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from headgate.events import updates_topic
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+LIMIT = 10_000
+MANY = 400  # rows: the topic that is made again must not soon be as long as it was
+Eventually = Callable[..., Any]
+
+
+class Counted:
+    """A dataflow in shadow mode, which counts the updates of one table."""
+
+    def __init__(self, stand: Any) -> None:
+        self._stand = stand
+        self._rows = 0
+        self.name = f"counted-{stand.identity}"
+        self.table = stand.stack.table("counted")
+        self.agent = stand.start_agent("before")
+        text = f"""
+name: {self.name}
+containers:
+  a: {self.table} f:v
+  b: {stand.stack.table("never")} f:v
+actions:
+  feed: {{input: a}}
+  step:
+    step: steps:copy
+    reads: a
+    writes: b
+    when:
+      a: {{sequence: {LIMIT}}}
+"""
+        stand.submit(self.agent, text, shadow=True)
+
+    def start_again(self, eventually: Eventually) -> None:
+        self.agent = self._stand.start_agent("after")
+        eventually(lambda: any(row["here"] for row in self.agent.ask("GET", "/v1/flows")))
+
+    def write(self, rows: int) -> None:
+        """Write so many rows that were not there."""
+        first, self._rows = self._rows, self._rows + rows
+        self._stand.write(self.table, {b"%d" % row: b"1" for row in range(first, self._rows)})
+
+    def count(self) -> int:
+        """Return how many updates count, everything written so far included."""
+        self.agent.wave(self.name)
+        told = self.agent.ask("GET", f"/v1/flows/{self.name}/explain")
+        words = next(a["words"] for a in told["actions"] if a["action"] == "step")
+        found = re.search(r"needs (\d+) more updates? of", words)
+        assert found is not None, words
+        return LIMIT - int(found[1])
+
+    def delete_topic(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._stand.stack.kafka})
+        topic = updates_topic(self.table)
+        admin.delete_topics([topic])[topic].result(30)
+
+
+@pytest.fixture(scope="module")
+def counted(stand: Any) -> Counted:
+    return Counted(stand)
+
+
+def test_updates_of_a_topic_that_is_made_again_count(counted: Counted) -> None:
+    counted.write(MANY)
+    before = counted.count()
+    counted.delete_topic()
+    counted.write(10)
+    assert counted.count() == before + 10
+    counted.write(10)
+    assert counted.count() == before + 20
+
+
+def test_they_do_where_it_was_made_again_while_the_agent_was_away(
+    counted: Counted, eventually: Eventually
+) -> None:
+    counted.write(MANY)
+    before = counted.count()
+    counted.agent.stop()
+    counted.delete_topic()
+    counted.write(10)
+    counted.start_again(eventually)
+    assert counted.count() == before + 10
+    counted.write(10)
+    assert counted.count() == before + 20
