@@ -10,7 +10,13 @@ from typing import Protocol, TypeVar
 import structlog
 
 from headgate.agent.errors import Unreachable
-from headgate.client import ClientError, ConnectionFailed, ScanRange, Thrift2Connection
+from headgate.client import (
+    ClientError,
+    ConnectionFailed,
+    RequestRefused,
+    ScanRange,
+    Thrift2Connection,
+)
 from headgate.spark import LEDGER_FAMILY
 
 log = structlog.get_logger("headgate.agent.hbase")
@@ -146,7 +152,7 @@ class HBaseRows:
             if not connection.table_exists(self.table):
                 try:
                     connection.create_table(self.table, FAMILIES)
-                except ClientError:
+                except RequestRefused:
                     # Another agent that starts at this moment may have been first.
                     if not connection.table_exists(self.table):
                         raise
