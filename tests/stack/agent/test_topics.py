@@ -11,18 +11,19 @@ from confluent_kafka.admin import AdminClient
 
 from headgate.events import updates_topic
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(600)]
 
-LIMIT = 10_000
-MANY = 400  # rows: the topic that is made again must not soon be as long as it was
+LIMIT = 1000
+MARKS = 40  # in each partition: the topic that is made again must not soon be as long as it was
 Eventually = Callable[..., Any]
 
 
 class Counted:
     """A dataflow in shadow mode, which counts the updates of one table."""
 
-    def __init__(self, stand: Any) -> None:
+    def __init__(self, stand: Any, desk: Any) -> None:
         self._stand = stand
+        self._desk = desk
         self._rows = 0
         self.name = f"counted-{stand.identity}"
         self.table = stand.stack.table("counted")
@@ -61,6 +62,11 @@ actions:
         assert found is not None, words
         return LIMIT - int(found[1])
 
+    def lengthen_topic(self) -> None:
+        for _ in range(MARKS):
+            self._desk.barrier(self.table)
+        self._desk.read(self.table, self._desk.barrier(self.table))
+
     def delete_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._stand.stack.kafka})
         topic = updates_topic(self.table)
@@ -68,12 +74,15 @@ actions:
 
 
 @pytest.fixture(scope="module")
-def counted(stand: Any) -> Counted:
-    return Counted(stand)
+def counted(stand: Any, desk_of: Any) -> Counted:
+    desk = desk_of(stand.stack.kafka)
+    desk.control_topic = stand.control_topic
+    return Counted(stand, desk)
 
 
 def test_updates_of_a_topic_that_is_made_again_count(counted: Counted) -> None:
-    counted.write(MANY)
+    counted.write(20)
+    counted.lengthen_topic()
     before = counted.count()
     counted.delete_topic()
     counted.write(10)
@@ -85,7 +94,8 @@ def test_updates_of_a_topic_that_is_made_again_count(counted: Counted) -> None:
 def test_they_do_where_it_was_made_again_while_the_agent_was_away(
     counted: Counted, eventually: Eventually
 ) -> None:
-    counted.write(MANY)
+    counted.write(20)
+    counted.lengthen_topic()
     before = counted.count()
     counted.agent.stop()
     counted.delete_topic()
