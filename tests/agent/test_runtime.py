@@ -16,6 +16,7 @@ from headgate.agent.seams import WorkerLost
 from headgate.agent.store import Definition, Owner
 from headgate.agent.views import FlowStatus, WaveStatus
 from headgate.events import (
+    GONE,
     BarrierMark,
     BarrierRequest,
     Fence,
@@ -554,6 +555,18 @@ def test_what_lost_records_would_have_told_is_found_by_a_scan(two_steps: str, lo
     world.run(lambda: True)
     wave(world, agent)
     assert outcomes(agent, "first") == ["committed"]
+
+
+def test_a_first_run_learns_that_updates_were_deleted_before_it(world: World) -> None:
+    agent = started(world)
+    topic = updates_topic("in")
+    lost = Record(topic, 0, 0, None, world.now, lost=True)
+    ask(agent, lambda runtime, now: runtime.consume([lost], now))
+    feed(world, rows=3)
+    wave(world, agent)
+    first = next(r for r in agent.runtime.records if r.action == "first")
+    assert first.since.position(topic, 0) == GONE
+    assert first.cut.position(topic, 0) >= 0
 
 
 def test_a_scan_is_given_up_with_its_container(two_steps: str) -> None:

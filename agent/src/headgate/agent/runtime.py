@@ -1023,7 +1023,7 @@ class Runtime:
         """Raise a cut to where reading began: the engine counts partitions it has not seen as 0."""
         raised = dict(position.offsets)
         for topic, first in self._progress.start.offsets.items():
-            known = raised.get(topic, ())
+            known = raised.get(topic, first)
             raised[topic] = tuple(map(max, zip_longest(first, known, fillvalue=0)))
         return Cut(raised)
 
