@@ -253,6 +253,19 @@ def test_a_known_mismatch_is_told_before_anything_is_sent() -> None:
     scene(script, known=BUFFERED_COMPACT)
 
 
+def test_a_server_too_busy_to_be_asked_counts_as_what_it_was() -> None:
+    async def script(scene: Scene) -> None:
+        scene.formats.speaks = Spoken()
+        scene.interpreter.write(written(FRAMED_BINARY))
+        await scene.come_round()
+        _, _, text, error = told(scene.replies)
+        assert error is ApplicationError.PROTOCOL_ERROR
+        assert "the client speaks framed/binary" in text
+        assert scene.connection.sent == b""
+
+    scene(script, known=BUFFERED_COMPACT)
+
+
 def test_requests_held_for_a_server_that_changed_go_on_in_order() -> None:
     async def script(scene: Scene) -> None:
         scene.formats.speaks = Spoken(FRAMED_BINARY)

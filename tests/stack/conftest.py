@@ -65,7 +65,7 @@ _MAIN = {
     Part.THRIFT1: "org.apache.hadoop.hbase.thrift.ThriftServer",
     Part.THRIFT2: "org.apache.hadoop.hbase.thrift2.ThriftServer",
 }
-_START_SECONDS = 60.0  # a JVM on a machine that is busy
+_START_SECONDS = 180.0  # a JVM on a machine that is busy
 
 
 class RunningStack:

@@ -145,10 +145,13 @@ class Interpreter(asyncio.Transport):
             return
         # The server may have been started anew, speaking another, since it was asked.
         self._session.upstream_full()
-        self._task = self._loop.create_task(self._ask_first())
+        self._task = self._loop.create_task(self._ask_first(Spoken(known)))
 
-    async def _ask_first(self) -> None:
-        problem = self._problem(await self._formats.find(self._upstream))
+    async def _ask_first(self, before: Spoken) -> None:
+        spoken = await self._formats.find(self._upstream)
+        if spoken == Spoken():
+            spoken = before  # it is too busy to say otherwise
+        problem = self._problem(spoken)
         if problem:
             self._refuse(problem)
             return
