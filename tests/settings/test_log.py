@@ -23,3 +23,18 @@ def test_the_level_can_change_while_loggers_are_in_use(capsys: pytest.CaptureFix
     for line in lines:
         assert line.pop("timestamp")
     assert lines == [{"event": "shown", "level": "info", "key": 1, "worker": 2}]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_local_variables_stay_out_of_the_log(
+    capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    configure_log(as_json=as_json)
+    password = "pass" + "-phrase"
+    try:
+        raise ValueError(len(password))
+    except ValueError:
+        structlog.get_logger("test").exception("it failed")
+    said = capsys.readouterr().err
+    assert "ValueError: 11" in said
+    assert password not in said
