@@ -32,9 +32,9 @@ def test_local_variables_stay_out_of_the_log(
     configure_log(as_json=as_json)
     password = "pass" + "-phrase"
     try:
-        raise ValueError(len(password))
-    except ValueError:
+        [].pop(len(password))
+    except IndexError:
         structlog.get_logger("test").exception("it failed")
     said = capsys.readouterr().err
-    assert "ValueError: 11" in said
+    assert "Traceback" in said
     assert password not in said
