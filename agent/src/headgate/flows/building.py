@@ -9,7 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from headgate.engine import ActionSpec, Bound, DataflowSpec, Role, WatchedContainer
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    DataflowSpec,
+    Role,
+    SignificanceSpec,
+    WatchedContainer,
+)
 from headgate.flows.actions import ActionReader, Declared
 from headgate.flows.adjustment import read_adjustment
 from headgate.flows.bounds import check_codec, overridden
@@ -20,6 +27,7 @@ from headgate.flows.matching import matched
 from headgate.flows.places import overlap, read_container
 from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
 from headgate.flows.quantities import duration_seconds
+from headgate.flows.significance import read_significance
 from headgate.flows.text import read_text
 from headgate.flows.tree import MAX_CHARACTERS, Entry, Items, Mapping, Scalar, Tree, read_tree
 
@@ -110,6 +118,12 @@ class _Builder:
             # What seems unused or unwritten in a file with errors often is so because of them.
             self._warn_of_unused(actions)
         chosen = self._with_profile(actions, profile)
+        significance = self._tree.get("significance")
+        sought: SignificanceSpec | None = None
+        if isinstance(significance, Mapping) and not self._findings.failed:
+            chosen, sought = read_significance(
+                significance, chosen, self._containers, self._findings
+            )
         name = self._tree.get("name")
         return Dataflow(
             DataflowSpec(
@@ -117,6 +131,7 @@ class _Builder:
                 tuple(self._containers.values()),
                 tuple(chosen.values()),
                 read_adjustment(self._tree.get("adjustment"), self._findings),
+                sought,
             ),
             self._waves(),
             dict(self._launchers()),

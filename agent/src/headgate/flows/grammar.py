@@ -28,6 +28,7 @@ from headgate.flows.quantities import (
     why_no_duration,
     why_no_percentage,
 )
+from headgate.flows.significance import SIGNIFICANCE
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.\-]{0,99}"
 """Pattern of the names of dataflows, containers, actions, bounds and profiles."""
@@ -511,6 +512,9 @@ DATAFLOW = Record(
         ),
         "adjustment": Key(
             ADJUSTMENT, "how limits that are intervals follow the writes and the machines' load"
+        ),
+        "significance": Key(
+            SIGNIFICANCE, "the change of the output that matters, from which limits are found"
         ),
         "spark": Key(
             MapOf(
