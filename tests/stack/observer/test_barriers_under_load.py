@@ -239,8 +239,9 @@ def test_no_update_before_a_mark_appears_after_it(
         f"{count} barriers, {len(unmarked)} of them asked for again; "
         f"{len(acknowledged)} writes acknowledged of {sum(map(len, writes.values()))}"
     )
-    assert len(acknowledged) > 20 * count
-    assert all(len(each) > 5 * count for each in writes.values())
+    # Some 200 times as many on an idle machine, but a busy one may have other things to do.
+    assert len(acknowledged) > 2 * count
+    assert all(len(each) > count // 2 for each in writes.values())
     # One was killed in between, and what it had under way was not acknowledged.
     assert sum(not w.acknowledged for w in writes["o2"]) >= 1
     assert all(w.acknowledged for w in writes["o1"])
