@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from headgate.client import Thrift2Connection
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
+PATIENCE = 60.0  # seconds
 IDL = Path(__file__).parents[2] / "hbase" / "thrift2.thrift"
 
 
@@ -60,6 +62,12 @@ actions:
         explained = self.agent.ask("GET", f"/v1/flows/{self.name}/explain")
         return {c["container"]: c["elements"] for c in explained["containers"]}
 
+    def come_to(self, expected: dict[str, int]) -> None:
+        """Wait until the containers have so many elements; a slow server's answers come late."""
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.elements()) != expected:
+            assert time.monotonic() < deadline, found
+
     def words(self) -> list[str]:
         decisions = self.agent.ask("GET", f"/v1/flows/{self.name}/decisions")
         return [d["words"] for d in decisions if d["kind"] == "table-changed"]
@@ -79,20 +87,20 @@ def client(stand: Any) -> Iterator[Thrift2Connection]:
 def test_a_table_may_be_created_while_it_is_watched(
     watched: Watched, client: Thrift2Connection
 ) -> None:
-    assert watched.elements() == {"whole": 0, "family": 0}
+    watched.come_to({"whole": 0, "family": 0})
     client.create_table(watched.table, ["f", "g"])
     client.put(watched.table, [(b"%d" % row, {b"f:a": b"1", b"g:a": b"1"}) for row in range(5)])
     client.put(watched.table, [(b"0", {b"f:b": b"1"})])
-    assert watched.elements() == {"whole": 5, "family": 6}
+    watched.come_to({"whole": 5, "family": 6})
 
 
 def test_a_family_may_be_dropped_while_it_is_watched(
     stand: Any, watched: Watched, client: Thrift2Connection
 ) -> None:
     client.put(watched.table, [(b"only", {b"g:a": b"1"})])
-    assert watched.elements() == {"whole": 6, "family": 6}
+    watched.come_to({"whole": 6, "family": 6})
     delete_family(stand.thrift2, watched.table, b"g")
-    assert watched.elements() == {"whole": 5, "family": 6}
+    watched.come_to({"whole": 5, "family": 6})
 
 
 def test_a_table_may_be_truncated_and_dropped_while_it_is_watched(
@@ -100,11 +108,11 @@ def test_a_table_may_be_truncated_and_dropped_while_it_is_watched(
 ) -> None:
     client.disable_table(watched.table)
     client.truncate_table(watched.table)
-    assert watched.elements() == {"whole": 0, "family": 0}
+    watched.come_to({"whole": 0, "family": 0})
     client.put(watched.table, [(b"again", {b"f:a": b"1"})])
-    assert watched.elements() == {"whole": 1, "family": 1}
+    watched.come_to({"whole": 1, "family": 1})
     client.delete_table(watched.table)
-    assert watched.elements() == {"whole": 0, "family": 0}
+    watched.come_to({"whole": 0, "family": 0})
     told = " ".join(watched.words())
     for change in ("family-dropped", "disabled", "truncated", "dropped"):
         assert f"{watched.table!r} {change}" in told
@@ -115,4 +123,4 @@ def test_a_table_may_come_back_after_it_was_dropped(
 ) -> None:
     client.create_table(watched.table, ["f"])
     client.put(watched.table, [(b"back", {b"f:a": b"1"})])
-    assert watched.elements() == {"whole": 1, "family": 1}
+    watched.come_to({"whole": 1, "family": 1})
