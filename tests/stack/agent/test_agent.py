@@ -257,7 +257,9 @@ def test_a_stopped_agent_leaves_no_process_and_no_lease(
     assert second.stop() == 0
     assert not any(w.is_running() and w.status() != psutil.STATUS_ZOMBIE for w in workers)
     third = stand.start_agent("three")
-    row = eventually(lambda: next(r for r in third.ask("GET", "/v1/flows") if r["here"]), 15)
+    row = eventually(
+        lambda: next((r for r in third.ask("GET", "/v1/flows") if r["here"]), None), 15
+    )
     assert row["owner"] == "three"
     third.ask("DELETE", f"/v1/flows/{flow.name}")
     assert third.ask("GET", "/v1/flows") == []

@@ -190,7 +190,9 @@ def test_a_topic_that_takes_only_small_messages_gets_everything_in_small_ones(
     }
     assert all(values[row] == b"x" * 200 for row in rows)
     assert values[b"large value"] is None
-    assert ["max.message.bytes" in gap.reason for gap in gaps_of(messages)] == [True]
+    # A message behind the one that was refused may have been delivered before it: that is told too.
+    others = [gap for gap in gaps_of(messages) if "out of order" not in gap.reason]
+    assert ["max.message.bytes" in gap.reason for gap in others] == [True]
 
 
 def test_a_topic_that_is_deleted_comes_back_and_writes_are_told_again(
