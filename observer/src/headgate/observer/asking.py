@@ -44,10 +44,12 @@ class Answer(Enum):
     EXCEPTION = "an exception of the server's: it does not know the method, or broke in it"
 
 
-def call(format_: WireFormat, method: str) -> bytes:
-    """Return the bytes of a call without arguments."""
-    raw = write_message(Transport.BUFFERED, method, MessageType.CALL, 1, b"\x00")
-    message = Message(raw, len(raw) - 1, method, MessageType.CALL, 1, Transport.BUFFERED)
+def call(format_: WireFormat, method: str, arguments: bytes = b"\x00") -> bytes:
+    r"""Return the bytes of a call; ``arguments`` is the struct in binary, ``\x00`` an empty one."""
+    raw = write_message(Transport.BUFFERED, method, MessageType.CALL, 1, arguments)
+    message = Message(
+        raw, len(raw) - len(arguments), method, MessageType.CALL, 1, Transport.BUFFERED
+    )
     return transcode(message, format_.protocol, format_.transport).raw
 
 

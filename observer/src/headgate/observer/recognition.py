@@ -10,16 +10,28 @@ from typing import Any, Final
 from msgspec import Struct
 
 from headgate.hbase import Dialect
+from headgate.observer.asking import PING, call
 from headgate.observer.introduction import IDENTIFY, Introduction, decode_introduction
+from headgate.wire import (
+    I32,
+    I64,
+    LIST,
+    STRING,
+    STRUCT,
+    Cursor,
+    Limits,
+    MessageReader,
+    MessageType,
+    Protocol,
+    ProtocolError,
+    Transport,
+    WireFormat,
+    to_binary,
+)
 
-_CALL: Final = 1
-_EXCEPTION: Final = 3
-_BINARY: Final = 0x80
-_COMPACT: Final = 0x82
 _MOST: Final = 16 * 1024 * 1024  # bytes of a reply that is waited for
+_LIMITS: Final = Limits(max_frame=_MOST, max_string=_MOST)
 _GRACE_SECONDS: Final = 0.5
-_DEEPEST: Final = 16
-_SERVER_TYPE: Final = "getThriftServerType"
 _DIALECTS: Final = {1: Dialect.THRIFT1, 2: Dialect.THRIFT2}
 _SASL: Final = (3, 4)  # BAD and ERROR: how SASL answers what is not SASL
 _TLS_ALERT: Final = b"\x15\x03"
@@ -32,10 +44,17 @@ class Way(Struct, frozen=True):
     framed: bool
     compact: bool
 
+    @property
+    def format(self) -> WireFormat:
+        """What is written on the wire."""
+        return WireFormat(
+            Transport.FRAMED if self.framed else Transport.BUFFERED,
+            Protocol.COMPACT if self.compact else Protocol.BINARY,
+        )
+
     def __str__(self) -> str:
         """Return it as ``framed/compact``."""
-        framing = "framed" if self.framed else "buffered"
-        return f"{framing}/{'compact' if self.compact else 'binary'}"
+        return str(self.format)
 
 
 WAYS: Final = tuple(Way(framed, compact) for framed in (False, True) for compact in (False, True))
@@ -93,19 +112,12 @@ class Conversation:
         self._way = way
 
     async def ask(self, name: str, arguments: bytes = b"\x00") -> Reply:
-        r"""Return the reply to a call; ``arguments`` is the encoded struct, ``\x00`` an empty one.
+        r"""Return the reply to a call with a struct in binary; ``\x00`` is an empty one.
 
         Raises:
             Unanswered: no reply came.
         """
-        encoded = name.encode()
-        if self._way.compact:
-            message = bytes([_COMPACT, _CALL << 5 | 1, 1, len(encoded)]) + encoded + arguments
-        else:
-            message = b"\x80\x01\x00\x01" + len(encoded).to_bytes(4, "big") + encoded
-            message += b"\x00\x00\x00\x01" + arguments
-        if self._way.framed:
-            message = len(message).to_bytes(4, "big") + message
+        message = call(self._way.format, name, arguments)
         data = b""
         try:
             self._writer.write(message)
@@ -120,7 +132,7 @@ class Conversation:
                 except IndexError:
                     if len(data) > _MOST:
                         raise Unanswered(data, "did not come to an end") from None
-                except (ValueError, RecursionError):
+                except ValueError:
                     raise Unanswered(data, "went on") from None
         except OSError as error:
             raise Unanswered(data, f"broke the connection ({error.strerror or error})") from error
@@ -232,7 +244,7 @@ async def _probe_way(
     conversation = await converse(host, port, way, tls=tls, server_name=server_name)
     try:
         began = time.perf_counter()
-        reply = await conversation.ask(_SERVER_TYPE)
+        reply = await conversation.ask(PING)
         took = time.perf_counter() - began
         if reply.exception and _text(reply).startswith("headgate: "):
             return Spoken(way, None, None, took, _text(reply))
@@ -255,130 +267,50 @@ def _text(reply: Reply) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else ""
 
 
-# -- reading replies; IndexError: more bytes are needed; ValueError: this is no reply
-
-
 def _read_reply(data: bytes, way: Way) -> Reply:
-    at = 4 if way.framed else 0
-    if way.framed:
-        length = int.from_bytes(_take(data, 0, 4), "big")
-        if length > _MOST:
-            raise ValueError("no frame")
-        if len(data) < 4 + length:
-            # A stream that begins like no message of the protocol will not become one.
-            expected = _COMPACT if way.compact else _BINARY
-            if len(data) > at and data[at] != expected:
-                raise ValueError("no message")
+    """Return the reply that the bytes are.
+
+    Raises:
+        IndexError: more bytes are needed.
+        ValueError: this is no reply in that way.
+    """
+    reader = MessageReader(_LIMITS, way.format.transport)
+    try:
+        reader.feed(data)
+        message = reader.next_message()
+        if message is None:
             raise IndexError
-    if way.compact:
-        return _read_compact(data, at)
-    return _read_binary(data, at)
+        if message.type not in (MessageType.REPLY, MessageType.EXCEPTION):
+            raise ValueError("no reply")
+        if message.protocol is not way.format.protocol:
+            raise ValueError("no message of the protocol")
+        message = to_binary(message)
+        fields = _read_struct(Cursor(message.raw, message.body))
+    except ProtocolError as error:
+        raise ValueError(str(error)) from error
+    return Reply(fields, message.type is MessageType.EXCEPTION)
 
 
-def _take(data: bytes, at: int, length: int) -> bytes:
-    if length < 0 or length > _MOST:
-        raise ValueError("no length")
-    if at + length > len(data):
-        raise IndexError
-    return data[at : at + length]
-
-
-def _read_binary(data: bytes, at: int) -> Reply:
-    if data[at] != _BINARY:
-        raise ValueError("no binary message")
-    head = _take(data, at, 8)
-    if head[1] != 1 or head[3] not in (2, _EXCEPTION):
-        raise ValueError("no reply")
-    at += 8 + len(_take(data, at + 8, int.from_bytes(head[4:], "big"))) + 4
-    fields, _ = _binary_struct(data, at, 0)
-    return Reply(fields, head[3] == _EXCEPTION)
-
-
-def _binary_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+def _read_struct(cursor: Cursor) -> dict[int, Any]:
     fields: dict[int, Any] = {}
-    while True:
-        kind = data[at]
-        if kind == 0:
-            return fields, at + 1
-        number = int.from_bytes(_take(data, at + 1, 2), "big")
-        fields[number], at = _binary_value(data, at + 3, kind, depth)
-
-
-_SIZES: Final = {2: 1, 3: 1, 4: 8, 6: 2, 8: 4, 10: 8}
-_STRING, _STRUCT, _MAP, _SET, _LIST = 11, 12, 13, 14, 15
-
-
-def _binary_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if depth > _DEEPEST:
-        raise ValueError("too deep")
-    if kind in _SIZES:
-        size = _SIZES[kind]
-        return int.from_bytes(_take(data, at, size), "big", signed=True), at + size
-    if kind == _STRING:
-        length = int.from_bytes(_take(data, at, 4), "big", signed=True)
-        return _take(data, at + 4, length), at + 4 + length
-    if kind == _STRUCT:
-        return _binary_struct(data, at, depth + 1)
-    if kind in (_SET, _LIST):
-        inner = data[at]
-        count = int.from_bytes(_take(data, at + 1, 4), "big", signed=True)
-        at += 5
-        values = []
-        for _ in range(max(0, count)):
-            value, at = _binary_value(data, at, inner, depth + 1)
-            values.append(value)
-        return values, at
-    raise ValueError("a type that no reply here has")
-
-
-def _read_compact(data: bytes, at: int) -> Reply:
-    if data[at] != _COMPACT:
-        raise ValueError("no compact message")
-    kind = data[at + 1] >> 5
-    if data[at + 1] & 0x1F != 1 or kind not in (2, _EXCEPTION):
-        raise ValueError("no reply")
-    _, at = _varint(data, at + 2)
-    length, at = _varint(data, at)
-    at += len(_take(data, at, length))
-    return Reply(_compact_fields(data, at), kind == _EXCEPTION)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("no number")
-
-
-_COMPACT_INTEGERS: Final = (4, 5, 6)
-_COMPACT_STRING: Final = 8
-
-
-def _compact_fields(data: bytes, at: int) -> dict[int, Any]:
-    """Return the fields up to the first that is neither a number nor a text."""
-    fields: dict[int, Any] = {}
-    number = 0
-    while data[at]:
-        kind, step = data[at] & 0x0F, data[at] >> 4
-        at += 1
-        if step:
-            number += step
-        else:
-            zigzag, at = _varint(data, at)
-            number = zigzag >> 1 ^ -(zigzag & 1)
-        if kind in _COMPACT_INTEGERS:
-            zigzag, at = _varint(data, at)
-            fields[number] = zigzag >> 1 ^ -(zigzag & 1)
-        elif kind == _COMPACT_STRING:
-            length, at = _varint(data, at)
-            fields[number] = _take(data, at, length)
-            at += length
-        else:
-            break
+    while kind := cursor.next_field():
+        number = cursor.field_id
+        fields[number] = _read_value(cursor, kind)
     return fields
+
+
+def _read_value(cursor: Cursor, kind: int) -> Any:
+    """Return a number, bytes, struct or list; None for what no reply here needs."""
+    if kind == I32:
+        return cursor.i32()
+    if kind == I64:
+        return cursor.i64()
+    if kind == STRING:
+        return cursor.binary()
+    if kind == STRUCT:
+        return _read_struct(cursor)
+    if kind == LIST:
+        inner, count = cursor.list_head()
+        return [_read_value(cursor, inner) for _ in range(count)]
+    cursor.skip(kind)
+    return None
