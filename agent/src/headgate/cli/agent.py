@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from headgate.agent import Unreachable, load_configuration, serve
+from headgate.cli.ready import say_ready
 from headgate.settings import ConfigurationError, LogLevel, configure_log
 
 _DEFAULT_FILE = Path("agent.toml")
@@ -41,11 +41,7 @@ def agent(
     path = config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
 
     def ready(address: str) -> None:
-        line = f"ready api={address}"
-        if json:
-            line = msgspec.json.encode({"ready": True, "api": address}).decode()
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+        say_ready("api", address, as_json=json)
 
     try:
         serve(load_configuration(path, os.environ), ready)

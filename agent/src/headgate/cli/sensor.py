@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from headgate.agent import load_sensor_configuration, serve_sensor
+from headgate.cli.ready import say_ready
 from headgate.settings import ConfigurationError, LogLevel, configure_log
 
 _DEFAULT_FILE = Path("sensor.toml")
@@ -41,11 +41,7 @@ def sensor(
     path = config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
 
     def ready(machine: str) -> None:
-        line = f"ready machine={machine}"
-        if json:
-            line = msgspec.json.encode({"ready": True, "machine": machine}).decode()
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+        say_ready("machine", machine, as_json=json)
 
     try:
         serve_sensor(load_sensor_configuration(path, os.environ), ready)
