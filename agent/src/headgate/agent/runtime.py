@@ -73,6 +73,7 @@ from headgate.engine import (
     Stimulus,
     Tick,
     WaveEnded,
+    counted_part,
 )
 from headgate.events import (
     GONE,
@@ -921,9 +922,13 @@ class Runtime:
 
     def _note_input(self, batch: UpdateBatch, now: float) -> None:
         waves = self._dataflow.waves
-        if waves.end is WaveEnd.MARK or batch.table not in self._tables_written(self._inputs()):
+        inputs = self._inputs()
+        if waves.end is WaveEnd.MARK or batch.table not in self._tables_written(inputs):
             return
-        if all(r.origin is not None and r.origin.dataflow == self.name for r in batch.requests):
+        counted = counted_part(batch, self._dataflow.spec)
+        origins = [r.origin for r in counted.requests] if counted is not None else []
+        steps = {a.name for a in self._dataflow.spec.actions} - set(inputs)
+        if all(o is not None and o.dataflow == self.name and o.action in steps for o in origins):
             return
         self._new_input = True
         if waves.end is WaveEnd.QUIET and waves.seconds is not None:

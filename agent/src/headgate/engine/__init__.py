@@ -51,6 +51,7 @@ from headgate.engine.instructions import (
     ScanContainer,
 )
 from headgate.engine.invariants import BrokenInvariant, check_invariants
+from headgate.engine.isolation import counted_part
 from headgate.engine.policy import (
     Inputs,
     NeedsReading,
@@ -216,6 +217,7 @@ __all__ = [
     "bounds_of",
     "check_invariants",
     "check_specification",
+    "counted_part",
     "decode_one",
     "decoder_of",
     "launch_order",

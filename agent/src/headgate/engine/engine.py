@@ -32,6 +32,7 @@ from headgate.engine.instructions import (
     RecordDecision,
     ScanContainer,
 )
+from headgate.engine.isolation import counted_part
 from headgate.engine.policy import NeedsReading, Run, WaitUntil
 from headgate.engine.resources import Machines
 from headgate.engine.runs import ActiveRun, PastRun, RunEvent, RunState
@@ -296,9 +297,10 @@ class Engine:
             f"Kafka has deleted records of {topic}, partition {partition}, before they were read",
         )
 
-    def _updates(self, batch: UpdateBatch) -> None:
-        watched = self.graph.tables.get(batch.table)
-        if watched is None:
+    def _updates(self, message: UpdateBatch) -> None:
+        watched = self.graph.tables.get(message.table)
+        batch = counted_part(message, self.spec)
+        if watched is None or batch is None:
             return
         touched: dict[ContainerId, None] = {}
         for arrivals in arrivals_of(batch, self.spec.name):

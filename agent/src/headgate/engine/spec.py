@@ -208,6 +208,11 @@ class DataflowSpec(Struct, frozen=True):
     """How limits move that are given as intervals."""
     significance: SignificanceSpec | None = None
     """What is known of the output instead of limits."""
+    feeders: tuple[str, ...] | None = None
+    """Whose updates count besides those of its own actions; everybody's where None.
+
+    A writer's name, a dataflow, or an action of one as ``dataflow/action``.
+    """
 
 
 def launch_order(actions: Iterable[ActionSpec]) -> tuple[str, ...]:

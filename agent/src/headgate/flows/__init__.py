@@ -11,6 +11,7 @@ from headgate.flows.dataflow import (
 )
 from headgate.flows.differences import Change, ChangeKind, changes
 from headgate.flows.limits import bounded_actions, scale_limits
+from headgate.flows.modes import Mode
 from headgate.flows.oozie import (
     ImportChoices,
     ImportedWorkflow,
@@ -31,6 +32,7 @@ __all__ = [
     "ImportChoices",
     "ImportedWorkflow",
     "Launcher",
+    "Mode",
     "OozieOrigin",
     "Problem",
     "SessionLauncher",

@@ -24,6 +24,7 @@ from headgate.flows.dataflow import Dataflow, Launcher, OozieOrigin, WaveEnd, Wa
 from headgate.flows.grammar import DATAFLOW, NAME
 from headgate.flows.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.matching import matched
+from headgate.flows.modes import Mode, read_mode
 from headgate.flows.places import overlap, read_container
 from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
 from headgate.flows.quantities import duration_seconds
@@ -125,6 +126,7 @@ class _Builder:
                 significance, chosen, self._containers, self._findings
             )
         name = self._tree.get("name")
+        mode, feeders = read_mode(self._tree, self._findings)
         return Dataflow(
             DataflowSpec(
                 name.text if isinstance(name, Scalar) else "",
@@ -132,6 +134,7 @@ class _Builder:
                 tuple(chosen.values()),
                 read_adjustment(self._tree.get("adjustment"), self._findings),
                 sought,
+                feeders if mode is Mode.ISOLATION else None,
             ),
             self._waves(),
             dict(self._launchers()),
@@ -142,6 +145,7 @@ class _Builder:
             tuple(name for name, _ in self._section("profiles")),
             dict(self._descriptions()),
             self._oozie(),
+            mode,
         )
 
     def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from headgate.engine import DataflowSpec
+from headgate.flows.modes import Mode
 from headgate.flows.problems import Problem
 
 
@@ -81,6 +82,7 @@ class Dataflow(Struct, frozen=True):
     descriptions: dict[str, str] = {}
     """Texts for people: by action, and under the empty name the dataflow's own."""
     oozie: OozieOrigin | None = None
+    mode: Mode = Mode.NORMAL
     warnings: tuple[Problem, ...] = ()
 
     @property

@@ -109,6 +109,9 @@ def _service(old: Dataflow, new: Dataflow) -> Iterator[Change]:
         yield Change(ChangeKind.CHANGED, "profile", words)
     if old.waves != new.waves:
         yield Change(ChangeKind.CHANGED, "waves", "from now")
+    if (old.mode, old.spec.feeders) != (new.mode, new.spec.feeders):
+        words = f"{old.mode.value} → {new.mode.value}; what was counted is kept"
+        yield Change(ChangeKind.CHANGED, "mode", words)
     if old.spec.adjustment != new.spec.adjustment:
         yield Change(ChangeKind.CHANGED, "adjustment", "limits stay where they are")
     if old.spark != new.spark:

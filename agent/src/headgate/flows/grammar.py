@@ -21,6 +21,7 @@ from headgate.flows.kinds import (
     Record,
     Single,
 )
+from headgate.flows.modes import MODE_KEYS
 from headgate.flows.problems import nearest
 from headgate.flows.quantities import (
     DURATION,
@@ -481,6 +482,7 @@ DATAFLOW = Record(
             ),
             "what ends a wave of input: `headgate flow mark` (default), a period, or a quiet time",
         ),
+        **MODE_KEYS,
         "containers": Key(
             MapOf(
                 Either("a container such as `zones c:concentration`", (_PLACE, _CONTAINER)),

@@ -1,0 +1,26 @@
+"""Isolation: only the updates of a dataflow's own actions and of its feeders count."""
+
+from __future__ import annotations
+
+from headgate.engine.duplicates import only
+from headgate.engine.spec import DataflowSpec
+from headgate.events import Origin, UpdateBatch
+
+
+def counted_part(batch: UpdateBatch, spec: DataflowSpec) -> UpdateBatch | None:
+    """Return what of a batch counts for a dataflow; None if nothing does."""
+    if spec.feeders is None:
+        return batch
+    own = [i for i, r in enumerate(batch.requests) if counts(r.origin, spec.name, spec.feeders)]
+    if len(own) == len(batch.requests):
+        return batch
+    return only(batch, own) if own else None
+
+
+def counts(origin: Origin | None, dataflow: str, feeders: tuple[str, ...]) -> bool:
+    """Tell whether a writer is an action of the dataflow or a feeder; an unknown one is neither."""
+    if origin is None:
+        return False
+    if origin.dataflow == dataflow:
+        return True
+    return origin.name in feeders or (bool(origin.dataflow) and origin.dataflow in feeders)
