@@ -15,9 +15,10 @@ from msgspec import Struct
 from headgate.agent.broker import Deliver, Record
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
-from headgate.agent.runtime import Runtime, Surroundings
+from headgate.agent.runtime import Runtime
 from headgate.agent.seams import Cells, Report, WorkerLost, WorkerState
 from headgate.agent.store import Definition, Owner, RunRecord, SavedState, StateStore
+from headgate.agent.surroundings import Surroundings
 from headgate.events import (
     VERSION,
     BarrierMark,

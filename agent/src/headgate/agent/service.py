@@ -14,6 +14,7 @@ import structlog
 from confluent_kafka import Consumer, TopicPartition
 from msgspec import Struct
 
+from headgate.agent.attempts import session_start
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.errors import AgentError, Fenced, Held, Refused, Unreachable
@@ -21,7 +22,7 @@ from headgate.agent.hosting import Hosted
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.rows import HBaseConnections, HBaseRows
-from headgate.agent.runtime import Runtime, Surroundings, session_start
+from headgate.agent.runtime import Runtime
 from headgate.agent.sampling import Sampling
 from headgate.agent.scans import TableScanner
 from headgate.agent.sessions import SessionLauncher
@@ -36,6 +37,7 @@ from headgate.agent.store import (
     StateStore,
     check_name,
 )
+from headgate.agent.surroundings import Surroundings
 from headgate.engine import ResourceSample
 from headgate.events import FLOWS_TOPIC, partition_of
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow

@@ -25,7 +25,7 @@ from headgate.engine.significance import SearchState
 from headgate.engine.spec import WatchedContainer
 
 if TYPE_CHECKING:
-    from headgate.engine.engine import Engine
+    from headgate.engine.foundation import Foundation
 
 SNAPSHOT_VERSION = 1
 """Version of the snapshots that this code writes."""
@@ -166,7 +166,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(EngineState)
 
 
-def write_snapshot(engine: Engine) -> bytes:
+def write_snapshot(engine: Foundation) -> bytes:
     """Return the engine's state."""
     state = EngineState(
         version=SNAPSHOT_VERSION,
@@ -203,7 +203,7 @@ def read_snapshot(data: bytes) -> EngineState:
     return state
 
 
-def restore(engine: Engine, state: EngineState) -> None:
+def restore(engine: Foundation, state: EngineState) -> None:
     """Give a newly built engine the state of what it has in common with the snapshot."""
     engine.incarnation = state.incarnation
     engine.paused = state.paused

@@ -1,0 +1,225 @@
+"""Attempts of runs: queued, handed to the worker one by one, and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headgate.agent.purposes import EndOfRun, MayStart
+from headgate.agent.seams import WorkerLost
+from headgate.agent.standing import COUNTER_BITS, Attempt, Standing
+from headgate.agent.store import Definition, RunOutcome, RunRecord
+from headgate.engine import Launch, RunFailed, RunFinished
+from headgate.events import VERSION, Fence
+from headgate.flows import Dataflow
+from headgate.spark import Committed, Ending, RunKey, StartSession, StepEnded, StepRequest
+
+
+class Attempts(Standing):
+    """Carries launches to the worker and what came of them back."""
+
+    def _prepare(self, launch: Launch, now: float) -> None:
+        record = RunRecord(
+            number=self._progress.next_record,
+            run=launch.run,
+            action=launch.action,
+            attempt=launch.attempt,
+            cause=launch.cause.words,
+            moment=launch.cause.moment,
+            outcome=RunOutcome.WAITING,
+            launched=now,
+            cut=self._from_start(launch.cut),
+            since=self._from_start(launch.since),
+        )
+        self._progress = msgspec.structs.replace(self._progress, next_record=record.number + 1)
+        oldest = self.records[-1] if len(self.records) == self.records.maxlen else None
+        self.records.appendleft(record)
+        self._changed_records[record.number] = record
+        self._active[launch.action] = Attempt(launch, record, 0)
+        if oldest is not None and not self._is_needed(oldest):
+            self._around.ledger.forget(RunKey(self.name, oldest.action, oldest.run))
+        self._around.store.trim(record.number)
+
+    def _is_needed(self, dropped: RunRecord) -> bool:
+        """Tell whether the ledger may still be asked about the run of a record that was dropped."""
+        active = self._active.get(dropped.action)
+        if active is not None and active.launch.run == dropped.run:
+            return True
+        return any(r.run == dropped.run for r in self.records)
+
+    def _launch(self, launch: Launch, now: float) -> None:
+        attempt = self._active[launch.action]
+        if launch.attempt > 1 and self._committed(launch):
+            # The attempt before committed, and whoever should have said so was lost.
+            self._finish(attempt, now)
+            return
+        if self.definition.shadow:
+            self._shadow(attempt, now)
+            return
+        self._token += 1
+        attempt.token = (self.epoch << COUNTER_BITS) | self._token
+        self._note(attempt, token=attempt.token)
+        fence = Fence(VERSION, self.name, launch.action, attempt.token)
+        if launch.attempt > 1:
+            self._ask(MayStart(launch, attempt.token), self._tables(), now, prelude=fence)
+        else:
+            self._around.broker.control(fence)
+            self._enqueue(attempt, now)
+
+    def _shadow(self, attempt: Attempt, now: float) -> None:
+        """Go on as if the attempt had done what it is for."""
+        attempt.shadow = True
+        self._note(attempt, reason="shadow mode: it was not launched", started=now)
+        self._finish(attempt, now)
+
+    def _enqueue(self, attempt: Attempt, now: float) -> None:
+        self._queue.append(attempt)
+        self._next(now)
+
+    def _next(self, now: float) -> None:
+        while self._queue and self.definition.shadow:
+            self._shadow(self._queue.popleft(), now)
+        if self._running is not None or self._draining:
+            return
+        while self._queue and self._queue[0].launch.action not in self._dataflow.launchers:
+            gone = self._queue.popleft()
+            self._note(gone, outcome=RunOutcome.LOST, reason="the dataflow has no such action now")
+            if self._active.get(gone.launch.action) is gone:
+                del self._active[gone.launch.action]
+        if not self._queue:
+            return
+        attempt = self._queue.popleft()
+        launch = attempt.launch
+        launcher = self._dataflow.launchers[launch.action]
+        self._running = attempt
+        self._around.launcher.start(
+            StepRequest(
+                dataflow=self.name,
+                action=launch.action,
+                run=launch.run,
+                attempt=launch.attempt,
+                token=attempt.token,
+                entry=launcher.step,
+                hbase=self._around.hbase,
+                kafka=self._around.kafka,
+                python_path=self._python_path(launcher.python_path),
+                parameters=launcher.parameters,
+                containers=self._dataflow.spec.containers,
+                cut=self._from_start(launch.cut),
+                since=self._from_start(launch.since),
+                ledger=self._around.ledger_table,
+                kafka_properties=self._around.kafka_properties,
+            )
+        )
+
+    def _lose_attempts(self, now: float) -> None:
+        """Note that attempts of the agent before this one came to nothing here."""
+        for place, record in enumerate(self.records):
+            if record.outcome in {RunOutcome.WAITING, RunOutcome.RUNNING}:
+                lost = msgspec.structs.replace(
+                    record,
+                    outcome=RunOutcome.LOST,
+                    ended=now,
+                    reason="its agent ended before it did",
+                )
+                self.records[place] = lost
+                self._changed_records[lost.number] = lost
+
+    def _with_worker(self, run: str, number: int) -> Attempt | None:
+        attempt = self._running
+        if attempt is None or (attempt.launch.run, attempt.launch.attempt) != (run, number):
+            # A former worker's last words: that attempt was given up already.
+            return None
+        return attempt
+
+    def _ended(self, attempt: Attempt, ended: StepEnded, now: float) -> None:
+        self._running = None
+        match ended.ending:
+            case Ending.COMMITTED:
+                self._finish(attempt, now)
+            case Ending.UNCERTAIN | Ending.LOST_CLAIM if self._committed(attempt.launch):
+                self._finish(attempt, now)
+            case _:
+                reason = ended.reason or f"the attempt ended {ended.ending.value}"
+                self._fail(attempt, RunOutcome.FAILED, reason, ended.detail, now)
+        self._next(now)
+
+    def _worker_lost(self, attempt: Attempt, lost: WorkerLost, now: float) -> None:
+        self._running = None
+        if self._committed(attempt.launch):
+            self._finish(attempt, now)
+        elif attempt.stopped:
+            self._fail(attempt, RunOutcome.TIMED_OUT, attempt.stopped, lost.detail, now)
+        else:
+            self._fail(attempt, RunOutcome.LOST, lost.reason, lost.detail, now)
+        self._next(now)
+
+    def _committed(self, launch: Launch) -> bool:
+        key = RunKey(self.name, launch.action, launch.run)
+        return isinstance(self._around.ledger.state(key), Committed)
+
+    def _finish(self, attempt: Attempt, now: float) -> None:
+        launch = attempt.launch
+        self._note(attempt, ended=now)
+        self._ask(
+            EndOfRun(launch.action, launch.run, launch.attempt),
+            self._tables_written((launch.action,)),
+            now,
+        )
+
+    def _fail(
+        self, attempt: Attempt, outcome: RunOutcome, reason: str, detail: str, now: float
+    ) -> None:
+        launch = attempt.launch
+        self._note(attempt, outcome=outcome, ended=now, reason=reason, detail=detail)
+        self._measure(attempt, outcome)
+        del self._active[launch.action]
+        self._handle(RunFailed(now, launch.action, launch.run, launch.attempt, reason, detail))
+
+    def _run_finished(self, end: EndOfRun, now: float) -> None:
+        attempt = self._active.pop(end.action)
+        outcome = RunOutcome.SHADOW if attempt.shadow else RunOutcome.COMMITTED
+        self._note(attempt, outcome=outcome)
+        self._measure(attempt, outcome)
+        self._runs[end.action] += 1
+        self._handle(RunFinished(now, end.action, end.run, end.attempt))
+
+    def _measure(self, attempt: Attempt, outcome: RunOutcome) -> None:
+        record = attempt.record
+        self._around.measures.runs.labels(record.action, outcome.value, record.moment).inc()
+        if record.started is not None and record.ended is not None:
+            self._around.measures.run_seconds.labels(record.action).observe(
+                max(0.0, record.ended - record.started)
+            )
+
+    def _note(self, attempt: Attempt, **changes: Any) -> None:
+        old = attempt.record
+        new = msgspec.structs.replace(old, **changes)
+        attempt.record = new
+        self._changed_records[new.number] = new
+        for place, record in enumerate(self.records):
+            if record.number == new.number:
+                self.records[place] = new
+                break
+        self._dirty = True
+
+    def _python_path(self, relative: Iterable[str]) -> tuple[str, ...]:
+        return python_path(relative, self.definition)
+
+
+def session_start(dataflow: Dataflow, definition: Definition) -> StartSession | None:
+    """Return what a dataflow's Spark session is started with; None where it launches nothing."""
+    if definition.shadow:
+        return None
+    launchers = dataflow.launchers.values()
+    paths = dict.fromkeys(p for one in launchers for p in python_path(one.python_path, definition))
+    return StartSession(dataflow.spark, tuple(paths))
+
+
+def python_path(relative: Iterable[str], definition: Definition) -> tuple[str, ...]:
+    """Return directories of a dataflow file from the root: they start where the file was."""
+    base = Path(definition.directory)
+    return tuple(str(base / Path(part).expanduser()) for part in relative)

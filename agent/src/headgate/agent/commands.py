@@ -1,0 +1,122 @@
+"""What people ask of a dataflow: to pause, run, retry, release and change it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headgate.agent.attempts import Attempts, session_start
+from headgate.agent.errors import Refused
+from headgate.agent.purposes import WatchesInEffect
+from headgate.agent.store import Definition
+from headgate.agent.views import Phase
+from headgate.agent.waves import Waves
+from headgate.engine import (
+    Paused,
+    Released,
+    Resumed,
+    RetryRequested,
+    RunRequested,
+    SpecificationChanged,
+)
+from headgate.flows import Dataflow
+
+
+class Commands(Attempts, Waves):
+    """Does what people ask for, or says why not."""
+
+    def pause(self, now: float) -> None:
+        """Launch nothing until ``resume``; counting goes on."""
+        self._progress = msgspec.structs.replace(self._progress, paused=True)
+        if self.phase is Phase.RUNNING:
+            self.phase = self._working
+        self._handle(Paused(now))
+        self._settle()
+
+    def resume(self, now: float) -> None:
+        """Launch again."""
+        self._progress = msgspec.structs.replace(self._progress, paused=False)
+        if self.phase is Phase.PAUSED:
+            self.phase = self._working
+        self._handle(Resumed(now))
+        self._settle()
+
+    def run(self, action: str, now: float) -> None:
+        """Run an action whatever its bounds say.
+
+        Raises:
+            Refused: there is no such action, it is fed from outside, or nothing is launched.
+        """
+        self._step(action)
+        if self.definition.shadow:
+            raise Refused(
+                f"{self.name} is in shadow mode and launches nothing; `headgate flow update "
+                f"{self.name} --launch` ends that"
+            )
+        self._handle(RunRequested(now, action))
+
+    def retry(self, action: str | None, now: float) -> tuple[str, ...]:
+        """Run at once what failed, and return which: one action, or all that wait or were given up.
+
+        Raises:
+            Refused: nothing of it failed.
+        """
+        if action is not None:
+            self._step(action)
+        states = {"retrying", "quarantined"}
+        names = tuple(
+            spec.name
+            for spec in self._dataflow.spec.actions
+            if action in (None, spec.name) and self._action_state(spec.name) in states
+        )
+        if not names:
+            raise Refused(f"nothing failed of {action or 'any action'} of {self.name}")
+        for name in names:
+            self._quarantined.pop(name, None)
+            self._handle(RetryRequested(now, name))
+        return names
+
+    def release(self, action: str | None, now: float) -> tuple[str, ...]:
+        """Let an action, or all, out of quarantine, and return which.
+
+        Raises:
+            Refused: the action is not in quarantine.
+        """
+        if action is not None:
+            self._step(action)
+            if action not in self._quarantined:
+                raise Refused(f"action {action!r} of {self.name} is not in quarantine")
+        names = (action,) if action is not None else tuple(self._quarantined)
+        if not names:
+            raise Refused(f"no action of {self.name} is in quarantine")
+        for name in names:
+            del self._quarantined[name]
+            self._handle(Released(now, name))
+        return names
+
+    def change(self, definition: Definition, dataflow: Dataflow, now: float) -> None:
+        """Go on with another definition; what is unchanged keeps its state."""
+        position = self._position()
+        before, started = self._dataflow, session_start(self._dataflow, self.definition)
+        self.definition = definition
+        self._dataflow = dataflow
+        start = session_start(dataflow, definition)
+        if start != started:
+            self._around.launcher.use(start)
+        if dataflow.waves != before.waves:
+            self._schedule_wave(now)
+        names = {action.name for action in dataflow.spec.actions}
+        self._quarantined = {n: why for n, why in self._quarantined.items() if n in names}
+        if self._feed is not None:
+            self._feed.close()
+        self._progress = msgspec.structs.replace(self._progress, start=position)
+        self._subscribe()
+        self._handle(SpecificationChanged(now, dataflow.spec))
+        # Asked for again, it would bring the former watch list back.
+        self._barriers.drop(WatchesInEffect)
+        self._barriers.narrow(self._tables(), now)
+        self._ask(WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
+        self._next(now)
+
+    def reload(self) -> None:
+        """Replace the worker when it has nothing to do, so that modules are read again."""
+        self._around.launcher.use(session_start(self._dataflow, self.definition))

@@ -1,0 +1,52 @@
+"""What barriers are asked for: what happens when one has passed."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from headgate.agent.seams import Cells
+from headgate.engine import Launch, ScanContainer
+from headgate.events import Cut
+
+
+class WatchesInEffect(Struct, frozen=True):
+    """Every observer publishes what the dataflow watches."""
+
+
+class EndOfWave(Struct, frozen=True):
+    """All input of a wave was consumed."""
+
+    number: int
+    actions: tuple[str, ...]
+
+
+class EndOfRun(Struct, frozen=True):
+    """All output of a run was consumed."""
+
+    action: str
+    run: str
+    attempt: int
+
+
+class MayStart(Struct, frozen=True):
+    """No earlier attempt of the run can write any more."""
+
+    launch: Launch
+    token: int
+
+
+class ScanStarts(Struct, frozen=True):
+    """What a scan finds is no older than what was consumed."""
+
+    scan: ScanContainer
+
+
+class ScanEnds(Struct, frozen=True):
+    """What was written while the scan ran was consumed."""
+
+    scan: ScanContainer
+    cells: Cells
+    positions: Cut
+
+
+Purpose = WatchesInEffect | EndOfWave | EndOfRun | MayStart | ScanStarts | ScanEnds

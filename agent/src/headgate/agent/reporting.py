@@ -1,0 +1,90 @@
+"""How a dataflow stands, for people and for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headgate.agent.standing import Standing
+from headgate.agent.store import RunRecord
+from headgate.agent.views import ActionStatus, FlowStatus, Phase
+from headgate.engine import BoundResult, ConditionResult, GroupResult
+
+
+class Reporting(Standing):
+    """Says how the dataflow stands."""
+
+    def explain(self, now: float) -> Any:
+        """Return the engine's explanation."""
+        return self._engine.explain(now)
+
+    def status(self, now: float) -> FlowStatus:
+        """Return how the dataflow stands."""
+        last: dict[str, RunRecord] = {}
+        for record in self.records:
+            last.setdefault(record.action, record)
+        return FlowStatus(
+            name=self.name,
+            phase=self.phase,
+            words=self._words(now),
+            revision=self.definition.revision,
+            epoch=self.epoch,
+            worker=self._worker,
+            actions=tuple(
+                ActionStatus(
+                    action.name,
+                    action.role.value,
+                    self._action_state(action.name),
+                    self._runs[action.name],
+                    self._skipped[action.name],
+                    last.get(action.name),
+                )
+                for action in self._dataflow.spec.actions
+            ),
+            waves=self._progress.waves,
+            settled=self._progress.settled,
+            lag=sum(self._feed.lag().values()) if self._feed else 0,
+            consumed=self._consumed,
+            shadow=self.definition.shadow,
+            profile=self.definition.profile,
+        )
+
+    def measure(self, now: float) -> None:
+        """Set the gauges: lag, savings, and how full bounds are."""
+        measures = self._around.measures
+        for (topic, partition), records in (self._feed.lag() if self._feed else {}).items():
+            measures.lag.labels(topic, str(partition)).set(records)
+        for action, skipped in self._skipped.items():
+            measures.runs_saved.labels(action).set(skipped)
+        for explained in self._engine.explain(now).actions:
+            for bound in _bounds(explained.result):
+                for vector in bound.vectors:
+                    if vector.value is not None and vector.limit:
+                        measures.bound_fill.labels(
+                            explained.action, bound.bound, vector.dimension.value
+                        ).set(vector.value / vector.limit)
+
+    def _words(self, now: float) -> str:
+        slow = self._barriers.words(now)
+        if slow:
+            return slow
+        if self._quarantined:
+            names = ", ".join(self._quarantined)
+            return (
+                f"in quarantine: {names}; `headgate flow release {self.name}` lets them run again"
+            )
+        if self.definition.shadow:
+            return "shadow mode: it decides and launches nothing"
+        if self._active and not self._worker.ready:
+            return f"worker: {self._worker.words}"
+        if self.phase is Phase.PAUSED:
+            return "paused: updates are counted, nothing runs"
+        return ""
+
+
+def _bounds(result: ConditionResult | None) -> Iterator[BoundResult]:
+    if isinstance(result, BoundResult):
+        yield result
+    elif isinstance(result, GroupResult):
+        for part in result.parts:
+            yield from _bounds(part)

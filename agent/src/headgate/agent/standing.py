@@ -1,0 +1,232 @@
+"""How a dataflow stands with its agent: its definition, its position, its checkpoints."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from headgate.agent.barriers import Barriers
+from headgate.agent.broker import Feed
+from headgate.agent.errors import Refused
+from headgate.agent.purposes import Purpose
+from headgate.agent.seams import WorkerState
+from headgate.agent.store import Ownership, Progress, RunRecord, SavedState
+from headgate.agent.surroundings import Surroundings
+from headgate.agent.views import Phase, WaveStatus
+from headgate.engine import Decision, DecisionKind, Engine, Launch, Role, ScanContainer, Stimulus
+from headgate.events import VERSION, ControlMessage, Cut, Watch, WatchList, updates_topic
+from headgate.flows import Dataflow
+from headgate.replay import PLACED, RecordedDecision
+
+COUNTER_BITS = 32
+"""Of fencing tokens and revisions of watches: the epoch above, a counter within it below."""
+_DECISIONS_KEPT = 100
+
+
+class Attempt(Struct):
+    """One attempt of a run, as the service carries it. ``deadline`` is Unix time in seconds."""
+
+    launch: Launch
+    record: RunRecord
+    token: int
+    deadline: float | None = None
+    stopped: str = ""
+    shadow: bool = False
+
+
+class Standing(ABC):
+    """What a runtime remembers; see ``Runtime`` for the arguments."""
+
+    def __init__(self, ownership: Ownership, dataflow: Dataflow, around: Surroundings) -> None:
+        self.definition = ownership.definition
+        self.epoch = ownership.epoch
+        self.name = dataflow.name
+        self.phase = Phase.STARTING
+        self.decisions: deque[Decision] = deque(maxlen=_DECISIONS_KEPT)
+        self.records: deque[RunRecord] = deque(ownership.history, maxlen=around.history)
+        self._around = around
+        self._dataflow = dataflow
+        state = ownership.state
+        self._restored = state is not None
+        self._engine = Engine(
+            dataflow.spec,
+            state.snapshot if state else None,
+            incarnation=f"{int(ownership.definition.submitted * 1000):x}",
+        )
+        self._progress = state.progress if state else Progress()
+        self._topics: dict[str, int] = {}
+        self._feed: Feed | None = None
+        self._token = 0
+        self._barriers: Barriers[Purpose] = Barriers(
+            around.broker,
+            around.observers,
+            requester=f"{around.requester}/{dataflow.name}",
+            epoch=ownership.epoch,
+            repeat=around.barrier_repeat,
+            passed=self._barrier_passed,
+        )
+        self._notify: float | None = None
+        self._queue: deque[Attempt] = deque()
+        self._active: dict[str, Attempt] = {}
+        self._running: Attempt | None = None
+        self._quarantined = dict(self._progress.quarantined)
+        self._outside = 0
+        self._scans: dict[tuple[str, str], ScanContainer] = {}
+        """The newest scan asked for, by container and table."""
+        self._changed_records: dict[int, RunRecord] = {}
+        self._dirty = False
+        self._saved_at = 0.0
+        self._wave_at: float | None = None
+        self._new_input = False
+        self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
+        self._worker = WorkerState(ready=False, words="not started yet")
+        self._consumed = self._progress.consumed
+        self._skipped = Counter(self._progress.skipped)
+        self._runs = Counter(self._progress.runs)
+        self._draining = False
+
+    @property
+    def _working(self) -> Phase:
+        return Phase.PAUSED if self._progress.paused else Phase.RUNNING
+
+    def _tell(self, now: float, kind: DecisionKind, words: str, **details: Any) -> None:
+        """Publish what nobody decided and a replay must know."""
+        self._publish(Decision(now, self.name, kind, words), **details)
+
+    def _publish(self, decision: Decision, **details: Any) -> None:
+        if decision.kind in PLACED:
+            details["cut"] = self._position()
+        if decision.kind in {DecisionKind.SUBMITTED, DecisionKind.SPECIFICATION_CHANGED}:
+            details |= {"source": self.definition.source, "profile": self.definition.profile}
+        recorded = RecordedDecision(**msgspec.structs.asdict(decision), **details)
+        self._around.broker.decision(self.name, msgspec.json.encode(recorded))
+
+    def _ask(
+        self,
+        purpose: Purpose,
+        tables: Iterable[str],
+        now: float,
+        prelude: ControlMessage | None = None,
+    ) -> None:
+        """Ask for a barrier; ``prelude`` is published first, so that who marks has obeyed it."""
+        topics = {table: self._topics[updates_topic(table)] for table in tables}
+        self._barriers.ask(purpose, topics, now, prelude)
+
+    def _position(self) -> Cut:
+        return self._from_start(self._engine.cut)
+
+    def _from_start(self, position: Cut) -> Cut:
+        """Raise a cut to where reading began: the engine counts partitions it has not seen as 0."""
+        raised = dict(position.offsets)
+        for topic, first in self._progress.start.offsets.items():
+            known = raised.get(topic, first)
+            raised[topic] = tuple(map(max, zip_longest(first, known, fillvalue=0)))
+        return Cut(raised)
+
+    def _subscribe(self) -> None:
+        self._topics = self._around.broker.topics(self._tables())
+        known = self._progress.start.offsets
+        new = {topic: count for topic, count in self._topics.items() if topic not in known}
+        start = Cut({**known, **self._around.broker.ends(new).offsets})
+        self._progress = msgspec.structs.replace(self._progress, start=start)
+        self._feed = self._around.broker.feed(self._topics, self._position(), self._around.deliver)
+
+    def _save(self, now: float) -> None:
+        snapshot = self._engine.snapshot()
+        self._progress = msgspec.structs.replace(
+            self._progress,
+            consumed=self._consumed,
+            quarantined=dict(self._quarantined),
+            runs=dict(self._runs),
+            skipped=dict(self._skipped),
+        )
+        state = SavedState(snapshot, self._position(), self._progress)
+        with self._around.measures.checkpoint_seconds.time():
+            self._around.store.save(state, tuple(self._changed_records.values()), now)
+        self._around.measures.snapshot_bytes.set(len(snapshot))
+        self._changed_records.clear()
+        self._dirty = False
+        self._saved_at = now
+
+    def _step(self, action: str) -> None:
+        for spec in self._dataflow.spec.actions:
+            if spec.name == action:
+                if spec.role is Role.INPUT:
+                    raise Refused(f"{action!r} of {self.name} is fed from outside; it never runs")
+                return
+        known = ", ".join(a.name for a in self._dataflow.spec.actions if a.role is Role.STEP)
+        raise Refused(f"{self.name} has no action {action!r}; it has: {known}")
+
+    def _inputs(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self._dataflow.spec.actions if a.role is Role.INPUT)
+
+    def _tables(self) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys(
+                table
+                for watched in self._dataflow.spec.containers
+                for table in watched.container.tables
+            )
+        )
+
+    def _tables_written(self, actions: Iterable[str]) -> tuple[str, ...]:
+        """Tables the actions say they write; all of the dataflow's, if one of them says nothing."""
+        spec = self._dataflow.spec
+        writes = [action.writes for action in spec.actions if action.name in set(actions)]
+        if not all(writes):
+            return self._tables()
+        named = {container for containers in writes for container in containers}
+        return tuple(
+            dict.fromkeys(
+                table
+                for watched in spec.containers
+                if watched.id in named
+                for table in watched.container.tables
+            )
+        )
+
+    def _watch_list(self) -> WatchList:
+        return WatchList(
+            VERSION,
+            self.name,
+            self._watch_revision(),
+            tuple(Watch(table) for table in self._tables()),
+        )
+
+    def _watch_revision(self) -> int:
+        """Return a number that grows with every owner and with every submit to one owner.
+
+        The dataflow's own revision begins anew when it is submitted after a removal; the epoch does
+        not. So the list of the new one counts even where the end of the old one's was never heard.
+        """
+        return (self.epoch << COUNTER_BITS) + self.definition.revision
+
+    def _action_state(self, action: str) -> str:
+        attempt = self._active.get(action)
+        if attempt is not None:
+            return attempt.record.outcome.value
+        if action in self._quarantined:
+            return "quarantined"
+        return "retrying" if action in self._engine.busy else "idle"
+
+    def _unrest(self) -> str | None:
+        """Say what is under way or due, None if nothing is."""
+        busy = self._engine.busy
+        if not busy:
+            return None
+        names = ", ".join(f"{name} ({self._action_state(name)})" for name in busy)
+        return names if self._worker.ready else f"{names}; worker: {self._worker.words}"
+
+    @abstractmethod
+    def _handle(self, stimulus: Stimulus) -> None:
+        """Have the engine take a stimulus, save, and carry its instructions out."""
+
+    @abstractmethod
+    def _barrier_passed(self, purpose: Purpose, started: float, now: float) -> None:
+        """Do what the barrier was asked for."""

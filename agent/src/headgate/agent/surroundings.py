@@ -1,0 +1,50 @@
+"""What a runtime works with: its seams, and where its checkpoints go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from headgate.agent.broker import Broker, Deliver
+from headgate.agent.measures import FlowMeasures
+from headgate.agent.observers import ObserverTable
+from headgate.agent.seams import Launcher, Ledger, Scanner
+from headgate.agent.store import RunRecord, SavedState
+from headgate.spark import Thrift2Address
+
+
+class Store(Protocol):
+    """Where this dataflow's checkpoints go; the epoch is known to it."""
+
+    def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
+        """Save in one step. Raises ``Fenced`` when another agent has taken the dataflow over."""
+
+    def trim(self, newest: int) -> None:
+        """Forget records that are too old, given the number of the newest."""
+
+
+class Surroundings(Struct, frozen=True):
+    """What a runtime works with."""
+
+    store: Store
+    broker: Broker
+    launcher: Launcher
+    ledger: Ledger
+    scanner: Scanner
+    observers: ObserverTable
+    measures: FlowMeasures
+    requester: str
+    """Names this agent in barrier requests."""
+    hbase: Thrift2Address
+    kafka: str
+    kafka_properties: dict[str, str | int | float | bool]
+    ledger_table: str
+    checkpoint_seconds: float
+    barrier_repeat: float
+    history: int
+    post: Callable[[Callable[[float], None]], None]
+    """Has a call made on the runtime's thread, with the time; for seams that answer later."""
+    deliver: Deliver
+    """Where the feed hands records to; they come back by ``Runtime.consume``."""

@@ -1,0 +1,154 @@
+"""What an engine holds, and how it speaks: timers, decisions, requests to scan and to read."""
+
+from __future__ import annotations
+
+from headgate.engine.actions import Action
+from headgate.engine.adjustment import Adjustment
+from headgate.engine.cells import Cells, Detail
+from headgate.engine.conditions import ConditionResult
+from headgate.engine.duplicates import Deliveries
+from headgate.engine.graph import Graph
+from headgate.engine.instructions import (
+    Decision,
+    DecisionKind,
+    Instruction,
+    ReadCells,
+    RecordDecision,
+    ScanContainer,
+)
+from headgate.engine.resources import Machines
+from headgate.engine.runs import RunState
+from headgate.engine.seeking import Seeking
+from headgate.engine.snapshot import read_snapshot, restore, write_snapshot
+from headgate.engine.spec import DataflowSpec, check_specification
+from headgate.engine.timers import Timers
+from headgate.events import Cut
+
+READING = "its cells are being read again"
+
+
+class Foundation:
+    """State of one dataflow's decisions; see ``Engine`` for the arguments."""
+
+    def __init__(
+        self, spec: DataflowSpec, state: bytes | None = None, *, incarnation: str = ""
+    ) -> None:
+        check_specification(spec)
+        self.spec = spec
+        self.incarnation = incarnation
+        self.paused = False
+        self.deliveries = Deliveries()
+        self.retired: dict[str, int] = {}
+        """Runs of actions that the specification had before, by name: ids of runs never repeat."""
+        self.machines = Machines()
+        self._assess_at: float | None = None
+        """When both factors of adjustment vote again; None where no limit is an interval."""
+        self._out: list[Instruction] = []
+        self._notified: float | None = None
+        self._now = 0.0
+        self._begun = False
+        self._build()
+        if state is not None:
+            restore(self, read_snapshot(state))
+        self._start_timers()
+        # Whoever was asked before is not there any more: ask again.
+        for cells in self.cells.values():
+            if not cells.scanned or cells.scanning is not None:
+                self._ask_for_scan(cells)
+            if cells.read_awaited:
+                self._ask_for_read(cells)
+
+    def snapshot(self) -> bytes:
+        """Return the whole state; an engine made from it decides as this one would."""
+        return write_snapshot(self)
+
+    @property
+    def cut(self) -> Cut:
+        """Where each topic is to be read on: everything before was taken in."""
+        return self.deliveries.cut
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """Actions with a run under way, or due as soon as a read or a scan is answered."""
+        return tuple(
+            name
+            for name, action in self.actions.items()
+            if action.run is not None
+            or (
+                (action.missed is not None or action.requested)
+                and self._obstacle(action) in (None, READING)
+            )
+        )
+
+    def _obstacle(self, action: Action) -> str | None:
+        if action.state is RunState.QUARANTINED:
+            return "it is in quarantine"
+        if action.run is not None:
+            return f"run {action.run.run} is active"
+        awaited = self.graph.awaited(action)
+        if awaited:
+            return f"{', '.join(f'`{name}`' for name in awaited)} has not run yet"
+        if self.paused:
+            return "the dataflow is paused"
+        return READING if action.reading else None
+
+    def _build(self) -> None:
+        self.graph = Graph(self.spec)
+        self.actions = self.graph.actions
+        self.cells = self.graph.cells
+        significance = self.spec.significance
+        self._seeking = None if significance is None else Seeking(self.graph, significance)
+
+    def _start_timers(self) -> None:
+        self._timers = Timers()
+        for action in self.actions.values():
+            self._set_timers(action)
+
+    def _set_timers(self, action: Action) -> None:
+        times = action.times()
+        if action.run is not None and action.run.retry_at is not None and not self.paused:
+            times.append(action.run.retry_at)
+        if action.next_evaluation is not None:
+            times.append(action.next_evaluation)
+        for time in times:
+            self._timers.wake(action.name, time)
+
+    def _decide(
+        self,
+        kind: DecisionKind,
+        words: str,
+        action: Action | None = None,
+        *,
+        moment: str = "",
+        result: ConditionResult | None = None,
+        adjustment: Adjustment | None = None,
+    ) -> None:
+        run = action.run if action is not None else None
+        decision = Decision(
+            time=self._now,
+            dataflow=self.spec.name,
+            kind=kind,
+            words=words,
+            action=action.name if action is not None else "",
+            run=run.run if run is not None else "",
+            attempt=run.attempt if run is not None else 0,
+            moment=moment,
+            result=result,
+            adjustment=adjustment,
+        )
+        self._out.append(RecordDecision(decision))
+
+    def _refuse(self, words: str, action: Action | None = None) -> None:
+        self._decide(DecisionKind.REFUSED, words, action)
+
+    def _ask_for_scan(self, cells: Cells) -> None:
+        if cells.detail is Detail.COUNTS:
+            return
+        cells.start_scan()
+        values = cells.detail is Detail.VALUES
+        self._out.append(ScanContainer(cells.watched.id, cells.table, values))
+
+    def _ask_for_read(self, cells: Cells) -> None:
+        keys = cells.to_read()
+        rows, columns = tuple(k[0] for k in keys), tuple(k[1] for k in keys)
+        self._out.append(ReadCells(cells.watched.id, cells.table, rows, columns))

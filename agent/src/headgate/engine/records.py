@@ -1,0 +1,148 @@
+"""What Kafka and tables say: records of updates, scans and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from headgate.engine.actions import Action
+from headgate.engine.arrivals import arrivals_of
+from headgate.engine.evaluation import AT_WRITE, Evaluation
+from headgate.engine.instructions import DecisionKind
+from headgate.engine.isolation import counted_part
+from headgate.engine.stimuli import CellsRead, ContainerScanned, PartitionReset, RecordArrived
+from headgate.events import (
+    GONE,
+    ContainerId,
+    Gap,
+    Outcome,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+)
+
+_DESTROYING = frozenset(
+    {TableChangeKind.DROPPED, TableChangeKind.TRUNCATED, TableChangeKind.FAMILY_DROPPED}
+)
+
+
+class Records(Evaluation):
+    """Has containers take what was written, and evaluates who watches them."""
+
+    def _record(self, record: RecordArrived) -> None:
+        if not self.deliveries.first(record):
+            return
+        missed = self.deliveries.missed(record)
+        if missed:
+            self._lost(
+                self.graph.tables_of(record.topic),
+                f"{missed} messages of observer {record.message.observer!r} are missing in "
+                f"{record.topic}, partition {record.partition}",
+            )
+        match self.deliveries.unseen(record):
+            case UpdateBatch() as batch:
+                self._updates(batch)
+            case TableChange() as change:
+                self._table_changed(change, record.partition, record.partitions)
+            case Gap() as gap:
+                self._lost(
+                    (gap.table,),
+                    f"observer {gap.observer!r} let writes to table {gap.table!r} pass for "
+                    f"{gap.until - gap.since:.3g} s: {gap.reason}",
+                )
+
+    def _reset(self, stimulus: PartitionReset) -> None:
+        topic, partition = stimulus.topic, stimulus.partition
+        self.deliveries.reset(topic, partition)
+        # Whoever reads from the last cut on must learn that something is missing.
+        for action in self.actions.values():
+            if action.last is not None:
+                cut = action.last.cut.moved(topic, partition, GONE)
+                action.last = replace(action.last, cut=cut)
+            if action.run is not None:
+                action.run.since = action.run.since.moved(topic, partition, GONE)
+                action.run.cut = action.run.cut.moved(topic, partition, GONE)
+        self._lost(
+            self.graph.tables_of(topic),
+            f"Kafka has deleted records of {topic}, partition {partition}, before they were read",
+        )
+
+    def _updates(self, message: UpdateBatch) -> None:
+        watched = self.graph.tables.get(message.table)
+        batch = counted_part(message, self.spec)
+        if watched is None or batch is None:
+            return
+        touched: dict[ContainerId, None] = {}
+        for arrivals in arrivals_of(batch, self.spec.name):
+            for cells in watched:
+                if cells.take(arrivals):
+                    touched[cells.watched.id] = None
+        self._touched(touched)
+
+    def _touched(self, containers: Iterable[ContainerId]) -> None:
+        watchers: dict[str, Action] = {}
+        for container in containers:
+            for feeder in self.graph.feeders.get(container, ()):
+                if not feeder.has_run:
+                    self._has_run(feeder)
+                    self._take_up(self._followers(feeder))
+            for action in self.graph.watchers.get(container, ()):
+                watchers[action.name] = action
+        if watchers:
+            for action in self.graph.in_order(watchers):
+                self._consider(action, AT_WRITE)
+
+    def _table_changed(self, change: TableChange, partition: int, partitions: int) -> None:
+        first = partition == 0 or not partitions
+        if change.kind in _DESTROYING:
+            touched: dict[ContainerId, None] = {}
+            removed = 0
+            for cells in self.graph.tables.get(change.table, ()):
+                if change.family and not cells.matcher.has_family(change.family.encode()):
+                    continue
+                removed += cells.change_table(change.family.encode(), partition, partitions)
+                touched[cells.watched.id] = None
+                if change.outcome is not Outcome.APPLIED and cells.scanning is None:
+                    self._ask_for_scan(cells)
+            if first or removed:
+                words = f"table {change.table!r} {change.kind}: {removed} elements removed"
+                self._decide(DecisionKind.TABLE_CHANGED, words)
+            self._touched(touched)
+        elif first:
+            self._decide(DecisionKind.TABLE_CHANGED, f"table {change.table!r} {change.kind}")
+            if change.kind is TableChangeKind.MODIFIED:
+                # A family may be gone; the message does not say.
+                for cells in self.graph.tables.get(change.table, ()):
+                    if cells.scanning is None:
+                        self._ask_for_scan(cells)
+
+    def _lost(self, tables: Iterable[str], words: str) -> None:
+        self._decide(DecisionKind.GAP, words)
+        for table in tables:
+            for cells in self.graph.tables.get(table, ()):
+                if cells.scanning is None:
+                    self._ask_for_scan(cells)
+
+    def _scanned(self, stimulus: ContainerScanned) -> None:
+        cells = self.cells.get((stimulus.container, stimulus.table))
+        if cells is None or cells.scanning is None:
+            return
+        if cells.scanning.emptied:
+            # The scan may have read what is gone since.
+            self._ask_for_scan(cells)
+            return
+        found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values)
+        if found:
+            self._touched((cells.watched.id,))
+        self._take_up(action for action in self.graph.watching(cells) if action.missed is not None)
+
+    def _read(self, stimulus: CellsRead) -> None:
+        cells = self.cells.get((stimulus.container, stimulus.table))
+        if cells is None or not cells.read_awaited:
+            return
+        cells.settle(stimulus.rows, stimulus.columns, stimulus.values)
+        for action in self.graph.watching(cells):
+            if action.reading and not any(c.read_awaited for c, _ in action.all_parts()):
+                action.reading = False
+                self._take_up((action,), read=True)

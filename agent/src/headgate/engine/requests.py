@@ -1,0 +1,108 @@
+"""What people and the service want: runs, retries, pauses, another specification."""
+
+from __future__ import annotations
+
+import math
+
+from headgate.engine.evaluation import ASKED
+from headgate.engine.instructions import DecisionKind
+from headgate.engine.outcomes import Outcomes
+from headgate.engine.runs import RunEvent, RunState
+from headgate.engine.snapshot import read_snapshot, restore
+from headgate.engine.spec import check_specification
+from headgate.engine.stimuli import (
+    Paused,
+    Released,
+    Restarted,
+    Resumed,
+    RetryRequested,
+    RunRequested,
+    SpecificationChanged,
+)
+
+_CHANGED = "change of the dataflow"
+
+
+class Requests(Outcomes):
+    """Does what was asked for from outside."""
+
+    def _requested(self, stimulus: RunRequested) -> None:
+        action = self.actions.get(stimulus.action)
+        if action is None or action.is_input:
+            self._refuse(f"a run of {stimulus.action!r}, which is no step, was asked for", action)
+        elif action.state is RunState.QUARANTINED:
+            self._refuse("a run was asked for in quarantine: release it first", action)
+        else:
+            action.requested = True
+            self._consider(action, ASKED)
+
+    def _retry_requested(self, stimulus: RetryRequested) -> None:
+        action = self.actions.get(stimulus.action)
+        run = action.run if action is not None else None
+        if action is not None and run is not None and run.retry_at is not None:
+            run.retry_at = self._now
+            self._set_timers(action)
+            self._retry(action, run)
+        elif action is not None and action.state is RunState.QUARANTINED:
+            action.requested = True
+            self._released(Released(stimulus.now, stimulus.action))
+        else:
+            self._refuse(f"a retry of {stimulus.action!r}, of which nothing failed", action)
+
+    def _released(self, stimulus: Released) -> None:
+        action = self.actions.get(stimulus.action)
+        if action is None or action.state is not RunState.QUARANTINED:
+            self._refuse(f"{stimulus.action!r} is not in quarantine", action)
+            return
+        action.happen(RunEvent.RELEASED)
+        action.failure = ""
+        self._decide(DecisionKind.RELEASED, "released from quarantine", action)
+        self._consider(action, "release")
+
+    def _pause(self, _stimulus: Paused) -> None:
+        if not self.paused:
+            self.paused = True
+            self._decide(DecisionKind.PAUSED, "nothing is launched; updates are counted")
+
+    def _resume(self, stimulus: Resumed) -> None:
+        if not self.paused:
+            return
+        self.paused = False
+        self._decide(DecisionKind.RESUMED, "launching again")
+        for action in self.actions.values():
+            self._set_timers(action)
+        self._tick(stimulus)
+        self._take_up(self.actions.values())
+
+    def _restarted(self, stimulus: Restarted) -> None:
+        for action in self.actions.values():
+            run = action.run
+            if run is not None and run.retry_at is None:
+                action.happen(RunEvent.LOST)
+                run.retry_at = self._now
+                self._timers.wake(action.name, self._now)
+        self._tick(stimulus)
+
+    def _specification_changed(self, stimulus: SpecificationChanged) -> None:
+        check_specification(stimulus.spec)
+        before = read_snapshot(self.snapshot())
+        specs = {action.name: action.spec for action in self.actions.values()}
+        self.spec = stimulus.spec
+        self._build()
+        restore(self, before)
+        changed = [a for a in self.actions.values() if specs.get(a.name, a.spec) != a.spec]
+        for action in changed:
+            # Other bounds may have been reached by a time at which the former ones were looked at.
+            action.looked_at = -math.inf
+            action.wait_until = None
+            action.shown = ""
+        self._start_timers()
+        self._decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
+        for cells in self.cells.values():
+            if not cells.scanned and cells.scanning is None:
+                self._ask_for_scan(cells)
+        self._start_clocks()
+        self._take_up(self.actions.values())
+        for action in changed:
+            if action.spec.bounds and action.spec.effective_evaluation.write:
+                self._consider(action, _CHANGED)
