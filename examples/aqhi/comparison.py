@@ -216,7 +216,7 @@ class _City:
 
     def check(self, outputs: dict[str, NDArray[np.float64]]) -> None:
         concentration = model.combined(self._readings).reshape(self._side, self._side)
-        zones = model.zones(concentration)
+        zones = model.stored(model.zones(concentration))
         hotspots = model.hotspots(zones, self._reference)
         expected = {
             "combine": concentration,

@@ -21,6 +21,7 @@ from aqhi.evaluation import (
     Series,
     StepRuns,
     Waves,
+    accumulated,
     executions,
     expected_executions,
     mean_concentration,
@@ -86,9 +87,9 @@ def _render(
     waves: Mapping[Trend, Waves], found: Sequence[StepRuns], result: Mapping[str, Any]
 ) -> str:
     increasing, uniform = waves[Trend.INCREASING], waves[Trend.UNIFORM]
-    c, d, e, both, f, without_value, everything = (
+    c, d, e, both, f, every_update, everything = (
         {s.setting.sigma: s for s in found if s.setting.name.startswith(f"{prefix} ")}
-        for prefix in ("C", "D", "E", "C+E", "F", "F-σ", "all")
+        for prefix in ("C", "D", "E", "C+E", "F", "F-updates", "all")
     )
     drawings = {
         "figure7": _lines(
@@ -126,13 +127,13 @@ def _render(
             {"no bounds on C": (e, "hotspots"), "the same σ on C": (both, "hotspots")}, uniform
         ),
         "figure16": _lines(
-            _accumulated(uniform.index), _seen(uniform.index, f, "index", _accumulated), "points"
+            accumulated(uniform.index), _seen(uniform.index, f, "index", accumulated), "points"
         ),
         "figure17": _bars(
             {s: _largest(uniform.index, r.runs["index"]) for s, r in f.items()}, "points"
         ),
         "figure18": _executions(
-            {"σ or 0.3 points": (f, "index"), "σ alone": (without_value, "index")}, uniform
+            {"changed hotspots": (f, "index"), "every update": (every_update, "index")}, uniform
         ),
         "figure19": _loads(result["seconds of 24 waves by detectors"]),
         "figure22": _lines(
@@ -158,12 +159,6 @@ def _render(
 
 def _mean(zones: Series) -> Series:
     mean: Series = zones.mean(axis=(1, 2))
-    return mean
-
-
-def _accumulated(index: Series) -> Series:
-    """Return the mean of all indices so far."""
-    mean: Series = np.cumsum(index) / np.arange(1, len(index) + 1)
     return mean
 
 
@@ -214,7 +209,7 @@ def _executions(
     figure, axes = _axes()
     for (label, (settings, action)), colour in zip(steps.items(), _COLOURS, strict=False):
         sigmas = list(settings)
-        values = [executions(f.runs[action], len(waves.index)) for f in settings.values()]
+        values = [executions(f.runs[action], len(waves.changed)) for f in settings.values()]
         axes.plot(sigmas, values, "o-", color=colour, label=label)
         for sigma, value in zip(sigmas, values, strict=True):
             axes.annotate(f"{value:.0f}", (sigma, value), (0, 6), textcoords="offset points")

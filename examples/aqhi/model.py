@@ -22,6 +22,9 @@ SENSOR_WEIGHTS = (0.000537, 0.000487, 0.000871)
 ZONE_REACH = 2
 """A zone is the square of the detectors up to this distance from its middle, in every direction."""
 
+ZONE_RESOLUTION = 0.5
+"""Units in whose steps the concentration of a zone is stored: less than that is no change."""
+
 HOTSPOT_REFERENCE = 55.0
 """A zone whose concentration is above it is a hotspot."""
 
@@ -71,6 +74,12 @@ def zones(concentration: Square) -> Square:
     logs = np.pad(np.log1p(concentration), reach, constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(logs, (2 * reach + 1, 2 * reach + 1))
     result: Square = np.expm1(np.nanmean(windows, axis=(2, 3)))
+    return result
+
+
+def stored(zone_concentration: Square) -> Square:
+    """Step C: what is written of the zones, in steps of :data:`ZONE_RESOLUTION`."""
+    result: Square = np.round(zone_concentration / ZONE_RESOLUTION) * ZONE_RESOLUTION
     return result
 
 

@@ -19,6 +19,7 @@ from aqhi.model import (
     SENSOR_WEIGHTS,
     SENSORS,
     ZONE_REACH,
+    ZONE_RESOLUTION,
 )
 
 if TYPE_CHECKING:
@@ -34,9 +35,10 @@ def combine(run: Run) -> None:
 
 
 def zones(run: Run) -> None:
-    """Step C: the concentration of each zone that holds a changed detector."""
+    """Step C: the zones around changed detectors whose concentration is another now."""
     changed = run.changes("detectors").select("row").distinct()
-    run.write(zones_frame(run.read("detectors"), changed, int(run.parameters["side"])), "zones")
+    around = zones_frame(run.read("detectors"), changed, int(run.parameters["side"]))
+    run.write(differing_frame(around, run.read("zones"), "concentration"), "zones")
 
 
 def city_map(run: Run) -> None:
@@ -53,8 +55,8 @@ def hotspots(run: Run) -> None:
     """Step E: the changed zones that are hotspots now, and those that no longer are."""
     changed = run.changes("zones").select("row")
     concentration = run.read("zones").join(sql.broadcast(changed), "row", "left_semi")
-    reference = float(run.parameters["reference"])
-    run.write(hotspots_frame(concentration, run.read("hotspots"), reference), "hotspots")
+    hot = hotspots_frame(concentration, float(run.parameters["reference"]))
+    run.write(differing_frame(hot, run.read("hotspots"), "hotspots"), "hotspots")
 
 
 def index(run: Run) -> None:
@@ -87,7 +89,7 @@ def zones_frame(detectors: DataFrame, changed: DataFrame, side: int) -> DataFram
     """Return (row, concentration) of the zones around the changed detectors.
 
     Every detector gives its share to each zone that it lies in; a zone none of whose detectors
-    changed is left out. One pass, one shuffle.
+    changed is left out. One pass, one shuffle. Concentrations in steps of ``ZONE_RESOLUTION``.
 
     Args:
         detectors: row, concentration (0 to 100) of all detectors.
@@ -102,11 +104,12 @@ def zones_frame(detectors: DataFrame, changed: DataFrame, side: int) -> DataFram
         sql.log1p("concentration").alias("share"),
         "changed",
     )
+    steps = sql.bround(sql.expm1("mean") / ZONE_RESOLUTION)
     return (
         shares.groupBy("y", "x")
         .agg(sql.avg("share").alias("mean"), sql.max("changed").alias("changed"))
         .where("changed = 1")
-        .select(_cell_key("y", "x").alias("row"), sql.expm1("mean").alias("concentration"))
+        .select(_cell_key("y", "x").alias("row"), (steps * ZONE_RESOLUTION).alias("concentration"))
     )
 
 
@@ -125,20 +128,30 @@ def points_frame(detectors: DataFrame, side: int) -> DataFrame:
     )
 
 
-def hotspots_frame(zones: DataFrame, before: DataFrame, reference: float) -> DataFrame:
-    """Return (row, hotspots) of the zones whose entry is another than before; 0 is no hotspot.
+def hotspots_frame(zones: DataFrame, reference: float) -> DataFrame:
+    """Return (row, hotspots) of the changed zones; 0 is no hotspot.
 
     Args:
         zones: row, concentration of the changed zones.
-        before: row, hotspots as stored.
         reference: a zone above it is a hotspot.
     """
     hot = sql.when(sql.col("concentration") > reference, sql.col("concentration")).otherwise(0.0)
+    return zones.select("row", hot.alias("hotspots"))
+
+
+def differing_frame(computed: DataFrame, stored: DataFrame, column: str) -> DataFrame:
+    """Return the computed (row, column) that are not stored so; those that are would be no news.
+
+    Args:
+        computed: row and the column.
+        stored: row and the column, before the run.
+        column: its name.
+    """
+    before = stored.select("row", sql.col(column).alias("before"))
     return (
-        zones.select("row", hot.alias("hotspots"))
-        .join(before.select("row", sql.col("hotspots").alias("before")), "row", "left")
-        .where(~sql.col("hotspots").eqNullSafe(sql.col("before")))
-        .select("row", "hotspots")
+        computed.join(before, "row", "left")
+        .where(~sql.col(column).eqNullSafe(sql.col("before")))
+        .select("row", column)
     )
 
 

@@ -36,7 +36,7 @@ class ScriptedFlows:
 
     def run(self, name):
         concentration = model.combined(self.city).reshape(GRID.side, GRID.side)
-        zones = model.zones(concentration)
+        zones = model.stored(model.zones(concentration))
         hotspots = model.hotspots(zones, REFERENCE)
         self.put(f"{name}-detectors", b"c:concentration", concentration)
         self.put(f"{name}-zones", b"c:concentration", zones)

@@ -40,7 +40,7 @@ def waves(trend: Trend) -> Waves:
         readings[wave.detectors] = wave.values
         changed.append(len(wave.detectors) / grid.detectors)
         concentration = model.combined(readings).reshape(SIDE, SIDE)
-        zones.append(model.zones(concentration))
+        zones.append(model.stored(model.zones(concentration)))
         maps.append(model.city_map(concentration))
         hotspots.append(model.hotspots(zones[-1]))
     index = np.array([model.index(square) for square in hotspots])

@@ -1,6 +1,7 @@
+import msgspec
 import numpy as np
 import pytest
-from aqhi.generator import Trend, generate
+from aqhi.generator import CALM, DRIFTING, Trend, generate
 from aqhi.grid import Grid
 
 WAVES = 40
@@ -53,6 +54,31 @@ def test_the_trend_moves_all_readings_and_nothing_else_does(trend, sign):
     flat_first, flat_last = run()[0], run()[-1]
     moved = (last.values - flat_last.values).mean() - (first.values - flat_first.values).mean()
     assert np.sign(round(float(moved), 3)) == sign
+
+
+def test_noise_changes_what_is_read_and_not_who_reports():
+    noisy = list(generate(Grid(20), WAVES, 1, Trend.UNIFORM, CALM))
+    still = list(
+        generate(Grid(20), WAVES, 1, Trend.UNIFORM, msgspec.structs.replace(CALM, noise=0.0))
+    )
+    for one, other in zip(noisy, still, strict=True):
+        assert (one.detectors == other.detectors).all()
+    apart = np.concatenate(
+        [(o.values - s.values).ravel() for o, s in zip(noisy, still, strict=True)]
+    )
+    assert apart.std() == pytest.approx(CALM.noise, rel=0.05)
+    assert apart.mean() == pytest.approx(0, abs=0.05)
+
+
+def test_the_weather_sets_how_fast_the_fields_move():
+    still = msgspec.structs.replace(CALM, noise=0.0)
+
+    def moved(weather):
+        waves = list(generate(Grid(20), 2, 1, Trend.UNIFORM, weather))
+        before = waves[0].values[waves[1].detectors]
+        return np.abs(waves[1].values - before).mean()
+
+    assert moved(DRIFTING) > 5 * moved(still)
 
 
 def test_neighbours_read_nearly_the_same():

@@ -57,6 +57,13 @@ def test_zones_stay_between_their_cleanest_and_dirtiest_detector(city):
 
 
 @given(cities)
+def test_a_zone_is_stored_to_the_nearest_step(city):
+    stored = model.stored(model.zones(city))
+    assert np.abs(stored - model.zones(city)).max() <= model.ZONE_RESOLUTION / 2
+    assert not (stored % model.ZONE_RESOLUTION).any()
+
+
+@given(cities)
 def test_a_point_of_the_map_is_the_mean_of_the_four_detectors_around_it(city):
     points = model.city_map(city)
     assert points.shape == (len(city) - 1, len(city) - 1)

@@ -129,7 +129,7 @@ def test_the_steps_follow_the_formulas_wave_after_wave(run):
         steps.index(run)
 
         concentration = model.combined(city).reshape(SIDE, SIDE)
-        zones = model.zones(concentration)
+        zones = model.stored(model.zones(concentration))
         hotspots = model.hotspots(zones, 52.0)
         assert square(run, "detectors", "concentration") == pytest.approx(concentration)
         assert square(run, "zones", "concentration") == pytest.approx(zones)
@@ -175,9 +175,19 @@ def test_zones_computes_those_up_to_distance_two_of_a_changed_detector(run):
         if max(row, column) <= 2 or max(abs(row - 4), abs(column - 8)) <= 2
     }
     assert set(run.written["zones"]) == expected
-    zones = model.zones(city)
+    zones = model.stored(model.zones(city))
     assert run.written["zones"]["r000c000"]["concentration"] == pytest.approx(zones[0, 0])
     assert run.written["zones"]["r004c008"]["concentration"] == pytest.approx(zones[4, 8])
+
+
+def test_zones_writes_those_that_have_another_concentration_than_before(run):
+    city = random_city()
+    put(run, "detectors", "concentration", city)
+    put(run, "zones", "concentration", model.stored(model.zones(city)))
+    run.tables["zones"][KEYS[1]]["concentration"] += model.ZONE_RESOLUTION
+    run.changed["detectors"] = KEYS
+    steps.zones(run)
+    assert set(run.written["zones"]) == {KEYS[1]}
 
 
 def test_a_detector_that_changed_twice_counts_once(run):
@@ -186,7 +196,7 @@ def test_a_detector_that_changed_twice_counts_once(run):
     run.changed["detectors"] = ["r004c004", "r004c004"]
     steps.zones(run)
     assert run.written["zones"]["r004c004"]["concentration"] == pytest.approx(
-        model.zones(city)[4, 4]
+        model.stored(model.zones(city))[4, 4]
     )
 
 
@@ -238,7 +248,8 @@ def test_frames_are_computed_without_python_in_the_executors(run):
     for result in (
         steps.zones_frame(frame, changed, SIDE),
         steps.points_frame(frame, SIDE),
-        steps.hotspots_frame(frame, frame.withColumnRenamed("concentration", "hotspots"), 52.0),
+        steps.hotspots_frame(frame, 52.0),
+        steps.differing_frame(frame, frame, "concentration"),
         steps.index_frame(frame.withColumnRenamed("concentration", "hotspots")),
     ):
         plan = result._jdf.queryExecution().executedPlan().toString()

@@ -11,7 +11,6 @@ import math
 import os
 import platform
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,21 +19,10 @@ from rich.console import Console
 
 from headgate.agent import FlowRecording, FlowReplay, Kafka
 from headgate.cli.demo_dataflows import AgentDataflows, DemoError
+from headgate.cli.demo_evaluation_seeds import mean_of_seeds
 from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
 from headgate.cli.demo_stand import DemoStand
 from headgate.cli.demo_telling import Narrator, find_examples, outcome
-from headgate.engine import (
-    ActionSpec,
-    Bound,
-    DataflowSpec,
-    EngineTester,
-    Role,
-    SequenceBound,
-    SequenceUnit,
-    WatchedContainer,
-    launched,
-)
-from headgate.events import Container, ContainerId, Item
 from headgate.flows import parse_dataflow
 from headgate.replay import Replayed
 
@@ -51,6 +39,8 @@ _LOAD_WAVES = 24
 _SEEDS = 5
 _SYNCHRONOUS = "aqhi-synchronous"
 _REAL = "aqhi-bounded"
+_SHOWN = ("zones", "city-map", "hotspots", "index")
+"""Steps whose outputs the figures show."""
 
 
 def evaluation(
@@ -58,6 +48,9 @@ def evaluation(
     quick: Annotated[
         bool, typer.Option("--quick", help="24 waves, σ 20 and 80 alone, no figure 19.")
     ] = False,
+    loads: Annotated[
+        bool, typer.Option(help="Figure 19 too: larger cities, without bounds.")
+    ] = True,
     waves: Annotated[
         int | None, typer.Option(min=2, help="Waves of input. Default: 168, a week of hours.")
     ] = None,
@@ -95,8 +88,9 @@ def evaluation(
                 sent[experiment.trend] = trial.send(count)
                 found += trial.replay()
                 checks[experiment.trend.value] = trial.checks
-        seeds = _seeds(Grid(grid), count, quick=quick)
-        for side in () if quick else _LOADS:
+        narrator.say(f"{_SEEDS} seeds, by the engine alone")
+        seeds = mean_of_seeds(Grid(grid), _WEEK, _SEEDS, quick=quick)
+        for side in _LOADS if loads and not quick else ():
             with DemoStand(home, keep=False, tell=narrator.progress) as stand:
                 loads[side * side] = _load(Grid(side), seed, stand, narrator)
     result = {
@@ -104,7 +98,7 @@ def evaluation(
         "detectors": grid * grid,
         "seed": seed,
         "figures": figures(sent, found),
-        "C, mean of seeds": seeds,
+        f"mean of {_SEEDS} seeds of {_WEEK} waves, engine alone": seeds,
         "seconds of 24 waves by detectors": loads,
         "checks": checks,
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
@@ -125,7 +119,7 @@ class _Trial:
         self, experiment: Experiment, grid: Grid, seed: int, stand: DemoStand, narrator: Narrator
     ) -> None:
         from aqhi import variants
-        from aqhi.evaluation import with_bounds
+        from aqhi.evaluation import with_bounds, without
         from aqhi.model import HOTSPOT_REFERENCE
 
         self._experiment = experiment
@@ -134,12 +128,13 @@ class _Trial:
         self._stand = stand
         self._narrator = narrator
         city = variants.City(grid.side, HOTSPOT_REFERENCE, stand.folder / "charts")
-        self._text = variants.dataflow(_SYNCHRONOUS, city, None)
+        text = variants.dataflow(_SYNCHRONOUS, city, None)
+        self._text = without(text, experiment.left_out)
         self._texts = {_SYNCHRONOUS: self._text}
         self._real = next((s for s in experiment.settings if s.name == experiment.real), None)
         if self._real is not None:
             text = variants.dataflow(_REAL, city, None)
-            self._texts[_REAL] = with_bounds(text, self._real)
+            self._texts[_REAL] = with_bounds(without(text, experiment.left_out), self._real)
         self._ran: dict[str, list[int]] = {}
         self._seen: list[float] = []
         self._index: list[float] = []
@@ -149,18 +144,19 @@ class _Trial:
         """Send all waves; return what the synchronous dataflow showed."""
         import numpy as np
         from aqhi.evaluation import Waves
-        from aqhi.generator import generate
+        from aqhi.generator import CALM, generate
         from aqhi.outputs import read_output
 
         hbase, dataflows = _begin(self._texts, self._stand, self._narrator)
         feed = feeder(hbase, self._grid)
-        outputs: dict[str, list[Any]] = {a: [] for a in ("zones", "city-map", "hotspots", "index")}
+        left_out = self._experiment.left_out
+        outputs: dict[str, list[Any]] = {a: [] for a in _SHOWN if a not in left_out}
         changed = []
         newest = -1
         begin = time.monotonic()
         try:
             for number, wave in enumerate(
-                generate(self._grid, count, self._seed, self._experiment.trend), 1
+                generate(self._grid, count, self._seed, self._experiment.trend, CALM), 1
             ):
                 feed(wave)
                 dataflows.end_wave(list(self._texts))
@@ -179,14 +175,15 @@ class _Trial:
         finally:
             dataflows.close()
         stacked = {action: np.nan_to_num(np.array(squares)) for action, squares in outputs.items()}
-        index = stacked["index"][:, 0, 0]
+        nothing = np.zeros((0, 1, 1))
+        index = stacked.get("index", nothing)[:, 0, 0]
         self._index = index.tolist()
         self.checks["waves_seconds"] = round(time.monotonic() - begin, 1)
         return Waves(
             changed=np.array(changed),
             zones=stacked["zones"],
             maps=stacked["city-map"],
-            hotspots=stacked["hotspots"],
+            hotspots=stacked.get("hotspots", nothing),
             index=index,
         )
 
@@ -261,7 +258,7 @@ def _disagreement(name: str, replays: FlowReplay) -> list[str]:
 def _load(grid: Grid, seed: int, stand: DemoStand, narrator: Narrator) -> float:
     """Return the seconds of 24 waves through the synchronous dataflow (figure 19)."""
     from aqhi import variants
-    from aqhi.generator import Trend, generate
+    from aqhi.generator import CALM, Trend, generate
     from aqhi.model import HOTSPOT_REFERENCE
 
     city = variants.City(grid.side, HOTSPOT_REFERENCE, stand.folder / "charts")
@@ -270,7 +267,7 @@ def _load(grid: Grid, seed: int, stand: DemoStand, narrator: Narrator) -> float:
     feed = feeder(hbase, grid)
     try:
         begin = time.monotonic()
-        for wave in generate(grid, _LOAD_WAVES, seed, Trend.UNIFORM):
+        for wave in generate(grid, _LOAD_WAVES, seed, Trend.UNIFORM, CALM):
             feed(wave)
             dataflows.end_wave([_SYNCHRONOUS])
         seconds = time.monotonic() - begin
@@ -281,56 +278,3 @@ def _load(grid: Grid, seed: int, stand: DemoStand, narrator: Narrator) -> float:
         dataflows.close()
     narrator.say(f"{grid.detectors} detectors: {_LOAD_WAVES} waves in {seconds:.0f} s")
     return round(seconds, 1)
-
-
-def _seeds(grid: Grid, waves: int, *, quick: bool) -> dict[str, dict[str, float]]:
-    """Return step C's executions over five seeds, by the engine alone.
-
-    C's bound counts the detectors that B wrote, which are those that reported: no step need run.
-    """
-    from aqhi.evaluation import C_SIGMAS, PAPER_C, expected_executions
-    from aqhi.generator import Trend, generate
-
-    sigmas = [s for s in C_SIGMAS if not quick or s in {20, 80}]
-    spec = _counting(sigmas)
-    column = b"c:concentration"
-    keys = grid.rows()
-    runs = dict.fromkeys(sigmas, 0)
-    for seed in range(1, _SEEDS + 1):
-        tester = EngineTester(spec)
-        for wave in generate(grid, waves, seed, Trend.INCREASING):
-            tester.write("detectors", {keys[d]: {column: b"1"} for d in wave.detectors.tolist()})
-            for action in launched(tester.wave("combine")):
-                tester.finish(action)
-        for sigma in sigmas:
-            runs[sigma] += len(tester.launches(f"C{sigma}"))
-    return {
-        str(sigma): {
-            "executions_percent": 100 * runs[sigma] / (waves * _SEEDS),
-            "expected_percent": expected_executions(sigma),
-            **({"paper_percent": PAPER_C[sigma]} if sigma in PAPER_C else {}),
-        }
-        for sigma in sigmas
-    }
-
-
-def _counting(sigmas: Sequence[int]) -> DataflowSpec:
-    detectors = ContainerId("detectors")
-    item = Item("detectors", b"c", b"concentration")
-    return DataflowSpec(
-        "seeds",
-        (WatchedContainer(Container(detectors, (item,))),),
-        (
-            ActionSpec("combine", Role.INPUT, writes=(detectors,)),
-            *(
-                ActionSpec(
-                    f"C{sigma}",
-                    after=("combine",),
-                    bounds=(
-                        Bound("k", detectors, sequence=SequenceBound(sigma, SequenceUnit.PERCENT)),
-                    ),
-                )
-                for sigma in sigmas
-            ),
-        ),
-    )

@@ -1,0 +1,44 @@
+"""What the synchronous dataflow shows, by the formulas: without HBase and without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from aqhi import model
+from aqhi.evaluation import Series, Waves
+from aqhi.grid import Grid
+from aqhi.readings import Readings
+
+
+def synchronous(
+    readings: Iterable[Readings], grid: Grid, reference: float = model.HOTSPOT_REFERENCE
+) -> tuple[Waves, Series]:
+    """Return what every step shows after each wave, and the detectors' concentrations.
+
+    Args:
+        readings: of each wave.
+        grid: where the detectors stand.
+        reference: concentration above which a zone is a hotspot.
+
+    Returns:
+        The outputs of C to F, and that of B with shape (waves, side, side).
+    """
+    known = np.full((grid.detectors, len(model.SENSORS)), np.nan)
+    changed, concentrations, zones = [], [], []
+    for wave in readings:
+        news = np.isnan(wave.values)
+        known[wave.detectors] = np.where(news, known[wave.detectors], wave.values)
+        changed.append(len(wave.detectors) / grid.detectors)
+        concentrations.append(model.combined(known).reshape(grid.side, grid.side))
+        zones.append(model.stored(model.zones(concentrations[-1])))
+    hotspots = [model.hotspots(square, reference) for square in zones]
+    waves = Waves(
+        changed=np.array(changed),
+        zones=np.array(zones),
+        maps=np.array([model.city_map(square) for square in concentrations]),
+        hotspots=np.array(hotspots),
+        index=np.array([model.index(square) for square in hotspots]),
+    )
+    return waves, np.array(concentrations)
