@@ -33,6 +33,8 @@ from aqhi.generator import Trend
 
 _WIDTH = 9.6  # inches: the page's column at 96 pixels an inch
 _DAY = 24
+_GAP = 2  # points between two maps
+_FRAME = "#d9dfe6"
 _COLOURS = ("#2f80d0", "#e08a00", "#12a17c", "#c25b9b", "#8a7cf0", "#5c7a29", "#b0483a")
 _INK = "#010203"
 """Drawn in this colour, then replaced by the page's own text colour, dark or light."""
@@ -186,7 +188,7 @@ def _lines(synchronous: Series | None, bounded: Mapping[int, Series], unit: str)
         axes.plot(waves, synchronous, color=_INK, linewidth=1.4, label="no bounds")
     for (sigma, values), colour in zip(bounded.items(), _COLOURS, strict=False):
         waves = range(1, len(values) + 1)
-        axes.step(waves, values, where="mid", color=colour, linewidth=1.2, label=f"σ {sigma} %")
+        axes.step(waves, values, where="post", color=colour, linewidth=1.2, label=f"σ {sigma} %")
     axes.set(xlabel="wave", ylabel=unit)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0.2)
     return _svg(figure)
@@ -240,15 +242,16 @@ def _tiles(maps: Series) -> str:
 def _draw_tiles(figure: Any, maps: Series, colours: Any, high: float) -> None:
     """Draw up to a day of maps side by side, as one picture: 24 axes would take seconds."""
     across = _DAY // 3
-    height, width = maps.shape[1] + 1, maps.shape[2] + 1
+    height, width = maps.shape[1] + _GAP, maps.shape[2] + _GAP
     sheet = np.full((3 * height, across * width), np.nan)
     for place, square in enumerate(maps[:_DAY]):
         row, column = divmod(place, across)
         top, left = (2 - row) * height, column * width
-        sheet[top : top + height - 1, left : left + width - 1] = square
+        sheet[top : top + height - _GAP, left : left + width - _GAP] = square
     axes = figure.add_axes((0.01, 0.01, 0.98, 0.98))
     axes.set_axis_off()
-    axes.imshow(sheet, origin="lower", cmap=colours, vmin=0, vmax=high, interpolation="nearest")
+    framed = mpl.colormaps.get_cmap(colours).with_extremes(bad=_FRAME)
+    axes.imshow(sheet, origin="lower", cmap=framed, vmin=0, vmax=high, interpolation="nearest")
 
 
 def _differences(maps: Series, found: StepRuns, sigma: int) -> str:

@@ -73,16 +73,21 @@ def combined_frame(sensors: DataFrame, changed: DataFrame) -> DataFrame:
         sensors: row, o3, pm25, no2; null where a sensor never reported.
         changed: row of each changed sensor.
     """
+    return (
+        sensors.join(sql.broadcast(changed), "row", "left_semi")
+        .where(sql.coalesce(*SENSORS).isNotNull())
+        .select("row", combined_value().alias("concentration"))
+    )
+
+
+def combined_value() -> Column:
+    """Return the weighted mean of the sensors that are not null."""
     weighted: Column = sql.lit(0.0)
     weight: Column = sql.lit(0.0)
     for sensor, share in zip(SENSORS, SENSOR_WEIGHTS, strict=True):
         weighted += sql.coalesce(sql.col(sensor) * share, sql.lit(0.0))
         weight += sql.when(sql.col(sensor).isNotNull(), share).otherwise(0.0)
-    return (
-        sensors.join(sql.broadcast(changed), "row", "left_semi")
-        .where(sql.coalesce(*SENSORS).isNotNull())
-        .select("row", (weighted / weight).alias("concentration"))
-    )
+    return weighted / weight
 
 
 def zones_frame(detectors: DataFrame, changed: DataFrame, side: int) -> DataFrame:
@@ -97,20 +102,25 @@ def zones_frame(detectors: DataFrame, changed: DataFrame, side: int) -> DataFram
         side: detectors along each side of the city.
     """
     marked = changed.withColumn("changed", sql.lit(1))
-    shares = _spread(
+    around = spread(
         detectors.join(sql.broadcast(marked), "row", "left"),
         range(-ZONE_REACH, ZONE_REACH + 1),
         side,
-        sql.log1p("concentration").alias("share"),
+        "concentration",
         "changed",
     )
-    steps = sql.bround(sql.expm1("mean") / ZONE_RESOLUTION)
     return (
-        shares.groupBy("y", "x")
-        .agg(sql.avg("share").alias("mean"), sql.max("changed").alias("changed"))
+        around.groupBy("y", "x")
+        .agg(zone_value().alias("concentration"), sql.max("changed").alias("changed"))
         .where("changed = 1")
-        .select(_cell_key("y", "x").alias("row"), (steps * ZONE_RESOLUTION).alias("concentration"))
+        .select(_cell_key("y", "x").alias("row"), "concentration")
     )
+
+
+def zone_value() -> Column:
+    """Return the aggregate of a zone's detectors, in steps of ``ZONE_RESOLUTION``."""
+    concentration = sql.expm1(sql.avg(sql.log1p("concentration")))
+    return sql.bround(concentration / ZONE_RESOLUTION) * ZONE_RESOLUTION
 
 
 def points_frame(detectors: DataFrame, side: int) -> DataFrame:
@@ -120,7 +130,7 @@ def points_frame(detectors: DataFrame, side: int) -> DataFrame:
         detectors: row, concentration (0 to 100) of all detectors.
         side: detectors along each side of the city; there are side - 1 points along it.
     """
-    shares = _spread(detectors, range(-1, 1), side - 1, "concentration")
+    shares = spread(detectors, range(-1, 1), side - 1, "concentration")
     return (
         shares.groupBy("y", "x")
         .agg(sql.avg("concentration").alias("concentration"))
@@ -135,8 +145,13 @@ def hotspots_frame(zones: DataFrame, reference: float) -> DataFrame:
         zones: row, concentration of the changed zones.
         reference: a zone above it is a hotspot.
     """
-    hot = sql.when(sql.col("concentration") > reference, sql.col("concentration")).otherwise(0.0)
-    return zones.select("row", hot.alias("hotspots"))
+    return zones.select("row", hotspot_value(reference).alias("hotspots"))
+
+
+def hotspot_value(reference: float) -> Column:
+    """Return a zone's concentration above the reference, 0 below."""
+    concentration = sql.col("concentration")
+    return sql.when(concentration > reference, concentration).otherwise(0.0)
 
 
 def differing_frame(computed: DataFrame, stored: DataFrame, column: str) -> DataFrame:
@@ -161,19 +176,26 @@ def index_frame(hotspots: DataFrame) -> DataFrame:
     Args:
         hotspots: row, hotspots of all zones.
     """
-    hot = sql.col("hotspots") > 0
-    percentage = sql.coalesce(100.0 * sql.count_if(hot) / sql.count("hotspots"), sql.lit(0.0))
-    mean = sql.coalesce(sql.avg(sql.when(hot, sql.col("hotspots"))), sql.lit(0.0))
-    return hotspots.agg(percentage.alias("percentage"), mean.alias("mean")).select(
-        (1.0 + INDEX_PER_PERCENT * sql.col("percentage") + INDEX_PER_UNIT * sql.col("mean")).alias(
-            "index"
-        ),
-        "percentage",
-        "mean",
+    return hotspots.agg(*(value.alias(name) for name, value in hotspot_totals().items())).select(
+        index_value().alias("index"), "percentage", "mean"
     )
 
 
-def _spread(cells: DataFrame, reach: range, side: int, *values: Column | str) -> DataFrame:
+def hotspot_totals() -> dict[str, Column]:
+    """Return the aggregates of all zones' entries by name: percentage of hotspots, their mean."""
+    hot = sql.col("hotspots") > 0
+    return {
+        "percentage": sql.coalesce(100.0 * sql.count_if(hot) / sql.count("hotspots"), sql.lit(0.0)),
+        "mean": sql.coalesce(sql.avg(sql.when(hot, sql.col("hotspots"))), sql.lit(0.0)),
+    }
+
+
+def index_value() -> Column:
+    """Return the index of columns percentage and mean."""
+    return 1.0 + INDEX_PER_PERCENT * sql.col("percentage") + INDEX_PER_UNIT * sql.col("mean")
+
+
+def spread(cells: DataFrame, reach: range, side: int, *values: Column | str) -> DataFrame:
     """Return (y, x, values): each cell once for every place around it inside the city."""
     around = sql.array(
         *(

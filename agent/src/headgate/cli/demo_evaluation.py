@@ -80,7 +80,7 @@ def evaluation(
     sent: dict[Any, Waves] = {}
     found: list[StepRuns] = []
     checks: dict[str, Any] = {}
-    loads: dict[int, float] = {}
+    seconds: dict[int, float] = {}
     with outcome(console), Narrator(console, count) as narrator:
         for experiment in experiments(HOTSPOT_REFERENCE, quick=quick):
             with DemoStand(home, keep=False, tell=narrator.progress) as stand:
@@ -92,14 +92,14 @@ def evaluation(
         seeds = mean_of_seeds(Grid(grid), _WEEK, _SEEDS, quick=quick)
         for side in _LOADS if loads and not quick else ():
             with DemoStand(home, keep=False, tell=narrator.progress) as stand:
-                loads[side * side] = _load(Grid(side), seed, stand, narrator)
+                seconds[side * side] = _load(Grid(side), seed, stand, narrator)
     result = {
         "waves": count,
         "detectors": grid * grid,
         "seed": seed,
         "figures": figures(sent, found),
         f"mean of {_SEEDS} seeds of {_WEEK} waves, engine alone": seeds,
-        "seconds of 24 waves by detectors": loads,
+        "seconds of 24 waves by detectors": seconds,
         "checks": checks,
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}",
