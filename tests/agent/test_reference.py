@@ -8,12 +8,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headgate.agent import (
     AgentConfiguration,
+    Airflow,
     Barriers,
+    Connect,
     HBase,
     Kafka,
     Resources,
     SensorConfiguration,
     SensorKafka,
+    Submit,
     Workers,
     parse_configuration,
 )
@@ -24,13 +27,17 @@ REFERENCE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
 
 def keys() -> set[str]:
     tables = {
+        "launchers.connect": Connect,
+        "launchers.submit": Submit,
+        "launchers.airflow": Airflow,
         "hbase": HBase,
         "kafka": Kafka,
         "workers": Workers,
         "barriers": Barriers,
         "resources": Resources,
     }
-    found = {field.name for field in msgspec.structs.fields(AgentConfiguration)} - tables.keys()
+    own = {field.name for field in msgspec.structs.fields(AgentConfiguration)}
+    found = (own - tables.keys() - {"launchers"}) | {"launchers.concurrency"}
     for name, table in tables.items():
         found |= {f"{name}.{field.name}" for field in msgspec.structs.fields(table)}
     return found

@@ -14,7 +14,8 @@ from headgate.agent.standing import COUNTER_BITS, Attempt, Standing
 from headgate.agent.store import Definition, RunOutcome, RunRecord
 from headgate.engine import Launch, RunFailed, RunFinished
 from headgate.events import VERSION, Fence
-from headgate.flows import Dataflow
+from headgate.flows import Dataflow, SessionLauncher, StepLauncher
+from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import Committed, Ending, RunKey, StartSession, StepEnded, StepRequest
 
 
@@ -59,6 +60,10 @@ class Attempts(Standing):
         if self.definition.shadow:
             self._shadow(attempt, now)
             return
+        if launch.attempt > 1 and self._around.launcher.recover(launch.run, launch.attempt):
+            # Fenced off, what outlived its agent could not write any more.
+            self._go_on(attempt)
+            return
         self._token += 1
         attempt.token = (self.epoch << COUNTER_BITS) | self._token
         self._note(attempt, token=attempt.token)
@@ -68,6 +73,14 @@ class Attempts(Standing):
         else:
             self._around.broker.control(fence)
             self._enqueue(attempt, now)
+
+    def _go_on(self, attempt: Attempt) -> None:
+        """Take what an earlier attempt of the run does for this attempt's own."""
+        run = attempt.launch.run
+        begun = [r.started for r in self.records if r.run == run and r.started is not None]
+        attempt.begun = min(begun, default=None)
+        self._note(attempt, reason="goes on with what was begun before the agent's restart")
+        self._under_way[run] = attempt
 
     def _shadow(self, attempt: Attempt, now: float) -> None:
         """Go on as if the attempt had done what it is for."""
@@ -82,38 +95,45 @@ class Attempts(Standing):
     def _next(self, now: float) -> None:
         while self._queue and self.definition.shadow:
             self._shadow(self._queue.popleft(), now)
-        if self._running is not None or self._draining:
+        if self._draining:
             return
-        while self._queue and self._queue[0].launch.action not in self._dataflow.launchers:
-            gone = self._queue.popleft()
-            self._note(gone, outcome=RunOutcome.LOST, reason="the dataflow has no such action now")
-            if self._active.get(gone.launch.action) is gone:
-                del self._active[gone.launch.action]
-        if not self._queue:
-            return
-        attempt = self._queue.popleft()
+        for attempt in tuple(self._queue):
+            action = attempt.launch.action
+            by = self._dataflow.launchers.get(action)
+            if by is None:
+                self._queue.remove(attempt)
+                reason = "the dataflow has no such action now"
+                self._note(attempt, outcome=RunOutcome.LOST, reason=reason)
+                if self._active.get(action) is attempt:
+                    del self._active[action]
+            elif len(self._under_way) >= self._dataflow.concurrency:
+                return
+            elif not (isinstance(by, SessionLauncher) and self._session_is_busy):
+                self._queue.remove(attempt)
+                self._begin(attempt, by)
+
+    def _begin(self, attempt: Attempt, by: FlowLauncher) -> None:
         launch = attempt.launch
-        launcher = self._dataflow.launchers[launch.action]
-        self._running = attempt
-        self._around.launcher.start(
-            StepRequest(
-                dataflow=self.name,
-                action=launch.action,
-                run=launch.run,
-                attempt=launch.attempt,
-                token=attempt.token,
-                entry=launcher.step,
-                hbase=self._around.hbase,
-                kafka=self._around.kafka,
-                python_path=self._python_path(launcher.python_path),
-                parameters=launcher.parameters,
-                containers=self._dataflow.spec.containers,
-                cut=self._from_start(launch.cut),
-                since=self._from_start(launch.since),
-                ledger=self._around.ledger_table,
-                kafka_properties=self._around.kafka_properties,
-            )
+        self._under_way[launch.run] = attempt
+        step = by if isinstance(by, StepLauncher) else None
+        request = StepRequest(
+            dataflow=self.name,
+            action=launch.action,
+            run=launch.run,
+            attempt=launch.attempt,
+            token=attempt.token,
+            entry=step.step if step else "",
+            hbase=self._around.hbase,
+            kafka=self._around.kafka,
+            python_path=self._python_path(step.python_path if step else ()),
+            parameters=by.parameters,
+            containers=self._dataflow.spec.containers,
+            cut=self._from_start(launch.cut),
+            since=self._from_start(launch.since),
+            ledger=self._around.ledger_table,
+            kafka_properties=self._around.kafka_properties,
         )
+        self._around.launcher.start(request, by, self.definition.directory)
 
     def _lose_attempts(self, now: float) -> None:
         """Note that attempts of the agent before this one came to nothing here."""
@@ -129,14 +149,14 @@ class Attempts(Standing):
                 self._changed_records[lost.number] = lost
 
     def _with_worker(self, run: str, number: int) -> Attempt | None:
-        attempt = self._running
-        if attempt is None or (attempt.launch.run, attempt.launch.attempt) != (run, number):
+        attempt = self._under_way.get(run)
+        if attempt is None or attempt.launch.attempt != number:
             # A former worker's last words: that attempt was given up already.
             return None
         return attempt
 
     def _ended(self, attempt: Attempt, ended: StepEnded, now: float) -> None:
-        self._running = None
+        del self._under_way[ended.run]
         match ended.ending:
             case Ending.COMMITTED:
                 self._finish(attempt, now)
@@ -148,7 +168,7 @@ class Attempts(Standing):
         self._next(now)
 
     def _worker_lost(self, attempt: Attempt, lost: WorkerLost, now: float) -> None:
-        self._running = None
+        del self._under_way[lost.run]
         if self._committed(attempt.launch):
             self._finish(attempt, now)
         elif attempt.stopped:
@@ -211,10 +231,10 @@ class Attempts(Standing):
 
 
 def session_start(dataflow: Dataflow, definition: Definition) -> StartSession | None:
-    """Return what a dataflow's Spark session is started with; None where it launches nothing."""
-    if definition.shadow:
+    """Return what a dataflow's Spark session is started with; None where nothing runs in one."""
+    launchers = [one for one in dataflow.launchers.values() if isinstance(one, SessionLauncher)]
+    if definition.shadow or not launchers:
         return None
-    launchers = dataflow.launchers.values()
     paths = dict.fromkeys(p for one in launchers for p in python_path(one.python_path, definition))
     return StartSession(dataflow.spark, tuple(paths))
 

@@ -71,6 +71,46 @@ class Workers(Struct, frozen=True, forbid_unknown_fields=True):
         return Path(state).expanduser() / "headgate" / "agent"
 
 
+class Connect(Struct, frozen=True, forbid_unknown_fields=True):
+    """Steps on a Spark Connect server."""
+
+    remote: str = ""
+    """``sc://host:port``, where a dataflow names no other."""
+
+
+class Submit(Struct, frozen=True, forbid_unknown_fields=True):
+    """Steps by ``spark-submit``, where a dataflow says nothing else."""
+
+    program: str = ""
+    """``spark-submit`` itself; that of the steps' interpreter's own PySpark where empty."""
+    master: str = ""
+    deploy_mode: str = ""
+    conf: dict[str, str] = {}
+
+
+class Airflow(Struct, frozen=True, forbid_unknown_fields=True):
+    """DAG runs, through the REST API of Airflow 3."""
+
+    url: str = ""
+    """``http://host:port``, where a dataflow names no other."""
+    user: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        """Leave the password out."""
+        return f"Airflow(url={self.url!r}, user={self.user!r})"
+
+
+class Launchers(Struct, frozen=True, forbid_unknown_fields=True):
+    """How steps are run that don't run in a warm session, and how many of all at a time."""
+
+    concurrency: Count = 16
+    """Attempts under way at a time, over all dataflows of the agent."""
+    connect: Connect = Connect()
+    submit: Submit = Submit()
+    airflow: Airflow = Airflow()
+
+
 class Barriers(Struct, frozen=True, forbid_unknown_fields=True):
     """Waiting until everything that observers forwarded has been consumed."""
 
@@ -101,6 +141,7 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     hbase: HBase
     kafka: Kafka
     workers: Workers = Workers()
+    launchers: Launchers = Launchers()
     barriers: Barriers = Barriers()
     resources: Resources = Resources()
     name: str = ""

@@ -75,7 +75,7 @@ class Reporting(Standing):
             )
         if self.definition.shadow:
             return "shadow mode: it decides and launches nothing"
-        if self._active and not self._worker.ready:
+        if self._session_is_busy and not self._worker.ready:
             return f"worker: {self._worker.words}"
         if self.phase is Phase.PAUSED:
             return "paused: updates are counted, nothing runs"

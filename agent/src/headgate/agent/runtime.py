@@ -79,7 +79,7 @@ class Runtime(Commands, TablesRead, Reporting):
         self._schedule_wave(now)
 
     def drain(self) -> None:
-        """Start no further attempt; ``idle`` tells when the running one has ended."""
+        """Start no further attempt; ``idle`` tells when the one in the session has ended."""
         self._draining = True
         self.phase = Phase.STOPPING
 
@@ -87,10 +87,12 @@ class Runtime(Commands, TablesRead, Reporting):
     def idle(self) -> bool:
         """Whether no attempt is with the worker and none that ended waits for its barrier."""
         ending = any(isinstance(p, EndOfRun) for p in self._barriers.purposes())
-        return self._running is None and not ending
+        return not ending and not self._session_is_busy
 
     def stop(self, now: float, *, save: bool) -> None:
         """End the worker and the feed; with ``save`` the last checkpoint is taken first."""
+        if self._withdrawn:
+            self._around.launcher.cancel_all("the dataflow was removed")
         self._around.launcher.close()
         if self._feed is not None:
             self._feed.close()
@@ -98,7 +100,8 @@ class Runtime(Commands, TablesRead, Reporting):
             self._save(now)
 
     def withdraw(self) -> None:
-        """Publish that the dataflow watches nothing any more."""
+        """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing."""
+        self._withdrawn = True
         self._around.broker.control(WatchList(VERSION, self.name, self._watch_revision() + 1, ()))
 
     def due(self) -> float:
@@ -108,8 +111,7 @@ class Runtime(Commands, TablesRead, Reporting):
             times.append(self._notify)
         if self._barriers.due is not None:
             times.append(self._barriers.due)
-        if self._running is not None and self._running.deadline is not None:
-            times.append(self._running.deadline)
+        times += [a.deadline for a in self._under_way.values() if a.deadline is not None]
         if self._wave_at is not None:
             times.append(self._wave_at)
         return min(times)
@@ -117,13 +119,12 @@ class Runtime(Commands, TablesRead, Reporting):
     def tick(self, now: float) -> None:
         """Do what is due."""
         self._barriers.tick(now)
-        running = self._running
-        if running is not None and running.deadline is not None and now >= running.deadline:
-            running.deadline = None
-            running.stopped = (
-                f"the step took longer than its timeout of {running.launch.timeout:g} s"
-            )
-            self._around.launcher.kill(running.stopped)
+        for running in tuple(self._under_way.values()):
+            if running.deadline is not None and now >= running.deadline:
+                launch = running.launch
+                running.deadline = None
+                running.stopped = f"the step took longer than its timeout of {launch.timeout:g} s"
+                self._around.launcher.cancel(launch.run, launch.attempt, running.stopped)
         if self._notify is not None and now >= self._notify:
             self._notify = None
             self._handle(Tick(now))
@@ -196,10 +197,11 @@ class Runtime(Commands, TablesRead, Reporting):
             case StepStarted():
                 attempt = self._with_worker(report.run, report.attempt)
                 if attempt is not None:
-                    self._note(attempt, outcome=RunOutcome.RUNNING, started=now)
+                    begun = now if attempt.begun is None else attempt.begun
+                    self._note(attempt, outcome=RunOutcome.RUNNING, started=begun)
                     launch = attempt.launch
                     if launch.timeout is not None:
-                        attempt.deadline = now + launch.timeout
+                        attempt.deadline = begun + launch.timeout
                     self._around.measures.launch_latency.observe(
                         max(0.0, now - attempt.record.launched)
                     )

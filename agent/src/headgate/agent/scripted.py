@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -37,7 +38,7 @@ from headgate.events import (
     partition_of,
     updates_topic,
 )
-from headgate.flows import Dataflow
+from headgate.flows import Dataflow, Launcher
 from headgate.spark import (
     Claimed,
     Ending,
@@ -571,8 +572,9 @@ class ScriptedAgent:
         """See ``Feed`` and ``Launcher``."""
         self._request = self._worker = None
 
-    def start(self, request: StepRequest) -> None:
+    def start(self, request: StepRequest, by: Launcher, directory: str) -> None:
         """See ``Launcher``."""
+        del by, directory
         self.world.point()
         self._request = request
         self._worker = self._attempt(request)
@@ -581,10 +583,24 @@ class ScriptedAgent:
         """See ``Launcher``."""
         self.sessions.append(start)
 
-    def kill(self, reason: str) -> None:
+    def recover(self, run: str, attempt: int) -> bool:
+        """See ``Launcher``; its workers end with it."""
+        del run, attempt
+        return False
+
+    def cancel(self, run: str, attempt: int, reason: str) -> None:
+        """See ``Launcher``."""
+        del run, attempt, reason
+        self.end_worker()
+
+    def cancel_all(self, reason: str) -> None:
         """See ``Launcher``."""
         del reason
-        self.end_worker()
+
+    def log(self, action: str, run: str, attempt: int) -> Path | None:
+        """See ``Launcher``; nothing is printed."""
+        del action, run, attempt
+        return None
 
     def state(self, key: RunKey) -> RunState:
         """See ``Ledger``."""

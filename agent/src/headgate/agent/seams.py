@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
 from headgate.events import Container
+from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
     RunKey,
     RunState,
@@ -39,19 +41,34 @@ Report = StepStarted | StepEnded | WorkerLost | WorkerState
 
 
 class Launcher(Protocol):
-    """Runs one attempt at a time; what happens to it is reported from another thread."""
+    """Runs attempts; what happens to them is reported from another thread.
 
-    def start(self, request: StepRequest) -> None:
-        """Begin an attempt as soon as the worker is warm; does not wait."""
+    In a warm session runs one at a time, elsewhere any number.
+    """
+
+    def start(self, request: StepRequest, by: FlowLauncher, directory: str) -> None:
+        """Begin an attempt; does not wait. ``directory`` is that of the dataflow file."""
+
+    def recover(self, run: str, attempt: int) -> bool:
+        """Go on with an earlier attempt of the run, where one outlived its agent.
+
+        It is reported under the number given. False where there is none; then none is left.
+        """
+
+    def cancel(self, run: str, attempt: int, reason: str) -> None:
+        """End an attempt, which ``WorkerLost`` follows, unless it had ended before."""
+
+    def cancel_all(self, reason: str) -> None:
+        """End whatever would outlive ``close``; nothing of it is left when this returns."""
 
     def use(self, start: StartSession | None) -> None:
         """Have a worker of another configuration, none if None, as soon as nothing is with it."""
 
-    def kill(self, reason: str) -> None:
-        """End the worker with whatever it does (``WorkerLost`` follows); a new one is started."""
+    def log(self, action: str, run: str, attempt: int) -> Path | None:
+        """Return the file with what an attempt printed; None where it is not here."""
 
     def close(self) -> None:
-        """End the worker for good; nothing of it is left when this returns."""
+        """End the worker for good; nothing of it is left when this returns. Other jobs go on."""
 
 
 class Ledger(Protocol):

@@ -19,6 +19,7 @@ from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.errors import AgentError, Fenced, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
+from headgate.agent.launchers import AttendedJobs, FlowLaunchers, JobsLauncher
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.rows import HBaseConnections, HBaseRows
@@ -460,12 +461,20 @@ class Agent:
 
     def _build(self, hosted: Hosted, ownership: Ownership, dataflow: Dataflow) -> Runtime:
         configuration = self.configuration
-        launcher = SessionLauncher(
-            session_start(dataflow, ownership.definition),
-            configuration.workers.path / dataflow.name,
-            configuration.workers.python,
-            configuration.workers.start_seconds,
-            lambda report: hosted.post_report(report),
+        directory = configuration.workers.path / dataflow.name
+        launcher = FlowLaunchers(
+            SessionLauncher(
+                session_start(dataflow, ownership.definition),
+                directory,
+                configuration.workers.python,
+                configuration.workers.start_seconds,
+                hosted.post_report,
+            ),
+            JobsLauncher(
+                AttendedJobs(directory / "jobs", configuration.history), hosted.post_report
+            ),
+            configuration.workers,
+            configuration.launchers,
         )
         try:
             return Runtime(

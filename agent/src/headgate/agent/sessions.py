@@ -18,6 +18,7 @@ from headgate.spark import (
     WorkerGone,
     WorkerReady,
     WorkerReply,
+    step_log,
 )
 
 log = structlog.get_logger("headgate.agent.worker")
@@ -90,6 +91,11 @@ class SessionLauncher:
             worker = self._worker
         if worker is not None:
             worker.kill()
+
+    def log(self, action: str, run: str, attempt: int) -> Path | None:
+        """Return the file with what an attempt printed; None where there is none."""
+        path = step_log(self._directory, action, run, attempt)
+        return path if path.exists() else None
 
     def close(self) -> None:
         """See ``Launcher``."""

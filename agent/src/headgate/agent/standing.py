@@ -21,7 +21,7 @@ from headgate.agent.surroundings import Surroundings
 from headgate.agent.views import Phase, WaveStatus
 from headgate.engine import Decision, DecisionKind, Engine, Launch, Role, ScanContainer, Stimulus
 from headgate.events import VERSION, ControlMessage, Cut, Watch, WatchList, updates_topic
-from headgate.flows import Dataflow
+from headgate.flows import Dataflow, JobLauncher
 from headgate.replay import PLACED, RecordedDecision
 
 COUNTER_BITS = 32
@@ -38,6 +38,8 @@ class Attempt(Struct):
     deadline: float | None = None
     stopped: str = ""
     shadow: bool = False
+    begun: float | None = None
+    """When the work began that it goes on with, where an agent before this one began it."""
 
 
 class Standing(ABC):
@@ -74,7 +76,8 @@ class Standing(ABC):
         self._notify: float | None = None
         self._queue: deque[Attempt] = deque()
         self._active: dict[str, Attempt] = {}
-        self._running: Attempt | None = None
+        self._under_way: dict[str, Attempt] = {}
+        """Attempts that are with a launcher, by run."""
         self._quarantined = dict(self._progress.quarantined)
         self._outside = 0
         self._scans: dict[tuple[str, str], ScanContainer] = {}
@@ -90,6 +93,7 @@ class Standing(ABC):
         self._skipped = Counter(self._progress.skipped)
         self._runs = Counter(self._progress.runs)
         self._draining = False
+        self._withdrawn = False
 
     @property
     def _working(self) -> Phase:
@@ -221,7 +225,17 @@ class Standing(ABC):
         if not busy:
             return None
         names = ", ".join(f"{name} ({self._action_state(name)})" for name in busy)
-        return names if self._worker.ready else f"{names}; worker: {self._worker.words}"
+        cold = self._session_is_busy and not self._worker.ready
+        return f"{names}; worker: {self._worker.words}" if cold else names
+
+    @property
+    def _session_is_busy(self) -> bool:
+        """Whether an attempt is with the warm session."""
+        launchers = self._dataflow.launchers
+        return any(
+            not isinstance(launchers.get(a.launch.action), JobLauncher)
+            for a in self._under_way.values()
+        )
 
     @abstractmethod
     def _handle(self, stimulus: Stimulus) -> None:

@@ -3,13 +3,21 @@
 from headgate.flows.building import load_dataflow, parse_dataflow
 from headgate.flows.dataflow import (
     Dataflow,
-    Launcher,
     OozieOrigin,
-    SessionLauncher,
     WaveEnd,
     Waves,
 )
 from headgate.flows.differences import Change, ChangeKind, changes
+from headgate.flows.launchers import (
+    AirflowLauncher,
+    CommandLauncher,
+    ConnectLauncher,
+    JobLauncher,
+    Launcher,
+    SessionLauncher,
+    StepLauncher,
+    SubmitLauncher,
+)
 from headgate.flows.limits import bounded_actions, scale_limits
 from headgate.flows.modes import Mode
 from headgate.flows.oozie import (
@@ -25,18 +33,24 @@ from headgate.flows.problems import DataflowErrors, Problem, Severity
 from headgate.flows.schema import schema_text
 
 __all__ = [
+    "AirflowLauncher",
     "Change",
     "ChangeKind",
+    "CommandLauncher",
+    "ConnectLauncher",
     "Dataflow",
     "DataflowErrors",
     "ImportChoices",
     "ImportedWorkflow",
+    "JobLauncher",
     "Launcher",
     "Mode",
     "OozieOrigin",
     "Problem",
     "SessionLauncher",
     "Severity",
+    "StepLauncher",
+    "SubmitLauncher",
     "WaveEnd",
     "Waves",
     "bounded_actions",

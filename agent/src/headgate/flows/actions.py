@@ -19,7 +19,6 @@ from headgate.engine import (
 from headgate.events import ContainerId
 from headgate.flows import tree as yaml_tree
 from headgate.flows.bounds import check_bound_name, check_codec, read_bound, read_condition
-from headgate.flows.dataflow import SessionLauncher
 from headgate.flows.problems import Findings, suggestion
 from headgate.flows.quantities import duration_seconds
 from headgate.flows.tree import Items, Scalar, Tree
@@ -67,17 +66,6 @@ class ActionReader:
             retry=self._retries(tree.get("retries")),
             timeout=_seconds(timeout) if isinstance(timeout, Scalar) else None,
         )
-
-    def launcher(
-        self, tree: yaml_tree.Mapping, python_path: tuple[str, ...]
-    ) -> SessionLauncher | None:
-        """Return how the action is run; None for one that is fed from outside."""
-        step = tree.get("step")
-        if not isinstance(step, Scalar):
-            return None
-        parameters = tree.get("parameters")
-        plain = _plain(parameters) if parameters is not None else {}
-        return SessionLauncher(step.text, python_path, plain if isinstance(plain, dict) else {})
 
     def _predecessors(self, name: str, tree: Tree | None) -> tuple[str, ...]:
         known: dict[str, None] = {}
@@ -210,13 +198,3 @@ def _is_true(tree: Tree | None) -> bool:
 
 def _seconds(one: Scalar) -> float:
     return duration_seconds(one.value if isinstance(one.value, int | float) else one.text)
-
-
-def _plain(tree: Tree) -> object:
-    match tree:
-        case Scalar(value=value):
-            return value
-        case Items(values=values):
-            return [_plain(value) for value in values]
-        case _:
-            return {name: _plain(entry.value) for name, entry in tree.entries.items()}

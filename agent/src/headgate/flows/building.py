@@ -20,9 +20,11 @@ from headgate.engine import (
 from headgate.flows.actions import ActionReader, Declared
 from headgate.flows.adjustment import read_adjustment
 from headgate.flows.bounds import check_codec, overridden
-from headgate.flows.dataflow import Dataflow, Launcher, OozieOrigin, WaveEnd, Waves
+from headgate.flows.dataflow import DEFAULT_CONCURRENCY, Dataflow, OozieOrigin, WaveEnd, Waves
 from headgate.flows.grammar import DATAFLOW, NAME
 from headgate.flows.graph import ancestors, cycles, implied_predecessors
+from headgate.flows.launchers import Launcher
+from headgate.flows.launching import read_launcher, spark_settings
 from headgate.flows.matching import matched
 from headgate.flows.modes import Mode, read_mode
 from headgate.flows.places import overlap, read_container
@@ -138,7 +140,7 @@ class _Builder:
             ),
             self._waves(),
             dict(self._launchers()),
-            dict(self._spark()),
+            dict(spark_settings(self._tree.get("spark"))),
             text,
             file,
             profile,
@@ -146,6 +148,8 @@ class _Builder:
             dict(self._descriptions()),
             self._oozie(),
             mode,
+            concurrency=self._number("concurrency", DEFAULT_CONCURRENCY),
+            priority=self._number("priority", 0),
         )
 
     def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:
@@ -327,15 +331,16 @@ class _Builder:
             case _:
                 python_path = (".",)
         for name, tree in self._action_trees.items():
-            launcher = self._reader.launcher(tree, python_path)
+            launcher = read_launcher(tree, python_path, self._findings)
             if launcher is not None:
                 yield name, launcher
 
-    def _spark(self) -> Iterator[tuple[str, str]]:
-        for name, entry in self._section("spark"):
-            if isinstance(entry.value, Scalar):
-                value = entry.value.value
-                yield name, str(value).lower() if isinstance(value, bool) else entry.value.text
+    def _number(self, key: str, default: int) -> int:
+        match self._tree.get(key):
+            case Scalar(value=int() as number):
+                return number
+            case _:
+                return default
 
     def _oozie(self) -> OozieOrigin | None:
         section = dict(self._section("oozie"))

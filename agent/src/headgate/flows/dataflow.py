@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
 from headgate.engine import DataflowSpec
+from headgate.flows.launchers import Launcher
 from headgate.flows.modes import Mode
 from headgate.flows.problems import Problem
+
+DEFAULT_CONCURRENCY = 4
+"""Attempts of a dataflow under way at a time: independent branches go on beside a long one."""
 
 
 class WaveEnd(StrEnum):
@@ -30,32 +33,6 @@ class Waves(Struct, frozen=True):
     seconds: float | None = None
 
 
-class SessionLauncher(Struct, frozen=True, tag="session"):
-    """Runs a Python function in a warm Spark session.
-
-    ``step`` is ``module:function``; ``python_path`` holds directories for its module, as written,
-    relative to the directory of the dataflow file. ``parameters`` holds JSON values.
-    """
-
-    step: str
-    python_path: tuple[str, ...] = (".",)
-    parameters: dict[str, Any] = {}
-
-    @property
-    def module(self) -> str:
-        """The module that holds the function."""
-        return self.step.partition(":")[0]
-
-    @property
-    def function(self) -> str:
-        """The function's name in the module."""
-        return self.step.partition(":")[2]
-
-
-Launcher = SessionLauncher
-"""How an action is run: one struct for each kind, under a key of its own in the file."""
-
-
 class OozieOrigin(Struct, frozen=True):
     """The workflow that a dataflow was imported from, and the branches taken in its decisions."""
 
@@ -68,6 +45,8 @@ class Dataflow(Struct, frozen=True):
     """A dataflow file that is in order.
 
     ``launchers`` has one entry per action that is a step. ``spark`` holds the session's settings.
+    ``concurrency`` is how many attempts may be under way at a time, ``priority`` is that over other
+    dataflows of one agent: the higher goes first.
     ``profile`` names the profile whose bounds are in ``spec``, and ``profiles`` all that there are.
     """
 
@@ -84,6 +63,8 @@ class Dataflow(Struct, frozen=True):
     oozie: OozieOrigin | None = None
     mode: Mode = Mode.NORMAL
     warnings: tuple[Problem, ...] = ()
+    concurrency: int = DEFAULT_CONCURRENCY
+    priority: int = 0
 
     @property
     def name(self) -> str:

@@ -6,13 +6,10 @@ must exist, cycles, intervals the right way round) is checked in ``building``.
 
 from __future__ import annotations
 
-import re
-
 from headgate.engine import CodecName
 from headgate.flows.adjustment import ADJUSTMENT
 from headgate.flows.kinds import (
     ANY_TEXT,
-    Anything,
     Either,
     Key,
     ListOf,
@@ -21,6 +18,7 @@ from headgate.flows.kinds import (
     Record,
     Single,
 )
+from headgate.flows.launching import LAUNCHED, LAUNCHING
 from headgate.flows.modes import MODE_KEYS
 from headgate.flows.problems import nearest
 from headgate.flows.quantities import (
@@ -47,26 +45,8 @@ _COLUMN = rf"{_FAMILY}:[\s\S]*"
 PLACE = rf"{_TABLE}(?: {_FAMILY}:[^\s]*)*"
 """Pattern of a container in one line: a table, then any number of columns or families."""
 
-_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
-STEP = rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})*:{_IDENTIFIER}"
-"""Pattern of a Python function: ``module:function``."""
-
 JSON_PATH = r"json \$(?:\.[A-Za-z0-9_\-]+|\[[0-9]{1,9}\])*"
 """Pattern of the codec that takes a number out of a JSON document."""
-
-
-def _why_no_step(value: str) -> tuple[str, str]:
-    if ".py" in value or "/" in value:
-        return "a step is a function, not a file", "write `module:function`, such as `steps:zones`"
-    if ":" not in value:
-        return "the function is missing", f"write `module:function`, such as `{_as_step(value)}`"
-    return "this is not `module:function`", "write the module, a colon, the function: `steps:zones`"
-
-
-def _as_step(value: str) -> str:
-    module, _, function = value.rpartition(".")
-    candidate = f"{module}:{function}" if module else f"steps:{value}"
-    return candidate if re.fullmatch(STEP, candidate) else "steps:zones"
 
 
 def _why_no_place(value: str) -> tuple[str, str]:
@@ -382,6 +362,7 @@ STEP_ONLY = (
     "own",
     "retries",
     "timeout",
+    "launcher",
     "parameters",
 )
 """Keys of an action that mean nothing on one that is fed from outside."""
@@ -392,10 +373,7 @@ _ACTION = Record(
         "input": Key(
             _names("a container", "containers"), "fed from outside: the containers that it fills"
         ),
-        "step": Key(
-            Single("`module:function`", pattern=STEP, why_not=_why_no_step),
-            "run in a warm Spark session: a Python function that takes the run",
-        ),
+        **LAUNCHING,
         "description": Key(_text("a text"), "for people"),
         "after": Key(
             _names("an action", "actions"),
@@ -451,12 +429,8 @@ _ACTION = Record(
             "how often a failed run is tried, before the action is quarantined",
         ),
         "timeout": Key(_DURATION, "longest time that one attempt may take"),
-        "parameters": Key(
-            MapOf(Anything(), "parameters by name", ANY_TEXT, "parameter"),
-            "handed to the step as they are",
-        ),
     },
-    one_of=("input", "step"),
+    one_of=("input", *LAUNCHED),
     apart=tuple(("input", key) for key in STEP_ONLY),
     cures={
         "bounds": "did you mean `when`? Bounds stand there",
@@ -514,6 +488,14 @@ DATAFLOW = Record(
         ),
         "adjustment": Key(
             ADJUSTMENT, "how limits that are intervals follow the writes and the machines' load"
+        ),
+        "concurrency": Key(
+            Single("a number of attempts", numbers=Numbers(above=0, at_most=1000, whole=True)),
+            "how many steps may run at a time; default 4",
+        ),
+        "priority": Key(
+            Single("a whole number", numbers=Numbers(whole=True)),
+            "over other dataflows where an agent has more to run than it may; default 0",
         ),
         "significance": Key(
             SIGNIFICANCE, "the change of the output that matters, from which limits are found"

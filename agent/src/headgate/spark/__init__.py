@@ -34,6 +34,7 @@ from headgate.spark.messages import (
     decode_reply,
     encode_line,
 )
+from headgate.spark.printing import step_log
 from headgate.spark.sessions import SessionWorker, WorkerGone
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ __all__ = [
     "decode_reply",
     "encode_line",
     "register_sources",
+    "step_log",
 ]
 
 _LATE = {"Run": "headgate.spark.run", "register_sources": "headgate.spark.sources"}

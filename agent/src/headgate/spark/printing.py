@@ -5,7 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
+
+
+def step_log(directory: Path, action: str, run: str, attempt: int) -> Path:
+    """Return the file with what a step printed, given the directory in which its worker runs."""
+    return directory / "runs" / action / f"{run}-{attempt}.log"
 
 
 class PrintedLines:

@@ -36,7 +36,7 @@ from headgate.spark.messages import (
     decode_message,
     encode_line,
 )
-from headgate.spark.printing import PrintedLines
+from headgate.spark.printing import PrintedLines, step_log
 from headgate.spark.run import Run, RunCancelled
 from headgate.spark.sources import register_sources
 from headgate.spark.steps import load_step
@@ -137,7 +137,7 @@ class Worker:
     Args:
         spark: the session.
         reply: called with each reply, from any thread.
-        directory: where each run's output goes.
+        directory: where each run's output goes, in a folder of its own.
         printed: takes what steps print.
         jvm: the session's own JVM; when it ends, so does this process.
     """
@@ -185,7 +185,7 @@ class Worker:
 
     def _attempt(self, attempt: _Attempt) -> None:
         request = attempt.request
-        path = self._directory / request.action / f"{request.run}-{request.attempt}.log"
+        path = step_log(self._directory, request.action, request.run, request.attempt)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8", buffering=1) as log, self._printed.to(log):
             ended = self._carried_out(attempt, log)
@@ -334,7 +334,7 @@ def _started(
     jvm = _jvm()
     if jvm is not None:
         threading.Thread(target=_end_after, args=(jvm,), daemon=True).start()
-    worker = Worker(spark, reply, Path.cwd() / "runs", printed, jvm)
+    worker = Worker(spark, reply, Path.cwd(), printed, jvm)
     reply(WorkerReady(os.getpid(), pyspark.__version__, time.monotonic() - begun))
     return worker
 

@@ -1,0 +1,197 @@
+"""The attendant: a process that claims a run, has it carried out, and commits it.
+
+It belongs to no agent. An agent that ends leaves it at work, and the next one on the host finds it
+by its directory. It ends by itself when the run is claimed by another attempt.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from headgate.agent.launchers.commands import Program
+from headgate.agent.launchers.job import Job, JobFiles
+from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
+from headgate.flows import AirflowLauncher
+from headgate.spark import Claimed, Ending, LostClaim, RunLedger, StepEnded
+
+T = TypeVar("T")
+
+_LOOK: Final = 0.05
+"""Seconds between the first looks whether the work has ended; the pause grows with its age."""
+
+_LONGEST_LOOK: Final = 1.0
+_CLAIM_LOOK: Final = 5.0
+"""Seconds between two looks whether the claim still holds."""
+
+_PATIENCE: Final = 600.0
+"""Seconds in which HBase must answer a claim or a commit: work of hours is not thrown away because
+an observer restarts."""
+
+_PAUSE: Final = 1.0  # seconds between two tries
+
+
+class Work(Protocol):
+    """What an attempt consists in."""
+
+    def start(self) -> None:
+        """Begin it, or find it where it was begun before."""
+
+    def outcome(self) -> str | None:
+        """Return None while it is under way, then why it failed, empty where it did not."""
+
+    def stop(self) -> None:
+        """End it; nothing of it is left when this returns, as far as that can be known."""
+
+
+class Stopped(Exception):
+    """The agent asked for the end."""
+
+
+class Attendant:
+    """Carries out one job.
+
+    Args:
+        files: the job's.
+        job: its description.
+        work: what is to be done.
+    """
+
+    def __init__(self, files: JobFiles, job: Job, work: Work) -> None:
+        self._files = files
+        self._job = job
+        self._work = work
+        self._begun = time.monotonic()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Have it end soon; safe in a signal handler."""
+        self._stopped = True
+
+    def attend(self) -> None:
+        """Do everything and note how it ended."""
+        try:
+            ended = self._carried_out()
+        except LostClaim as error:
+            ended = self._end(Ending.LOST_CLAIM, str(error))
+        except Stopped:
+            ended = self._end(Ending.CANCELLED, "it was stopped")
+        except ConnectionFailed as error:
+            ended = self._end(Ending.UNCERTAIN, str(error), traceback.format_exc())
+        # Whatever it is, the agent learns it.
+        except Exception as error:  # noqa: BLE001
+            reason = str(error) or type(error).__name__
+            ended = self._end(Ending.FAILED, reason, traceback.format_exc())
+        self._files.end(ended)
+
+    def _carried_out(self) -> StepEnded:
+        request = self._job.request
+        claim = self._patiently(
+            lambda ledger: ledger.claim(
+                request.key, request.attempt, request.token, self._job.holder
+            )
+        )
+        self._files.note_claim()
+        try:
+            self._work.start()
+            failure = self._await(claim)
+        finally:
+            self._work.stop()
+        if failure:
+            return self._end(Ending.FAILED, failure, self._tail())
+        self._patiently(lambda ledger: ledger.commit(request.key, claim))
+        return self._end(Ending.COMMITTED)
+
+    def _await(self, claim: Claimed) -> str:
+        looked = time.monotonic()
+        for pause in _pauses():
+            failure = self._work.outcome()
+            if failure is not None:
+                return failure
+            if self._stopped:
+                raise Stopped
+            if time.monotonic() - looked > _CLAIM_LOOK:
+                self._check(claim)
+                looked = time.monotonic()
+            time.sleep(pause)
+        raise AssertionError("unreachable: pauses have no end")
+
+    def _check(self, claim: Claimed) -> None:
+        request = self._job.request
+        try:
+            state = self._ask(lambda ledger: ledger.state(request.key))
+        except ClientError:
+            return  # nobody can say now; the commit decides
+        if state != claim:
+            raise LostClaim(request.key, request.attempt, request.token, state)
+
+    def _ask(self, question: Callable[[RunLedger], T]) -> T:
+        request = self._job.request
+        with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
+            return question(RunLedger(connection, request.ledger))
+
+    def _patiently(self, question: Callable[[RunLedger], T]) -> T:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._ask(question)
+            except ConnectionFailed:
+                # Claims and commits may be repeated: one that took place is found to have.
+                if self._stopped or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
+
+    def _tail(self) -> str:
+        lines = self._files.log.read_text(errors="replace").splitlines()[-_TAIL:]
+        return "\n".join(lines)
+
+    def _end(self, ending: Ending, reason: str = "", detail: str = "") -> StepEnded:
+        return StepEnded(
+            run=self._job.request.run,
+            attempt=self._job.request.attempt,
+            ending=ending,
+            seconds=time.monotonic() - self._begun,
+            reason=reason,
+            detail=detail,
+            log=str(self._files.log),
+        )
+
+
+_TAIL: Final = 40
+"""Lines of the log that are shown with a failure."""
+
+
+def _pauses() -> Iterator[float]:
+    pause = _LOOK
+    while True:
+        yield pause
+        pause = min(_LONGEST_LOOK, pause * 1.1)
+
+
+def attend(directory: Path, descriptor: int) -> None:
+    """Attend to the job in a directory.
+
+    Args:
+        directory: the job's.
+        descriptor: the attendant's place, taken by who started this process.
+    """
+    files = JobFiles(directory)
+    job = files.job()
+    if job is None:
+        message = f"{directory} holds no job; it is written before its attendant is started"
+        raise ValueError(message)
+    files.note_attendant(descriptor)
+    attendant = Attendant(files, job, _work(files, job))
+    signal.signal(signal.SIGTERM, lambda *_: attendant.stop())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    attendant.attend()
+
+
+def _work(files: JobFiles, job: Job) -> Work:
+    if isinstance(job.launcher, AirflowLauncher):
+        raise NotImplementedError
+    return Program(files, job)

@@ -1,0 +1,193 @@
+"""The agent's end of jobs: starts their attendants, finds them again, and leaves no second one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, unquote
+
+import psutil
+from msgspec import Struct
+
+from headgate.agent.launchers.commands import JOB_VARIABLE
+from headgate.agent.launchers.job import Job, JobFiles, JobKey
+from headgate.flows import AirflowLauncher
+from headgate.spark import Ending, StepEnded
+
+
+class Underway(Struct, frozen=True):
+    """The job is attended to; ``claimed`` once its run is its own."""
+
+    claimed: bool
+
+
+class Over(Struct, frozen=True):
+    """The job has ended; ``claimed`` if its run was its own."""
+
+    ended: StepEnded
+    claimed: bool
+
+
+class Gone(Struct, frozen=True):
+    """The job's attendant was killed: nothing of it is left, and nothing was committed by it."""
+
+    reason: str
+
+
+JobState = Underway | Over | Gone
+
+
+class AttendedJobs:
+    """The jobs of one dataflow, each with a process that attends to it.
+
+    Args:
+        directory: where each job gets a directory of its own.
+        kept: how many of them are kept when they have ended.
+    """
+
+    def __init__(self, directory: Path, kept: int) -> None:
+        self._directory = directory
+        self._kept = kept
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def launch(self, job: Job) -> None:
+        """Start a job. One that was started before, by whomever, is left as it is.
+
+        Raises:
+            OSError: its directory can't be made, or its attendant not be started.
+        """
+        files = self.files(job.key)
+        if files.job() is None:
+            self._prune()
+            files.create(job)
+        if files.ended() is None:
+            self._attend(files)
+
+    def _attend(self, files: JobFiles) -> None:
+        place = files.lock()
+        if place is None:
+            return
+        try:
+            with files.log.open("ab") as log:
+                self._children.append(
+                    subprocess.Popen(
+                        [
+                            sys.executable,
+                            "-m",
+                            "headgate.agent.launchers",
+                            str(files.directory),
+                            "--place",
+                            str(place),
+                        ],
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        pass_fds=(place,),
+                        # It outlives this process, and what it starts can be ended with it.
+                        start_new_session=True,
+                    )
+                )
+        finally:
+            os.close(place)
+
+    def find(self, run: str, before: int) -> JobKey | None:
+        """Return the newest attempt of a run below a number that can go on; None if there is none.
+
+        What is left of others is ended.
+        """
+        for key in sorted(self._keys(run), reverse=True):
+            if key.attempt >= before:
+                continue
+            files = self.files(key)
+            if files.ended() is not None:
+                continue
+            if files.attended:
+                return key
+            job = files.job()
+            if job is not None and isinstance(job.launcher, AirflowLauncher):
+                return key  # it goes on in Airflow, whoever asks after it
+            self._kill(files)
+        return None
+
+    def poll(self, key: JobKey) -> JobState:
+        """Return how a job stands."""
+        self._reap()
+        files = self.files(key)
+        attended = files.attended  # before the end is looked for: it is noted before the place is
+        ended = files.ended()
+        if ended is not None:
+            return Over(ended, files.claimed)
+        if attended:
+            return Underway(files.claimed)
+        self._kill(files)
+        return Gone(f"the process that attended to it ended; its log is {files.log}")
+
+    def cancel(self, key: JobKey) -> None:
+        """Have a job end soon; how it ended is seen by ``poll``."""
+        files = self.files(key)
+        attendant = files.attendant()
+        if files.attended and attendant is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(attendant, signal.SIGTERM)
+
+    def kill(self, key: JobKey) -> None:
+        """End a job's processes at once, and for good."""
+        files = self.files(key)
+        self._kill(files)
+        if files.ended() is None:
+            ended = StepEnded(key.run, key.attempt, Ending.CANCELLED, 0.0, reason="it was killed")
+            files.end(ended)
+
+    def log(self, key: JobKey) -> Path | None:
+        """Return the file with all that a job printed; None where there is none."""
+        log = self.files(key).log
+        return log if log.exists() else None
+
+    def files(self, key: JobKey) -> JobFiles:
+        """Return the files of a job, which need not be there."""
+        return JobFiles(self._directory / f"{quote(key.run, safe='')}-{key.attempt}")
+
+    def _keys(self, run: str = "") -> Iterator[JobKey]:
+        for path in self._directory.glob("*-*"):
+            name, _, attempt = path.name.rpartition("-")
+            if attempt.isdigit() and run in ("", unquote(name)):
+                yield JobKey(unquote(name), int(attempt))
+
+    def _kill(self, files: JobFiles) -> None:
+        """End what is left of a job: its processes are those that carry its name."""
+        group = files.attendant()
+        if group is None:
+            return
+        mark = str(files.directory)
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getpgid(process.pid) != group:
+                    continue
+                # A number may have been given to others since; the name was not.
+                if process.environ().get(JOB_VARIABLE) == mark or mark in process.cmdline():
+                    process.kill()
+        self._reap()
+
+    def _reap(self) -> None:
+        self._children = [child for child in self._children if child.poll() is None]
+
+    def _prune(self) -> None:
+        """Delete the oldest jobs that have ended."""
+        ended = sorted(
+            (files.directory.stat().st_mtime, files.directory)
+            for files in map(self.files, self._keys())
+            if files.ended() is not None
+        )
+        for _, directory in ended[: -self._kept]:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+LOOK: Final = 0.1
+"""Seconds between two looks at jobs under way."""

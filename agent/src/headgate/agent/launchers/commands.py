@@ -1,0 +1,106 @@
+"""Programs that carry out attempts: their command lines, their environment, their end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+from headgate.agent.launchers.job import Job, JobFiles
+from headgate.flows import CommandLauncher
+
+JOB_VARIABLE: Final = "HEADGATE_JOB"
+"""The job's directory, in the environment of everything that belongs to it."""
+
+_GRACE: Final = 5.0
+"""Seconds a program has to end by itself when it is told to."""
+
+_LOOK: Final = 0.05  # seconds between two looks whether it has
+
+
+class Program:
+    """A program, and what it started, in the attendant's own process group.
+
+    Args:
+        files: the job's.
+        job: its description.
+    """
+
+    def __init__(self, files: JobFiles, job: Job) -> None:
+        self._files = files
+        self._job = job
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """See ``attendant.Work``."""
+        command = command_line(self._job)
+        with self._files.log.open("ab") as log:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self._job.directory,
+                    env=environment(self._files, self._job),
+                )
+            except OSError as error:
+                message = f"{command[0]} could not be started in {self._job.directory}: {error}"
+                raise CannotStart(message) from error
+
+    def outcome(self) -> str | None:
+        """See ``attendant.Work``."""
+        assert self._process is not None  # noqa: S101 - started before
+        status = self._process.poll()
+        if status is None:
+            return None
+        name = Path(command_line(self._job)[0]).name
+        if status < 0:
+            return f"{name} was ended by {signal.Signals(-status).name}"
+        return f"{name} ended with status {status}" if status else ""
+
+    def stop(self) -> None:
+        """See ``attendant.Work``."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        deadline = time.monotonic() + _GRACE
+        while self._process.poll() is None and time.monotonic() < deadline:
+            time.sleep(_LOOK)
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+
+
+class CannotStart(Exception):
+    """The program is not there, or may not be run."""
+
+
+def command_line(job: Job) -> tuple[str, ...]:
+    """Return the words of the command that carries out a job."""
+    match job.launcher:
+        case CommandLauncher(command=command):
+            return command
+        case launcher:
+            raise NotImplementedError(launcher)
+
+
+def environment(files: JobFiles, job: Job) -> dict[str, str]:
+    """Return the environment of a job's program: its own words about the run, over this one's."""
+    request = job.request
+    return {
+        **os.environ,
+        JOB_VARIABLE: str(files.directory),
+        "HEADGATE_RUN": str(files.request),
+        "HEADGATE_DATAFLOW": request.dataflow,
+        "HEADGATE_ACTION": request.action,
+        "HEADGATE_RUN_ID": request.run,
+        "HEADGATE_ATTEMPT": str(request.attempt),
+        "HEADGATE_THRIFT2": f"{request.hbase.host}:{request.hbase.port}",
+        "HEADGATE_CLIENT_ORIGIN_DATAFLOW": request.dataflow,
+        "HEADGATE_CLIENT_ORIGIN_ACTION": request.action,
+    }

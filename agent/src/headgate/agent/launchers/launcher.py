@@ -1,0 +1,163 @@
+"""Carries attempts to jobs and sessions, and what happens to them back to the runtime."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+from msgspec import Struct, structs
+
+from headgate.agent.launchers.attended import LOOK, AttendedJobs, Gone, Over, Underway
+from headgate.agent.launchers.job import Job, JobKey
+from headgate.agent.seams import Report, WorkerLost
+from headgate.spark import Ending, StepStarted
+
+log = structlog.get_logger("headgate.agent.jobs")
+
+_GRACE: Final = 15.0
+"""Seconds a job may take to end when it is told to, before its processes are killed."""
+
+
+class _Followed(Struct):
+    """A job that is looked after, and the attempt it is reported as.
+
+    The numbers differ where an agent after a restart goes on with what the one before had begun.
+    """
+
+    key: JobKey
+    attempt: int
+    started: bool = False
+    stopped: str = ""
+    kill_at: float | None = None
+
+
+class JobsLauncher:
+    """Looks after the jobs of one dataflow, on a thread of its own.
+
+    Args:
+        jobs: starts them and tells how they stand.
+        report: told what happens, from any thread.
+    """
+
+    def __init__(self, jobs: AttendedJobs, report: Callable[[Report], None]) -> None:
+        self._jobs = jobs
+        self._report = report
+        self._changed = threading.Condition()
+        self._followed: dict[JobKey, _Followed] = {}
+        self._closing = False
+        self._thread = threading.Thread(target=self._follow, name="jobs", daemon=True)
+        self._thread.start()
+
+    def start(self, job: Job) -> None:
+        """Begin an attempt; does not wait for anything but the start of a process."""
+        try:
+            self._jobs.launch(job)
+        except OSError as error:
+            reason = f"its attendant could not be started: {error}"
+            self._report(WorkerLost(job.key.run, job.key.attempt, reason))
+            return
+        self._look_after(_Followed(job.key, job.key.attempt))
+
+    def recover(self, run: str, attempt: int) -> bool:
+        """Go on with an earlier attempt of the run, under another number; tell whether one is."""
+        key = self._jobs.find(run, attempt)
+        if key is None:
+            return False
+        job = self._jobs.files(key).job()
+        if job is None:
+            return False
+        self._jobs.launch(job)
+        log.info("goes on with a job", run=run, attempt=key.attempt, now=attempt)
+        self._look_after(_Followed(key, attempt))
+        return True
+
+    def cancel(self, run: str, attempt: int, reason: str) -> bool:
+        """Have an attempt end, for a reason; tell whether it is one of these."""
+        with self._changed:
+            for followed in self._followed.values():
+                if (followed.key.run, followed.attempt) == (run, attempt):
+                    followed.stopped = reason
+                    return True
+        return False
+
+    def log(self, run: str, attempt: int) -> Path | None:
+        """Return the log of an attempt, or of the one that it went on with; None if unknown."""
+        for number in range(attempt, 0, -1):
+            found = self._jobs.log(JobKey(run, number))
+            if found is not None:
+                return found
+        return None
+
+    def cancel_all(self, reason: str) -> None:
+        """End all jobs and wait until they have."""
+        with self._changed:
+            followed = list(self._followed.values())
+            for one in followed:
+                one.stopped = reason
+        deadline = time.monotonic() + _GRACE
+        while time.monotonic() < deadline:
+            with self._changed:
+                if not self._followed:
+                    return
+                self._changed.wait(LOOK)
+        for one in followed:
+            self._jobs.kill(one.key)
+
+    def close(self) -> None:
+        """Look after nothing any more; jobs go on, and the next agent finds them."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _look_after(self, followed: _Followed) -> None:
+        with self._changed:
+            self._followed[followed.key] = followed
+            self._changed.notify_all()
+
+    def _follow(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or self._followed)
+                if self._closing:
+                    return
+                followed = list(self._followed.values())
+            for one in followed:
+                self._look(one)
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing, LOOK)
+
+    def _look(self, one: _Followed) -> None:
+        run = one.key.run
+        if one.stopped:
+            self._end(one)
+        match self._jobs.poll(one.key):
+            case Underway(claimed=claimed):
+                if claimed and not one.started:
+                    one.started = True
+                    self._report(StepStarted(run, one.attempt))
+                return
+            case Over(ended=ended, claimed=claimed):
+                if claimed and not one.started:
+                    self._report(StepStarted(run, one.attempt))
+                if one.stopped and ended.ending is Ending.CANCELLED:
+                    self._report(WorkerLost(run, one.attempt, one.stopped, ended.detail))
+                else:
+                    self._report(structs.replace(ended, attempt=one.attempt))
+            case Gone(reason=reason):
+                self._report(WorkerLost(run, one.attempt, one.stopped or reason))
+        with self._changed:
+            self._followed.pop(one.key, None)
+            self._changed.notify_all()
+
+    def _end(self, one: _Followed) -> None:
+        if one.kill_at is None:
+            one.kill_at = time.monotonic() + _GRACE
+        if time.monotonic() > one.kill_at:
+            self._jobs.kill(one.key)
+        else:
+            self._jobs.cancel(one.key)

@@ -1,0 +1,174 @@
+"""Commands as steps: each attempt a process of its own, which outlives its agent."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+
+SCRIPT = """
+import json, os, sys, time
+from pathlib import Path
+from headgate.client import Thrift2Connection
+from headgate.events import Origin
+
+folder = Path(sys.argv[1])
+with (folder / "starts").open("a") as starts:
+    starts.write(os.environ["HEADGATE_RUN_ID"] + "\\n")
+print("at work for", os.environ["HEADGATE_ACTION"], flush=True)
+while (folder / "hold").exists():
+    time.sleep(0.05)
+if (folder / "fail").exists():
+    sys.exit("it was told to fail")
+request = json.loads(Path(os.environ["HEADGATE_RUN"]).read_text())
+origin = Origin(request["dataflow"], request["action"], request["run"], request["token"])
+host, port = os.environ["HEADGATE_THRIFT2"].split(":")
+with Thrift2Connection(host, int(port)) as connection:
+    row = request["run"].encode()
+    cells = [(row, {b"f:v": b"1"})]
+    connection.put(request["parameters"]["table"], cells, origin=origin)
+"""
+
+
+class Scene:
+    """A dataflow of one command, and the files by which it is told what to do."""
+
+    def __init__(self, stand: Any, folder: Path) -> None:
+        self.stand = stand
+        self.name = f"commands-{uuid.uuid4().hex[:10]}"
+        self.folder = folder
+        (self.folder / "command.py").write_text(SCRIPT)
+        self.tables = {name: stand.stack.table(name) for name in ("input", "output")}
+        self.text = f"""
+name: {self.name}
+containers:
+  input: {self.tables["input"]} f:v
+  output: {self.tables["output"]} f:v
+actions:
+  feed: {{input: input}}
+  report:
+    command: [python, command.py, {self.folder}]
+    reads: input
+    writes: output
+    when: {{input: {{sequence: 1}}}}
+    retries: {{attempts: 3, backoff: 0.2 s}}
+    timeout: 60 s
+    parameters: {{table: {self.tables["output"]}}}
+"""
+
+    def submit(self) -> Any:
+        """Hand it to the agent that runs, and return that."""
+        agent = self.stand.agents[-1] if self.stand.agents else self.stand.start_agent("one")
+        body = {"source": self.text, "file": "commands.yaml", "directory": str(self.folder)}
+        agent.ask("POST", "/v1/flows", body)
+        return agent
+
+    def restarted(self, eventually: Callable[..., Any]) -> Any:
+        """Start the agent again after it was killed, and return it when it has the dataflow."""
+        agent = self.stand.start_agent("one")
+        eventually(lambda: all(row["here"] for row in agent.ask("GET", "/v1/flows")))
+        return agent
+
+    @property
+    def hold(self) -> Path:
+        return self.folder / "hold"
+
+    def starts(self) -> list[str]:
+        path = self.folder / "starts"
+        return path.read_text().split() if path.exists() else []
+
+    def begin(self, agent: Any) -> int:
+        """Let one run become due and return its wave."""
+        self.stand.write(self.tables["input"], {b"1": os.urandom(4).hex().encode()})
+        return int(agent.ask("POST", f"/v1/flows/{self.name}/waves", {})["wave"])
+
+    def outcomes(self, agent: Any) -> list[tuple[int, str]]:
+        return [(r["attempt"], r["outcome"]) for r in agent.runs(self.name, "report")]
+
+
+@pytest.fixture
+def scene(stand: Any, tmp_path: Path) -> Scene:
+    return Scene(stand, tmp_path)
+
+
+def test_a_command_outlives_its_agent_and_its_run_is_committed_once(
+    scene: Scene, eventually: Callable[..., Any]
+) -> None:
+    agent = scene.submit()
+    scene.hold.touch()
+    wave = scene.begin(agent)
+    eventually(scene.starts)
+    agent.kill()
+    again = scene.restarted(eventually)
+    eventually(lambda: scene.outcomes(again)[-1:] == [(2, "running")])
+    scene.hold.unlink()
+    again.settle(scene.name, wave)
+    assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
+    assert len(scene.starts()) == 1, "the command was started twice"
+    assert list(scene.stand.rows(scene.tables["output"])) == [scene.starts()[0].encode()]
+
+
+def test_a_command_killed_with_its_attendant_and_the_agent_is_begun_again(
+    scene: Scene, eventually: Callable[..., Any]
+) -> None:
+    agent = scene.submit()
+    scene.hold.touch()
+    wave = scene.begin(agent)
+    eventually(scene.starts)
+    below = agent.descendants()
+    agent.kill()
+    for process in below:
+        if "headgate.agent.launchers" in process.cmdline():
+            process.kill()
+    again = scene.restarted(eventually)
+    eventually(lambda: len(scene.starts()) == 2)
+    for process in below:
+        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    scene.hold.unlink()
+    again.settle(scene.name, wave)
+    assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
+    assert set(scene.starts()) == {row.decode() for row in scene.stand.rows(scene.tables["output"])}
+
+
+def test_a_command_that_fails_is_tried_again_and_shows_its_last_words(
+    scene: Scene, eventually: Callable[..., Any]
+) -> None:
+    agent = scene.submit()
+    (scene.folder / "fail").touch()
+    wave = scene.begin(agent)
+    eventually(lambda: (1, "failed") in scene.outcomes(agent))
+    (scene.folder / "fail").unlink()
+    agent.settle(scene.name, wave)
+    failed = agent.runs(scene.name, "report")[0]
+    assert failed["reason"] == "python ended with status 1"
+    assert "it was told to fail" in failed["detail"]
+    assert scene.outcomes(agent)[-1][1] == "committed"
+
+
+def test_a_removed_dataflow_leaves_no_process(scene: Scene, eventually: Callable[..., Any]) -> None:
+    agent = scene.submit()
+    scene.hold.touch()
+    scene.begin(agent)
+    eventually(scene.starts)
+    below = [p for p in agent.descendants() if str(scene.folder) in " ".join(p.cmdline())]
+    assert below
+    agent.ask("DELETE", f"/v1/flows/{scene.name}")
+    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in below)
+
+
+def test_a_command_beyond_its_timeout_is_ended(
+    scene: Scene, eventually: Callable[..., Any]
+) -> None:
+    scene.text = scene.text.replace("timeout: 60 s", "timeout: 1 s").replace("3, back", "1, back")
+    agent = scene.submit()
+    scene.hold.touch()
+    scene.begin(agent)
+    eventually(lambda: scene.outcomes(agent) == [(1, "timed-out")])
+    assert "timeout of 1 s" in agent.runs(scene.name, "report")[0]["reason"]
