@@ -150,6 +150,11 @@ class AttendedJobs:
         log = self.files(key).log
         return log if log.exists() else None
 
+    def leaving(self) -> bool:
+        """Tell whether attendants that were started here have not been seen to end."""
+        self._reap()
+        return bool(self._children)
+
     def files(self, key: JobKey) -> JobFiles:
         """Return the files of a job, which need not be there."""
         return JobFiles(self._directory / f"{quote(key.run, safe='')}-{key.attempt}")

@@ -121,8 +121,9 @@ class JobsLauncher:
 
     def _follow(self) -> None:
         while True:
+            idle = LOOK if self._jobs.leaving() else None
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._followed)
+                self._changed.wait_for(lambda: self._closing or self._followed, idle)
                 if self._closing:
                     return
                 followed = list(self._followed.values())
