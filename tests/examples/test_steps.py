@@ -1,7 +1,5 @@
 """The PySpark steps, on a local session, against the formulas over whole grids."""
 
-import os
-import sys
 from collections import defaultdict
 
 import numpy as np
@@ -10,28 +8,10 @@ import pytest
 from aqhi import model, steps
 from aqhi.generator import Trend, generate
 from aqhi.grid import Grid, filled
-from pyspark.sql import SparkSession
 
 SIDE = 9
 GRID = Grid(SIDE)
 KEYS = [key.decode() for key in GRID.rows()]
-
-
-@pytest.fixture(scope="module")
-def spark():
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.adaptive.enabled", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 class ScriptedRun:
