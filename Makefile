@@ -22,8 +22,10 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 demo: setup
 	$(BIN)/headgate demo aqhi
 
+# At once: most tests of the real stack wait for something. Each process starts a stack of its own.
+JOBS ?= 3
 test: setup
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal
 
 # The long seeds of the fault tests.
 soak: setup

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from base64 import encodebytes
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,10 @@ settings.load_profile("headgate")
 # A shell starts what runs in the background with Ctrl-C ignored, and every child inherits that;
 # tests that interrupt a command need it as a person at a terminal has it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# JVMs live for minutes here: with the quick compiler alone their start takes half the processor
+# time. Who names options of their own keeps them.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 # The curve P-256 (FIPS 186-5): its field, a point that generates the group, and the group's order.
