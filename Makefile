@@ -31,8 +31,8 @@ test: setup
 soak: setup
 	$(BIN)/python -m pytest -m soak --timeout 7200
 
-# Looks for inputs that break what reads bytes from outside: BUDGET seconds for each of TARGETS, or of
-# all. Where atheris does not install, inputs are damaged good ones, as in the tests.
+# Looks for inputs that break what reads bytes from outside: BUDGET seconds of a processor for each
+# of TARGETS, or of all. Where atheris does not install, inputs are damaged good ones, as in the tests.
 BUDGET ?= 600
 fuzz: setup
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
