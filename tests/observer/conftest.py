@@ -19,14 +19,16 @@ from headgate.observer.admission import Admission
 from headgate.observer.config import HealthChecks
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.control import ControlState
+from headgate.observer.deliveries import Done, Failure
 from headgate.observer.dialing import Dialer
+from headgate.observer.endpoint import Endpoint
 from headgate.observer.gates import Gates
 from headgate.observer.journal import Journal
 from headgate.observer.metrics import Metrics
 from headgate.observer.notify import NotifyColumns
-from headgate.observer.publisher import Done, Failure, Publisher
+from headgate.observer.publisher import Publisher
 from headgate.observer.recorder import Recorder
-from headgate.observer.session import Endpoint, Session
+from headgate.observer.session import Session
 from headgate.observer.upstreams import UpstreamPool
 from headgate.wire import Limits, MessageReader
 
@@ -178,7 +180,7 @@ class Loopback:
             soon=loop.call_soon,
             later=self.bench.timers.later,
         )
-        self.publisher._settle = self.journal.settle
+        self.publisher._deliveries._settle = self.journal.settle
         self.publisher._unfinished = self.recorder.lowest_unfinished
         control.apply(WatchList(1, "d", 1, (Watch("t"),)), "o")
         self.publisher.prepare("t", values=True)

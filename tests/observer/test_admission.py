@@ -14,7 +14,8 @@ import pytest
 from headgate.observer.admission import Admission
 from headgate.observer.config import Fsync
 from headgate.observer.config import Journal as JournalConfig
-from headgate.observer.journal import Journal, JournalError
+from headgate.observer.journal import Journal
+from headgate.observer.journal_errors import JournalError
 
 
 class Disk:

@@ -14,10 +14,11 @@ from headgate.hbase import Dialect
 from headgate.observer.access import Guard
 from headgate.observer.config import Access, AccessRule, Allow, Identity, Listener
 from headgate.observer.control import ControlState
+from headgate.observer.endpoint import Endpoint
 from headgate.observer.gates import Gates
 from headgate.observer.metrics import Metrics
 from headgate.observer.notify import NotifyColumns
-from headgate.observer.session import Endpoint, Session
+from headgate.observer.session import Session
 from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.observer.journal import Journal, JournalError, JournalFull, read_segment
+from headgate.observer.journal import Journal
+from headgate.observer.journal_errors import JournalError, JournalFull
+from headgate.observer.segments import read_segment
 
 
 def opened(directory: Path, *, limit: int = 1 << 20, segment: int = 1 << 16) -> Journal:

@@ -1,7 +1,7 @@
 import pytest
 
+from headgate.observer.deliveries import Done, Failure, FailureKind
 from headgate.observer.openings import Openings
-from headgate.observer.publisher import Done, Failure, FailureKind
 
 REFUSED = Failure(FailureKind.OTHER, "not leader for partition")
 

@@ -15,13 +15,8 @@ from headgate.events import (
     partition_of,
     updates_topic,
 )
-from headgate.observer.publisher import (
-    EndedDefinition,
-    EndedUnread,
-    EndedWrite,
-    Failure,
-    FailureKind,
-)
+from headgate.observer.deliveries import Failure, FailureKind
+from headgate.observer.ended import EndedDefinition, EndedUnread, EndedWrite
 
 PARTITIONS = 3
 TIMEOUT = Failure(FailureKind.OTHER, "timed out")

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.events import BarrierMark, Gap, Outcome, UpdateBatch, UpdateKind, partition_of
-from headgate.observer.publisher import EndedWrite, Failure, FailureKind
+from headgate.observer.deliveries import Failure, FailureKind
+from headgate.observer.ended import EndedWrite
 
 PARTITIONS = 2
 ROWS = [b"row%d" % i for i in range(6)]
@@ -103,7 +104,7 @@ def test_however_deliveries_fail_all_is_told_in_its_place(make_bench, script, li
         assert expected[intent] <= seen(), "settled before Kafka had it"
         settled.append(intent)
 
-    publisher._settle = settle
+    publisher._deliveries._settle = settle
     for action, detail in script:
         match action:
             case "write":
@@ -131,7 +132,7 @@ def test_however_deliveries_fail_all_is_told_in_its_place(make_bench, script, li
             break
 
     assert publisher.idle
-    assert not publisher._open_parts
+    assert not publisher._deliveries._open_parts
     assert sorted(settled) == sorted(expected)
     assert seen() == set().union(*expected.values())
     for partition in range(PARTITIONS):

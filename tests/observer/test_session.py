@@ -33,12 +33,13 @@ from headgate.observer.config import Fsync, HealthChecks, WhenFull
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.control import ControlState
 from headgate.observer.dialing import Dialer
+from headgate.observer.endpoint import Endpoint
 from headgate.observer.gates import Gates
 from headgate.observer.journal import Journal
 from headgate.observer.metrics import Metrics
 from headgate.observer.notify import NotifyColumns
 from headgate.observer.recorder import Recorder
-from headgate.observer.session import Endpoint, Session
+from headgate.observer.session import Session
 from headgate.observer.upstreams import UpstreamPool
 from headgate.wire import (
     Limits,
@@ -122,7 +123,7 @@ class Scene:
             soon=self.pending.append,
             later=bench.timers.later,
         )
-        self.publisher._settle = self.journal.settle
+        self.publisher._deliveries._settle = self.journal.settle
         self.publisher._unfinished = self.recorder.lowest_unfinished
         self.admission = Admission(self.journal, self.publisher, config, clock=lambda: self.now)
         loop = cast("asyncio.AbstractEventLoop", self)

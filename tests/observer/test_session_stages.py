@@ -10,8 +10,9 @@ import pytest
 
 from headgate.hbase import Dialect
 from headgate.observer.control import ControlState
+from headgate.observer.endpoint import Endpoint
 from headgate.observer.metrics import Metrics
-from headgate.observer.session import Endpoint, Session
+from headgate.observer.session import Session
 from headgate.observer.sweeping import Stage
 from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
 

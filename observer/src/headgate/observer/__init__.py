@@ -43,7 +43,7 @@ from headgate.observer.following import (
     Unreadable,
 )
 from headgate.observer.foreground import run_in_foreground
-from headgate.observer.journal import JournalError
+from headgate.observer.journal_errors import JournalError
 from headgate.observer.kafka import KafkaPlace, KafkaUnavailable
 from headgate.observer.passages import Passage
 from headgate.observer.process import ObserverProcess

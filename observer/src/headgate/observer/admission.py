@@ -12,7 +12,8 @@ import structlog
 
 from headgate.observer.config import Fsync, WhenFull
 from headgate.observer.config import Journal as JournalConfig
-from headgate.observer.journal import Journal, JournalError, JournalFull
+from headgate.observer.journal import Journal
+from headgate.observer.journal_errors import JournalError, JournalFull
 from headgate.observer.publisher import Publisher
 
 _log = structlog.get_logger("headgate.observer.admission")

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from headgate.observer.config import ObserverConfig
-from headgate.observer.journal import has_open_epochs
+from headgate.observer.epochs import has_open_epochs
 
 _FOLDER = "worker-"
 

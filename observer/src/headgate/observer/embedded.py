@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from headgate.events import Origin
 from headgate.observer.config import ObserverConfig
-from headgate.observer.journal import JournalInUse
+from headgate.observer.journal_errors import JournalInUse
 from headgate.observer.passages import Passage, Passages
 from headgate.observer.service import Addresses, Observer
 from headgate.observer.shared_loop import SharedLoop

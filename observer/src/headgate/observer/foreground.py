@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from headgate.observer.config import ObserverConfig, load_config
-from headgate.observer.journal import JournalError
+from headgate.observer.journal_errors import JournalError
 from headgate.observer.running import run
 from headgate.observer.service import Addresses, StartError
 from headgate.observer.supervisor import supervise

@@ -1,74 +1,34 @@
 """The journal: what was forwarded, kept on disk until Kafka has its events.
 
-A directory belongs to one observer, which holds a lock on it. ``epoch`` counts its starts. A
-segment ``<epoch>-<first intent>.segment`` is a header and then records; a record is a fixed header,
-the table's name and the request's bytes exactly as the client sent them. ``<epoch>.watermark`` says
-below which intent everything is on Kafka; a segment wholly below it is removed.
+A directory belongs to one observer, which holds a lock on it. ``epoch`` counts its starts.
+``<epoch>-<first intent>.segment`` has requests as records. ``<epoch>.watermark`` says below which
+intent everything is on Kafka; a segment wholly below it is removed.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import struct
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import structlog
-from msgspec import Struct
+
+from headgate.observer.epochs import (
+    SLOTS,
+    WATERMARK,
+    OpenEpoch,
+    gaps_path,
+    open_epochs,
+    segment_path,
+    watermark_path,
+)
+from headgate.observer.journal_errors import JournalError, JournalFull, JournalInUse
+from headgate.observer.segments import CHECKED, MAGIC, SEGMENT
 
 _log = structlog.get_logger("headgate.observer.journal")
-
-_MAGIC: Final = b"HGJ1"
-_SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent
-# checksum of what follows; lengths of table name and request; intent, time, listener, dialect
-_RECORD = struct.Struct(">IHIQdBB")
-_CHECKED = struct.Struct(">HIQdBB")  # the same without the checksum, which does not cover itself
-_CHECKED_FROM = _RECORD.size - _CHECKED.size
-_NUMBER_AT: Final = 10  # of the intent's number in a record
-_SOUGHT: Final = 64  # numbers that are looked for behind a damaged record
-_WATERMARK = struct.Struct(">QI")
-_SLOTS = 2  # the watermark is written to two places in turn, so that a torn write leaves the other
-_MAX_TABLE = 0xFFFF
-
-
-class JournalError(Exception):
-    """The journal cannot be used; the message names the directory and the cure."""
-
-
-class JournalInUse(JournalError):
-    """Another observer holds the directory."""
-
-
-class JournalFull(Exception):
-    """The journal has reached its limit: Kafka does not take events as fast as they come."""
-
-
-class Intent(Struct, frozen=True):
-    """A request that was about to be forwarded."""
-
-    number: int
-    """Counts the journalled requests of the epoch from 0."""
-    received: float
-    """Unix time in seconds."""
-    listener: int
-    dialect: int
-    table: str
-    request: bytes
-
-
-class OpenEpoch(Struct, frozen=True):
-    """An epoch that ended without having published everything, with what may be unpublished."""
-
-    epoch: int
-    intents: tuple[Intent, ...]
-    gaps: dict[str, float] = {}
-    """By table, since when (Unix seconds) writes passed without events, unannounced."""
-    damage: str = ""
-    """Which requests cannot be read any more, in words; their tables are not known."""
 
 
 class _Segment:
@@ -79,18 +39,6 @@ class _Segment:
         self.first = first
         self.end = first
         self.size = 0
-
-
-def _segment_path(directory: Path, epoch: int, first: int) -> Path:
-    return directory / f"{epoch:010d}-{first:020d}.segment"
-
-
-def _watermark_path(directory: Path, epoch: int) -> Path:
-    return directory / f"{epoch:010d}.watermark"
-
-
-def _gaps_path(directory: Path, epoch: int) -> Path:
-    return directory / f"{epoch:010d}.gaps"
 
 
 def _open_directory(directory: Path) -> int:
@@ -114,110 +62,6 @@ def _write_all(handle: int, parts: list[bytes]) -> int:
         while rest:
             rest = rest[os.write(handle, rest) :]
     return total
-
-
-class Segment(Struct, frozen=True):
-    """What can be read of a segment."""
-
-    intents: tuple[Intent, ...]
-    whole: bool
-    """Whether nothing behind the last intent is damaged; one that a crash cut short is whole."""
-
-
-def read_segment(data: bytes, first: int) -> Segment:
-    """Read a segment whose first intent has the number ``first``.
-
-    Damaged records are left out: numbers are missing there. Where a record cannot be read, the
-    number of the next one, which is known, tells where to go on.
-    """
-    if len(data) < _SEGMENT.size or data[:4] != _MAGIC:
-        return Segment((), len(data) < _SEGMENT.size)
-    intents: list[Intent] = []
-    position = _SEGMENT.size
-    expected = first
-    while position < len(data):
-        found = _read_record(data, position)
-        if found is None:
-            position = _find_record(data, position, expected + 1)
-            if position < 0:
-                return Segment(tuple(intents), _cut_short(data, -position))
-            continue
-        intent, position = found
-        intents.append(intent)
-        expected = intent.number + 1
-    return Segment(tuple(intents), whole=True)
-
-
-def _read_record(data: bytes, position: int) -> tuple[Intent, int] | None:
-    """Return the record at a position and the position behind it; None if it is damaged."""
-    name_at = position + _RECORD.size
-    if name_at > len(data):
-        return None
-    checksum, name_length, length, number, received, listener, dialect = _RECORD.unpack_from(
-        data, position
-    )
-    request_at = name_at + name_length
-    end = request_at + length
-    checked = memoryview(data)[position + _CHECKED_FROM : end]
-    if end > len(data) or zlib.crc32(checked) != checksum:
-        return None
-    table = data[name_at:request_at].decode("utf-8", "surrogateescape")
-    return Intent(number, received, listener, dialect, table, data[request_at:end]), end
-
-
-def _find_record(data: bytes, damaged: int, expected: int) -> int:
-    """Return where the first whole record behind a damaged one is; minus ``damaged`` if nowhere."""
-    for number in range(expected, expected + _SOUGHT):
-        sought = number.to_bytes(8, "big")
-        at = data.find(sought, damaged + _NUMBER_AT)
-        while at >= 0:
-            found = _read_record(data, at - _NUMBER_AT)
-            if found is not None and found[0].number == number:
-                return at - _NUMBER_AT
-            at = data.find(sought, at + 1)
-    return -damaged
-
-
-def _cut_short(data: bytes, position: int) -> bool:
-    """Tell whether the record at a position is the beginning of one: a write that did not end."""
-    if position + _RECORD.size > len(data):
-        return True
-    _, name_length, length, *_ = _RECORD.unpack_from(data, position)
-    return position + _RECORD.size + int(name_length) + int(length) > len(data)
-
-
-def _read_watermark(path: Path) -> int:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return 0
-    best = 0
-    for slot in range(_SLOTS):
-        part = data[slot * _WATERMARK.size : (slot + 1) * _WATERMARK.size]
-        if len(part) == _WATERMARK.size:
-            value, checksum = _WATERMARK.unpack(part)
-            if zlib.crc32(part[:8]) == checksum:
-                best = max(best, value)
-    return best
-
-
-def has_open_epochs(directory: Path) -> bool:
-    """Tell whether a directory's journal holds what may not be on Kafka."""
-    kinds = ("*.segment", "*.watermark", "*.gaps")
-    return any(True for kind in kinds for _ in directory.glob(kind))
-
-
-def _damage(intents: tuple[Intent, ...], watermark: int, *, torn: bool) -> str:
-    """Say which requests from the watermark on are missing; empty if none is."""
-    missing = []
-    expected = watermark
-    for intent in intents:
-        if intent.number != expected:
-            missing.append(f"{expected} to {intent.number - 1}")
-        expected = intent.number + 1
-    if torn:
-        missing.append(f"{expected} and later")
-    return f"requests {', '.join(missing)} cannot be read" if missing else ""
 
 
 class Journal:
@@ -275,11 +119,11 @@ class Journal:
         self._watermark_handle = self._begin_watermark()
 
     def _begin_watermark(self) -> int:
-        path = _watermark_path(self._directory, self.epoch)
+        path = watermark_path(self._directory, self.epoch)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # Its place on the disk is taken now: it must be there when nothing else is left.
-            os.pwrite(handle, bytes(_SLOTS * _WATERMARK.size), 0)
+            os.pwrite(handle, bytes(SLOTS * WATERMARK.size), 0)
         except OSError as error:
             os.close(handle)
             os.close(self._lock)
@@ -365,7 +209,7 @@ class Journal:
         segment = self._segment
         if segment is None or segment.size >= self._segment_limit:
             segment = self._begin_segment()
-        header = _CHECKED.pack(len(name), length, number, received, listener, dialect)
+        header = CHECKED.pack(len(name), length, number, received, listener, dialect)
         checksum = zlib.crc32(request, zlib.crc32(name, zlib.crc32(header)))
         try:
             written = _write_all(
@@ -397,13 +241,13 @@ class Journal:
 
     def _begin_segment(self) -> _Segment:
         self._close_segment()
-        path = _segment_path(self._directory, self.epoch, self._next)
+        path = segment_path(self._directory, self.epoch, self._next)
         segment = _Segment(path, self._next)
         try:
             self._handle = os.open(
                 path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
             )
-            segment.size = _write_all(self._handle, [_SEGMENT.pack(_MAGIC, self.epoch, self._next)])
+            segment.size = _write_all(self._handle, [SEGMENT.pack(MAGIC, self.epoch, self._next)])
             # What is in a file is not safe before the file's name is.
             self._unsynced.append(_open_directory(self._directory))
         except OSError as error:
@@ -448,13 +292,13 @@ class Journal:
         value = self.watermark.to_bytes(8, "big")
         record = value + zlib.crc32(value).to_bytes(4, "big")
         try:
-            os.pwrite(self._watermark_handle, record, self._slot * _WATERMARK.size)
+            os.pwrite(self._watermark_handle, record, self._slot * WATERMARK.size)
         except OSError as error:
             # Files that copy when they are written need space even for this: segments that go make
             # room. A crash right now would only make readers look for requests that are published.
             _log.error("the journal's watermark is not written", reason=error.strerror)
         else:
-            self._slot = (self._slot + 1) % _SLOTS
+            self._slot = (self._slot + 1) % SLOTS
             self._written_watermark = self.watermark
         self._remove_segments()
 
@@ -491,45 +335,7 @@ class Journal:
         Raises:
             JournalError: a segment cannot be read.
         """
-        found: dict[int, list[Path]] = {}
-        for path in sorted(self._directory.glob("*.segment")):
-            epoch = int(path.name.partition("-")[0])
-            if epoch != self.epoch:
-                found.setdefault(epoch, []).append(path)
-        for path in sorted(self._directory.glob("*.watermark")):
-            epoch = int(path.stem)
-            if epoch != self.epoch:
-                found.setdefault(epoch, [])
-        epochs = []
-        for epoch, paths in sorted(found.items()):
-            watermark = _read_watermark(_watermark_path(self._directory, epoch))
-            segments: list[Segment] = []
-            for path in paths:
-                first = int(path.stem.partition("-")[2])
-                try:
-                    segments.append(read_segment(path.read_bytes(), first))
-                except OSError as error:
-                    raise JournalError(
-                        f"{path}: {error.strerror}; without it updates would be lost"
-                    ) from error
-            intents = tuple(
-                intent
-                for segment in segments
-                for intent in segment.intents
-                if intent.number >= watermark
-            )
-            damage = _damage(intents, watermark, torn=bool(segments) and not segments[-1].whole)
-            epochs.append(OpenEpoch(epoch, intents, self._read_gaps(epoch), damage))
-        return epochs
-
-    def _read_gaps(self, epoch: int) -> dict[str, float]:
-        path = _gaps_path(self._directory, epoch)
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=dict[str, float])
-        except FileNotFoundError:
-            return {}
-        except msgspec.MsgspecError as error:
-            raise JournalError(f"{path}: {error}; without it a gap would be hidden") from error
+        return open_epochs(self._directory, but=self.epoch)
 
     def save_gaps(self, gaps: Mapping[str, float]) -> None:
         """Write down since when (Unix seconds) writes of which tables pass without events.
@@ -537,7 +343,7 @@ class Journal:
         Raises:
             JournalError: the file system refused.
         """
-        path = _gaps_path(self._directory, self.epoch)
+        path = gaps_path(self._directory, self.epoch)
         draft = path.with_suffix(".draft")
         try:
             if not gaps:
@@ -559,8 +365,8 @@ class Journal:
         for path in self._directory.glob(f"{epoch:010d}-*.segment"):
             self._bytes -= path.stat().st_size
             path.unlink()
-        _gaps_path(self._directory, epoch).unlink(missing_ok=True)
-        _watermark_path(self._directory, epoch).unlink(missing_ok=True)
+        gaps_path(self._directory, epoch).unlink(missing_ok=True)
+        watermark_path(self._directory, epoch).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Sync and let go of the directory. With nothing unsettled, no trace of the epoch stays."""
@@ -571,7 +377,7 @@ class Journal:
             os.close(handle)
         os.close(self._watermark_handle)
         # A gap that was not announced is left to the next start.
-        if self.watermark == self._next and not _gaps_path(self._directory, self.epoch).exists():
+        if self.watermark == self._next and not gaps_path(self._directory, self.epoch).exists():
             self.forget_epoch(self.epoch)
         os.close(self._lock)
 

@@ -14,9 +14,9 @@ from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from msgspec import Struct
 
+from headgate.observer.deliveries import Done, Failure, FailureKind
 from headgate.observer.metrics import Histogram
 from headgate.observer.openings import Openings
-from headgate.observer.publisher import Done, Failure, FailureKind
 from headgate.settings import ConfigurationError
 
 _log = structlog.get_logger("headgate.observer.kafka")

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from headgate.observer.publisher import Done, Failure, FailureKind
+from headgate.observer.deliveries import Done, Failure, FailureKind
 
 Produce = Callable[[str, int, bytes, bytes | None, Done], bool]
 """Takes topic, partition, value, key and what to call in the end; tells whether there was room."""

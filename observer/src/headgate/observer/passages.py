@@ -28,7 +28,7 @@ from headgate.hbase import (
 from headgate.observer.admission import Admission
 from headgate.observer.control import ControlState
 from headgate.observer.gates import Gates
-from headgate.observer.journal import JournalError, JournalFull
+from headgate.observer.journal_errors import JournalError, JournalFull
 from headgate.observer.metrics import Metrics
 from headgate.observer.recorder import Recorder, Ticket
 from headgate.wire import Message, ProtocolError

@@ -27,10 +27,11 @@ from headgate.hbase import (
     judge,
 )
 from headgate.observer.client_log import ClientLog
-from headgate.observer.journal import Intent
+from headgate.observer.ended import EndedDefinition, EndedUnread, EndedWrite
 from headgate.observer.metrics import Metrics
 from headgate.observer.overlaps import Flight, TableFlights
-from headgate.observer.publisher import EndedDefinition, EndedUnread, EndedWrite, Publisher
+from headgate.observer.publisher import Publisher
+from headgate.observer.segments import Intent
 from headgate.wire import Limits, Message, MessageReader, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.recorder")

@@ -35,25 +35,23 @@ from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.config import Limits as LimitsConfig
 from headgate.observer.control import ControlState
 from headgate.observer.credentials import Keyring
+from headgate.observer.deliveries import Failure, FailureKind
 from headgate.observer.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.ended import EndedDefinition, EndedWrite
+from headgate.observer.endpoint import Endpoint
+from headgate.observer.epochs import OpenEpoch
 from headgate.observer.formats import UpstreamFormats
 from headgate.observer.gates import Gates
 from headgate.observer.introduction import Introduction, encode_introduction
-from headgate.observer.journal import Journal, OpenEpoch
+from headgate.observer.journal import Journal
 from headgate.observer.kafka import ControlReader, KafkaProducer, KafkaUnavailable, Topics
 from headgate.observer.metrics import Metrics
 from headgate.observer.notify import NotifyColumns
 from headgate.observer.probing import HealthChecker
-from headgate.observer.publisher import (
-    EndedDefinition,
-    EndedWrite,
-    Failure,
-    FailureKind,
-    Publisher,
-)
+from headgate.observer.publisher import Publisher
 from headgate.observer.reconfiguration import Reconfiguration
 from headgate.observer.recorder import Recorder, Unreadable, recovered
-from headgate.observer.session import Endpoint, Session
+from headgate.observer.session import Session
 from headgate.observer.sweeping import Sweeper
 from headgate.observer.tls import TlsServer, listening_sockets
 from headgate.observer.upstreams import UpstreamMetrics, UpstreamPool, UpstreamView

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from time import perf_counter
 from typing import Final, cast
 
 from headgate.events import Gate
 from headgate.hbase import (
     METHODS,
-    Dialect,
     Effect,
     Method,
-    Patterns,
     TableIn,
     Write,
     decode_request,
@@ -30,24 +27,18 @@ from headgate.hbase import (
     peek_table,
     peek_tables,
 )
-from headgate.observer.access import Guard, Permit
-from headgate.observer.acknowledgement import Acknowledgements, HeldReplies
-from headgate.observer.admission import Admission
-from headgate.observer.client_log import ClientLog, ListenerLog
-from headgate.observer.control import ControlState
-from headgate.observer.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.access import Permit
+from headgate.observer.acknowledgement import HeldReplies
+from headgate.observer.client_log import ClientLog
+from headgate.observer.dialing import UpstreamsUnreachable
+from headgate.observer.endpoint import Endpoint
 from headgate.observer.exchange import Exchange, named
-from headgate.observer.formats import UpstreamFormats
-from headgate.observer.gates import Gates
 from headgate.observer.introduction import IDENTIFY
-from headgate.observer.journal import JournalError, JournalFull
-from headgate.observer.metrics import Metrics
-from headgate.observer.notify import NotifyColumns
+from headgate.observer.journal_errors import JournalError, JournalFull
 from headgate.observer.outlet import Outlet
-from headgate.observer.peers import has_left, has_taken_all
+from headgate.observer.peers import has_taken_all
 from headgate.observer.pinning import PinnedConnection
-from headgate.observer.recorder import Recorder, changes_cells
-from headgate.observer.replies import KnownReplies
+from headgate.observer.recorder import changes_cells
 from headgate.observer.sweeping import Stage
 from headgate.wire import (
     ApplicationError,
@@ -82,75 +73,6 @@ _HELD: Final = 1
 _UPSTREAM_FULL: Final = 2
 _PIPELINE: Final = 4
 _OTHERS: Final = 8
-
-
-class Endpoint:
-    """One listener: what all its sessions share."""
-
-    def __init__(
-        self,
-        *,
-        loop: asyncio.AbstractEventLoop,
-        dialect: Dialect,
-        dialer: Dialer,
-        limits: Limits,
-        control: ControlState,
-        recorder: Recorder,
-        admission: Admission,
-        gates: Gates,
-        notify: NotifyColumns,
-        metrics: Metrics,
-        acknowledgements: Acknowledgements | None = None,
-        introduction: bytes = b"",
-        epoch: int = 0,
-        left: Callable[[asyncio.BaseTransport], bool] = has_left,
-        guard: Guard | None = None,
-        formats: UpstreamFormats | None = None,
-    ) -> None:
-        """Describe a listener; ``dialer`` opens connections to its upstreams.
-
-        ``acknowledgements`` hold replies until Kafka has the events, where that is wanted.
-        ``left`` tells whether the other end of a connection that is not read from is gone,
-        ``guard`` who may do what (None: everybody may do everything), and ``formats`` what the
-        upstreams speak (None: requests go on as they come).
-        """
-        self.loop = loop
-        self.dialect = dialect
-        self.name = dialect.value
-        self.dialer = dialer
-        self.formats = formats
-        self.limits = limits
-        self.control = control
-        self.recorder = recorder
-        self.admission = admission
-        self.gates = gates
-        self.acknowledgements = acknowledgements
-        self.notify = notify
-        self.left = left
-        self.metrics = metrics
-        self.guard = guard
-        self.timings = metrics.timings_of(self.name)
-        self.introduction = introduction
-        self.log = ListenerLog(self.name, epoch, perf_counter)
-        self.sessions: set[Session] = set()
-        self.most_connections = 0
-        """Of clients, to all listeners of the process; 0 for any number."""
-        self.patterns = Patterns(dialect)
-        self.replies = KnownReplies()
-
-    @property
-    def looks_closer(self) -> bool:
-        """Whether watched writes wait for the disk or are changed before they are forwarded."""
-        return self.admission.syncs_each or bool(self.notify.asked)
-
-    def unanswered(self, table: str) -> list[Exchange]:
-        """Return the writes of a table, watched or not, that were forwarded and are under way."""
-        return [
-            exchange
-            for session in self.sessions
-            for exchange in session.in_flight
-            if table in exchange.tables and not exchange.begun and changes_cells(exchange.method)
-        ]
 
 
 class Session(asyncio.Protocol):

@@ -30,7 +30,7 @@ from headgate.observer.channel import (
 )
 from headgate.observer.config import ObserverConfig
 from headgate.observer.division import share
-from headgate.observer.journal import JournalError, JournalInUse
+from headgate.observer.journal_errors import JournalError, JournalInUse
 from headgate.observer.recovery import recover_left_behind
 from headgate.observer.service import Addresses, StartError
 from headgate.observer.upstreams import UpstreamView, merged

@@ -23,7 +23,7 @@ from headgate.observer.channel import (
     Channel,
     Ready,
 )
-from headgate.observer.journal import JournalError, JournalInUse
+from headgate.observer.journal_errors import JournalError, JournalInUse
 from headgate.observer.service import Addresses, Observer, StartError
 from headgate.settings import ConfigurationError, configure_log
 

@@ -1,0 +1,47 @@
+"""What has ended and is to be published: writes, table definitions, and what nobody could read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from headgate.events import Origin, Outcome, TableChangeKind
+
+
+class EndedWrite(Struct):
+    """A write whose end was seen, as it is to be published. The columns have equal lengths."""
+
+    intent: int
+    method: str
+    outcome: Outcome
+    received: float
+    origin: Origin | None
+    kinds: bytes | bytearray
+    rows: Sequence[bytes]
+    columns: Sequence[bytes]
+    timestamps: Sequence[int]
+    values: Sequence[bytes | None]
+    ambiguous: frozenset[bytes] | set[bytes] = frozenset()
+
+
+class EndedDefinition(Struct):
+    """A table definition whose end was seen."""
+
+    intent: int
+    kind: TableChangeKind
+    outcome: Outcome
+    received: float
+    family: str
+
+
+class EndedUnread(Struct):
+    """A write whose end was seen and that could not be decoded: readers must look themselves."""
+
+    intent: int
+    received: float
+    until: float
+    reason: str
+
+
+Ended = EndedWrite | EndedDefinition | EndedUnread

@@ -1,0 +1,105 @@
+"""A segment of the journal as it is on the disk, and what can be read of one that is damaged.
+
+It is a header and then records; a record is a fixed header, the table's name and the request's
+bytes exactly as the client sent them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final
+
+from msgspec import Struct
+
+MAGIC: Final = b"HGJ1"
+SEGMENT = struct.Struct(">4sIQ")  # magic, epoch, first intent
+# checksum of what follows; lengths of table name and request; intent, time, listener, dialect
+_RECORD = struct.Struct(">IHIQdBB")
+CHECKED = struct.Struct(">HIQdBB")  # the same without the checksum, which does not cover itself
+_CHECKED_FROM = _RECORD.size - CHECKED.size
+_NUMBER_AT: Final = 10  # of the intent's number in a record
+_SOUGHT: Final = 64  # numbers that are looked for behind a damaged record
+
+
+class Intent(Struct, frozen=True):
+    """A request that was about to be forwarded."""
+
+    number: int
+    """Counts the journalled requests of the epoch from 0."""
+    received: float
+    """Unix time in seconds."""
+    listener: int
+    dialect: int
+    table: str
+    request: bytes
+
+
+class Segment(Struct, frozen=True):
+    """What can be read of a segment."""
+
+    intents: tuple[Intent, ...]
+    whole: bool
+    """Whether nothing behind the last intent is damaged; one that a crash cut short is whole."""
+
+
+def read_segment(data: bytes, first: int) -> Segment:
+    """Read a segment whose first intent has the number ``first``.
+
+    Damaged records are left out: numbers are missing there. Where a record cannot be read, the
+    number of the next one, which is known, tells where to go on.
+    """
+    if len(data) < SEGMENT.size or data[:4] != MAGIC:
+        return Segment((), len(data) < SEGMENT.size)
+    intents: list[Intent] = []
+    position = SEGMENT.size
+    expected = first
+    while position < len(data):
+        found = _read_record(data, position)
+        if found is None:
+            position = _find_record(data, position, expected + 1)
+            if position < 0:
+                return Segment(tuple(intents), _cut_short(data, -position))
+            continue
+        intent, position = found
+        intents.append(intent)
+        expected = intent.number + 1
+    return Segment(tuple(intents), whole=True)
+
+
+def _read_record(data: bytes, position: int) -> tuple[Intent, int] | None:
+    """Return the record at a position and the position behind it; None if it is damaged."""
+    name_at = position + _RECORD.size
+    if name_at > len(data):
+        return None
+    checksum, name_length, length, number, received, listener, dialect = _RECORD.unpack_from(
+        data, position
+    )
+    request_at = name_at + name_length
+    end = request_at + length
+    checked = memoryview(data)[position + _CHECKED_FROM : end]
+    if end > len(data) or zlib.crc32(checked) != checksum:
+        return None
+    table = data[name_at:request_at].decode("utf-8", "surrogateescape")
+    return Intent(number, received, listener, dialect, table, data[request_at:end]), end
+
+
+def _find_record(data: bytes, damaged: int, expected: int) -> int:
+    """Return where the first whole record behind a damaged one is; minus ``damaged`` if nowhere."""
+    for number in range(expected, expected + _SOUGHT):
+        sought = number.to_bytes(8, "big")
+        at = data.find(sought, damaged + _NUMBER_AT)
+        while at >= 0:
+            found = _read_record(data, at - _NUMBER_AT)
+            if found is not None and found[0].number == number:
+                return at - _NUMBER_AT
+            at = data.find(sought, at + 1)
+    return -damaged
+
+
+def _cut_short(data: bytes, position: int) -> bool:
+    """Tell whether the record at a position is the beginning of one: a write that did not end."""
+    if position + _RECORD.size > len(data):
+        return True
+    _, name_length, length, *_ = _RECORD.unpack_from(data, position)
+    return position + _RECORD.size + int(name_length) + int(length) > len(data)
