@@ -14,6 +14,7 @@ from headgate.agent import (
     HBase,
     Kafka,
     Resources,
+    Scans,
     SensorConfiguration,
     SensorKafka,
     Submit,
@@ -33,6 +34,7 @@ def keys() -> set[str]:
         "hbase": HBase,
         "kafka": Kafka,
         "workers": Workers,
+        "scans": Scans,
         "barriers": Barriers,
         "resources": Resources,
     }

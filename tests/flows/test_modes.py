@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.flows import Mode, changes, parse_dataflow
+from headgate.flows import FoundBy, Mode, Scans, changes, parse_dataflow
 
 ACTIONS = "containers: {in: t f:q}\nactions:\n  feed: {input: in}\n  s: {step: 'm:f', reads: in}\n"
 
@@ -34,3 +34,27 @@ def test_feeders_without_isolation_are_refused(problems):
 def test_another_mode_is_told():
     (change,) = changes(parsed(""), parsed("mode: isolation"))
     assert str(change) == "mode: changed, normal → isolation; what was counted is kept"
+
+
+def test_observer_mode_is_scanned_by_default_every_ten_seconds():
+    assert (parsed("mode: observer").mode, parsed("mode: observer").scans) == (
+        Mode.OBSERVER,
+        Scans(10.0, 3600.0, FoundBy.TIMES),
+    )
+
+
+def test_scans_are_as_written():
+    scans = parsed("mode: observer\nscans: {every: 1 min, whole: 2 h, by: notify}").scans
+    assert scans == Scans(60.0, 7200.0, FoundBy.NOTIFY)
+
+
+def test_scans_outside_of_observer_mode_are_refused(problems):
+    (problem,) = problems(f"name: n\nmode: isolation\nscans: {{every: 1 s}}\n{ACTIONS}")
+    assert "`scans` says nothing in mode `isolation`" in problem.message
+    assert "mode: observer" in problem.cure
+
+
+def test_other_scans_are_told():
+    old, new = (parsed(f"mode: observer\nscans: {{every: {n} s}}") for n in (1, 2))
+    (change,) = changes(old, new)
+    assert str(change) == "scans: changed, from the next one"

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from headgate.agent.configuration import Kafka
 from headgate.agent.errors import Unreachable
+from headgate.agent.found_cells import Found
 from headgate.events import (
     DECISIONS_TOPIC,
     FLOWS_TOPIC,
@@ -36,6 +37,7 @@ from headgate.events import (
     decode_control,
     decode_update,
     encode_control,
+    encode_update,
     partition_of,
     updates_topic,
 )
@@ -230,6 +232,13 @@ class KafkaBroker:
     def decision(self, dataflow: str, value: bytes) -> None:
         """See ``Broker``."""
         self._produce(DECISIONS_TOPIC, dataflow.encode(), value)
+
+    def update(self, found: Found) -> None:
+        """See ``ScanBroker``."""
+        topic = updates_topic(found.batch.table)
+        value = encode_update(found.batch)
+        self._producer.produce(topic, value, partition=found.partition, on_delivery=_delivered)
+        self._producer.poll(0)
 
     def announce(self, dataflow: str) -> None:
         """Tell the agent that the group has chosen for a dataflow to look at it."""

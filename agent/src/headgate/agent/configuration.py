@@ -120,6 +120,15 @@ class Barriers(Struct, frozen=True, forbid_unknown_fields=True):
     """How long to wait for an observer whose lease ended without a goodbye."""
 
 
+class Scans(Struct, frozen=True, forbid_unknown_fields=True):
+    """Scans of the tables of dataflows in observer mode."""
+
+    rows: Annotated[int, Meta(ge=1, le=100_000)] = 2000
+    """Read between two barriers."""
+    clock_skew_seconds: Annotated[float, Meta(ge=0)] = 5.0
+    """By how much the clocks of region servers and agents may differ."""
+
+
 class Resources(Struct, frozen=True, forbid_unknown_fields=True):
     """How busy the machines are on which steps run; by it limits given as intervals move."""
 
@@ -143,6 +152,7 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     workers: Workers = Workers()
     launchers: Launchers = Launchers()
     barriers: Barriers = Barriers()
+    scans: Scans = Scans()
     resources: Resources = Resources()
     name: str = ""
     """How leases call this agent; the host's name and the process where empty."""

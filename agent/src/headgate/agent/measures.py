@@ -60,6 +60,10 @@ class Measures:
             _SLOW,
         )
         self.run_seconds = self._histogram("run_seconds", "Time a step took.", action, _SLOW)
+        self.scan_seconds = self._histogram(
+            "scan_seconds", "Time to scan a table for what went round.", ("table",), _SLOW
+        )
+        self.found = self._counter("cells_found", "Cells that went round observers.", ("table",))
         self.owned = self._gauge("dataflows", "Dataflows that this agent runs.", ())
         self.observers = self._gauge("observers_live", "Observers whose lease runs.", ())
 

@@ -14,6 +14,7 @@ import structlog
 
 from headgate.agent.broker import Record
 from headgate.agent.commands import Commands
+from headgate.agent.moded import Moded
 from headgate.agent.purposes import (
     EndOfRun,
     EndOfWave,
@@ -26,7 +27,6 @@ from headgate.agent.purposes import (
 from headgate.agent.reporting import Reporting
 from headgate.agent.seams import Report, WorkerLost, WorkerState
 from headgate.agent.store import RunOutcome
-from headgate.agent.tables_read import TablesRead
 from headgate.agent.views import Phase
 from headgate.engine import (
     Decision,
@@ -53,7 +53,7 @@ from headgate.spark import StepEnded, StepStarted
 log = structlog.get_logger("headgate.agent.flow")
 
 
-class Runtime(Commands, TablesRead, Reporting):
+class Runtime(Commands, Moded, Reporting):
     """Carries one dataflow's stimuli and instructions.
 
     Args:
@@ -102,6 +102,7 @@ class Runtime(Commands, TablesRead, Reporting):
     def withdraw(self) -> None:
         """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing."""
         self._withdrawn = True
+        self._leave_mode()
         self._around.broker.control(WatchList(VERSION, self.name, self._watch_revision() + 1, ()))
 
     def due(self) -> float:
@@ -114,6 +115,8 @@ class Runtime(Commands, TablesRead, Reporting):
         times += [a.deadline for a in self._under_way.values() if a.deadline is not None]
         if self._wave_at is not None:
             times.append(self._wave_at)
+        if self._reconcile_at is not None:
+            times.append(self._reconcile_at)
         return min(times)
 
     def tick(self, now: float) -> None:
@@ -130,6 +133,8 @@ class Runtime(Commands, TablesRead, Reporting):
             self._handle(Tick(now))
         if self._wave_at is not None and now >= self._wave_at:
             self._wave_due(now)
+        if self._reconcile_at is not None and now >= self._reconcile_at:
+            self._reconcile(now)
         if self._dirty and now >= self._saved_at + self._around.checkpoint_seconds:
             self._save(now)
         elif not self._dirty:
@@ -294,5 +299,6 @@ class Runtime(Commands, TablesRead, Reporting):
         if self.phase is Phase.STARTING:
             self.phase = self._working
         self._progress = msgspec.structs.replace(self._progress, watching=True)
+        self._enter_mode(now)
         self._handle(Tick(now))
         self._save(now)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import structlog
 
+from headgate.agent.chunks import read_chunk
 from headgate.agent.errors import Unreachable
 from headgate.agent.rows import HBaseConnections
 from headgate.agent.seams import Cells
+from headgate.agent.table_scan import Chunk, Extent
 from headgate.client import Cell, RequestRefused, ScanRange, Thrift2Connection
-from headgate.events import Container, Item
+from headgate.events import NOTIFY_FAMILY, Container, Item
 
 log = structlog.get_logger("headgate.agent.scans")
 
-_Read = Callable[[Thrift2Connection], Cells]
+T = TypeVar("T")
 
 _SCAN_ABOVE = 50
 """Rows above which one scan over their range is faster than a get for each: a Thrift2 scan reads
@@ -24,6 +27,7 @@ some 100,000 rows/s, gets 2,400."""
 
 _PATIENCE = 5.0  # seconds one attempt may hold its thread, so that others are not kept waiting
 _AGAIN = 1.0  # seconds until the next attempt; a table that is disabled stays so for a while
+_NOTIFY = NOTIFY_FAMILY + b":"  # what observers write there is nobody's data
 _NO_FAMILY = "NoSuchColumnFamilyException"
 
 
@@ -63,12 +67,33 @@ class TableScanner:
         """See ``Scanner``."""
         self._submit(done, lambda c: _read(c, table, rows, columns))
 
-    def _submit(self, done: Callable[[Cells], None], what: _Read) -> None:
+    def read_chunk(
+        self,
+        table: str,
+        extent: Extent,
+        start: bytes,
+        since: int,
+        rows: int,
+        done: Callable[[Chunk], None],
+    ) -> None:
+        """See ``ChunkReader``."""
+
+        def read(connection: Thrift2Connection) -> Chunk:
+            try:
+                return read_chunk(connection, table, extent, start, since, rows)
+            except RequestRefused as error:
+                if _NO_FAMILY not in error.detail and connection.table_exists(table):
+                    raise
+                return Chunk((), None)
+
+        self._submit(done, read)
+
+    def _submit(self, done: Callable[[T], None], what: Callable[[Thrift2Connection], T]) -> None:
         with self._lock:
             if not self._closed:
                 self._pool.submit(self._answer, done, what)
 
-    def _answer(self, done: Callable[[Cells], None], what: _Read) -> None:
+    def _answer(self, done: Callable[[T], None], what: Callable[[Thrift2Connection], T]) -> None:
         try:
             found = self._connections.call(what, _PATIENCE)
         except Unreachable as error:
@@ -92,6 +117,8 @@ def _cells(connection: Thrift2Connection, items: list[Item], *, values: bool) ->
             filter=None if values else "KeyOnlyFilter()",
         )
         for cell in _present(connection, item.table, extent):
+            if cell.column.startswith(_NOTIFY):
+                continue
             if len(items) > 1:
                 key = (cell.row, cell.column)
                 if key in seen:

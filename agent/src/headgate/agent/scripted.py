@@ -20,6 +20,7 @@ from headgate.agent.runtime import Runtime
 from headgate.agent.seams import Cells, Report, WorkerLost, WorkerState
 from headgate.agent.store import Definition, Owner, RunRecord, SavedState, StateStore
 from headgate.agent.surroundings import Surroundings
+from headgate.agent.table_scan import Extent
 from headgate.events import (
     VERSION,
     BarrierMark,
@@ -190,6 +191,8 @@ class World:
         self.store = StateStore(self.rows, 50)
         self.ledger = RunLedger(_LedgerTable(), "headgate")
         self.agents: list[ScriptedAgent] = []
+        self.wanted: dict[str, Extent] = {}
+        """What is to be scanned for writes that go round the observers."""
         self.forgotten: list[RunKey] = []
         """Runs that the ledger was told to forget."""
         self.commits: list[StepRequest] = []
@@ -377,6 +380,7 @@ class ScriptedAgent:
             launcher=self,
             ledger=self,
             scanner=self,
+            observation=self,
             observers=self.observers,
             measures=Measures().of(self.world.dataflow.name),
             requester=f"agent-{self._number}",
@@ -609,6 +613,15 @@ class ScriptedAgent:
     def forget(self, key: RunKey) -> None:
         """See ``Ledger``."""
         self.world.forgotten.append(key)
+
+    def want(self, extents: Mapping[str, Extent]) -> None:
+        """See ``Observation``."""
+        self.world.wanted = dict(extents)
+
+    def withdraw(self, tables: Sequence[str]) -> None:
+        """See ``Observation``."""
+        for table in tables:
+            self.world.wanted.pop(table, None)
 
     def scan(
         self, container: Container, table: str, *, values: bool, done: Callable[[Cells], None]

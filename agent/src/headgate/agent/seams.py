@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from headgate.agent.table_scan import Extent
 from headgate.events import Container
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
@@ -87,6 +88,16 @@ class Cells(Struct, frozen=True):
     rows: Sequence[bytes]
     columns: Sequence[bytes]
     values: Sequence[bytes | None]
+
+
+class Observation(Protocol):
+    """Has tables scanned for writes that go round the observers, for one dataflow."""
+
+    def want(self, extents: Mapping[str, Extent]) -> None:
+        """Have these tables scanned, and no others; may raise ``Unreachable``."""
+
+    def withdraw(self, tables: Sequence[str]) -> None:
+        """Forget what the dataflow wanted of these tables; may raise ``Unreachable``."""
 
 
 class Scanner(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
@@ -25,6 +25,8 @@ from headgate.agent.observers import ObserverTable
 from headgate.agent.rows import HBaseConnections, HBaseRows
 from headgate.agent.runtime import Runtime
 from headgate.agent.sampling import Sampling
+from headgate.agent.scan_hosting import ScanSettings, TableScans
+from headgate.agent.scan_store import ScanStore
 from headgate.agent.scans import TableScanner
 from headgate.agent.sessions import SessionLauncher
 from headgate.agent.store import (
@@ -39,6 +41,7 @@ from headgate.agent.store import (
     check_name,
 )
 from headgate.agent.surroundings import Surroundings
+from headgate.agent.table_scan import Extent
 from headgate.engine import ResourceSample
 from headgate.events import FLOWS_TOPIC, partition_of
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
@@ -105,6 +108,22 @@ class _HBaseLedger:
         self._connections.call(lambda c: c.delete(self._table, [key.row]))
 
 
+class _Observation:
+    """The scans of the agent, as one dataflow asks for them."""
+
+    def __init__(self, scans: TableScans, dataflow: str) -> None:
+        self._scans = scans
+        self._dataflow = dataflow
+
+    def want(self, extents: Mapping[str, Extent]) -> None:
+        """See ``seams.Observation``."""
+        self._scans.want(self._dataflow, extents)
+
+    def withdraw(self, tables: Sequence[str]) -> None:
+        """See ``seams.Observation``."""
+        self._scans.withdraw(self._dataflow, tables)
+
+
 class Agent:
     """One agent process.
 
@@ -128,6 +147,21 @@ class Agent:
         self._ledger = _HBaseLedger(self._connections, configuration.hbase.state_table)
         self._scanner = TableScanner(self._connections)
         self._broker = KafkaBroker(configuration.kafka, self.observers.hear)
+        self._scans = TableScans(
+            ScanSettings(
+                store=ScanStore(self._rows),
+                broker=self._broker,
+                reader=self._scanner,
+                observers=self.observers,
+                owner=self.owner,
+                requester=f"agent/{self.owner.incarnation[:12]}",
+                rows=configuration.scans.rows,
+                clock_skew=configuration.scans.clock_skew_seconds,
+                barrier_repeat=configuration.barriers.repeat_seconds,
+                lease=configuration.lease_seconds,
+                measures=self.measures,
+            )
+        )
         self._sampling = Sampling(
             configuration.resources, self._broker.bystander, self._tell_resources
         )
@@ -175,6 +209,7 @@ class Agent:
         patience.start()
         for flow in hosted:
             flow.join()
+        self._scans.close()
         self._halting.set()
         patience.cancel()
         for thread in self._threads:
@@ -486,6 +521,7 @@ class Agent:
                     launcher=launcher,
                     ledger=self._ledger,
                     scanner=self._scanner,
+                    observation=_Observation(self._scans, dataflow.name),
                     observers=self.observers,
                     measures=self.measures.of(dataflow.name),
                     requester=f"agent/{self.owner.incarnation[:12]}",
@@ -505,6 +541,7 @@ class Agent:
             raise
 
     def _flow_ended(self, flow: Hosted, error: Exception | None) -> None:
+        self._scans.rest(flow.name)
         with self._lock:
             epoch = self._epochs.get(flow.name)
             if self._hosted.get(flow.name) is flow:

@@ -86,6 +86,7 @@ class Standing(ABC):
         self._dirty = False
         self._saved_at = 0.0
         self._wave_at: float | None = None
+        self._reconcile_at: float | None = None
         self._new_input = False
         self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
         self._worker = WorkerState(ready=False, words="not started yet")

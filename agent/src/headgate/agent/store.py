@@ -119,6 +119,8 @@ class Progress(Struct, frozen=True):
     watching: bool = False
     """Whether its watches have been in effect."""
     paused: bool = False
+    reconciled: float = 0.0
+    """When all was last scanned for what no update told, in Unix seconds."""
     consumed: int = 0
     """Cells of all updates consumed so far."""
     quarantined: dict[str, str] = {}

@@ -10,7 +10,7 @@ from msgspec import Struct
 from headgate.agent.broker import Broker, Deliver
 from headgate.agent.measures import FlowMeasures
 from headgate.agent.observers import ObserverTable
-from headgate.agent.seams import Launcher, Ledger, Scanner
+from headgate.agent.seams import Launcher, Ledger, Observation, Scanner
 from headgate.agent.store import RunRecord, SavedState
 from headgate.spark import Thrift2Address
 
@@ -33,6 +33,7 @@ class Surroundings(Struct, frozen=True):
     launcher: Launcher
     ledger: Ledger
     scanner: Scanner
+    observation: Observation
     observers: ObserverTable
     measures: FlowMeasures
     requester: str

@@ -10,6 +10,7 @@ from headgate.engine.stimuli import (
     ContainerScanned,
     PartitionReset,
     Paused,
+    ReconciliationDue,
     RecordArrived,
     Released,
     ResourcesSampled,
@@ -78,6 +79,8 @@ class Engine(Requests):
                 self._read(stimulus)
             case SpecificationChanged():
                 self._specification_changed(stimulus)
+            case ReconciliationDue():
+                self._reconcile()
             case Paused():
                 self._pause(stimulus)
             case Resumed():

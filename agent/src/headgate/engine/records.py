@@ -124,6 +124,12 @@ class Records(Evaluation):
                 if cells.scanning is None:
                     self._ask_for_scan(cells)
 
+    def _reconcile(self) -> None:
+        """Look for what no update told, such as deletes that went round the observers."""
+        for cells in self.cells.values():
+            if cells.scanning is None:
+                self._ask_for_scan(cells)
+
     def _scanned(self, stimulus: ContainerScanned) -> None:
         cells = self.cells.get((stimulus.container, stimulus.table))
         if cells is None or cells.scanning is None:

@@ -161,6 +161,12 @@ class ResourcesSampled(Struct, frozen=True):
     samples: tuple[ResourceSample, ...]
 
 
+class ReconciliationDue(Struct, frozen=True):
+    """Look through all containers for what no update told."""
+
+    now: float
+
+
 Stimulus = (
     RecordArrived
     | PartitionReset
@@ -179,4 +185,5 @@ Stimulus = (
     | Released
     | Restarted
     | ResourcesSampled
+    | ReconciliationDue
 )

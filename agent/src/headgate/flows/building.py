@@ -128,7 +128,7 @@ class _Builder:
                 significance, chosen, self._containers, self._findings
             )
         name = self._tree.get("name")
-        mode, feeders = read_mode(self._tree, self._findings)
+        mode, scans, feeders = read_mode(self._tree, self._findings)
         return Dataflow(
             DataflowSpec(
                 name.text if isinstance(name, Scalar) else "",
@@ -148,6 +148,7 @@ class _Builder:
             dict(self._descriptions()),
             self._oozie(),
             mode,
+            scans,
             concurrency=self._number("concurrency", DEFAULT_CONCURRENCY),
             priority=self._number("priority", 0),
         )

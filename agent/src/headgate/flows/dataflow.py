@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from headgate.engine import DataflowSpec
 from headgate.flows.launchers import Launcher
-from headgate.flows.modes import Mode
+from headgate.flows.modes import Mode, Scans
 from headgate.flows.problems import Problem
 
 DEFAULT_CONCURRENCY = 4
@@ -62,6 +62,8 @@ class Dataflow(Struct, frozen=True):
     """Texts for people: by action, and under the empty name the dataflow's own."""
     oozie: OozieOrigin | None = None
     mode: Mode = Mode.NORMAL
+    scans: Scans = Scans()
+    """Of mode ``OBSERVER``."""
     warnings: tuple[Problem, ...] = ()
     concurrency: int = DEFAULT_CONCURRENCY
     priority: int = 0

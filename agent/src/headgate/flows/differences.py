@@ -112,6 +112,8 @@ def _service(old: Dataflow, new: Dataflow) -> Iterator[Change]:
     if (old.mode, old.spec.feeders) != (new.mode, new.spec.feeders):
         words = f"{old.mode.value} → {new.mode.value}; what was counted is kept"
         yield Change(ChangeKind.CHANGED, "mode", words)
+    if old.scans != new.scans:
+        yield Change(ChangeKind.CHANGED, "scans", "from the next one")
     if old.spec.adjustment != new.spec.adjustment:
         yield Change(ChangeKind.CHANGED, "adjustment", "limits stay where they are")
     if old.spark != new.spark:

@@ -1,11 +1,14 @@
-"""Whose updates count: the modes of a dataflow."""
+"""Whose updates count, and how those are found that went round the observers: the three modes."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from headgate.flows.kinds import ANY_TEXT, Either, Key, ListOf, Single
+from msgspec import Struct
+
+from headgate.flows.kinds import ANY_TEXT, Either, Key, ListOf, Numbers, Record, Single
 from headgate.flows.problems import Findings
+from headgate.flows.quantities import DURATION, duration_seconds, why_no_duration
 from headgate.flows.tree import Entry, Items, Mapping, Scalar
 
 
@@ -14,16 +17,60 @@ class Mode(StrEnum):
 
     NORMAL = "normal"
     """All writes go through observers; everybody's count."""
+    OBSERVER = "observer"
+    """Some go round them: the tables are scanned for these."""
     ISOLATION = "isolation"
     """Only writes of the dataflow's own actions, and of the feeders that it declares, count."""
 
 
+class FoundBy(StrEnum):
+    """By what a scan finds the rows that were written since the last one."""
+
+    TIMES = "times"
+    """Timestamps of the cells: nothing is asked of the writers."""
+    NOTIFY = "notify"
+    """The cell ``hg:all``, which observers set, and which writers that go round them set too."""
+
+
+class Scans(Struct, frozen=True):
+    """How the tables of a dataflow in observer mode are scanned. Times are in seconds."""
+
+    every: float = 10.0
+    """From the end of one scan for writes to the start of the next."""
+    whole: float = 3600.0
+    """Between two scans of everything, which find what was deleted."""
+    by: FoundBy = FoundBy.TIMES
+
+
+_DURATION = Single(
+    "a duration such as `30 s` or `5 min`",
+    pattern=DURATION,
+    numbers=Numbers(above=0),
+    why_not=why_no_duration,
+)
 _FEEDER = Single("a writer, a dataflow, or `dataflow/action`", pattern=ANY_TEXT)
 
 MODE_KEYS = {
     "mode": Key(
-        Single("`normal` or `isolation`", words=tuple(Mode)),
-        "`isolation`: only writes of the dataflow's own actions and of its feeders count",
+        Single("`normal`, `observer` or `isolation`", words=tuple(Mode)),
+        "whether writes are looked for that went round the observers (`observer`), or only the "
+        "dataflow's own writes count (`isolation`); default `normal`",
+    ),
+    "scans": Key(
+        Record(
+            "the scans",
+            {
+                "every": Key(_DURATION, "time between two scans for writes; default 10 s"),
+                "whole": Key(
+                    _DURATION, "time between two scans of everything, for deletes; default 1 h"
+                ),
+                "by": Key(
+                    Single("`times` or `notify`", words=tuple(FoundBy)),
+                    "what tells the rows that were written: timestamps, or the column `hg:all`",
+                ),
+            },
+        ),
+        "how tables are scanned in mode `observer`",
     ),
     "feeders": Key(
         Either(
@@ -36,18 +83,35 @@ MODE_KEYS = {
 """The keys of a dataflow file that are about modes."""
 
 
-def read_mode(tree: Mapping, findings: Findings) -> tuple[Mode, tuple[str, ...]]:
-    """Return the mode and its feeders that a matched file describes."""
+def read_mode(tree: Mapping, findings: Findings) -> tuple[Mode, Scans, tuple[str, ...]]:
+    """Return the mode, its scans and its feeders that a matched file describes."""
     written = tree.get("mode")
     mode = Mode(written.text) if isinstance(written, Scalar) else Mode.NORMAL
-    entry = tree.entries.get("feeders")
-    if isinstance(entry, Entry) and mode is not Mode.ISOLATION:
-        findings.error(
-            entry.key.at,
-            f"`feeders` says nothing in mode `{mode.value}`",
-            "write `mode: isolation`, or remove it",
-        )
-    return mode, _feeders(tree.get("feeders"))
+    for key, needed in (("scans", Mode.OBSERVER), ("feeders", Mode.ISOLATION)):
+        entry = tree.entries.get(key)
+        if isinstance(entry, Entry) and mode is not needed:
+            findings.error(
+                entry.key.at,
+                f"`{key}` says nothing in mode `{mode.value}`",
+                f"write `mode: {needed.value}`, or remove it",
+            )
+    return mode, _scans(tree.get("scans")), _feeders(tree.get("feeders"))
+
+
+def _scans(written: object) -> Scans:
+    if not isinstance(written, Mapping):
+        return Scans()
+    every, whole, by = (written.get(key) for key in ("every", "whole", "by"))
+    return Scans(
+        _seconds(every) if isinstance(every, Scalar) else Scans().every,
+        _seconds(whole) if isinstance(whole, Scalar) else Scans().whole,
+        FoundBy(by.text) if isinstance(by, Scalar) else FoundBy.TIMES,
+    )
+
+
+def _seconds(written: Scalar) -> float:
+    value = written.value
+    return duration_seconds(value if isinstance(value, int | float | str) else written.text)
 
 
 def _feeders(written: object) -> tuple[str, ...]:

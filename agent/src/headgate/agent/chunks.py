@@ -1,0 +1,70 @@
+"""Reading the cells of a table that were written since a time, some rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from headgate.agent.table_scan import Chunk, Extent
+from headgate.client import Cell, ScanRange, Thrift2Connection
+from headgate.events import NOTIFY_FAMILY, Notify
+
+_MARK = Notify().column
+_ONE_BY_ONE = 50
+"""Rows up to which those with a new notify cell are read one by one: beyond, one scan over their
+range is faster."""
+
+
+def read_chunk(
+    connection: Thrift2Connection, table: str, extent: Extent, start: bytes, since: int, rows: int
+) -> Chunk:
+    """Return the cells written at ``since`` (milliseconds) or later, of at most so many rows."""
+    if extent.notify:
+        return _marked(connection, table, extent, start, since, rows)
+    written = ScanRange(start, extent.stop, columns=_columns(extent), since=since)
+    page = _page(connection, table, written, rows)
+    return Chunk(list(_cells(page)), _following(page, rows))
+
+
+def _marked(
+    connection: Thrift2Connection, table: str, extent: Extent, start: bytes, since: int, rows: int
+) -> Chunk:
+    marks = ScanRange(start, extent.stop, columns=(_MARK,), since=since, filter="KeyOnlyFilter()")
+    page = _page(connection, table, marks, rows)
+    marked = [result.row for result in page]
+    ends = [(row, row + b"\0") for row in marked]
+    if len(marked) > _ONE_BY_ONE:
+        ends = [(marked[0], marked[-1] + b"\0")]
+    wanted = frozenset(marked)
+    cells = [
+        cell
+        for first, stop in ends
+        for results in connection.pages(
+            table, ScanRange(first, stop, columns=_columns(extent), since=since)
+        )
+        for cell in _cells(results)
+        if cell.row in wanted
+    ]
+    return Chunk(cells, _following(page, rows))
+
+
+def _page(connection: Thrift2Connection, table: str, extent: ScanRange, rows: int) -> list[Any]:
+    return next(iter(islice(connection.pages(table, extent, rows), 1)), [])
+
+
+def _following(page: list[Any], rows: int) -> bytes | None:
+    return page[-1].row + b"\0" if len(page) == rows else None
+
+
+def _columns(extent: Extent) -> tuple[bytes, ...]:
+    # A family without a qualifier is written without its colon in a scan.
+    return tuple(c[:-1] if c.find(b":") == len(c) - 1 else c for c in extent.columns)
+
+
+def _cells(page: list[Any]) -> Iterator[Cell]:
+    for result in page:
+        for cell in result.columnValues:
+            if cell.family != NOTIFY_FAMILY:
+                column = cell.family + b":" + cell.qualifier
+                yield Cell(result.row, column, cell.timestamp, cell.value)

@@ -1,0 +1,191 @@
+"""What a table's topic told lately of each cell: with it a scan knows which versions are new."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec import Struct
+
+from headgate.events import (
+    Cut,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    UpdateKind,
+)
+
+SCANNED = "scan"
+"""``RequestPart.method`` of what a scan found: such a part is no request that an observer saw."""
+
+_SERVER_TIMES = (-1, 2**63 - 1)  # chosen by the server: HBase's LATEST_TIMESTAMP means "now" too
+
+
+class _Told(Struct):
+    """What was told of one cell: the newest put at the server's time, and stamped versions."""
+
+    latest: int | None = None
+    """Hash of its value; None where nobody can tell which value the cell has now."""
+    settled: bool = False
+    """Whether ``latest`` says something: what was told before it has no meaning then."""
+    stamped: dict[int, int] = {}
+    """Hashes of values by the timestamps that writers gave, in milliseconds."""
+
+
+class _Row:
+    """What was told of one row."""
+
+    __slots__ = ("cells", "deleted", "families")
+
+    def __init__(self) -> None:
+        self.cells: dict[bytes, _Told] = {}
+        self.deleted = False
+        self.families: set[bytes] = set()
+        """Deleted ones, with their colon."""
+
+    def lacks(self, column: bytes) -> bool:
+        """Tell whether the column was deleted with its row or family."""
+        return self.deleted or column[: column.find(b":") + 1] in self.families
+
+
+class Told:
+    """What a stretch of a topic told, cell by cell."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, _Row] = {}
+        self._emptied = False
+        self._dropped: set[bytes] = set()
+
+    def take(self, message: UpdateBatch | TableChange) -> None:
+        """Remember a message; those of a partition come in its order."""
+        if isinstance(message, TableChange):
+            self._change(message)
+            return
+        first = 0
+        for part in message.requests:
+            certain = part.outcome is Outcome.APPLIED
+            doubtful = frozenset(part.ambiguous)
+            for position in range(part.cells):
+                known = certain and position not in doubtful
+                self._cell(message, part, first + position, known=known)
+            first += part.cells
+
+    def _change(self, change: TableChange) -> None:
+        if change.kind in (TableChangeKind.DROPPED, TableChangeKind.TRUNCATED):
+            self._rows.clear()
+            self._emptied = True
+        elif change.kind is TableChangeKind.FAMILY_DROPPED:
+            family = change.family.encode() + b":"
+            self._dropped.add(family)
+            for row in self._rows.values():
+                row.cells = {c: told for c, told in row.cells.items() if not c.startswith(family)}
+
+    def _cell(self, batch: UpdateBatch, part: RequestPart, at: int, *, known: bool) -> None:
+        kind, column = batch.kinds[at], batch.columns[at]
+        row = self._rows.setdefault(batch.rows[at], _Row())
+        server_time = batch.timestamps[at] in _SERVER_TIMES
+        if kind == UpdateKind.DELETE_ROW:
+            row.cells.clear()
+            row.deleted = True
+            return
+        if kind in (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION):
+            row.cells = {c: told for c, told in row.cells.items() if not c.startswith(column)}
+            row.families.add(column)
+            return
+        told = row.cells.setdefault(column, _Told())
+        value = batch.values[at]
+        hashed = None if value is None else hash(value)
+        if kind == UpdateKind.PUT and not server_time:
+            if known and hashed is not None:
+                told.stamped[batch.timestamps[at]] = hashed
+            if not known or hashed is None or part.method == SCANNED:
+                # What a scan found is newer than what had been told until then.
+                told.latest, told.settled = None, True
+            return
+        told.settled = True
+        told.latest = hashed if known and kind in _TELLING else None
+
+    def touches(self, row: bytes, column: bytes) -> bool:
+        """Tell whether anything was told of a cell."""
+        if self._emptied or column[: column.find(b":") + 1] in self._dropped:
+            return True
+        told = self._rows.get(row)
+        return told is not None and (column in told.cells or told.lacks(column))
+
+    def judge(self, row: bytes, column: bytes, timestamp: int, hashed: int) -> tuple[bool, bool]:
+        """Return whether a version was told, and whether what was told before is out of date."""
+        found = self._rows.get(row)
+        told = found.cells.get(column) if found is not None else None
+        if told is not None:
+            if told.stamped.get(timestamp) == hashed:
+                return True, True
+            if told.settled:
+                return told.latest == hashed, True
+        if found is not None and found.lacks(column):
+            return False, True
+        return False, self._emptied or column[: column.find(b":") + 1] in self._dropped
+
+    def has_version(self, row: bytes, column: bytes, timestamp: int, hashed: int) -> bool:
+        """Tell whether a writer gave the cell this value with this timestamp."""
+        found = self._rows.get(row)
+        told = found.cells.get(column) if found is not None else None
+        return told is not None and told.stamped.get(timestamp) == hashed
+
+
+class StreamWindow:
+    """Stretches of a topic, the oldest of which are forgotten.
+
+    Args:
+        began: Unix seconds from which on all that was told is in it.
+        cut: where the topic stood then.
+    """
+
+    def __init__(self, began: float, cut: Cut) -> None:
+        self._stretches = deque([_Stretch(began, cut, Told())])
+
+    @property
+    def cut(self) -> Cut:
+        """Where reading must begin to see all of the window again."""
+        return self._stretches[0].cut
+
+    def take(self, message: UpdateBatch | TableChange) -> None:
+        """Remember a message; those of a partition come in its order."""
+        self._stretches[-1].told.take(message)
+
+    def divide(self, now: float, cut: Cut) -> None:
+        """Begin another stretch: what comes is told at ``now`` (Unix seconds) or later."""
+        self._stretches.append(_Stretch(now, cut, Told()))
+
+    def forget(self, before: float) -> None:
+        """Forget stretches that ended before a time in Unix seconds."""
+        while len(self._stretches) > 1 and self._stretches[1].began <= before:
+            self._stretches.popleft()
+
+    def knows(self, row: bytes, column: bytes, timestamp: int, value: bytes) -> bool:
+        """Tell whether a version that a scan found (``timestamp`` in milliseconds) was told.
+
+        False where the topic tells that the cell has another value, none, or one that nobody can
+        know from it.
+        """
+        hashed = hash(value)
+        dated = False
+        for stretch in reversed(self._stretches):
+            if dated:
+                if stretch.told.has_version(row, column, timestamp, hashed):
+                    return True
+                continue
+            known, dated = stretch.told.judge(row, column, timestamp, hashed)
+            if known:
+                return True
+        return False
+
+
+class _Stretch(Struct, frozen=True):
+    began: float
+    cut: Cut
+    told: Told
+
+
+_TELLING = (UpdateKind.PUT, UpdateKind.INCREMENT, UpdateKind.APPEND)
+"""Kinds whose value is the cell's own afterwards."""

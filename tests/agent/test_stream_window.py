@@ -1,0 +1,106 @@
+"""Which versions of a cell the topic told."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.agent.stream_window import StreamWindow
+from headgate.events import (
+    VERSION,
+    Cut,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    UpdateKind,
+)
+
+
+def told(
+    value: bytes | None,
+    *,
+    kind: UpdateKind = UpdateKind.PUT,
+    column: bytes = b"f:v",
+    timestamp: int = -1,
+    outcome: Outcome = Outcome.APPLIED,
+    ambiguous: tuple[int, ...] = (),
+    method: str = "put",
+) -> UpdateBatch:
+    part = RequestPart(1, method, outcome, 1.0, 1, ambiguous=ambiguous)
+    return UpdateBatch(
+        VERSION,
+        "o",
+        1,
+        0,
+        0,
+        "t",
+        (part,),
+        bytes([kind]),
+        (b"r",),
+        (column,),
+        (timestamp,),
+        (value,),
+    )
+
+
+def change(kind: TableChangeKind, family: str = "") -> TableChange:
+    return TableChange(VERSION, "o", 1, 0, 1, "t", kind, Outcome.APPLIED, 1.0, family)
+
+
+def knows(*messages: UpdateBatch | TableChange, timestamp: int = 5, divided: bool) -> bool:
+    """Tell whether value ``x`` of the cell is known after messages, each maybe in its stretch."""
+    window = StreamWindow(0.0, Cut())
+    for number, message in enumerate(messages):
+        window.take(message)
+        if divided:
+            window.divide(float(number), Cut())
+    return window.knows(b"r", b"f:v", timestamp, b"x")
+
+
+@pytest.mark.parametrize("divided", [False, True])
+@pytest.mark.parametrize(
+    ("messages", "known"),
+    [
+        ((), False),
+        ((told(b"x"),), True),
+        ((told(b"y"),), False),
+        ((told(b"x"), told(b"y")), False),
+        ((told(b"y"), told(b"x")), True),
+        ((told(b"x", outcome=Outcome.UNKNOWN),), False),
+        ((told(b"x", ambiguous=(0,)),), False),
+        ((told(b"x"), told(b"x", outcome=Outcome.UNKNOWN)), False),
+        ((told(None),), False),
+        ((told(b"x", kind=UpdateKind.INCREMENT),), True),
+        ((told(b"x", kind=UpdateKind.INCREMENT_DELTA),), False),
+        ((told(b"x"), told(b"", kind=UpdateKind.DELETE_COLUMN)), False),
+        ((told(b"x"), told(None, kind=UpdateKind.DELETE_ROW, column=b"")), False),
+        ((told(b"x"), told(None, kind=UpdateKind.DELETE_FAMILY, column=b"f:")), False),
+        ((told(b"x"), told(None, kind=UpdateKind.DELETE_FAMILY, column=b"g:")), True),
+        ((told(None, kind=UpdateKind.DELETE_ROW, column=b""), told(b"x")), True),
+        ((told(b"x", timestamp=5),), True),
+        ((told(b"x", timestamp=4),), False),
+        ((told(b"x", timestamp=5), told(b"y")), True),
+        ((told(b"x"), told(b"y", timestamp=5)), True),
+        ((told(b"x"), told(b"y", timestamp=4, method="scan")), False),
+        ((told(b"x", timestamp=5, method="scan"),), True),
+        ((told(b"x"), change(TableChangeKind.TRUNCATED)), False),
+        ((told(b"x"), change(TableChangeKind.FAMILY_DROPPED, "f")), False),
+        ((told(b"x"), change(TableChangeKind.FAMILY_DROPPED, "g")), True),
+        ((told(b"x"), change(TableChangeKind.DISABLED)), True),
+    ],
+)
+def test_a_version_is_known_where_it_is_what_was_told_last(messages, known, divided):
+    assert knows(*messages, divided=divided) is known
+
+
+def test_what_was_told_long_ago_is_forgotten():
+    window = StreamWindow(0.0, Cut({"t": (1,)}))
+    window.take(told(b"x"))
+    window.divide(10.0, Cut({"t": (2,)}))
+    window.forget(9.0)
+    assert window.knows(b"r", b"f:v", 5, b"x")
+    assert window.cut == Cut({"t": (1,)})
+    window.forget(10.0)
+    assert not window.knows(b"r", b"f:v", 5, b"x")
+    assert window.cut == Cut({"t": (2,)})
