@@ -48,7 +48,7 @@ from headgate.observer.kafka import KafkaPlace, KafkaUnavailable
 from headgate.observer.passages import Passage
 from headgate.observer.process import ObserverProcess
 from headgate.observer.running import run
-from headgate.observer.service import Addresses, StartError
+from headgate.observer.starting import Addresses, StartError
 from headgate.settings import ConfigurationError
 
 __all__ = [

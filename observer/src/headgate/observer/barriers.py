@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from headgate.events import BarrierRequest
+from headgate.observer.metrics import Metrics
 from headgate.observer.publisher import Publisher
 from headgate.observer.recorder import Recorder
 
@@ -48,6 +49,39 @@ def answer_barrier(
             if exchange.waiters is None:
                 exchange.waiters = []
             exchange.waiters.append(countdown.count)
+
+
+class Barriers:
+    """Barriers that somebody has asked for; none is answered before ``begin``."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        publisher: Publisher,
+        metrics: Metrics,
+        traffic: Callable[[], Iterable[Traffic]],
+    ) -> None:
+        """Answer nothing yet; ``traffic`` returns where writes pass now."""
+        self._recorder = recorder
+        self._publisher = publisher
+        self._metrics = metrics
+        self._traffic = traffic
+        self._begun = False
+        self._early: list[BarrierRequest] = []
+
+    def begin(self) -> None:
+        """Answer what was asked for earlier too: what is recovered has been published before it."""
+        self._begun = True
+        for barrier in self._early:
+            self.answer(barrier)
+
+    def answer(self, barrier: BarrierRequest) -> None:
+        """Answer a barrier when its turn has come."""
+        if not self._begun:
+            self._early.append(barrier)
+            return
+        self._metrics.barriers += len(set(barrier.tables))
+        answer_barrier(barrier, self._traffic(), self._recorder, self._publisher)
 
 
 class _Countdown:

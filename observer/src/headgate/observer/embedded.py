@@ -16,9 +16,10 @@ from headgate.events import Origin
 from headgate.observer.config import ObserverConfig
 from headgate.observer.journal_errors import JournalInUse
 from headgate.observer.passages import Passage, Passages
-from headgate.observer.service import Addresses, Observer
+from headgate.observer.service import Observer
 from headgate.observer.shared_loop import SharedLoop
 from headgate.observer.slots import abandoned_slots, slot_directory, slots_to_take
+from headgate.observer.starting import Addresses
 from headgate.wire import Message
 
 _log = structlog.get_logger("headgate.observer.embedded")

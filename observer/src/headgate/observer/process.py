@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from headgate.observer.config import ObserverConfig
-from headgate.observer.service import StartError
+from headgate.observer.starting import StartError
 from headgate.settings import parse_address
 
 _STOP_SECONDS = 30.0

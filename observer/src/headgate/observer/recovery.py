@@ -6,7 +6,8 @@ import structlog
 
 from headgate.observer.config import ObserverConfig
 from headgate.observer.division import left_behind
-from headgate.observer.service import Addresses, Observer
+from headgate.observer.service import Observer
+from headgate.observer.starting import Addresses
 
 _log = structlog.get_logger("headgate.observer.recovery")
 

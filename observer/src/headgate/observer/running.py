@@ -10,7 +10,8 @@ import uvloop
 
 from headgate.observer.config import ObserverConfig
 from headgate.observer.recovery import recover_left_behind
-from headgate.observer.service import Addresses, Observer
+from headgate.observer.service import Observer
+from headgate.observer.starting import Addresses
 
 
 def run(

@@ -32,7 +32,7 @@ from headgate.observer.config import ObserverConfig
 from headgate.observer.division import share
 from headgate.observer.journal_errors import JournalError, JournalInUse
 from headgate.observer.recovery import recover_left_behind
-from headgate.observer.service import Addresses, StartError
+from headgate.observer.starting import Addresses, StartError
 from headgate.observer.upstreams import UpstreamView, merged
 from headgate.settings import ConfigurationError, parse_address, set_log_level, write_address
 

@@ -24,7 +24,8 @@ from headgate.observer.channel import (
     Ready,
 )
 from headgate.observer.journal_errors import JournalError, JournalInUse
-from headgate.observer.service import Addresses, Observer, StartError
+from headgate.observer.service import Observer
+from headgate.observer.starting import Addresses, StartError
 from headgate.settings import ConfigurationError, configure_log
 
 _log = structlog.get_logger("headgate.observer.worker")

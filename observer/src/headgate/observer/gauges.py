@@ -1,0 +1,128 @@
+"""What an observer's parts tell Prometheus of themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from headgate.observer.acknowledgement import Acknowledgements
+from headgate.observer.admission import Admission
+from headgate.observer.control import ControlState
+from headgate.observer.gates import Gates
+from headgate.observer.journal import Journal
+from headgate.observer.kafka import KafkaProducer
+from headgate.observer.metrics import Metrics
+from headgate.observer.notify import NotifyColumns
+from headgate.observer.publisher import Publisher
+
+
+def tell_of_journal(metrics: Metrics, journal: Journal, limit_bytes: Callable[[], int]) -> None:
+    """Show how full the journal is, and how far behind Kafka."""
+    metrics.gauge("journal_bytes", "Bytes of the journal on disk.", lambda: journal.size)
+    metrics.gauge(
+        "journal_limit_bytes",
+        "Bytes that the journal may have.",
+        limit_bytes,
+    )
+    metrics.gauge(
+        "journal_unsettled_requests",
+        "Journalled requests whose events Kafka has not acknowledged.",
+        lambda: journal.unsettled,
+    )
+    metrics.gauge(
+        "journal_oldest_seconds",
+        "Age of the oldest of them.",
+        lambda: journal.oldest_age(time.time()),
+    )
+
+
+def tell_of_deliveries(metrics: Metrics, publisher: Publisher, producer: KafkaProducer) -> None:
+    """Show what is on its way to Kafka, and how long that takes."""
+    metrics.gauge(
+        "undelivered_messages",
+        "Messages that Kafka has not acknowledged.",
+        lambda: publisher.undelivered,
+    )
+    metrics.gauge(
+        "undelivered_oldest_seconds",
+        "For how long the oldest message that Kafka was sent waits for its acknowledgement.",
+        producer.oldest_age,
+    )
+    metrics.histogram(
+        "delivery_seconds",
+        "From sending a message to Kafka to the acknowledgement of all replicas.",
+        producer.delivery,
+    )
+    metrics.counter("messages", "Messages that Kafka acknowledged.", lambda: publisher.published)
+    metrics.counter(
+        "delivery_failures",
+        "Deliveries to Kafka that failed and were repeated.",
+        lambda: publisher.failures,
+    )
+
+
+def tell_of_control(metrics: Metrics, control: ControlState) -> None:
+    """Show what the control topic has said."""
+    metrics.gauge(
+        "control_topic_lost",
+        "1 while the control topic cannot be read and every table is treated as watched.",
+        lambda: float(control.everything),
+    )
+    metrics.gauge("watched_tables", "Tables in watch lists.", lambda: len(control.watched))
+
+
+def tell_of_admission(metrics: Metrics, admission: Admission) -> None:
+    """Show the writes that the journal had no room for."""
+    metrics.counter(
+        "blocked_writes",
+        "Writes refused because the journal had no room.",
+        lambda: admission.blocked,
+    )
+    metrics.counter(
+        "passed_writes", "Writes that went by without events.", lambda: admission.passed
+    )
+
+
+def tell_of_gates(metrics: Metrics, gates: Gates) -> None:
+    """Show which gates are closed, and what became of the writes that they held."""
+    metrics.gauge("gates_closed", "Gates that are closed.", lambda: gates.closed_gates)
+    metrics.gauge("held_writes", "Writes that a gate holds now.", lambda: gates.held)
+    metrics.counter("gate_closings", "How often a gate was closed.", lambda: gates.closings)
+    metrics.counter(
+        "refused_at_gates", "Writes that a gate held as long as allowed.", lambda: gates.refused
+    )
+    metrics.counter(
+        "dropped_at_gates",
+        "Writes whose client was gone while a gate held them.",
+        lambda: gates.dropped,
+    )
+    metrics.histogram("held_seconds", "How long a gate held a write.", gates.held_seconds)
+
+
+def tell_of_notify_columns(metrics: Metrics, notify: NotifyColumns) -> None:
+    """Show which writes got their notify cells."""
+    metrics.counter("marked_writes", "Writes that were given notify cells.", lambda: notify.marked)
+    metrics.counter(
+        "unmarked_writes",
+        "Writes that went on without the notify cells that their table asks for.",
+        lambda: notify.unmarked,
+    )
+    metrics.gauge(
+        "unmarked_tables",
+        "Tables whose notify columns are asked for and not set.",
+        lambda: len(notify.stopped),
+    )
+
+
+def tell_of_acknowledgements(metrics: Metrics, held: Acknowledgements | None) -> None:
+    """Show the replies that wait for Kafka, if any do."""
+    metrics.gauge(
+        "writes_waiting_for_kafka",
+        "Writes whose reply waits until Kafka has their events.",
+        lambda: 0 if held is None else len(held),
+    )
+    metrics.counter(
+        "unacknowledged_closes",
+        "Connections closed because Kafka did not have a write's events in time.",
+        lambda: 0 if held is None else held.expired,
+    )
