@@ -31,7 +31,6 @@ MAX_LINES = 1000
 """Longest Python file. A file is about one thing, and one thing is rarely longer."""
 LONGER_FOR_A_REASON = {
     "agent/src/headgate/agent/runtime.py": "one thread owns a dataflow's whole state, and is here",
-    "tests/observer/test_session.py": "every state of one connection, told in one scene",
 }
 """Files that are longer, each with its reason."""
 

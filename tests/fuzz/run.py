@@ -27,8 +27,8 @@ INSTRUMENTED = (
     "headgate.wire",
     "headgate.hbase",
     "headgate.events",
-    "headgate.observer.event_lines",
-    "headgate.observer.replies",
+    "headgate.observer.reading.event_lines",
+    "headgate.observer.sessions.replies",
 )
 LONGEST = 1 << 14  # bytes of an input: larger ones find the same, later
 

@@ -38,7 +38,7 @@ from headgate.hbase import (
     with_notify,
 )
 from headgate.observer import Layout, control_line, update_lines
-from headgate.observer.replies import KnownReplies
+from headgate.observer.sessions.replies import KnownReplies
 from headgate.wire import (
     STRUCT,
     Cursor,

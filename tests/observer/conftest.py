@@ -14,22 +14,22 @@ from msgspec import Struct
 
 from headgate.events import UpdateMessage, Watch, WatchList, decode_update
 from headgate.hbase import Dialect
-from headgate.observer.acknowledgement import Acknowledgements
-from headgate.observer.admission import Admission
 from headgate.observer.config import HealthChecks
 from headgate.observer.config import Journal as JournalConfig
-from headgate.observer.control import ControlState
-from headgate.observer.deliveries import Done, Failure
-from headgate.observer.dialing import Dialer
-from headgate.observer.endpoint import Endpoint
-from headgate.observer.gates import Gates
-from headgate.observer.journal import Journal
-from headgate.observer.metrics import Metrics
-from headgate.observer.notify import NotifyColumns
-from headgate.observer.publisher import Publisher
-from headgate.observer.recorder import Recorder
-from headgate.observer.session import Session
-from headgate.observer.upstreams import UpstreamPool
+from headgate.observer.control.gates import Gates
+from headgate.observer.control.notify import NotifyColumns
+from headgate.observer.control.state import ControlState
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.publishing.deliveries import Done, Failure
+from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.recorder import Recorder
+from headgate.observer.sessions.acknowledgement import Acknowledgements
+from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.session import Session
+from headgate.observer.upstreams.dialing import Dialer
+from headgate.observer.upstreams.pool import UpstreamPool
 from headgate.wire import Limits, MessageReader
 
 

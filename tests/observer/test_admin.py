@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from headgate.observer.admin import AdminServer, Health
-from headgate.observer.metrics import Histogram, Metrics
-from headgate.observer.upstreams import UpstreamView
+from headgate.observer.monitoring.metrics import Histogram, Metrics
+from headgate.observer.upstreams.pool import UpstreamView
 
 VIEW = UpstreamView("a:1", "healthy", 2, 0, "")
 

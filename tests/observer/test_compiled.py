@@ -12,10 +12,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # Compiled classes take no doubles of each other, and their methods cannot be replaced.
 WITH_DOUBLES = (
-    "--ignore=tests/observer/test_guarded_sessions.py",
-    "--ignore=tests/observer/test_session_stages.py",
+    "--ignore=tests/observer/sessions/test_guarded_sessions.py",
+    "--ignore=tests/observer/sessions/test_session_stages.py",
     (
-        "--deselect=tests/observer/test_session.py::"
+        "--deselect=tests/observer/sessions/test_notify_cells.py::"
         "test_the_journal_keeps_a_request_as_the_client_sent_it"
     ),
 )
@@ -32,7 +32,7 @@ def test_the_compiled_modules_pass_the_tests_of_their_sources(tmp_path: Path) ->
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "package")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "package")}
-    where = "import headgate.observer.session as s; print(s.__file__)"
+    where = "import headgate.observer.sessions.session as s; print(s.__file__)"
     run = [sys.executable, "-c", where]
     found = subprocess.run(run, env=environment, check=True, capture_output=True, text=True)
     assert found.stdout.strip().endswith(".so")

@@ -1,7 +1,7 @@
 import pytest
 
 from headgate.observer import ConfigurationError, Fsync, WhenFull, parse_config
-from headgate.observer.kafka import KafkaProducer
+from headgate.observer.publishing.kafka import KafkaProducer
 
 WHOLE = """\
 name = "o1"

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig
-from headgate.observer.metrics import Metrics
+from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.service import Observer
 
 ROOT = Path(__file__).parents[2]

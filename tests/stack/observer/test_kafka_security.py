@@ -30,7 +30,7 @@ from headgate.observer import (
     ObserverConfig,
     ObserverProcess,
 )
-from headgate.observer.kafka import KafkaUnavailable, Topics
+from headgate.observer.publishing.kafka import KafkaUnavailable, Topics
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(600)]
 

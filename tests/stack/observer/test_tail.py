@@ -15,7 +15,7 @@ import happybase
 import pytest
 
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
-from headgate.observer.event_lines import HEADINGS
+from headgate.observer.reading.event_lines import HEADINGS
 
 pytestmark = pytest.mark.stack
 

@@ -39,8 +39,8 @@ from headgate.observer import (
     Tls,
     UpstreamTls,
 )
-from headgate.observer.diagnosis import Diagnosis, Question, TlsFiles
-from headgate.observer.findings import Verdict
+from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
+from headgate.observer.doctor.findings import Verdict
 from headgate.observer.process import as_toml
 
 pytestmark = pytest.mark.stack

@@ -27,7 +27,7 @@ from headgate.observer import (
     ObserverConfig,
     ObserverProcess,
 )
-from headgate.observer.asking import FORMATS, PING, call
+from headgate.observer.upstreams.asking import FORMATS, PING, call
 
 pytestmark = pytest.mark.stack
 

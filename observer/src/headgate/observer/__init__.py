@@ -24,17 +24,21 @@ from headgate.observer.config import (
     load_config,
     parse_config,
 )
-from headgate.observer.diagnosis import Diagnosis, Question, TlsFiles
-from headgate.observer.embedded import EmbeddedObserver, ObserverEnded
-from headgate.observer.event_lines import (
+from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
+from headgate.observer.doctor.findings import Finding, Verdict
+from headgate.observer.embedded.observer import EmbeddedObserver, ObserverEnded
+from headgate.observer.embedded.passages import Passage
+from headgate.observer.foreground import run_in_foreground
+from headgate.observer.process import ObserverProcess
+from headgate.observer.publishing.kafka import KafkaPlace, KafkaUnavailable
+from headgate.observer.reading.event_lines import (
     Layout,
     NoteLine,
     UpdateLine,
     control_line,
     update_lines,
 )
-from headgate.observer.findings import Finding, Verdict
-from headgate.observer.following import (
+from headgate.observer.reading.following import (
     BEGINNING,
     NOW,
     Follower,
@@ -42,11 +46,7 @@ from headgate.observer.following import (
     FromTable,
     Unreadable,
 )
-from headgate.observer.foreground import run_in_foreground
-from headgate.observer.journal_errors import JournalError
-from headgate.observer.kafka import KafkaPlace, KafkaUnavailable
-from headgate.observer.passages import Passage
-from headgate.observer.process import ObserverProcess
+from headgate.observer.recording.journal_errors import JournalError
 from headgate.observer.running import run
 from headgate.observer.starting import Addresses, StartError
 from headgate.settings import ConfigurationError

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from headgate.observer.upstreams import UpstreamView
+from headgate.observer.upstreams.pool import UpstreamView
 
 Value = TypeVar("Value")
 Upstreams = Mapping[str, tuple[UpstreamView, ...]]

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from headgate.observer.config import ObserverConfig, load_config
-from headgate.observer.journal_errors import JournalError
+from headgate.observer.recording.journal_errors import JournalError
 from headgate.observer.running import run
 from headgate.observer.starting import Addresses, StartError
-from headgate.observer.supervisor import supervise
+from headgate.observer.workers.supervisor import supervise
 from headgate.settings import ConfigurationError, LogFormat, LogLevel, configure_log
 
 

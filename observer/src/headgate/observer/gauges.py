@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from headgate.observer.acknowledgement import Acknowledgements
-from headgate.observer.admission import Admission
-from headgate.observer.control import ControlState
-from headgate.observer.gates import Gates
-from headgate.observer.journal import Journal
-from headgate.observer.kafka import KafkaProducer
-from headgate.observer.metrics import Metrics
-from headgate.observer.notify import NotifyColumns
-from headgate.observer.publisher import Publisher
+from headgate.observer.control.gates import Gates
+from headgate.observer.control.notify import NotifyColumns
+from headgate.observer.control.state import ControlState
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.publishing.kafka import KafkaProducer
+from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.journal import Journal
+from headgate.observer.sessions.acknowledgement import Acknowledgements
 
 
 def tell_of_journal(metrics: Metrics, journal: Journal, limit_bytes: Callable[[], int]) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import uvloop
 
 from headgate.observer.config import ObserverConfig
-from headgate.observer.recovery import recover_left_behind
 from headgate.observer.service import Observer
 from headgate.observer.starting import Addresses
+from headgate.observer.workers.recovery import recover_left_behind
 
 
 def run(

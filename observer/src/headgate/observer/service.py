@@ -13,20 +13,15 @@ import structlog
 
 from headgate.events import Gate
 from headgate.hbase import Dialect
-from headgate.observer.access import Guard
-from headgate.observer.acknowledgement import Acknowledgements
 from headgate.observer.admin import AdminServer, Health
-from headgate.observer.admission import Admission
-from headgate.observer.barriers import Barriers, Traffic
 from headgate.observer.config import Acknowledge, ObserverConfig
 from headgate.observer.config import Journal as JournalConfig
-from headgate.observer.control import ControlState
-from headgate.observer.control_topic import ControlTopic, Heard
-from headgate.observer.credentials import Keyring
-from headgate.observer.dialing import Dialer
-from headgate.observer.endpoint import Endpoint
-from headgate.observer.formats import UpstreamFormats
-from headgate.observer.gates import Gates
+from headgate.observer.control.barriers import Barriers, Traffic
+from headgate.observer.control.gates import Gates
+from headgate.observer.control.lease import Lease
+from headgate.observer.control.notify import NotifyColumns
+from headgate.observer.control.state import ControlState
+from headgate.observer.control.topic import ControlTopic, Heard
 from headgate.observer.gauges import (
     tell_of_acknowledgements,
     tell_of_admission,
@@ -36,20 +31,25 @@ from headgate.observer.gauges import (
     tell_of_journal,
     tell_of_notify_columns,
 )
-from headgate.observer.introduction import Introduction, encode_introduction
-from headgate.observer.journal import Journal
-from headgate.observer.kafka import KafkaProducer, KafkaUnavailable, Topics
-from headgate.observer.lease import Lease
-from headgate.observer.listening import Listeners, wire_limits
-from headgate.observer.metrics import Metrics
-from headgate.observer.notify import NotifyColumns
-from headgate.observer.publisher import Publisher
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.publishing.kafka import KafkaProducer, KafkaUnavailable, Topics
+from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.publishing.update_topics import UpdateTopics
 from headgate.observer.reconfiguration import Reconfiguration
-from headgate.observer.recorder import Recorder
-from headgate.observer.republishing import EarlierEpochs
+from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.recorder import Recorder
+from headgate.observer.recording.republishing import EarlierEpochs
+from headgate.observer.security.access import Guard
+from headgate.observer.security.credentials import Keyring
+from headgate.observer.sessions.acknowledgement import Acknowledgements
+from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.introduction import Introduction, encode_introduction
+from headgate.observer.sessions.listening import Listeners, wire_limits
 from headgate.observer.starting import Addresses, StartError
-from headgate.observer.update_topics import UpdateTopics
-from headgate.observer.upstreams import UpstreamMetrics, UpstreamView
+from headgate.observer.upstreams.dialing import Dialer
+from headgate.observer.upstreams.formats import UpstreamFormats
+from headgate.observer.upstreams.pool import UpstreamMetrics, UpstreamView
 from headgate.settings import parse_address, set_log_level
 
 _log = structlog.get_logger("headgate.observer")

@@ -1,0 +1,1 @@
+"""What the control topic asks of an observer: watches, gates, barriers; and its lease there."""

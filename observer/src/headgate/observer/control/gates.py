@@ -1,0 +1,232 @@
+"""Gates: which are closed, which writes they hold, and when those go on or are refused.
+
+A gate is closed from the message that closes it until its release or the end of its lease, by the
+clock of this host. The session is what forwards, answers and drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import structlog
+
+from headgate.events import Gate, Origin
+from headgate.hbase import Write
+from headgate.observer.monitoring.metrics import Histogram
+
+_log = structlog.get_logger("headgate.observer.gates")
+
+_HELD_BOUNDS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_MANY: Final = 100  # held writes from which on health speaks of them
+_NAMED: Final = 10  # gates that it names then
+
+_Key = tuple[str, str, str]
+
+
+class Held(Protocol):
+    """A session whose request a gate holds."""
+
+    def client_is_gone(self) -> bool:
+        """Tell whether nobody waits for the answer any more."""
+
+    def gate_in_the_way(self) -> Gate | None:
+        """Return a closed gate that must hold the request; None if there is none."""
+
+    def go_on(self) -> None:
+        """Ask everything again that was asked when the request came, and forward it."""
+
+    def turn_away(self, reason: str) -> None:
+        """Answer the request with an IOError that may be retried."""
+
+    def drop(self, reason: str) -> None:
+        """Answer likewise, should anybody listen, and end the connection."""
+
+
+class _Hold:
+    __slots__ = ("gate", "session", "since")
+
+    def __init__(self, gate: Gate, session: Held, since: float) -> None:
+        self.gate = gate
+        self.session = session
+        self.since = since
+
+
+class Gates:
+    """Gates by table, and the requests that they hold: at most one for each connection."""
+
+    def __init__(self, *, hold_seconds: float, clock: Callable[[], float]) -> None:
+        """Hold writes for so many seconds at most; ``clock`` is Unix time in seconds."""
+        self._hold_seconds = hold_seconds
+        self._clock = clock
+        self._known: dict[_Key, Gate] = {}
+        self._holds: dict[Held, _Hold] = {}
+        self.closed: dict[str, tuple[Gate, ...]] = {}
+        """The closed gates by table: empty while no write need be looked at."""
+        self.closings = 0
+        """How often a gate was closed; renewing its lease does not count."""
+        self.refused = 0
+        """Writes that were held as long as allowed."""
+        self.dropped = 0
+        """Writes whose client was gone before they were forwarded."""
+        self.held_seconds = Histogram(_HELD_BOUNDS)
+
+    @property
+    def closed_gates(self) -> int:
+        """How many gates are closed."""
+        return len({_key(gate) for gates in self.closed.values() for gate in gates})
+
+    @property
+    def held(self) -> int:
+        """How many writes are held now."""
+        return len(self._holds)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why many writes wait, in words."""
+        if len(self._holds) < _MANY:
+            return ()
+        names = sorted({_name(hold.gate) for hold in self._holds.values()})
+        return (f"gates hold {len(self._holds)} writes: {'; '.join(names[:_NAMED])}",)
+
+    # -- which are closed
+
+    def apply(self, message: Gate) -> None:
+        """Take what the control topic says of a gate, unless something newer was said before."""
+        now = self._clock()
+        key = _key(message)
+        known = self._known.get(key)
+        if known is not None and message.revision < known.revision:
+            return
+        self._known[key] = message
+        was_closed = known is not None and _is_closed(known, now)
+        if _is_closed(message, now):
+            if not was_closed:
+                self.closings += 1
+                _log.info("gate closed", gate=_name(message), until=_moment(message.until))
+        elif was_closed:
+            _log.info("gate opened", gate=_name(message))
+        self._list_closed(now)
+
+    def _list_closed(self, now: float) -> None:
+        by_table: dict[str, list[Gate]] = {}
+        for gate in self._known.values():
+            if _is_closed(gate, now):
+                tables = (table for container in gate.containers for table in container.tables)
+                for table in dict.fromkeys(tables):
+                    by_table.setdefault(table, []).append(gate)
+        self.closed = {table: tuple(gates) for table, gates in by_table.items()}
+
+    def _open_expired(self, now: float) -> None:
+        expired = {
+            _name(gate)
+            for gates in self.closed.values()
+            for gate in gates
+            if not _is_closed(gate, now)
+        }
+        for name in expired:
+            _log.warning("gate opened: its lease was not renewed", gate=name)
+        if expired:
+            self._list_closed(now)
+
+    # -- which writes they hold
+
+    def in_the_way(self, write: Write, origins: Iterable[Origin]) -> Gate | None:
+        """Return a closed gate that must hold a write; None if there is none.
+
+        A gate lets a request pass in which nobody but runs of its own dataflow wrote.
+        """
+        now = self._clock()
+        dataflows = {origin.dataflow for origin in origins}
+        for part in (write, *write.others):
+            for gate in self.closed.get(part.table, ()):
+                if dataflows != {gate.dataflow} and _is_closed(gate, now) and _touches(part, gate):
+                    return gate
+        return None
+
+    def hold(self, session: Held, gate: Gate) -> None:
+        """Note that a session's request is held from now on."""
+        self._holds[session] = _Hold(gate, session, self._clock())
+
+    def leave(self, session: Held) -> None:
+        """Forget a session whose client is gone, if it was held."""
+        if self._holds.pop(session, None) is not None:
+            self.dropped += 1
+
+    def tend(self) -> None:
+        """Open gates whose lease is over; let held writes go on, refuse or drop them."""
+        now = self._clock()
+        if self.closed:
+            self._open_expired(now)
+        for hold in tuple(self._holds.values()):
+            session = hold.session
+            if self._holds.get(session) is not hold:
+                continue
+            if session.client_is_gone():
+                self._end(hold, now)
+                self.dropped += 1
+                session.drop(_GONE)
+                continue
+            if not self._still_closed(hold.gate, now):
+                other = session.gate_in_the_way()
+                if other is None:
+                    self._end(hold, now)
+                    session.go_on()
+                    continue
+                hold.gate = other
+            if now - hold.since >= self._hold_seconds:
+                self._end(hold, now)
+                self.refused += 1
+                session.turn_away(_refusal(self._known[_key(hold.gate)]))
+
+    def _still_closed(self, gate: Gate, now: float) -> bool:
+        """Tell whether a gate, as it was last heard of, holds what it held."""
+        known = self._known[_key(gate)]
+        return _is_closed(known, now) and known.containers == gate.containers
+
+    def _end(self, hold: _Hold, now: float) -> None:
+        del self._holds[hold.session]
+        self.held_seconds.observe(max(0.0, now - hold.since))
+
+
+_GONE: Final = (
+    "headgate: the client's side of the connection ended while a gate held its write; nothing was "
+    "written"
+)
+
+
+def _key(gate: Gate) -> _Key:
+    return gate.dataflow, gate.action, gate.bound
+
+
+def _is_closed(gate: Gate, now: float) -> bool:
+    return not gate.released and now < gate.until
+
+
+def _touches(write: Write, gate: Gate) -> bool:
+    cells = write.cells
+    kinds = bytes(cells.kinds)
+    for container in gate.containers:
+        for item in container.items:
+            if item.table == write.table and any(
+                item.is_touched_by(kind, row, column)
+                for kind, row, column in zip(kinds, cells.rows, cells.columns, strict=True)
+            ):
+                return True
+    return False
+
+
+def _name(gate: Gate) -> str:
+    return f"bound {gate.bound} of {gate.dataflow}/{gate.action}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def _refusal(gate: Gate) -> str:
+    return (
+        f"headgate: {_name(gate)} was reached and blocks writes here until {gate.action} has run, "
+        f"at the latest until {_moment(gate.until)}; nothing was written, try again"
+    )

@@ -1,0 +1,113 @@
+"""The observer's lease: renewed on the control topic, and heard there, for as long as it lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from headgate.events import VERSION, ControlMessage, ObserverLease
+from headgate.observer.config import ObserverConfig
+from headgate.observer.control.notify import NotifyColumns
+from headgate.observer.control.state import ControlState
+from headgate.observer.control.topic import ControlTopic
+from headgate.observer.publishing.publisher import Publisher
+
+_log = structlog.get_logger("headgate.observer")
+
+
+class Lease:
+    """One epoch's lease. Who does not hear its own lease takes the control topic for lost."""
+
+    def __init__(
+        self,
+        config: ObserverConfig,
+        epoch: int,
+        *,
+        topic: ControlTopic,
+        control: ControlState,
+        notify: NotifyColumns,
+        publisher: Publisher,
+        admin: Callable[[], str],
+    ) -> None:
+        """Say nothing yet; ``admin`` returns the observer's admin address."""
+        self._config = config
+        self._epoch = epoch
+        self._topic = topic
+        self._control = control
+        self._notify = notify
+        self._publisher = publisher
+        self._admin = admin
+        self._loop = asyncio.get_running_loop()
+        self._heard_at = 0.0
+        self._said_at = 0.0
+        self._said_unmarked: tuple[str, ...] = ()
+        self.came_back = asyncio.Event()
+        """Set once the lease was heard on the control topic."""
+
+    def reconfigure(self, config: ObserverConfig) -> None:
+        """Let the lease have another length from now on."""
+        self._config = config
+
+    @property
+    def begun(self) -> bool:
+        """Whether anybody was told of the epoch."""
+        return bool(self._said_at)
+
+    def begin(self) -> None:
+        """Say for the first time that the observer lives."""
+        self._said_at = self._heard_at = self._loop.time()
+        self._topic.say(self._now())
+
+    def end(self) -> None:
+        """Say that nothing of the epoch comes any more."""
+        self._topic.say(self._now(ended=True))
+
+    def end_of(self, epoch: int) -> None:
+        """Say that nothing of an earlier epoch comes any more."""
+        seconds = self._config.lease_seconds
+        self._topic.say(ObserverLease(VERSION, self._config.name, epoch, seconds, {}, ended=True))
+
+    def _now(self, *, ended: bool = False) -> ObserverLease:
+        self._said_unmarked = self._notify.stopped
+        return ObserverLease(
+            VERSION,
+            self._config.name,
+            self._epoch,
+            self._config.lease_seconds,
+            self._publisher.sequences(),
+            self._admin(),
+            ended,
+            self._said_unmarked,
+        )
+
+    def hear(self, message: ControlMessage) -> None:
+        """Take note of a message on the control topic, should it be this lease."""
+        if (
+            not isinstance(message, ObserverLease)
+            or message.observer != self._config.name
+            or message.epoch != self._epoch
+        ):
+            return
+        self._heard_at = self._loop.time()
+        self.came_back.set()
+        if self._control.everything:
+            self._control.found()
+            _log.info("the control topic is back")
+            for table in self._publisher.waiting_topics():
+                if not self._control.is_watched(table):
+                    self._publisher.forget(table)
+
+    def tend(self, now: float) -> None:
+        """Renew the lease in time, and see whether it is still heard."""
+        lease = self._config.lease_seconds
+        if now - self._said_at >= lease / 3 or self._said_unmarked != self._notify.stopped:
+            self._said_at = now
+            self._topic.say(self._now())
+        if now - self._heard_at > lease and not self._control.everything:
+            self._control.lost()
+            _log.error(
+                "the control topic is lost: every table is treated as watched until it is back",
+                topic=self._config.kafka.control_topic,
+            )

@@ -1,0 +1,112 @@
+"""Notify columns: which tables ask for them, and which writes get their cells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from headgate.events import NOTIFY_FAMILY, Notify, WatchList, encode_notify
+from headgate.hbase import Definition, Dialect, decode_request, peek_origins, with_notify
+from headgate.observer.monitoring.client_log import ClientLog
+from headgate.wire import Message, ProtocolError
+
+_log = structlog.get_logger("headgate.observer.notify")
+
+_MAY_LOSE_THE_FAMILY = ("deleteTable", "modifyTable")
+
+
+class NotifyColumns:
+    """Puts notify cells into writes of the tables whose watch lists ask for them.
+
+    Without its family for notify columns a table refuses whole writes. Who asks vouches for the
+    family; when it turns out to be missing, or may go, no more cells are set in the table until a
+    watch list asks anew. A write that was refused is never repeated here.
+    """
+
+    def __init__(
+        self, *, limit_bytes: int = 1 << 31, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Begin with no columns.
+
+        ``limit_bytes`` is how long a request may become, ``clock`` is Unix time in seconds.
+        """
+        self._limit = limit_bytes
+        self._clock = clock
+        self.asked: dict[str, tuple[Notify, ...]] = {}
+        """The columns by table: empty while no write need be looked at."""
+        self._stopped: set[str] = set()
+        self.marked = 0
+        """Requests that were given notify cells."""
+        self.unmarked = 0
+        """Writes of tables that ask for notify columns that went on without."""
+
+    @property
+    def stopped(self) -> tuple[str, ...]:
+        """Tables whose notify columns are asked for and not set."""
+        return tuple(sorted(self._stopped & self.asked.keys()))
+
+    def ask(self, newest: WatchList, known: Iterable[WatchList]) -> None:
+        """Take what all known watch lists ask for; the newest one vouches for families anew."""
+        self._stopped -= {watch.table for watch in newest.watches if watch.notify is not None}
+        asked: dict[str, dict[Notify, None]] = {}
+        for watch_list in known:
+            for watch in watch_list.watches:
+                if watch.notify is not None:
+                    asked.setdefault(watch.table, {})[watch.notify] = None
+        self.asked = {table: tuple(columns) for table, columns in asked.items()}
+
+    def stop(self, table: str, reason: str) -> None:
+        """Set no more cells in a table until a watch list asks for them anew."""
+        if table in self._stopped or table not in self.asked:
+            return
+        self._stopped.add(table)
+        _log.error("notify columns are not set any more", table=table, reason=reason)
+
+    def marked_write(
+        self, dialect: Dialect, message: Message, table: str, log: ClientLog
+    ) -> Message | None:
+        """Return a write with the cells that its table asks for; None if it gets none.
+
+        ``log`` is that of the connection on which it came.
+        """
+        columns = self.asked.get(table, ())
+        if columns and table in self._stopped:
+            self.unmarked += 1
+            return None
+        found: Message | None = None
+        try:
+            origins = peek_origins(dialect, message)
+            writers = {origin.dataflow for origin in origins}
+            value = encode_notify(self._clock(), origins[0] if origins else None)
+            wanted = {
+                column.qualifier.encode(): value
+                for column in columns
+                if not column.writers or not writers.isdisjoint(column.writers)
+            }
+            if not wanted:
+                return None
+            found = with_notify(dialect, message, tuple(wanted.items()))
+        except ProtocolError as error:
+            log.warning(
+                "a write cannot be given notify cells",
+                method=message.name,
+                request=message.seqid,
+                table=table,
+                reason=str(error),
+            )
+        if found is None or len(found.raw) > self._limit:
+            self.unmarked += 1
+            return None
+        self.marked += 1
+        return found
+
+    def table_changes(self, dialect: Dialect, message: Message, table: str) -> None:
+        """Look at a definition that is on its way: the table's family may go."""
+        if message.name in _MAY_LOSE_THE_FAMILY:
+            self.stop(table, f"{message.name} of the table, and its family may be gone")
+        elif message.name == "deleteColumnFamily":
+            definition = decode_request(dialect, message)
+            if isinstance(definition, Definition) and definition.family == NOTIFY_FAMILY.decode():
+                self.stop(table, "its family is being deleted")

@@ -1,0 +1,1 @@
+"""Why something does not work, found out by trying it."""

@@ -1,0 +1,1 @@
+"""An observer inside a program that writes to HBase itself."""

@@ -1,0 +1,1 @@
+"""What an observer counts and what it logs."""

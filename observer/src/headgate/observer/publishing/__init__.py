@@ -1,0 +1,1 @@
+"""What has ended on its way to Kafka: batches, deliveries in order, topics."""

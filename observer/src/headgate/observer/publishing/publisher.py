@@ -1,0 +1,359 @@
+"""From ended requests to messages, in order, until Kafka has acknowledged them.
+
+Everything of a table passes one ordered list of its own; from there its cells go to the lanes of
+the topic's partitions, which are delivered in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headgate.events import (
+    VERSION,
+    BarrierMark,
+    Gap,
+    TableChange,
+    UpdateMessage,
+    encode_update,
+    updates_topic,
+)
+from headgate.observer.publishing.batches import (
+    MESSAGE_BYTES,
+    PIECE_BYTES,
+    RECOVERED_PIECES,
+    Draft,
+    batch_of,
+    by_partition,
+    fill,
+    pieces_of,
+    size_of,
+)
+from headgate.observer.publishing.deliveries import Deliveries, Lane, Producer
+from headgate.observer.publishing.ended import Ended, EndedDefinition, EndedUnread, EndedWrite
+
+
+class _Mark(Struct):
+    id: str
+
+
+class _Passed(Struct):
+    since: float
+    until: float
+    reason: str
+
+
+_Item = Ended | _Mark | _Passed
+
+
+class _Table:
+    """What ended on one table and is not yet in its lanes."""
+
+    __slots__ = ("items", "lanes", "name", "topic", "values")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.topic = updates_topic(name)
+        self.items: list[_Item] = []
+        self.lanes: list[Lane] | None = None
+        self.values = True
+
+
+class Publisher:
+    """Publishes what ended, each row's events in one partition and in order.
+
+    It owns no clock and no thread: ``later(seconds, call)`` schedules, ``ensure(table, topic)``
+    asks for a topic, answered by ``topic_ready``.
+    """
+
+    def __init__(
+        self,
+        *,
+        observer: str,
+        epoch: int,
+        producer: Producer,
+        settle: Callable[[int], None],
+        unfinished: Callable[[str], int],
+        ensure: Callable[[str, str], None],
+        later: Callable[[float, Callable[[], None]], object],
+        linger_seconds: float,
+    ) -> None:
+        """Connect the publisher to its surroundings.
+
+        ``settle(intent)`` is called once all of an intent's messages are acknowledged;
+        ``unfinished(table)`` returns the lowest intent of the table that has not been given to the
+        publisher, or the next one to come.
+        """
+        self._observer = observer
+        self._epoch = epoch
+        self._deliveries = Deliveries(
+            observer=observer,
+            epoch=epoch,
+            producer=producer,
+            settle=settle,
+            ensure=ensure,
+            later=later,
+        )
+        self._unfinished = unfinished
+        self._ensure = ensure
+        self._later = later
+        self._linger = linger_seconds
+        self._tables: dict[str, _Table] = {}
+        self._due: set[str] = set()
+        self._scheduled = False
+
+    @property
+    def undelivered(self) -> int:
+        """Messages that Kafka has not acknowledged."""
+        return self._deliveries.undelivered
+
+    @property
+    def published(self) -> int:
+        """Messages that Kafka has acknowledged."""
+        return self._deliveries.published
+
+    @property
+    def failures(self) -> int:
+        """Deliveries that failed and were or will be repeated."""
+        return self._deliveries.failures
+
+    # -- what is to be published
+
+    def table(self, name: str) -> _Table:
+        """Return the table's state, asking for its topic when it is new."""
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = _Table(name)
+            self._ensure(name, table.topic)
+        return table
+
+    def prepare(self, name: str, *, values: bool) -> None:
+        """Get ready for a table; ``values`` tells whether its cells' values are published."""
+        self.table(name).values = values
+
+    def add(self, name: str, ended: Ended) -> None:
+        """Publish what ended, after all that was added to the table before."""
+        self._deliveries.open(ended.intent)
+        if isinstance(ended, EndedWrite) and not ended.rows:
+            self._deliveries.close(ended.intent)
+            return
+        self._append(name, ended)
+
+    def mark(self, name: str, barrier: str) -> None:
+        """Mark every partition of the table, after all that was added before."""
+        self._append(name, _Mark(barrier))
+
+    def announce_gap(self, name: str, *, since: float, until: float, reason: str) -> None:
+        """Tell every partition that writes went by without events (Unix seconds)."""
+        self._append(name, _Passed(since, until, reason))
+
+    def forget(self, name: str) -> None:
+        """Drop what waits for the topic of a table that nobody watches; without a topic only."""
+        table = self._tables.get(name)
+        if table is None or table.lanes is not None:
+            return
+        del self._tables[name]
+        for item in table.items:
+            if isinstance(item, Ended):
+                self._deliveries.close(item.intent)
+
+    def _append(self, name: str, item: _Item) -> None:
+        table = self._tables.get(name)
+        if table is None:
+            table = self.table(name)
+        table.items.append(item)
+        self._due.add(name)
+        if not self._scheduled:
+            self._scheduled = True
+            self._later(self._linger, self.flush)
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything that was added is acknowledged."""
+        return not self.undelivered and not any(table.items for table in self._tables.values())
+
+    def sequences(self) -> dict[str, tuple[int, ...]]:
+        """Return the next publish sequence of each partition, by topic."""
+        return {
+            table.topic: tuple(lane.sequence for lane in table.lanes)
+            for table in self._tables.values()
+            if table.lanes is not None
+        }
+
+    def waiting_topics(self) -> list[str]:
+        """Return the tables whose topic is not there yet."""
+        return [table.name for table in self._tables.values() if table.lanes is None]
+
+    def is_ready(self, name: str) -> bool:
+        """Tell whether the topic of a table is there; asks for it when the table is new."""
+        return self.table(name).lanes is not None
+
+    def partitions(self, name: str) -> int:
+        """Return how many partitions of a table's topic are known; 0 while it is not there."""
+        table = self._tables.get(name)
+        return 0 if table is None or table.lanes is None else len(table.lanes)
+
+    def topic_ready(self, name: str, partitions: int) -> None:
+        """Say how many partitions the topic of a table really has."""
+        table = self._tables.get(name)
+        if table is None:
+            return
+        lanes = table.lanes if table.lanes is not None else []
+        lanes.extend(Lane(name, table.topic, number) for number in range(len(lanes), partitions))
+        table.lanes = lanes
+        self._due.add(name)
+        self.flush()
+
+    # -- from items to messages
+
+    def flush(self) -> None:
+        """Turn everything that was added into messages and hand them over."""
+        self._scheduled = False
+        due, self._due = self._due, set()
+        for name in due:
+            table = self._tables.get(name)
+            if table is None:
+                continue
+            if table.lanes is None:
+                self._due.add(name)
+                continue
+            items, table.items = table.items, []
+            self._publish(table, table.lanes, items)
+
+    def _publish(self, table: _Table, lanes: list[Lane], items: list[_Item]) -> None:
+        floor = self._unfinished(table.name)
+        for item in items:
+            if isinstance(item, Ended) and item.intent < floor:
+                floor = item.intent
+        writes: list[EndedWrite] = []
+        for item in items:
+            if isinstance(item, EndedWrite):
+                writes.append(item)
+                continue
+            if writes:
+                self._publish_writes(table, lanes, writes, floor)
+                writes = []
+            self._publish_everywhere(table, lanes, item)
+        if writes:
+            self._publish_writes(table, lanes, writes, floor)
+        for item in items:
+            if isinstance(item, Ended):
+                self._deliveries.close(item.intent)
+        for lane in lanes:
+            self._deliveries.hand_over(lane)
+
+    def _publish_everywhere(
+        self,
+        table: _Table,
+        lanes: list[Lane],
+        item: EndedDefinition | EndedUnread | _Mark | _Passed,
+    ) -> None:
+        for lane in lanes:
+            message: UpdateMessage
+            intents: tuple[int, ...] = ()
+            head = (VERSION, self._observer, self._epoch, lane.sequence)
+            match item:
+                case EndedDefinition():
+                    intents = (item.intent,)
+                    message = TableChange(
+                        *head,
+                        item.intent,
+                        table.name,
+                        item.kind,
+                        item.outcome,
+                        item.received,
+                        item.family,
+                    )
+                case EndedUnread():
+                    intents = (item.intent,)
+                    message = Gap(*head, table.name, item.received, item.until, item.reason)
+                case _Mark():
+                    message = BarrierMark(*head, item.id)
+                case _Passed():
+                    message = Gap(*head, table.name, item.since, item.until, item.reason)
+            lane.sequence += 1
+            closing = isinstance(item, _Mark)
+            self._deliveries.queue(lane, encode_update(message), intents, closing=closing)
+
+    def _publish_writes(
+        self, table: _Table, lanes: list[Lane], writes: Iterable[EndedWrite], watermark: int
+    ) -> None:
+        drafts: dict[int, Draft] = {}
+        for ended in writes:
+            if len(ended.rows) == 1 and (size := size_of(ended)) <= PIECE_BYTES:
+                # What most are, where there are many.
+                partition = crc32(ended.rows[0]) % len(lanes)
+                draft = drafts.get(partition)
+                if draft is None:
+                    draft = drafts[partition] = Draft()
+                elif draft.size + size > MESSAGE_BYTES:
+                    self._finish(table, lanes[partition], draft, watermark)
+                    draft = drafts[partition] = Draft()
+                fill(draft, ended, 0, size, values=table.values)
+                continue
+            for partition, part in by_partition(ended, len(lanes)):
+                for number, (piece, size) in enumerate(pieces_of(part)):
+                    draft = drafts.get(partition)
+                    if draft is None:
+                        draft = drafts[partition] = Draft()
+                    elif draft.size + size > MESSAGE_BYTES:
+                        self._finish(table, lanes[partition], draft, watermark)
+                        draft = drafts[partition] = Draft()
+                    fill(draft, piece, number, size, values=table.values)
+        for partition, draft in drafts.items():
+            self._finish(table, lanes[partition], draft, watermark)
+
+    def _finish(self, table: _Table, lane: Lane, draft: Draft, watermark: int) -> None:
+        batch = batch_of(table.name, self._observer, self._epoch, lane.sequence, watermark, draft)
+        lane.sequence += 1
+        self._deliveries.queue(lane, encode_update(batch), [part.intent for part in draft.requests])
+
+    def recover(self, name: str, epoch: int, writes: Iterable[EndedWrite]) -> None:
+        """Publish what an earlier epoch left, under its identity; needs the table's topic.
+
+        Raises:
+            LookupError: the topic is not there yet.
+        """
+        table = self.table(name)
+        if table.lanes is None:
+            raise LookupError(f"topic {table.topic} is not there yet; wait for topic_ready")
+        for ended in writes:
+            for partition, part in by_partition(ended, len(table.lanes)):
+                pieces = pieces_of(part)
+                first = 0 if len(pieces) == 1 else RECOVERED_PIECES
+                for number, (piece, size) in enumerate(pieces, start=first):
+                    draft = Draft()
+                    fill(draft, piece, number, size, values=table.values)
+                    batch = batch_of(name, self._observer, epoch, 0, 0, draft)
+                    value = encode_update(replace(batch, recovered=True))
+                    self._deliveries.queue(table.lanes[partition], value, ())
+        for lane in table.lanes:
+            self._deliveries.hand_over(lane)
+
+    def recover_definition(self, name: str, epoch: int, ended: EndedDefinition) -> None:
+        """Publish a table definition that an earlier epoch left; needs the table's topic.
+
+        Raises:
+            LookupError: the topic is not there yet.
+        """
+        table = self.table(name)
+        if table.lanes is None:
+            raise LookupError(f"topic {table.topic} is not there yet; wait for topic_ready")
+        for lane in table.lanes:
+            message = TableChange(
+                VERSION,
+                self._observer,
+                epoch,
+                0,
+                ended.intent,
+                name,
+                ended.kind,
+                ended.outcome,
+                ended.received,
+                ended.family,
+            )
+            self._deliveries.queue(lane, encode_update(message), ())
+            self._deliveries.hand_over(lane)

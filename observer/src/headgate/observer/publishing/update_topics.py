@@ -1,0 +1,57 @@
+"""The topics of updates: made when a table needs one, and again when one is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import structlog
+
+from headgate.observer.config import ObserverConfig
+from headgate.observer.publishing.kafka import KafkaUnavailable, Topics
+from headgate.observer.publishing.publisher import Publisher
+
+_log = structlog.get_logger("headgate.observer")
+
+_RETRY_SECONDS = 2.0
+
+
+class UpdateTopics:
+    """Makes topics for a publisher, and tells it when they are there."""
+
+    def __init__(self, config: ObserverConfig, *, topics: Topics) -> None:
+        """Make no topic yet."""
+        self._partitions = config.kafka.partitions
+        self._topics = topics
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def reconfigure(self, config: ObserverConfig) -> None:
+        """Give topics that are made from now on another number of partitions."""
+        self._partitions = config.kafka.partitions
+
+    def ensure(self, publisher: Publisher, table: str, topic: str) -> None:
+        """Make a table's topic if it is not there, however long that takes; tell the publisher."""
+        task = self._loop.create_task(self._make(publisher, table, topic))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _make(self, publisher: Publisher, table: str, topic: str) -> None:
+        while True:
+            # A topic that was deleted must not come back with fewer partitions than have messages.
+            known = publisher.partitions(table)
+            ensure = partial(
+                self._topics.ensure,
+                topic,
+                partitions=max(self._partitions, known),
+                settings={},
+                at_least=max(1, known),
+            )
+            try:
+                count = await self._loop.run_in_executor(None, ensure)
+            except KafkaUnavailable as error:
+                _log.warning("a topic could not be made", topic=topic, reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                publisher.topic_ready(table, count)
+                return

@@ -1,0 +1,210 @@
+"""What watched writes wait for before they are forwarded: room in the journal, and its disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import structlog
+
+from headgate.observer.config import Fsync, WhenFull
+from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.journal_errors import JournalError, JournalFull
+
+_log = structlog.get_logger("headgate.observer.admission")
+
+
+_SAFE: Final = "nothing was written, try again"
+_FULL: Final = (
+    f"headgate: the observer's journal is full, because Kafka does not take events; {_SAFE}"
+)
+
+
+class Waiting(Protocol):
+    """A session whose request waits for room."""
+
+    def try_again(self) -> bool:
+        """Try to write the request down and forward it; tell whether it need not wait any more."""
+
+    def give_up(self, reason: str) -> None:
+        """Answer the request with an IOError."""
+
+
+class Admission:
+    """Applies the journal's policies: when it is full, and when it must be on the disk."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        publisher: Publisher,
+        config: JournalConfig,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        """Apply the configured policies; ``clock`` is Unix time in seconds."""
+        self._journal = journal
+        self._publisher = publisher
+        self._config = config
+        self._clock = clock
+        self._waiting: deque[tuple[float, Waiting, str]] = deque()
+        self._gaps: dict[str, float] = {}
+        self._announced = False
+        self._unsynced: list[Callable[[], None]] = []
+        self._sync: asyncio.Task[None] | None = None
+        self._synced_at = 0.0
+        self._lost = False
+        self.blocked = 0
+        """Writes that were refused because the journal had no room."""
+        self.passed = 0
+        """Writes that went by without events."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether writes go on without events when the journal has no room."""
+        return self._config.when_full is WhenFull.PASS
+
+    @property
+    def gaps_open(self) -> bool:
+        """Whether Kafka does not know yet of every write that passed without an event."""
+        return bool(self._gaps)
+
+    @property
+    def syncs_each(self) -> bool:
+        """Whether each request must be on the disk before it is forwarded."""
+        return self._config.fsync is Fsync.ALWAYS
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why writes do not go on as they should, in words."""
+        if self._gaps and not self._announced:
+            return ("the journal has no room: writes pass without events",)
+        if self._waiting:
+            return (f"the journal has no room: {len(self._waiting)} writes wait",)
+        return ()
+
+    def reconfigure(self, config: JournalConfig) -> None:
+        """Have other policies from now on; what waits goes on waiting as long as it was told."""
+        self._config = config
+
+    def wait(self, session: Waiting, why: JournalFull | JournalError) -> None:
+        """Queue a session whose request the journal did not take."""
+        reason = _FULL
+        if isinstance(why, JournalError):
+            reason = f"headgate: the observer's journal cannot be written ({_cause(why)}); {_SAFE}"
+        self._waiting.append((self._clock() + self._config.block_seconds, session, reason))
+
+    def leave(self, session: Waiting) -> None:
+        """Forget a session whose client is gone."""
+        self._waiting = deque(entry for entry in self._waiting if entry[1] is not session)
+
+    def let_pass(self, tables: tuple[str, ...]) -> None:
+        """Note that a write of the tables goes by without an event."""
+        self.passed += 1
+        # What was announced so far ended before this write.
+        self._announced = False
+        for table in tables:
+            if table not in self._gaps:
+                self._gaps[table] = self._clock()
+                self._save_gaps()
+                _log.error("writes pass without events: the journal has no room", table=table)
+
+    def tend(self) -> None:
+        """Admit what waits, give up what waited too long, announce gaps that are over."""
+        now = self._clock()
+        while self._waiting:
+            deadline, session, reason = self._waiting[0]
+            if session.try_again():
+                self._waiting.popleft()
+                continue
+            if now < deadline:
+                break
+            self._waiting.popleft()
+            self.blocked += 1
+            session.give_up(reason)
+        if self._gaps and not self._announced and self._journal.has_room(1):
+            for table, since in self._gaps.items():
+                self._publisher.announce_gap(
+                    table,
+                    since=since,
+                    until=now,
+                    reason="the journal was full and its policy is to pass",
+                )
+            self._announced = True
+        elif self._announced and self._publisher.idle:
+            self._gaps.clear()
+            self._announced = False
+            self._save_gaps()
+
+    def _save_gaps(self) -> None:
+        try:
+            self._journal.save_gaps(self._gaps)
+        except JournalError as error:
+            # Still announced, unless this process is killed before Kafka is back.
+            _log.error("the gap could not be written down", reason=str(error))
+
+    # -- the disk
+
+    def when_synced(self, call: Callable[[], None]) -> None:
+        """Run a call once everything that is in the journal now is on the disk."""
+        self._unsynced.append(call)
+        self._begin_sync()
+
+    def sync_if_due(self) -> None:
+        """Start a sync when the interval is over and there is something to sync."""
+        if self._config.fsync is Fsync.NEVER:
+            for handle in self._journal.take_unsynced():
+                os.close(handle)
+        if self._config.fsync is not Fsync.INTERVAL:
+            return
+        now = self._clock()
+        if now - self._synced_at >= self._config.fsync_seconds:
+            self._synced_at = now
+            self._begin_sync()
+
+    def _begin_sync(self) -> None:
+        if self._sync is None and not self._lost:
+            self._sync = asyncio.get_running_loop().create_task(self._run_syncs())
+
+    async def _run_syncs(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                calls, self._unsynced = self._unsynced, []
+                handles = self._journal.take_unsynced()
+                if handles:
+                    await loop.run_in_executor(None, _sync, handles)
+                for call in calls:
+                    call()
+                if not self._unsynced:
+                    return
+        except OSError as error:
+            # The system may have dropped what it could not write, and says so once: another sync
+            # would succeed. What waits for this one is never forwarded.
+            self._lost = True
+            failure = JournalError(
+                f"the journal cannot be synced: {error.strerror}; check its disk"
+            )
+            failure.__cause__ = error
+            loop.call_exception_handler({"message": str(failure), "exception": failure})
+        finally:
+            self._sync = None
+
+
+def _cause(error: JournalError) -> str:
+    """Return what the system said: clients need no paths of the observer's host."""
+    cause = error.__cause__
+    return cause.strerror if isinstance(cause, OSError) and cause.strerror else "its disk refuses"
+
+
+def _sync(handles: list[int]) -> None:
+    try:
+        for handle in handles:
+            os.fdatasync(handle)
+    finally:
+        for handle in handles:
+            os.close(handle)

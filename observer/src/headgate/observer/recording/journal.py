@@ -1,0 +1,388 @@
+"""The journal: what was forwarded, kept on disk until Kafka has its events.
+
+A directory belongs to one observer, which holds a lock on it. ``epoch`` counts its starts.
+``<epoch>-<first intent>.segment`` has requests as records. ``<epoch>.watermark`` says below which
+intent everything is on Kafka; a segment wholly below it is removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from headgate.observer.recording.epochs import (
+    SLOTS,
+    WATERMARK,
+    OpenEpoch,
+    gaps_path,
+    open_epochs,
+    segment_path,
+    watermark_path,
+)
+from headgate.observer.recording.journal_errors import JournalError, JournalFull, JournalInUse
+from headgate.observer.recording.segments import CHECKED, MAGIC, SEGMENT
+
+_log = structlog.get_logger("headgate.observer.journal")
+
+
+class _Segment:
+    __slots__ = ("end", "first", "path", "size")
+
+    def __init__(self, path: Path, first: int) -> None:
+        self.path = path
+        self.first = first
+        self.end = first
+        self.size = 0
+
+
+def _open_directory(directory: Path) -> int:
+    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = _open_directory(directory)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_all(handle: int, parts: list[bytes]) -> int:
+    """Write the parts; return their length. A short write is completed."""
+    total = sum(map(len, parts))
+    written = os.writev(handle, parts)
+    if written < total:
+        rest = memoryview(b"".join(parts))[written:]
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    return total
+
+
+class Journal:
+    """An observer's journal, opened for a new epoch.
+
+    ``append`` before forwarding, ``settle`` when nothing of the intent is left to publish.
+    """
+
+    def __init__(
+        self, directory: Path, *, limit_bytes: int, segment_bytes: int, first_epoch: int = 1
+    ) -> None:
+        """Take the directory and begin an epoch.
+
+        ``first_epoch`` is used where there was none before. It must be above any epoch that the
+        observer had in a directory that was lost, or new events would be taken for old ones: the
+        time in seconds is.
+
+        Raises:
+            JournalError: the directory cannot be used, or another observer uses it.
+        """
+        self._directory = directory
+        self._limit = limit_bytes
+        self._segment_limit = segment_bytes
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise JournalError(
+                f"journal {directory}: {error.strerror}; name a directory that can be written"
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise JournalInUse(
+                f"journal {directory} is in use by another observer; end it, or give this one "
+                "its own [journal] directory"
+            ) from error
+        self.epoch: int = self._begin_epoch(first_epoch)
+        self.watermark = 0
+        """Every intent below it is settled."""
+        self.on_settled: Callable[[int], None] | None = None
+        """Told of each intent that is settled, once."""
+        self._next = 0
+        self._settled: set[int] = set()
+        self._times: dict[int, float] = {}
+        self._segments: list[_Segment] = []
+        self._bytes = self._left_over_bytes()
+        self._segment: _Segment | None = None
+        self._handle = -1
+        self._dirty = False
+        self._unsynced: list[int] = []
+        self._slot = 0
+        self._written_watermark = 0
+        self._watermark_handle = self._begin_watermark()
+
+    def _begin_watermark(self) -> int:
+        path = watermark_path(self._directory, self.epoch)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # Its place on the disk is taken now: it must be there when nothing else is left.
+            os.pwrite(handle, bytes(SLOTS * WATERMARK.size), 0)
+        except OSError as error:
+            os.close(handle)
+            os.close(self._lock)
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+        return handle
+
+    def _begin_epoch(self, first_epoch: int) -> int:
+        path = self._directory / "epoch"
+        try:
+            last = int(path.read_text(encoding="ascii"))
+        except FileNotFoundError:
+            last = first_epoch - 1
+        except ValueError as error:
+            raise JournalError(f"{path} holds no number; restore it from a backup") from error
+        names = [entry.name for entry in self._directory.glob("*.segment")]
+        epoch = max([last, *(int(name.partition("-")[0]) for name in names)]) + 1
+        draft = self._directory / "epoch.draft"
+        try:
+            with draft.open("w", encoding="ascii") as file:
+                file.write(f"{epoch}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(path)
+            _sync_directory(self._directory)
+        except OSError as error:
+            os.close(self._lock)
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+        return epoch
+
+    def _left_over_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self._directory.glob("*.segment"))
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return self._bytes
+
+    @property
+    def unsettled(self) -> int:
+        """Number of intents that are not settled."""
+        return self._next - self.watermark - len(self._settled)
+
+    @property
+    def next_intent(self) -> int:
+        """The number that the next intent will have."""
+        return self._next
+
+    def reconfigure(self, *, limit_bytes: int, segment_bytes: int) -> None:
+        """Have other limits from now on."""
+        self._limit = limit_bytes
+        self._segment_limit = segment_bytes
+
+    def has_room(self, length: int) -> bool:
+        """Tell whether a request of the length can be appended below the limit.
+
+        One that is alone always fits: a limit below a single request would block it for ever.
+        """
+        return self._bytes + length <= self._limit or self.unsettled == 0
+
+    def oldest_age(self, now: float) -> float:
+        """Return for how many seconds the oldest unsettled intent has waited."""
+        received = self._times.get(self.watermark)
+        return 0.0 if received is None else max(0.0, now - received)
+
+    def append(
+        self, request: bytes, table: str, *, listener: int, dialect: int, received: float
+    ) -> int:
+        """Write a request down; return its intent's number.
+
+        Raises:
+            JournalFull: the limit is reached.
+            JournalError: the file system refused.
+        """
+        length = len(request)
+        if not self.has_room(length):
+            raise JournalFull(f"journal {self._directory} has reached {self._limit} bytes")
+        name = table.encode("utf-8", "surrogateescape")
+        number = self._next
+        segment = self._segment
+        if segment is None or segment.size >= self._segment_limit:
+            segment = self._begin_segment()
+        header = CHECKED.pack(len(name), length, number, received, listener, dialect)
+        checksum = zlib.crc32(request, zlib.crc32(name, zlib.crc32(header)))
+        try:
+            written = _write_all(
+                self._handle, [checksum.to_bytes(4, "big") + header + name, request]
+            )
+        except OSError as error:
+            self._cut_torn(segment)
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+        segment.size += written
+        segment.end = number + 1
+        self._bytes += written
+        self._next = number + 1
+        self._times[number] = received
+        self._dirty = True
+        return number
+
+    def _cut_torn(self, segment: _Segment) -> None:
+        try:
+            os.ftruncate(self._handle, segment.size)
+            os.lseek(self._handle, segment.size, os.SEEK_SET)
+        except OSError:
+            # It stays torn at the end of its segment, where readers leave it out.
+            self._close_segment()
+            if segment.end == segment.first:
+                self._segments.remove(segment)
+                self._bytes -= segment.size
+
+    def _begin_segment(self) -> _Segment:
+        self._close_segment()
+        path = segment_path(self._directory, self.epoch, self._next)
+        segment = _Segment(path, self._next)
+        try:
+            self._handle = os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+            )
+            segment.size = _write_all(self._handle, [SEGMENT.pack(MAGIC, self.epoch, self._next)])
+            # What is in a file is not safe before the file's name is.
+            self._unsynced.append(_open_directory(self._directory))
+        except OSError as error:
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+        self._bytes += segment.size
+        self._segments.append(segment)
+        self._segment = segment
+        return segment
+
+    def _close_segment(self) -> None:
+        if self._handle >= 0:
+            # The loop must not wait for the disk: whoever syncs takes over what is not synced.
+            if self._dirty:
+                self._unsynced.append(self._handle)
+                self._dirty = False
+            else:
+                os.close(self._handle)
+            self._handle = -1
+            self._segment = None
+
+    def settle(self, number: int) -> None:
+        """Note that all of the intent's events are on Kafka, or that it has none."""
+        if number < self.watermark or number in self._settled:
+            return
+        if self.on_settled is not None:
+            self.on_settled(number)
+        self._settled.add(number)
+        while self.watermark in self._settled:
+            self._settled.remove(self.watermark)
+            del self._times[self.watermark]
+            self.watermark += 1
+
+    def save_watermark(self) -> None:
+        """Write the watermark down and remove the segments below it.
+
+        One that is behind only costs repeats, so this need not follow every ``settle``.
+        """
+        if self.watermark == self._written_watermark:
+            return
+        value = self.watermark.to_bytes(8, "big")
+        record = value + zlib.crc32(value).to_bytes(4, "big")
+        try:
+            os.pwrite(self._watermark_handle, record, self._slot * WATERMARK.size)
+        except OSError as error:
+            # Files that copy when they are written need space even for this: segments that go make
+            # room. A crash right now would only make readers look for requests that are published.
+            _log.error("the journal's watermark is not written", reason=error.strerror)
+        else:
+            self._slot = (self._slot + 1) % SLOTS
+            self._written_watermark = self.watermark
+        self._remove_segments()
+
+    def _remove_segments(self) -> None:
+        active = self._segment
+        if (
+            active is not None
+            and self.watermark == self._next
+            and active.size >= self._segment_limit
+        ):
+            self._close_segment()
+        while self._segments:
+            segment = self._segments[0]
+            if segment is self._segment or segment.end > self.watermark:
+                return
+            segment.path.unlink()
+            self._bytes -= segment.size
+            self._segments.pop(0)
+
+    def take_unsynced(self) -> list[int]:
+        """Return descriptors of what must reach the disk, for ``os.fdatasync``.
+
+        They belong to the caller, who closes them: a segment may end while another thread syncs it.
+        """
+        taken, self._unsynced = self._unsynced, []
+        if self._dirty:
+            self._dirty = False
+            taken.append(os.dup(self._handle))
+        return taken
+
+    def open_epochs(self) -> list[OpenEpoch]:
+        """Return what earlier epochs left behind, oldest first; ``forget_epoch`` ends each.
+
+        Raises:
+            JournalError: a segment cannot be read.
+        """
+        return open_epochs(self._directory, but=self.epoch)
+
+    def save_gaps(self, gaps: Mapping[str, float]) -> None:
+        """Write down since when (Unix seconds) writes of which tables pass without events.
+
+        Raises:
+            JournalError: the file system refused.
+        """
+        path = gaps_path(self._directory, self.epoch)
+        draft = path.with_suffix(".draft")
+        try:
+            if not gaps:
+                path.unlink(missing_ok=True)
+                return
+            with draft.open("wb") as file:
+                file.write(msgspec.json.encode(gaps))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(path)
+            _sync_directory(self._directory)
+        except OSError as error:
+            raise JournalError(
+                f"journal {self._directory}: {error.strerror}; free space on its disk"
+            ) from error
+
+    def forget_epoch(self, epoch: int) -> None:
+        """Remove what an earlier epoch left, once it is all on Kafka."""
+        for path in self._directory.glob(f"{epoch:010d}-*.segment"):
+            self._bytes -= path.stat().st_size
+            path.unlink()
+        gaps_path(self._directory, epoch).unlink(missing_ok=True)
+        watermark_path(self._directory, epoch).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Sync and let go of the directory. With nothing unsettled, no trace of the epoch stays."""
+        self.save_watermark()
+        self._close_segment()
+        for handle in self._unsynced:
+            os.fdatasync(handle)
+            os.close(handle)
+        os.close(self._watermark_handle)
+        # A gap that was not announced is left to the next start.
+        if self.watermark == self._next and not gaps_path(self._directory, self.epoch).exists():
+            self.forget_epoch(self.epoch)
+        os.close(self._lock)
+
+    def abandon(self) -> None:
+        """Let go of the files in a forked child, which must not write to its parent's journal."""
+        for handle in (self._handle, self._watermark_handle, self._lock, *self._unsynced):
+            if handle >= 0:
+                os.close(handle)

@@ -1,0 +1,485 @@
+"""Writes of watched tables: written down before they are forwarded, told when they have ended.
+
+Decoding waits in a backlog, so that requests and replies go on first and many small writes are
+decoded in one go. Beginnings and ends stay in their order there, which is what tells overlaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import structlog
+from msgspec import Struct
+
+from headgate.events import Origin, Outcome, UpdateKind
+from headgate.hbase import (
+    Definition,
+    Dialect,
+    Effect,
+    Judgement,
+    Method,
+    Pattern,
+    Verdict,
+    Write,
+    decode_request,
+    is_void,
+    judge,
+)
+from headgate.observer.monitoring.client_log import ClientLog
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.publishing.ended import EndedDefinition, EndedUnread, EndedWrite
+from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.recording.overlaps import Flight, TableFlights
+from headgate.observer.recording.segments import Intent
+from headgate.wire import Limits, Message, MessageReader, ProtocolError
+
+_log = structlog.get_logger("headgate.observer.recorder")
+
+DIALECTS = (Dialect.THRIFT1, Dialect.THRIFT2)
+"""A dialect's number in the journal is its position here."""
+_NAMES: Final = tuple(dialect.value for dialect in DIALECTS)
+
+_AFTERMATH_SECONDS = 60.0
+"""How long a write whose connection broke may still take effect: HBase's ``hbase.rpc.timeout``."""
+
+_NONE: Final[frozenset[bytes]] = frozenset()
+_OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
+_ONE_PUT: Final = bytes([UpdateKind.PUT])
+
+
+class IntentLog(Protocol):
+    """The seam to the journal."""
+
+    @property
+    def next_intent(self) -> int:
+        """The number that the next intent will have."""
+
+    def append(
+        self, request: bytes, table: str, *, listener: int, dialect: int, received: float
+    ) -> int:
+        """Write a request down; return its intent's number."""
+
+    def settle(self, number: int) -> None:
+        """Note that nothing of the intent is left to publish."""
+
+
+class Ticket:
+    """A journalled request from before it is forwarded to its end."""
+
+    __slots__ = (
+        "cell",
+        "decoded",
+        "dialect",
+        "flights",
+        "intent",
+        "log",
+        "message",
+        "origin",
+        "pattern",
+        "raw",
+        "received",
+        "tables",
+    )
+
+    def __init__(
+        self,
+        intent: int,
+        dialect: Dialect,
+        raw: bytes,
+        message: Message | None,
+        tables: tuple[str, ...],
+        received: float,
+        pattern: Pattern | None = None,
+    ) -> None:
+        self.intent = intent
+        self.dialect = dialect
+        self.raw = raw
+        self.message = message
+        """None where the pattern says it all."""
+        self.pattern = pattern
+        self.tables = tables
+        self.received = received
+        self.flights: list[Flight] = []
+        self.cell: tuple[bytes, bytes, bytes] | None = None
+        """Row, column and value of what is known to be a put of one cell."""
+        self.decoded: Write | Definition | None = None
+        self.origin: Origin | None = None
+        """Who wrote, where the request itself does not say."""
+        self.log: ClientLog | None = None
+        """Of the connection that it came on."""
+
+
+# What waits in the backlog: a kind, the ticket, its reply, or a call to make.
+_BEGUN: Final = 0
+_ENDED: Final = 1
+_CANCELLED: Final = 2
+_CALL: Final = 3
+_Step = tuple[int, Ticket | None, Message | None, Callable[[], None] | None]
+
+_LARGE: Final = 16 * 1024
+"""Bytes of a request that is decoded at once, while HBase works on it, alone."""
+
+
+class Recorder:
+    """Follows watched writes from the journal to the publisher."""
+
+    def __init__(
+        self,
+        *,
+        journal: IntentLog,
+        publisher: Publisher,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        soon: Callable[[Callable[[], None]], object],
+        later: Callable[[float, Callable[[], None]], object],
+        gather_seconds: float = 0.0,
+    ) -> None:
+        """Connect the recorder.
+
+        ``clock`` is Unix time in seconds, ``soon`` runs a call after what there is to send was
+        sent, ``later`` after so many seconds. Small writes wait ``gather_seconds`` for others to be
+        decoded and published with.
+        """
+        self._journal = journal
+        self._publisher = publisher
+        self._metrics = metrics
+        self._clock = clock
+        self._soon = soon
+        self._at = later
+        self._gather = gather_seconds
+        self._flights: dict[str, TableFlights] = {}
+        self._backlog: list[_Step] = []
+        self._gathering = False
+        self._due = False
+
+    def lowest_unfinished(self, table: str) -> int:
+        """Return the lowest intent of the table that was not given to the publisher."""
+        flights = self._flights.get(table)
+        lowest = flights.lowest() if flights is not None else None
+        if lowest is not None:
+            return lowest
+        # What waits there came after all that is under way otherwise.
+        for kind, ticket, _, _ in self._backlog:
+            if kind == _BEGUN and ticket is not None and table in ticket.tables:
+                return ticket.intent
+        return self._journal.next_intent
+
+    def begin(
+        self,
+        dialect: Dialect,
+        message: Message,
+        tables: tuple[str, ...],
+    ) -> Ticket:
+        """Write a request down that is about to be forwarded; ``tables`` are those watched.
+
+        Raises:
+            JournalFull: there is no room.
+            JournalError: the journal's disk refused.
+        """
+        ticket = self._journalled(dialect, message.raw, message, tables, None)
+        if len(message.raw) > _LARGE:
+            self._work_soon()
+        else:
+            self._work_later()
+        return ticket
+
+    def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> Ticket:
+        """Do as ``begin`` for a request that is known to be of the kind."""
+        ticket = self._journalled(dialect, raw, None, pattern.tables, pattern)
+        if not self._gathering:
+            self._work_later()
+        return ticket
+
+    def _journalled(
+        self,
+        dialect: Dialect,
+        raw: bytes,
+        message: Message | None,
+        tables: tuple[str, ...],
+        pattern: Pattern | None,
+    ) -> Ticket:
+        received = self._clock()
+        number = DIALECTS.index(dialect)
+        intent = self._journal.append(
+            raw, tables[0], listener=number, dialect=number, received=received
+        )
+        ticket = Ticket(intent, dialect, raw, message, tables, received, pattern)
+        self._backlog.append((_BEGUN, ticket, None, None))
+        return ticket
+
+    def _depart(self, ticket: Ticket) -> None:
+        for table in ticket.tables:
+            flights = self._flights.get(table)
+            if flights is None:
+                flights = self._flights[table] = TableFlights()
+            flight = Flight(ticket.intent)
+            flights.depart(flight)
+            ticket.flights.append(flight)
+
+    def end(self, ticket: Ticket, reply: Message | None) -> None:
+        """Take the reply of a request that was forwarded; None: its connection broke."""
+        self._backlog.append((_ENDED, ticket, reply, None))
+        self._work_later()
+
+    def cancel(self, ticket: Ticket) -> None:
+        """Take back a request that was not forwarded after all."""
+        self._backlog.append((_CANCELLED, ticket, None, None))
+        self._work_later()
+
+    def after(self, call: Callable[[], None]) -> None:
+        """Run a call after all ends that were reported so far."""
+        self._backlog.append((_CALL, None, None, call))
+        self._work_soon()
+
+    def _work_later(self) -> None:
+        if not self._gather:
+            self._work_soon()
+        elif not self._gathering:
+            self._gathering = True
+            self._at(self._gather, self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = False
+        self.work()
+
+    def _work_soon(self) -> None:
+        if not self._due:
+            self._due = True
+            self._soon(self.work)
+
+    def work(self) -> None:
+        """Do what waits in the backlog."""
+        self._due = False
+        backlog, self._backlog = self._backlog, []
+        for kind, ticket, reply, call in backlog:
+            if ticket is None:
+                if call is not None:
+                    call()
+            elif kind == _BEGUN:
+                self._decode(ticket)
+            elif kind == _ENDED:
+                self._end(ticket, reply)
+            else:
+                self._cancel(ticket)
+
+    def _decode(self, ticket: Ticket) -> None:
+        self._depart(ticket)
+        pattern, message = ticket.pattern, ticket.message
+        if pattern is not None:
+            cell = pattern.cell(ticket.raw)
+            if cell is not None:
+                ticket.cell = cell
+                self._flights[ticket.tables[0]].identify(ticket.flights[0], cell[:1])
+                return
+        if message is None:
+            assert pattern is not None  # noqa: S101 - one of the two is there
+            message = ticket.message = pattern.message(ticket.raw)
+        try:
+            decoded = decode_request(ticket.dialect, message)
+        except ProtocolError as error:
+            self._metrics.decode_errors += 1
+            log = _log if ticket.log is None else ticket.log
+            log.warning(
+                "a write could not be decoded",
+                method=message.name,
+                request=message.seqid,
+                intent=ticket.intent,
+                table=ticket.tables[0],
+                reason=str(error),
+            )
+            return
+        ticket.decoded = decoded
+        for part in _parts(decoded):
+            for table, flight in zip(ticket.tables, ticket.flights, strict=True):
+                if table == part.table:
+                    rows = part.cells.rows if isinstance(part, Write) else ()
+                    self._flights[table].identify(flight, rows)
+
+    def _land(self, ticket: Ticket) -> None:
+        for table, flight in zip(ticket.tables, ticket.flights, strict=True):
+            self._flights[table].land(flight)
+
+    def _cancel(self, ticket: Ticket) -> None:
+        self._land(ticket)
+        self._journal.settle(ticket.intent)
+
+    def _end(self, ticket: Ticket, reply: Message | None) -> None:
+        if reply is None:
+            # HBase may still do it: until then later writes of its rows overlap with it.
+            self._at(_AFTERMATH_SECONDS, lambda: self._land(ticket))
+        else:
+            self._land(ticket)
+        cell = ticket.cell
+        if cell is not None:
+            pattern = ticket.pattern
+            assert pattern is not None  # noqa: S101 - the cell was found by it
+            if reply is not None and is_void(reply):
+                self._publish_put(ticket, pattern, cell)
+                return
+            ticket.decoded = pattern.put(ticket.raw)
+        decoded = ticket.decoded
+        if decoded is None:
+            # HBase may have understood what was not understood here: readers must look themselves.
+            reason = f"a {_name(ticket)} could not be decoded"
+            unread = EndedUnread(ticket.intent, ticket.received, self._clock(), reason)
+            for table in ticket.tables:
+                self._publisher.add(table, unread)
+            self._count(ticket, "undecoded")
+            return
+        judgement = judge(ticket.dialect, decoded, reply)
+        self._count(ticket, judgement.verdict.value)
+        if judgement.verdict is Verdict.NOTHING:
+            self._journal.settle(ticket.intent)
+            return
+        self._publish(ticket, decoded, judgement)
+
+    def _publish_put(
+        self, ticket: Ticket, pattern: Pattern, cell: tuple[bytes, bytes, bytes]
+    ) -> None:
+        """Publish a put of one cell of which HBase says that it was done."""
+        self._count(ticket, "applied")
+        row, column, value = cell
+        self._publisher.add(
+            ticket.tables[0],
+            EndedWrite(
+                ticket.intent,
+                pattern.method.name,
+                Outcome.APPLIED,
+                ticket.received,
+                ticket.origin,
+                _ONE_PUT,
+                (row,),
+                (column,),
+                (pattern.timestamp,),
+                (value,),
+                ticket.flights[0].ambiguous,
+            ),
+        )
+
+    def _count(self, ticket: Ticket, outcome: str) -> None:
+        self._metrics.count_request(_NAMES[DIALECTS.index(ticket.dialect)], _name(ticket), outcome)
+        self._metrics.events[outcome] = self._metrics.events.get(outcome, 0) + 1
+
+    def _publish(self, ticket: Ticket, decoded: Write | Definition, judgement: Judgement) -> None:
+        outcome = _OUTCOMES[judgement.verdict]
+        if isinstance(decoded, Definition):
+            ended = EndedDefinition(
+                ticket.intent, decoded.kind, outcome, ticket.received, decoded.family
+            )
+            self._publisher.add(ticket.tables[0], ended)
+            return
+        if len(ticket.tables) == 1 and not decoded.others:
+            write = _ended_write(
+                ticket.intent, ticket.received, decoded, decoded, judgement, ticket.origin
+            )
+            if not write.rows:
+                self._journal.settle(ticket.intent)
+                return
+            ambiguous = ticket.flights[0].ambiguous
+            if ambiguous:
+                write.ambiguous = ambiguous.union(write.ambiguous)
+            self._publisher.add(ticket.tables[0], write)
+            return
+        writes = ended_writes(ticket.intent, ticket.received, decoded, judgement, ticket.origin)
+        published = False
+        flights = dict(zip(ticket.tables, ticket.flights, strict=True))
+        for table, write in writes:
+            flight = flights.get(table)
+            if flight is None or not write.rows:
+                continue
+            if flight.ambiguous:
+                write.ambiguous = flight.ambiguous.union(write.ambiguous)
+            self._publisher.add(table, write)
+            published = True
+        if not published:
+            self._journal.settle(ticket.intent)
+
+
+def _name(ticket: Ticket) -> str:
+    """Return the request's method."""
+    if ticket.pattern is not None:
+        return ticket.pattern.method.name
+    return ticket.message.name if ticket.message is not None else ""
+
+
+def _parts(decoded: Write | Definition) -> tuple[Write | Definition, ...]:
+    return (decoded, *decoded.others) if isinstance(decoded, Write) else (decoded,)
+
+
+def ended_writes(
+    intent: int,
+    received: float,
+    decoded: Write,
+    judgement: Judgement,
+    origin: Origin | None = None,
+) -> list[tuple[str, EndedWrite]]:
+    """Return what is to be published of a write, by table; the reply's values are in it.
+
+    ``origin`` is who wrote, where the request itself does not say.
+    """
+    return [
+        (part.table, _ended_write(intent, received, decoded, part, judgement, origin))
+        for part in (decoded, *decoded.others)
+    ]
+
+
+def _ended_write(
+    intent: int,
+    received: float,
+    decoded: Write,
+    part: Write,
+    judgement: Judgement,
+    origin: Origin | None,
+) -> EndedWrite:
+    columns = judgement.cells if part is decoded else part.cells
+    rows = columns.rows
+    return EndedWrite(
+        intent,
+        decoded.method,
+        _OUTCOMES[judgement.verdict],
+        received,
+        decoded.origin or origin,
+        columns.kinds,
+        rows,
+        columns.columns,
+        columns.timestamps,
+        columns.values,
+        frozenset(rows[i] for i in part.ambiguous) if part.ambiguous else _NONE,
+    )
+
+
+class Unreadable(Struct, frozen=True):
+    """A journalled request that cannot be decoded: only its table and time are known."""
+
+    intent: int
+    table: str
+    received: float
+    reason: str
+
+
+def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] | Unreadable:
+    """Return what a journalled request may have done, by table, with outcome unknown."""
+    reader = MessageReader(Limits(max_frame=1 << 31, max_string=1 << 31, max_container=1 << 31))
+    dialect = DIALECTS[intent.dialect]
+    try:
+        reader.feed(intent.request)
+        message = reader.next_message()
+        if message is None:
+            return Unreadable(intent.number, intent.table, intent.received, "it is incomplete")
+        decoded = decode_request(dialect, message)
+    except (ProtocolError, ValueError) as error:
+        return Unreadable(intent.number, intent.table, intent.received, str(error))
+    judgement = judge(dialect, decoded, None)
+    if isinstance(decoded, Definition):
+        ended = EndedDefinition(
+            intent.number, decoded.kind, Outcome.UNKNOWN, intent.received, decoded.family
+        )
+        return [(decoded.table, ended)]
+    writes = ended_writes(intent.number, intent.received, decoded, judgement)
+    return [(table, write) for table, write in writes if write.rows]
+
+
+def changes_cells(method: Method) -> bool:
+    """Tell whether a method may change what a table holds."""
+    return method.effect is Effect.WRITE or method.effect is Effect.DEFINE

@@ -1,0 +1,314 @@
+"""Who may do what with which table: decided as far as possible when a client connects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from ipaddress import ip_address, ip_network
+from typing import Any, Final
+
+import structlog
+from msgspec import Struct
+
+from headgate.events import Origin
+from headgate.hbase import (
+    Dialect,
+    Effect,
+    Method,
+    TableIn,
+    peek_origins,
+    require_unambiguous,
+)
+from headgate.observer.config import (
+    UNKNOWN_WRITER,
+    Access,
+    Allow,
+    ClientCertificate,
+    Identity,
+    Listener,
+)
+from headgate.observer.monitoring.client_log import ClientLog
+from headgate.observer.monitoring.log_rate import LogRate
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.wire import MalformedMessage, Message, ProtocolError
+
+_log = structlog.get_logger("headgate.observer.access")
+
+_LEVELS: Final = {Allow.NOTHING: 0, Allow.READ: 1, Allow.WRITE: 2, Allow.DEFINE: 3}
+_ALLOWS: Final = tuple(_LEVELS)
+_DEEDS: Final = ("", "read", "write to", "define")
+_NEEDED: Final = {
+    Effect.READ: 1,
+    Effect.WRITE: 2,
+    Effect.DEFINE: 3,
+    Effect.ADMIN: 3,
+    # What is not known may do anything.
+    Effect.UNKNOWN: 3,
+}
+_MAX_KNOWN: Final = 10_000  # decisions remembered: names of tables and origins come from clients
+
+
+class Permit(Struct, frozen=True):
+    """What is known of a connection's client.
+
+    Attributes:
+        origin: who it is by its certificate or its listener; None: only its requests can tell.
+        claims: patterns of the origins that its requests may name.
+    """
+
+    origin: Origin | None
+    claims: tuple[str, ...]
+
+    def may_claim(self, claimed: Origin) -> bool:
+        """Tell whether a request of this client may say that it is of this origin."""
+        if claimed.writer and (claimed.dataflow or claimed.action):
+            # It has two names, and would be judged by one and count as the other.
+            return False
+        if "/" in claimed.writer or "/" in claimed.dataflow:
+            # As above: its name reads as that of another dataflow's action.
+            return False
+        return any(fnmatchcase(claimed.name, pattern) for pattern in self.claims)
+
+
+class Refusal(Struct, frozen=True):
+    """Why a request is refused."""
+
+    origin: str
+    """Name of who asks."""
+    text: str
+    """For the client and the log."""
+
+
+class Guard:
+    """Applies networks, identities and rules for one listener."""
+
+    def __init__(
+        self,
+        name: str,
+        listener: Listener,
+        access: Access | None,
+        *,
+        metrics: Metrics,
+        clock: Callable[[], float],
+    ) -> None:
+        """Apply the configuration; ``clock`` is any time in seconds."""
+        self._name = name
+        self._metrics = metrics
+        self._rate = LogRate(clock)
+        self._networks = tuple(ip_network(network) for network in listener.networks)
+        self._asks_who = access is not None or listener.origin is not None
+        self._access = access or Access()
+        self._levels: dict[str, dict[str, int]] = {}
+        self._has_rules = bool(self._access.rules) or self._access.default is not Allow.DEFINE
+        self._port = _permit(listener.origin) if listener.origin is not None else None
+
+    @staticmethod
+    def needed(listener: Listener, access: Access | None) -> bool:
+        """Tell whether anything is configured that a guard would apply."""
+        return access is not None or listener.origin is not None or bool(listener.networks)
+
+    def admits(self, host: str) -> bool:
+        """Tell whether a host may connect; a refusal is logged and counted."""
+        if not self._networks:
+            return True
+        # An IPv4 client of a socket for both comes as ::ffff:10.0.0.1, and v6 may name a scope.
+        address = ip_address(host.partition("%")[0])
+        address = getattr(address, "ipv4_mapped", None) or address
+        if any(address in network for network in self._networks):
+            return True
+        self._metrics.count_refusal("network")
+        left_out = self._rate.admit()
+        if left_out is not None:
+            _log.warning(
+                "client refused: it is in none of the listener's networks",
+                listener=self._name,
+                client=host,
+                left_out=left_out,
+            )
+        return False
+
+    def permit(self, certificate: Mapping[str, Any] | None) -> Permit | None:
+        """Return what is known of a client, by its verified certificate if it showed one.
+
+        None: nothing hangs on who it is, and its requests need not be looked at.
+        """
+        if not self._asks_who:
+            return None
+        if certificate:
+            for entry in self._access.certificates:
+                if _is_of(certificate, entry):
+                    return _permit(entry)
+        return self._port or Permit(None, self._access.claims)
+
+    def judge(
+        self,
+        permit: Permit,
+        dialect: Dialect,
+        message: Message,
+        method: Method,
+        tables: Sequence[str],
+        log: ClientLog,
+    ) -> str | None:
+        """Return why a request is refused, and log it; None when it may pass.
+
+        Args:
+            permit: the connection's.
+            dialect: the listener's.
+            message: the request.
+            method: what it asks for.
+            tables: those that it names.
+            log: the connection's.
+        """
+        refusal = self._judged(permit, dialect, message, method, tables)
+        if refusal is None:
+            return None
+        log.warning(
+            "request refused",
+            method=message.name,
+            request=message.seqid,
+            tables=list(tables),
+            origin=refusal.origin,
+            reason=refusal.text,
+        )
+        return refusal.text
+
+    def _judged(
+        self,
+        permit: Permit,
+        dialect: Dialect,
+        message: Message,
+        method: Method,
+        tables: Sequence[str],
+    ) -> Refusal | None:
+        claimed: Sequence[Origin] = ()
+        try:
+            if self._has_rules:
+                require_unambiguous(message)
+                if not tables and method.table is not TableIn.NOWHERE:
+                    raise MalformedMessage("its table cannot be read")
+            if method.effect is Effect.WRITE:
+                claimed = peek_origins(dialect, message)
+        except ProtocolError as error:
+            return self._deny(
+                permit.origin,
+                f"headgate: nobody can tell what this request would do in whose name: {error}; "
+                "send it as HBase's own clients do",
+            )
+        return self.refusal(permit, method, tables, claimed)
+
+    def refusal(
+        self, permit: Permit, method: Method, tables: Sequence[str], claimed: Sequence[Origin]
+    ) -> Refusal | None:
+        """Return why a request is refused; None when it may pass.
+
+        Args:
+            permit: the connection's.
+            method: what is asked for.
+            tables: those that the request names.
+            claimed: the origins that the request names.
+        """
+        for origin in claimed:
+            if not permit.may_claim(origin):
+                return self._deny(permit.origin, _no_claim(permit, origin))
+        if not self._has_rules:
+            return None
+        needed = _NEEDED[method.effect]
+        for who in claimed or (permit.origin,):
+            name = UNKNOWN_WRITER if who is None else who.name
+            if not tables and method.effect is Effect.READ:
+                # Of an open scanner, or lists of names: for whom reading is allowed anywhere.
+                if self._reads_anything(name):
+                    continue
+                return self._deny(who, self._not_allowed(name, "", needed))
+            for table in tables or ("",):
+                if self._level(name, table) < needed:
+                    return self._deny(who, self._not_allowed(name, table, needed))
+        return None
+
+    def _level(self, name: str, table: str) -> int:
+        known = self._levels.get(name)
+        if known is None:
+            if len(self._levels) >= _MAX_KNOWN:
+                self._levels.clear()
+            known = self._levels[name] = {}
+        level = known.get(table)
+        if level is None:
+            if len(known) >= _MAX_KNOWN:
+                known.clear()
+            number = self._rule(name, table)
+            rules = self._access.rules
+            allow = self._access.default if number is None else rules[number].allow
+            level = known[table] = _LEVELS[allow]
+        return level
+
+    def _rule(self, name: str, table: str) -> int | None:
+        for number, rule in enumerate(self._access.rules):
+            if fnmatchcase(name, rule.origin) and any(
+                fnmatchcase(table, pattern) for pattern in rule.tables
+            ):
+                return number
+        return None
+
+    def _reads_anything(self, name: str) -> bool:
+        readable = _LEVELS[Allow.READ]
+        return _LEVELS[self._access.default] >= readable or any(
+            _LEVELS[rule.allow] >= readable and fnmatchcase(name, rule.origin)
+            for rule in self._access.rules
+        )
+
+    def _not_allowed(self, name: str, table: str, needed: int) -> str:
+        number = self._rule(name, table)
+        if number is None:
+            why = f"no rule of [access] fits, and default is {self._access.default.value!r}"
+        else:
+            rule = self._access.rules[number]
+            why = (
+                f"access.rules[{number}] (origin {rule.origin!r}, tables {list(rule.tables)}) "
+                f"allows {rule.allow.value!r}"
+            )
+        what = f"table {table}" if table else "what belongs to no single table"
+        return (
+            f"headgate: origin {name!r} may not {_DEEDS[needed]} {what}: {why}; to allow it, put a "
+            f"rule before it with allow = {_ALLOWS[needed].value!r} in the observer's configuration"
+        )
+
+    def _deny(self, who: Origin | None, text: str) -> Refusal:
+        name = UNKNOWN_WRITER if who is None else who.name
+        self._metrics.count_denied(self._name, name)
+        return Refusal(name, text)
+
+
+def _no_claim(permit: Permit, claimed: Origin) -> str:
+    own = permit.origin
+    if own is None:
+        return (
+            f"headgate: a client without certificate may not say that it is {claimed.name!r}; "
+            "connect with a certificate of [[access.certificates]], or add it to access.claims"
+        )
+    return (
+        f"headgate: a client that is {own.name!r} may not say that it is {claimed.name!r}; connect "
+        "as that one, or add it to this client's claims in the observer's configuration"
+    )
+
+
+def _permit(identity: Identity | ClientCertificate) -> Permit:
+    origin = Origin(identity.dataflow, identity.action, "", 0, identity.writer)
+    own = () if identity.writer else (f"{identity.dataflow}/{identity.action or '*'}",)
+    return Permit(origin, (*own, *identity.claims))
+
+
+def _is_of(certificate: Mapping[str, Any], entry: ClientCertificate) -> bool:
+    """Tell whether a certificate, as Python's ``getpeercert`` gives it, bears the entry's name."""
+    if entry.common_name:
+        names = [
+            value
+            for relative in certificate.get("subject", ())
+            for kind, value in relative
+            if kind == "commonName"
+        ]
+        return any(fnmatchcase(name, entry.common_name) for name in names)
+    wanted, pattern = ("URI", entry.uri) if entry.uri else ("DNS", entry.dns)
+    return any(
+        kind == wanted and fnmatchcase(name, pattern)
+        for kind, name in certificate.get("subjectAltName", ())
+    )

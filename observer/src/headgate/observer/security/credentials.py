@@ -1,0 +1,300 @@
+"""Certificates and keys: TLS contexts made of files, and made anew when the files change."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import structlog
+from msgspec import Struct
+
+from headgate.observer.config import ObserverConfig, Tls, UpstreamTls
+from headgate.observer.security.certificates import certificates_in, expiry_of
+from headgate.settings import ConfigurationError
+
+_log = structlog.get_logger("headgate.observer.credentials")
+
+_NOT_THERE: Final = (-1, -1, -1)
+_State = tuple[tuple[int, int, int], ...]
+
+
+class CredentialsError(ConfigurationError):
+    """Certificates or keys that cannot be used; the message names key, file and cure."""
+
+
+class Loaded(Struct, frozen=True):
+    """A context, with when each kind of certificate in it expires (Unix seconds), by its key."""
+
+    context: ssl.SSLContext
+    expiries: dict[str, float]
+
+
+class Credentials:
+    """The certificates of one side of a listener.
+
+    Attributes:
+        listener: its name.
+        server_name: what upstreams' certificates are for; empty: each for its host.
+        context: for new connections; connections that are there keep what they began with.
+        expiries: when each kind of certificate expires (Unix seconds), by its key.
+    """
+
+    def __init__(
+        self,
+        listener: str,
+        files: Iterable[str],
+        load: Callable[[], Loaded],
+        server_name: str = "",
+    ) -> None:
+        """Load them.
+
+        Raises:
+            CredentialsError: they cannot be used.
+        """
+        self.listener = listener
+        self.server_name = server_name
+        self._files = tuple(Path(file) for file in files if file)
+        self._load = load
+        self._seen = self._state()
+        loaded = load()
+        self.context = loaded.context
+        self.expiries = loaded.expiries
+
+    def adopt(self, other: Credentials) -> None:
+        """Go on with the files of others, for new connections."""
+        self._files, self._load, self._seen = other._files, other._load, other._seen
+        self.server_name = other.server_name
+        self.context, self.expiries = other.context, other.expiries
+
+    def _state(self) -> _State:
+        return tuple(_file_state(file) for file in self._files)
+
+    def changed(self) -> bool:
+        """Tell whether a file is another than when it was last looked at. Reads the disk."""
+        return self._state() != self._seen
+
+    def reload(self) -> None:
+        """Load the files again; what cannot be used is logged, and what was there stays."""
+        self._seen = self._state()
+        try:
+            loaded = self._load()
+        except CredentialsError as error:
+            _log.error(
+                "certificates not reloaded: new connections keep the old ones",
+                listener=self.listener,
+                reason=str(error),
+            )
+            return
+        self.context = loaded.context
+        self.expiries = loaded.expiries
+        _log.info(
+            "certificates reloaded",
+            listener=self.listener,
+            files=", ".join(str(file) for file in self._files),
+        )
+
+
+class Keyring:
+    """The credentials of all listeners.
+
+    Attributes:
+        clients: by listener, what is shown to its clients.
+        upstreams: by listener, what is shown to its upstreams.
+    """
+
+    def __init__(self, config: ObserverConfig) -> None:
+        """Load what the configuration names.
+
+        Raises:
+            CredentialsError: it cannot be used.
+        """
+        self.clients: dict[str, Credentials] = {}
+        self.upstreams: dict[str, Credentials] = {}
+        for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
+            if listener is not None and listener.tls is not None:
+                self.clients[name] = client_side(name, listener.tls)
+            if listener is not None and listener.upstream_tls is not None:
+                self.upstreams[name] = upstream_side(name, listener.upstream_tls)
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to keep up to date."""
+        return bool(self.clients or self.upstreams)
+
+    def _all(self) -> Iterator[Credentials]:
+        yield from self.clients.values()
+        yield from self.upstreams.values()
+
+    def live_keys(self) -> Iterator[str]:
+        """Yield the keys of the configuration that ``prepare`` can change."""
+        for name in self.clients:
+            for key in ("certificate", "key", "client_ca", "require_client_certificate"):
+                yield f"{name}.tls.{key}"
+        for name in self.upstreams:
+            yield from (f"{name}.upstream_tls.{key}" for key in UpstreamTls.__struct_fields__)
+
+    def prepare(self, _old: ObserverConfig, new: ObserverConfig) -> Callable[[], None]:
+        """Load everything again; return what makes new connections use it.
+
+        Raises:
+            CredentialsError: some of it cannot be used.
+        """
+        renewed = Keyring(new)
+
+        def apply() -> None:
+            for own, others in (
+                (self.clients, renewed.clients),
+                (self.upstreams, renewed.upstreams),
+            ):
+                for name, credentials in own.items():
+                    credentials.adopt(others[name])
+
+        return apply
+
+    def reload_changed(self) -> None:
+        """Load again what has changed on the disk. It blocks: call it in a thread."""
+        for credentials in self._all():
+            if credentials.changed():
+                credentials.reload()
+
+    def expiries(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """Yield listener, certificate and when it expires (Unix seconds)."""
+        for credentials in self._all():
+            for certificate, expiry in credentials.expiries.items():
+                yield (credentials.listener, certificate), expiry
+
+
+def client_side(listener: str, tls: Tls) -> Credentials:
+    """Return what a listener shows to its clients, and by what it knows them.
+
+    Raises:
+        CredentialsError: it cannot be used.
+    """
+
+    def load() -> Loaded:
+        table = f"{listener}.tls"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        expiries = {"server": _load_pair(context, table, tls.certificate, tls.key)}
+        if tls.client_ca:
+            expiries["client_ca"] = _load_authorities(context, f"{table}.client_ca", tls.client_ca)
+            required = tls.require_client_certificate
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+            # A resumed session would not look at the client's certificate again.
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
+        return Loaded(context, expiries)
+
+    return Credentials(listener, (tls.certificate, tls.key, tls.client_ca), load)
+
+
+def upstream_side(listener: str, tls: UpstreamTls) -> Credentials:
+    """Return what is shown to a listener's upstreams, and by what they are known.
+
+    Raises:
+        CredentialsError: it cannot be used.
+    """
+
+    def load() -> Loaded:
+        table = f"{listener}.upstream_tls"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        expiries = {}
+        if tls.ca:
+            expiries["upstream_ca"] = _load_authorities(context, f"{table}.ca", tls.ca)
+        else:
+            context.load_default_certs()
+        if tls.certificate:
+            expiries["upstream_client"] = _load_pair(context, table, tls.certificate, tls.key)
+        return Loaded(context, expiries)
+
+    return Credentials(listener, (tls.ca, tls.certificate, tls.key), load, tls.server_name)
+
+
+class _PassPhraseWanted(Exception):
+    """The key is encrypted."""
+
+
+def _load_pair(context: ssl.SSLContext, table: str, certificate: str, key: str) -> float:
+    text = _read(f"{table}.certificate", certificate)
+    _read(f"{table}.key", key)
+    found = certificates_in(text)
+    if not found:
+        raise CredentialsError(
+            f"{table}.certificate: {certificate} holds no certificate; "
+            "name a PEM file, which begins with -----BEGIN CERTIFICATE-----"
+        )
+
+    def refuse() -> str:
+        raise _PassPhraseWanted
+
+    try:
+        context.load_cert_chain(certificate, key, refuse)
+    except _PassPhraseWanted as error:
+        raise CredentialsError(
+            f"{table}.key: {key} is encrypted with a pass phrase, which nobody could type at a "
+            "restart; store the key without one (openssl pkey -in KEY -out PLAIN), readable by the "
+            "observer's user alone"
+        ) from error
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise CredentialsError(
+                f"{table}.key: {key} is not the key of the certificate in {certificate}; "
+                "name the two that belong together, the server's own certificate first in its file"
+            ) from error
+        raise CredentialsError(
+            f"{table}: {certificate} with {key} cannot be used ({_reason(error)}); both must be "
+            "PEM files, with the server's own certificate first"
+        ) from error
+    return _expiry(f"{table}.certificate", certificate, found[:1])
+
+
+def _load_authorities(context: ssl.SSLContext, key: str, file: str) -> float:
+    found = certificates_in(_read(key, file))
+    try:
+        if found:
+            context.load_verify_locations(cafile=file)
+    except ssl.SSLError as error:
+        raise CredentialsError(
+            f"{key}: {file} cannot be used ({_reason(error)}); name a PEM file with the "
+            "certificates of the authorities"
+        ) from error
+    if not found:
+        raise CredentialsError(
+            f"{key}: {file} holds no certificate; name a PEM file with the certificates of the "
+            "authorities"
+        )
+    return _expiry(key, file, found)
+
+
+def _expiry(key: str, file: str, certificates: list[str]) -> float:
+    try:
+        return min(expiry_of(certificate) for certificate in certificates)
+    except ValueError as error:
+        raise CredentialsError(
+            f"{key}: {file} holds a certificate that cannot be read ({error}); make it anew"
+        ) from error
+
+
+def _read(key: str, file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise CredentialsError(
+            f"{key}: {file} cannot be read ({error.strerror or error}); "
+            "name a file that the observer's user may read"
+        ) from error
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "no PEM").replace("_", " ").lower()
+
+
+def _file_state(file: Path) -> tuple[int, int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return _NOT_THERE
+    return found.st_mtime_ns, found.st_size, found.st_ino

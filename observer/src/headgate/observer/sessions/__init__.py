@@ -1,0 +1,1 @@
+"""Clients: their connections, and the listeners that they come to."""

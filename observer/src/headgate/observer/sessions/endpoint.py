@@ -1,0 +1,97 @@
+"""A listener as its sessions see it: what all of them share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from headgate.hbase import Dialect, Patterns
+from headgate.observer.control.gates import Gates
+from headgate.observer.control.notify import NotifyColumns
+from headgate.observer.control.state import ControlState
+from headgate.observer.monitoring.client_log import ListenerLog
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.recorder import Recorder, changes_cells
+from headgate.observer.security.access import Guard
+from headgate.observer.sessions.acknowledgement import Acknowledgements
+from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.sessions.peers import has_left
+from headgate.observer.sessions.replies import KnownReplies
+from headgate.observer.upstreams.dialing import Dialer
+from headgate.observer.upstreams.formats import UpstreamFormats
+from headgate.wire import Limits
+
+if TYPE_CHECKING:
+    from headgate.observer.sessions.session import Session
+
+
+class Endpoint:
+    """One listener: what all its sessions share."""
+
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        dialect: Dialect,
+        dialer: Dialer,
+        limits: Limits,
+        control: ControlState,
+        recorder: Recorder,
+        admission: Admission,
+        gates: Gates,
+        notify: NotifyColumns,
+        metrics: Metrics,
+        acknowledgements: Acknowledgements | None = None,
+        introduction: bytes = b"",
+        epoch: int = 0,
+        left: Callable[[asyncio.BaseTransport], bool] = has_left,
+        guard: Guard | None = None,
+        formats: UpstreamFormats | None = None,
+    ) -> None:
+        """Describe a listener; ``dialer`` opens connections to its upstreams.
+
+        ``acknowledgements`` hold replies until Kafka has the events, where that is wanted.
+        ``left`` tells whether the other end of a connection that is not read from is gone,
+        ``guard`` who may do what (None: everybody may do everything), and ``formats`` what the
+        upstreams speak (None: requests go on as they come).
+        """
+        self.loop = loop
+        self.dialect = dialect
+        self.name = dialect.value
+        self.dialer = dialer
+        self.formats = formats
+        self.limits = limits
+        self.control = control
+        self.recorder = recorder
+        self.admission = admission
+        self.gates = gates
+        self.acknowledgements = acknowledgements
+        self.notify = notify
+        self.left = left
+        self.metrics = metrics
+        self.guard = guard
+        self.timings = metrics.timings_of(self.name)
+        self.introduction = introduction
+        self.log = ListenerLog(self.name, epoch, perf_counter)
+        self.sessions: set[Session] = set()
+        self.most_connections = 0
+        """Of clients, to all listeners of the process; 0 for any number."""
+        self.patterns = Patterns(dialect)
+        self.replies = KnownReplies()
+
+    @property
+    def looks_closer(self) -> bool:
+        """Whether watched writes wait for the disk or are changed before they are forwarded."""
+        return self.admission.syncs_each or bool(self.notify.asked)
+
+    def unanswered(self, table: str) -> list[Exchange]:
+        """Return the writes of a table, watched or not, that were forwarded and are under way."""
+        return [
+            exchange
+            for session in self.sessions
+            for exchange in session.in_flight
+            if table in exchange.tables and not exchange.begun and changes_cells(exchange.method)
+        ]

@@ -1,0 +1,41 @@
+"""A request that was forwarded, or is answered in HBase's place, until its reply is through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final
+
+from headgate.hbase import Method
+from headgate.observer.recording.recorder import Ticket
+
+_NAMED: Final = 100  # requests that one line of the log may name
+
+
+class Exchange:
+    """A request and the reply that is due for it."""
+
+    __slots__ = ("begun", "forwarded", "local", "marked", "method", "tables", "ticket", "waiters")
+
+    def __init__(self, method: Method, tables: tuple[str, ...], ticket: Ticket | None) -> None:
+        self.method = method
+        self.tables = tables
+        self.ticket = ticket
+        self.begun = False
+        """Whether bytes of the reply have come: the server is done with the request."""
+        self.forwarded = 0.0
+        self.local: bytes | None = None
+        """The reply, when it does not come from HBase."""
+        self.waiters: list[Callable[[], None]] | None = None
+        self.marked = False
+        """Whether the request was given notify cells."""
+
+
+def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:
+    """Return of what kind requests are, and which have events, for one line of the log."""
+    known = list(islice(exchanges, _NAMED))
+    return {
+        "methods": sorted({each.method.name for each in known}),
+        "tables": sorted({table for each in known for table in each.tables}),
+        "intents": [each.ticket.intent for each in known if each.ticket is not None],
+    }

@@ -1,0 +1,252 @@
+"""The listeners of an observer: their upstreams, the addresses they open, and who may use them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+
+import structlog
+
+from headgate.hbase import Dialect
+from headgate.observer.config import Limits as LimitsConfig
+from headgate.observer.config import Listener, ObserverConfig
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.security.access import Guard
+from headgate.observer.security.credentials import Keyring
+from headgate.observer.security.tls import TlsServer, listening_sockets
+from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.session import Session
+from headgate.observer.sessions.sweeping import Sweeper
+from headgate.observer.starting import Addresses, StartError
+from headgate.observer.upstreams.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.upstreams.formats import UpstreamFormats
+from headgate.observer.upstreams.pool import UpstreamPool, UpstreamView
+from headgate.observer.upstreams.probing import HealthChecker
+from headgate.settings import parse_address
+from headgate.wire import Limits
+
+_log = structlog.get_logger("headgate.observer")
+
+_RETRY_SECONDS = 2.0
+_DRAIN_SECONDS = 0.05
+_BACKLOG = 1024  # connections that the kernel holds until they are accepted
+
+EndpointOf = Callable[[str, Dialer, UpstreamFormats, Guard | None], Endpoint]
+"""Makes the endpoint of a listener, by its name."""
+
+
+class Listeners:
+    """Those that the configuration has, by the names of its sections."""
+
+    def __init__(self, config: ObserverConfig, *, keyring: Keyring, metrics: Metrics) -> None:
+        """Contact no upstream yet, and open nothing."""
+        self._config = config
+        self._keyring = keyring
+        self._metrics = metrics
+        self._loop = asyncio.get_running_loop()
+        self._dialers = {
+            name: Dialer(
+                self._loop,
+                UpstreamPool(name, listener.upstreams, listener.health),
+                config.connect_seconds,
+                keyring.upstreams.get(name),
+            )
+            for name, listener in self._configured()
+        }
+        self._formats = {
+            name: UpstreamFormats(self._dialers[name], Dialect(name), listener)
+            for name, listener in self._configured()
+        }
+        self.endpoints: list[Endpoint] = []
+        """Those of the listeners that are open."""
+        self._sweepers: list[Sweeper] = []
+        self._servers: list[asyncio.Server | TlsServer] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def _configured(self) -> list[tuple[str, Listener]]:
+        found = (("thrift1", self._config.thrift1), ("thrift2", self._config.thrift2))
+        return [(name, listener) for name, listener in found if listener is not None]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sections of the configuration that are there."""
+        return tuple(self._dialers)
+
+    @property
+    def pools(self) -> dict[str, UpstreamPool]:
+        """Each listener's upstreams."""
+        return {name: dialer.pool for name, dialer in self._dialers.items()}
+
+    # -- upstreams
+
+    async def await_upstreams(self, deadline: float) -> None:
+        """Wait until an upstream of each listener answers, and learn what it speaks.
+
+        Raises:
+            StartError: one did not before ``deadline`` (the loop's time), or speaks what the
+                listener is not for.
+        """
+        for name, dialer in self._dialers.items():
+            while True:
+                try:
+                    await dialer.reach()
+                    break
+                except UpstreamsUnreachable as error:
+                    _log.warning("waiting for HBase", listener=name, reason=str(error))
+                    if self._loop.time() + _RETRY_SECONDS > deadline:
+                        raise StartError(
+                            f"{error} (waited {self._config.start_seconds:g} s); does it run, "
+                            f"and is [{name}] upstream right?"
+                        ) from error
+                    await asyncio.sleep(_RETRY_SECONDS)
+            await self._ask_formats(name)
+
+    async def _ask_formats(self, name: str) -> None:
+        """Find out what the upstreams speak; those that cannot be asked now are asked later."""
+        formats = self._formats[name]
+        await formats.find_all()
+        for upstream in self._dialers[name].pool.configured:
+            problem = formats.misplaced(upstream)
+            if problem:
+                raise StartError(problem)
+
+    def _check_upstreams(self) -> None:
+        for name, dialer in self._dialers.items():
+            checker = HealthChecker(dialer, self._formats[name], time.perf_counter)
+            task = self._loop.create_task(checker.run())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    # -- clients
+
+    async def open(
+        self, endpoint_of: EndpointOf, addresses: Addresses, *, reuse_port: bool
+    ) -> None:
+        """Accept clients of each listener, and note where in ``addresses``.
+
+        ``reuse_port`` tells whether other processes listen on the same addresses.
+
+        Raises:
+            StartError: an address cannot be listened on.
+        """
+        for name, listener in self._configured():
+            endpoint = endpoint_of(
+                name, self._dialers[name], self._formats[name], self._guard(name, listener)
+            )
+            try:
+                server = await self._open(listener, endpoint, reuse_port=reuse_port)
+            except OSError as error:
+                raise StartError(
+                    f"[{name}] listen = {listener.listen}: {error.strerror or error}; "
+                    "choose another address"
+                ) from error
+            endpoint.most_connections = self._config.limits.connections
+            self.endpoints.append(endpoint)
+            self._sweepers.append(
+                Sweeper(lambda at=endpoint: at.sessions, self._config.limits, self._metrics)  # type: ignore[misc]
+            )
+            self._servers.append(server)
+            for listening in server.sockets:
+                # Connections inherit it: one whose host has vanished does not stay for ever.
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            taken = server.sockets[0].getsockname()
+            setattr(addresses, name, f"{taken[0]}:{taken[1]}")
+        self._check_upstreams()
+
+    def _guard(self, name: str, listener: Listener) -> Guard | None:
+        access = self._config.access
+        if not Guard.needed(listener, access):
+            return None
+        return Guard(name, listener, access, metrics=self._metrics, clock=time.monotonic)
+
+    async def _open(
+        self, listener: Listener, endpoint: Endpoint, *, reuse_port: bool
+    ) -> asyncio.Server | TlsServer:
+        host, port = parse_address(listener.listen)
+        if listener.tls is None:
+            return await self._loop.create_server(
+                lambda: Session(endpoint),
+                host,
+                port,
+                backlog=_BACKLOG,
+                reuse_port=reuse_port,
+            )
+        return TlsServer(
+            await listening_sockets(self._loop, host, port, _BACKLOG, reuse_port=reuse_port),
+            loop=self._loop,
+            dialect=endpoint.dialect,
+            credentials=self._keyring.clients[endpoint.name],
+            handshake_seconds=listener.tls.handshake_seconds,
+            protocol=lambda: Session(endpoint),
+            admits=lambda host: endpoint.guard is None or endpoint.guard.admits(host),
+            metrics=self._metrics,
+        )
+
+    # -- changes
+
+    def change_access(self, config: ObserverConfig) -> None:
+        """Ask again who may do what; sessions that are open too."""
+        self._config = config
+        for endpoint in self.endpoints:
+            listener = config.thrift1 if endpoint.dialect is Dialect.THRIFT1 else config.thrift2
+            if listener is not None:
+                endpoint.guard = self._guard(endpoint.name, listener)
+            for session in list(endpoint.sessions):
+                session.identify()
+
+    def reconfigure(self, config: ObserverConfig) -> None:
+        """Have other upstreams and limits from now on."""
+        self._config = config
+        for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
+            if listener is not None:
+                self._dialers[name].connect_seconds = config.connect_seconds
+                self._dialers[name].pool.reconfigure(listener.upstreams, listener.health)
+                self._formats[name].reconfigure(listener)
+        for endpoint, sweeper in zip(self.endpoints, self._sweepers, strict=True):
+            endpoint.limits = wire_limits(config.limits)
+            endpoint.most_connections = config.limits.connections
+            sweeper.limits = config.limits
+
+    # -- life
+
+    def view(self) -> dict[str, tuple[UpstreamView, ...]]:
+        """Tell of each listener's upstreams."""
+        return {name: dialer.pool.view() for name, dialer in self._dialers.items()}
+
+    def tend(self, now: float) -> None:
+        """Find clients that only hold a connection."""
+        for sweeper in self._sweepers:
+            sweeper.sweep(now)
+
+    def close(self) -> None:
+        """Accept no more clients."""
+        for server in self._servers:
+            server.close()
+
+    async def drain(self, until: float, meanwhile: Callable[[], None]) -> None:
+        """Let sessions end between requests, and break those that have not at ``until``."""
+        while self._loop.time() < until:
+            open_sessions = [each for endpoint in self.endpoints for each in endpoint.sessions]
+            if not open_sessions:
+                break
+            meanwhile()
+            for session in open_sessions:
+                session.drain()
+            await asyncio.sleep(_DRAIN_SECONDS)
+        for endpoint in self.endpoints:
+            for session in list(endpoint.sessions):
+                session.abort()
+        while any(endpoint.sessions for endpoint in self.endpoints):
+            await asyncio.sleep(_DRAIN_SECONDS)
+
+
+def wire_limits(limits: LimitsConfig) -> Limits:
+    """Return what a reader of requests keeps to."""
+    return Limits(
+        max_frame=limits.message_bytes,
+        max_string=limits.string_bytes,
+        max_container=limits.container_elements,
+        max_depth=limits.nesting,
+    )

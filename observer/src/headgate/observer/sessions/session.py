@@ -1,0 +1,894 @@
+"""One client's connection, with the one connection to HBase's Thrift server that it is pinned to.
+
+Request bytes go on as they came and reply bytes go back as they came. A reply is walked only where
+something hangs on it: the outcome of a watched write, or the order of pipelined requests. Otherwise
+a reply's first bytes tell that the server is done, and the next request that it has been read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from time import perf_counter
+from typing import Final, cast
+
+from headgate.events import Gate
+from headgate.hbase import (
+    METHODS,
+    Effect,
+    Method,
+    TableIn,
+    Write,
+    decode_request,
+    io_error_reply,
+    lacks_notify_family,
+    method_of,
+    peek_origins,
+    peek_table,
+    peek_tables,
+)
+from headgate.observer.monitoring.client_log import ClientLog
+from headgate.observer.recording.journal_errors import JournalError, JournalFull
+from headgate.observer.recording.recorder import changes_cells
+from headgate.observer.security.access import Permit
+from headgate.observer.sessions.acknowledgement import HeldReplies
+from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.exchange import Exchange, named
+from headgate.observer.sessions.introduction import IDENTIFY
+from headgate.observer.sessions.outlet import Outlet
+from headgate.observer.sessions.peers import has_taken_all
+from headgate.observer.sessions.sweeping import Stage
+from headgate.observer.upstreams.dialing import UpstreamsUnreachable
+from headgate.observer.upstreams.pinning import PinnedConnection
+from headgate.wire import (
+    ApplicationError,
+    Limits,
+    Message,
+    MessageReader,
+    MessageType,
+    ProtocolError,
+    StructWriter,
+    Transport,
+    UnsupportedProtocol,
+    write_exception,
+    write_reply,
+)
+
+_PIPELINE_HIGH: Final = 128  # requests under way on one connection before its client must wait
+_PIPELINE_LOW: Final = 64
+_LONG_READ: Final = 1 << 16  # bytes of a request that is not whole, after which others have a turn
+_ORPHAN_SECONDS: Final = 60.0  # HBase's own default limit for an operation of a client
+_QUIET_SECONDS: Final = 0.2  # without bytes for so long, a reply that was not walked is over
+_REPLY_LIMITS: Final = Limits(
+    # HBase is trusted to answer what was asked, however large.
+    max_frame=(1 << 31) - 1,
+    max_string=(1 << 31) - 1,
+    max_container=(1 << 31) - 1,
+    max_depth=64,
+)
+
+
+# Why no requests are read, as bits.
+_HELD: Final = 1
+_UPSTREAM_FULL: Final = 2
+_PIPELINE: Final = 4
+_OTHERS: Final = 8
+
+
+class Session(asyncio.Protocol):
+    """The client's side. It lives until both connections are over."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Wait for a client of the endpoint."""
+        self._endpoint = endpoint
+        self._metrics = endpoint.metrics
+        self._timings = endpoint.timings
+        self._dialect = endpoint.dialect
+        self._methods = METHODS[endpoint.dialect]
+        self._loop = endpoint.loop
+        self._log = ClientLog(endpoint.log)
+        self._client: asyncio.Transport | None = None
+        self._permit: Permit | None = None
+        """What the guard knows of the client; None where nothing hangs on that."""
+        self._upstream: asyncio.Transport | None = None
+        self._to_client: Outlet | HeldReplies | None = None
+        self._to_upstream: Outlet | None = None
+        self._straight: Outlet | None = None
+        """The way of requests that go on unread; None where they are read further on."""
+        self._connecting: asyncio.Task[None] | None = None
+        self._unreachable = ""
+        self._reader = MessageReader(endpoint.limits)
+        self._replies: MessageReader | None = None
+        self._walking = False
+        self._tracks = True
+        self._last_byte = 0
+        # Set while a reply of our own waits for its turn: replies then go back whole, one by one.
+        self._by_message = False
+        self._passed = 0
+        self.in_flight: deque[Exchange] = deque()
+        """What was forwarded and not wholly answered, oldest first."""
+        self._paused = 0
+        self._waiting: tuple[Message, Method, tuple[str, ...]] | None = None
+        self._at_gate: Message | None = None
+        self._held_replies: HeldReplies | None = None
+        self._closing = False
+        self._parting = False
+        self._eof = False
+        self._touched = 0.0
+        self._orphaned: asyncio.TimerHandle | None = None
+
+    # -- the client's connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a client, unless there are too many."""
+        self._client = cast("asyncio.Transport", transport)
+        log = self._log
+        log.peer = transport.get_extra_info("peername")
+        acknowledgements = self._endpoint.acknowledgements
+        if acknowledgements is None:
+            self._to_client = Outlet(self._client)
+        else:
+            self._client = self._to_client = acknowledgements.guard(self._client, log)
+            self._held_replies = self._to_client
+        metrics = self._metrics
+        metrics.connections += 1
+        limit = self._endpoint.most_connections
+        if limit and metrics.connections > limit:
+            # As HBase's own server does: an answer would have to wait for a request.
+            metrics.count_refusal("connections")
+            self.close()
+            return
+        metrics.connections_accepted += 1
+        log.connection = metrics.connections_accepted
+        self._endpoint.sessions.add(self)
+        if self._endpoint.guard is not None:
+            self.identify()
+
+    def identify(self) -> None:
+        """Ask the guard what is known of the client, and whether it may be here at all."""
+        client, guard = self._client, self._endpoint.guard
+        if client is None or guard is None:
+            self._permit = None
+            return
+        peer = self._log.peer
+        if peer and not guard.admits(peer[0]):
+            self.abort()
+            return
+        self._permit = guard.permit(client.get_extra_info("peercert"))
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes from the client."""
+        if self._closing:
+            return
+        started = perf_counter()
+        self._metrics.received_bytes += len(data)
+        if self._pass_known(data, started):
+            self._timings.added.observe(perf_counter() - started)
+            return
+        self._reader.feed(data)
+        if self._upstream is None and not self._unreachable:
+            self._connect()
+            return
+        self._pump()
+        self._timings.added.observe(perf_counter() - started)
+        if len(data) >= _LONG_READ and self._reader.buffered:
+            # A transport reads on as long as there is something: others would wait for all of it.
+            self._pause(_OTHERS)
+            self._loop.call_soon(self._unpause, _OTHERS)
+
+    def eof_received(self) -> bool:
+        """Pass the end of the client's requests on; replies may still come, except over TLS."""
+        self._eof = True
+        self._pass_end_on()
+        return self._client is not None and self._client.can_write_eof()
+
+    def _pass_end_on(self) -> None:
+        if self._paused & _HELD:
+            return
+        upstream = self._upstream
+        if upstream is not None and not upstream.is_closing() and self.waits_for_reply():
+            if upstream.can_write_eof():
+                upstream.write_eof()
+            else:
+                self.close_when_answered()
+        else:
+            self._close()
+
+    def pause_writing(self) -> None:
+        """Stop reading replies: the client is slow."""
+        if self._upstream is not None and not self._upstream.is_closing():
+            self._upstream.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Read replies again."""
+        if self._upstream is not None and not self._upstream.is_closing():
+            self._upstream.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the base's
+        """End with the client, but hear HBase out about writes that are under way."""
+        self._client = self._to_client = None
+        if self._held_replies is not None:
+            self._held_replies.clear()
+        self._metrics.connections -= 1
+        self._endpoint.admission.leave(self)
+        self._endpoint.gates.leave(self)
+        self._waiting = self._at_gate = None
+        if self._connecting is not None:
+            self._connecting.cancel()
+        upstream = self._upstream
+        if upstream is None:
+            self._endpoint.sessions.discard(self)
+            return
+        if any(
+            changes_cells(exchange.method) and not exchange.begun for exchange in self.in_flight
+        ):
+            upstream.resume_reading()
+            self._walking = self._closing = True
+            self._orphaned = self._loop.call_later(_ORPHAN_SECONDS, upstream.abort)
+        else:
+            upstream.close()
+
+    # -- the connection to HBase
+
+    def _connect(self) -> None:
+        self._hold()
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._open())
+
+    async def _open(self) -> None:
+        try:
+            dialer, formats = self._endpoint.dialer, self._endpoint.formats
+            await dialer.connect(
+                lambda upstream: PinnedConnection(self, dialer.pool, upstream, formats)
+            )
+        except UpstreamsUnreachable as error:
+            self._unreachable = f"headgate: {error}"
+            self._log.warning("upstream unreachable", reason=str(error))
+        finally:
+            self._connecting = None
+        self._release()
+        if self._unreachable:
+            self.close_when_answered()
+
+    def upstream_made(self, transport: asyncio.Transport) -> None:
+        """Take the connection to HBase, or what stands for it."""
+        self._upstream = transport
+        self._to_upstream = Outlet(transport)
+        if self._client is None:
+            transport.close()
+
+    def upstream_settled(self, transport: asyncio.Transport) -> None:
+        """Take the connection itself: HBase understands what the client sends."""
+        self._upstream = transport
+        self._to_upstream = self._straight = Outlet(transport)
+
+    def upstream_lost(self, error: Exception | None) -> None:
+        """End with HBase's connection: what is under way may or may not have been done."""
+        self._upstream = self._to_upstream = self._straight = None
+        if self._orphaned is not None:
+            self._orphaned.cancel()
+        broken = [exchange for exchange in self.in_flight if not exchange.begun]
+        if broken and self._client is not None:
+            self._log.warning(
+                "upstream closed the connection with requests under way",
+                requests=len(broken),
+                **named(broken),
+                reason=str(error) if error else "closed",
+            )
+        while self.in_flight:
+            exchange = self.in_flight.popleft()
+            if exchange.local is None:
+                self._finish(exchange, None, "answered" if exchange.begun else "broken")
+        self._closing = True
+        if self._client is None:
+            self._endpoint.sessions.discard(self)
+        else:
+            self._client.close()
+
+    def upstream_full(self) -> None:
+        """Stop reading requests: HBase is slow."""
+        self._pause(_UPSTREAM_FULL)
+
+    def upstream_drained(self) -> None:
+        """Read requests again."""
+        self._unpause(_UPSTREAM_FULL)
+
+    # -- requests
+
+    def _pass_known(self, data: bytes, started: float) -> bool:
+        """Deal with a request like others before it, unread; tell whether it is one.
+
+        What is not as it mostly is (a gate, a held connection, rules) is left to ``_dispatch``.
+        """
+        reader = self._reader
+        outlet = self._straight
+        if (
+            not reader.between_messages
+            or outlet is None
+            or self._paused & _HELD
+            or self._permit is not None
+        ):
+            return False
+        endpoint = self._endpoint
+        pattern = endpoint.patterns.find(data)
+        if pattern is None or pattern.layout.transport is not reader.transport:
+            return False
+        exchange = Exchange(pattern.method, pattern.tables, None)
+        if pattern.writes:
+            if endpoint.gates.closed:
+                return False
+            table = pattern.tables[0]
+            if endpoint.control.is_watched(table):
+                if self._held_replies is not None or endpoint.looks_closer:
+                    self._record(pattern.message(data), pattern.method, pattern.tables)
+                    return True
+                try:
+                    exchange.ticket = endpoint.recorder.begin_alike(pattern, data, self._dialect)
+                except (JournalFull, JournalError):
+                    return False
+                started = perf_counter()
+        elif pattern.tables:
+            self._metrics.count_read(pattern.tables[0])
+        exchange.forwarded = started
+        if outlet.write(data):
+            self._enqueue(exchange, pattern.layout.transport)
+        else:
+            self._cancel(exchange)
+        return True
+
+    def _pump(self) -> None:
+        reader = self._reader
+        while not self._paused & _HELD and not self._closing:
+            try:
+                message = reader.next_message()
+            except ProtocolError as error:
+                self._refuse(error)
+                return
+            if message is None:
+                return
+            if self._unreachable:
+                self._answer(message, self._io_error(message, self._unreachable))
+            else:
+                self._dispatch(message)
+
+    def _dispatch(self, message: Message) -> None:
+        endpoint = self._endpoint
+        endpoint.patterns.consider(message)
+        method = self._methods.get(message.name)
+        if method is None:
+            if message.name == IDENTIFY:
+                body = StructWriter().binary(0, endpoint.introduction).end()
+                self._answer(message, write_reply(message, body))
+                return
+            method = method_of(self._dialect, message.name)
+        effect = method.effect
+        tables: tuple[str, ...] = ()
+        try:
+            if method.table is TableIn.STRUCTS:
+                tables = peek_tables(self._dialect, message)
+            elif method.table is not TableIn.NOWHERE:
+                table = peek_table(self._dialect, message)
+                if table is not None:
+                    tables = (table,)
+        except ProtocolError as error:
+            # HBase refuses it in its own words.
+            self._warn("a request names no table", message, error)
+            self._metrics.decode_errors += 1
+        permit = self._permit
+        if permit is not None and not self._permitted(permit, message, method, tables):
+            return
+        if effect is Effect.READ:
+            if tables:
+                self._metrics.count_read(tables[0])
+        elif tables and changes_cells(method):
+            control = endpoint.control
+            watched = tuple(table for table in tables if control.is_watched(table))
+            if effect is Effect.WRITE:
+                if not self._may_write(message):
+                    return
+                if endpoint.gates.closed and self._is_held(message):
+                    return
+            if watched:
+                self._record(message, method, watched)
+                return
+        self._forward(message, Exchange(method, tables, None))
+
+    def _permitted(
+        self, permit: Permit, message: Message, method: Method, tables: tuple[str, ...]
+    ) -> bool:
+        """Tell whether the guard lets a request pass; answer it if not."""
+        guard = self._endpoint.guard
+        assert guard is not None  # noqa: S101 - it gave the permit
+        refusal = guard.judge(permit, self._dialect, message, method, tables, self._log)
+        if refusal is None:
+            return True
+        self._metrics.count_request(self._endpoint.name, method.name, "denied")
+        self._answer(message, io_error_reply(self._dialect, message, refusal, can_retry=False))
+        return False
+
+    def _warn(self, event: str, message: Message, error: Exception, table: str = "") -> None:
+        about = {"table": table} if table else {}
+        self._log.warning(
+            event, method=message.name, request=message.seqid, **about, reason=str(error)
+        )
+
+    def _may_write(self, message: Message) -> bool:
+        try:
+            origins = peek_origins(self._dialect, message)
+        except ProtocolError as error:
+            self._warn("a request's origin is unreadable", message, error)
+            return True
+        control = self._endpoint.control
+        for origin in origins:
+            fence = control.fence_above(origin)
+            if fence is not None:
+                break
+        else:
+            return True
+        self._metrics.fenced += 1
+        self._metrics.count_request(self._endpoint.name, message.name, "fenced")
+        text = (
+            f"headgate: run {origin.run} of {origin.dataflow}/{origin.action} may not write "
+            f"any more: its token {origin.token} is below the fence {fence}, "
+            "so a newer attempt has begun"
+        )
+        self._answer(message, io_error_reply(self._dialect, message, text, can_retry=False))
+        return False
+
+    def _record(
+        self,
+        message: Message,
+        method: Method,
+        tables: tuple[str, ...],
+    ) -> bool:
+        """Write a watched request down and forward it; tell whether that was possible."""
+        endpoint = self._endpoint
+        try:
+            ticket = endpoint.recorder.begin(self._dialect, message, tables)
+        except (JournalFull, JournalError) as error:
+            if endpoint.admission.passes:
+                endpoint.admission.let_pass(tables)
+                self._forward_marked(message, Exchange(method, tables, None))
+                return True
+            if self._waiting is None:
+                self._warn("a write waits for room in the journal", message, error, tables[0])
+                self._waiting = (message, method, tables)
+                self._hold()
+                endpoint.admission.wait(self, error)
+            return False
+        ticket.log = self._log
+        if self._permit is not None:
+            ticket.origin = self._permit.origin
+        exchange = Exchange(method, tables, ticket)
+        if self._held_replies is not None:
+            self._held_replies.hold(ticket.intent)
+        if endpoint.admission.syncs_each:
+            self._hold()
+            endpoint.admission.when_synced(lambda: self._synced(message, exchange))
+        else:
+            self._forward_marked(message, exchange)
+        return True
+
+    def _synced(self, message: Message, exchange: Exchange) -> None:
+        if self._upstream is None or self._client is None:
+            self._cancel(exchange)
+            return
+        if not self._still_may_write(message, exchange.method):
+            self._cancel(exchange)
+        elif exchange.method.effect is Effect.WRITE and self._is_held(message):
+            self._cancel(exchange)
+            return
+        else:
+            self._forward_marked(message, exchange)
+        self._release()
+
+    def _cancel(self, exchange: Exchange) -> None:
+        if exchange.ticket is not None:
+            self._endpoint.recorder.cancel(exchange.ticket)
+
+    def _still_may_write(self, message: Message, method: Method) -> bool:
+        """Ask again for a request that was held: a fence may have risen since it came."""
+        return method.effect is not Effect.WRITE or self._may_write(message)
+
+    def try_again(self) -> bool:
+        """Try to write the waiting request down and forward it; tell whether it waits no more."""
+        if self._waiting is None:
+            return True
+        message, method, _ = self._waiting
+        if not self._still_may_write(message, method):
+            self._waiting = None
+            self._release()
+            return True
+        if method.effect is Effect.WRITE and self._is_held(message):
+            self._waiting = None
+            return True
+        if not self._record(*self._waiting):
+            return False
+        self._waiting = None
+        if not self._endpoint.admission.syncs_each:
+            self._release()
+        return True
+
+    def give_up(self, reason: str) -> None:
+        """Answer the waiting request with an IOError that may be retried."""
+        if self._waiting is None:
+            return
+        message = self._waiting[0]
+        self._waiting = None
+        self._metrics.count_request(self._endpoint.name, message.name, "blocked")
+        self._answer(message, self._io_error(message, reason))
+        self._release()
+
+    # -- gates
+
+    def _is_held(self, message: Message) -> bool:
+        """Hold a write if a gate is closed to it; tell whether that is so."""
+        gate = self._closed_gate(message)
+        if gate is None:
+            return False
+        self._at_gate = message
+        self._hold()
+        self._endpoint.gates.hold(self, gate)
+        return True
+
+    def _closed_gate(self, message: Message) -> Gate | None:
+        gates = self._endpoint.gates
+        if not gates.closed:
+            return None
+        try:
+            write = decode_request(self._dialect, message)
+            origins = peek_origins(self._dialect, message)
+            if not origins and self._permit is not None and self._permit.origin is not None:
+                origins = (self._permit.origin,)
+        except ProtocolError as error:
+            # As far as is known HBase refuses it too; nobody can tell what it would touch.
+            self._warn("a gate cannot tell what a write touches", message, error)
+            return None
+        assert isinstance(write, Write)  # noqa: S101 - definitions are not asked about
+        return gates.in_the_way(write, origins)
+
+    def client_is_gone(self) -> bool:
+        """Tell whether nobody waits for the answer to the request that a gate holds."""
+        client = self._client
+        return client is None or self._eof or self._endpoint.left(client)
+
+    def gate_in_the_way(self) -> Gate | None:
+        """Return the gate that is closed to the request that a gate held."""
+        return None if self._at_gate is None else self._closed_gate(self._at_gate)
+
+    def go_on(self) -> None:
+        """Take the request that a gate held as if it came now."""
+        message, self._at_gate = self._at_gate, None
+        if message is None:
+            return
+        self._paused &= ~_HELD
+        self._dispatch(message)
+        if not self._paused & _HELD:
+            # Nothing else holds it: now what came behind it is read.
+            self._paused |= _HELD
+            self._release()
+
+    def turn_away(self, reason: str) -> None:
+        """Answer the request that a gate holds with an IOError that may be retried."""
+        message, self._at_gate = self._at_gate, None
+        if message is None:
+            return
+        self._metrics.count_request(self._endpoint.name, message.name, "gated")
+        self._answer(message, self._io_error(message, reason))
+        self._release()
+
+    def drop(self, reason: str) -> None:
+        """Answer the request that a gate holds, should anybody listen, and end the connection."""
+        self._closing = True
+        self.turn_away(reason)
+        self.close_when_answered()
+
+    # -- to HBase
+
+    def _forward_marked(self, message: Message, exchange: Exchange) -> None:
+        """Forward a watched request, with notify cells where its table asks for them."""
+        notify = self._endpoint.notify
+        if notify.asked:
+            table = exchange.tables[0]
+            if exchange.method.effect is Effect.DEFINE:
+                notify.table_changes(self._dialect, message, table)
+            else:
+                marked = notify.marked_write(self._dialect, message, table, self._log)
+                if marked is not None:
+                    exchange.marked = True
+                    message = marked
+        self._forward(message, exchange)
+
+    def _forward(self, message: Message, exchange: Exchange) -> None:
+        outlet = self._to_upstream
+        exchange.forwarded = perf_counter()
+        if outlet is None or not outlet.write(message.raw):
+            # It broke a moment ago: nothing was sent, and the client is being closed.
+            self._cancel(exchange)
+            return
+        if message.type is MessageType.ONEWAY:
+            self._finish(exchange, None, "oneway")
+            return
+        self._enqueue(exchange, message.transport)
+
+    def _enqueue(self, exchange: Exchange, transport: Transport) -> None:
+        in_flight = self.in_flight
+        if in_flight and not self._walking:
+            head = in_flight[0]
+            if not head.begun:
+                self._walking = True
+            elif self._last_byte:
+                # Every reply ends with a zero: this one is not over, and was not walked so far.
+                self._lose_track("a request came in the middle of the reply to the one before")
+            else:
+                # The client has read that reply: it would not have gone on otherwise.
+                in_flight.popleft()
+                self._finish(head, None, "answered")
+        if not self._tracks:
+            self._finish(exchange, None, "untracked")
+            return
+        if self._replies is None:
+            self._replies = MessageReader(_REPLY_LIMITS, transport)
+        in_flight.append(exchange)
+        if len(in_flight) >= _PIPELINE_HIGH:
+            self._pause(_PIPELINE)
+
+    # -- replies
+
+    def reply_received(self, data: bytes) -> None:
+        """Take bytes from HBase."""
+        started = perf_counter()
+        self._touched = started
+        if self._to_client is not None and not self._by_message:
+            self._to_client.write(data)
+        self._metrics.sent_bytes += len(data)
+        in_flight = self.in_flight
+        if not in_flight:
+            return
+        head = in_flight[0]
+        if self._walking:
+            self._walk(data, started)
+        elif head.ticket is not None:
+            replies = self._replies
+            known = self._endpoint.replies.find(data)
+            if (
+                known is not None
+                and replies is not None
+                and not replies.buffered
+                and known.transport is replies.transport
+            ):
+                in_flight.popleft()
+                self._timings.upstream.observe(started - head.forwarded)
+                self._finish(head, known, "answered")
+            else:
+                self._walk(data, started)
+        else:
+            self._last_byte = data[-1]
+            if not head.begun:
+                head.begun = True
+                self._timings.upstream.observe(started - head.forwarded)
+                self._wake(head)
+        self._timings.added.observe(perf_counter() - started)
+
+    def _walk(self, data: bytes, started: float) -> None:
+        replies = self._replies
+        assert replies is not None  # noqa: S101 - made with the first request
+        replies.feed(data)
+        try:
+            while self.in_flight:
+                reply = replies.next_message()
+                if reply is None:
+                    break
+                if len(reply.raw) == len(data):
+                    self._endpoint.replies.remember(reply)
+                if self._by_message:
+                    if self._client is not None:
+                        self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
+                    self._passed = 0
+                exchange = self.in_flight.popleft()
+                self._timings.upstream.observe(started - exchange.forwarded)
+                outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
+                self._finish(exchange, reply, outcome)
+                self._send_locals()
+            if not self.in_flight and replies.buffered:
+                self._lose_track("there are bytes behind the last reply")
+                return
+        except ProtocolError as error:
+            self._lose_track(str(error))
+            return
+        if len(self.in_flight) <= _PIPELINE_LOW:
+            self._unpause(_PIPELINE)
+        if not self.in_flight:
+            self._walking = self._by_message = False
+            if self._closing:
+                self._close()
+
+    def _lose_track(self, reason: str) -> None:
+        """Only pass bytes from here on: which reply is whose is not known any more.
+
+        What is under way and all later writes of the connection end as unknown.
+        """
+        under_way = named(self.in_flight)
+        self._log.warning("replies cannot be told apart", reason=reason, **under_way)
+        if self._by_message and self._upstream is not None:
+            # A reply of our own waits for its turn, which is not known either.
+            self._upstream.abort()
+            return
+        self._tracks = self._walking = False
+        while self.in_flight:
+            exchange = self.in_flight.popleft()
+            self._finish(exchange, None, "answered" if exchange.begun else "untracked")
+        self._unpause(_PIPELINE)
+        if self._closing:
+            self._close()
+
+    def _finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
+        ticket = exchange.ticket
+        if exchange.marked and reply is not None and lacks_notify_family(reply):
+            self._endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
+        if ticket is not None:
+            self._endpoint.recorder.end(ticket, reply)
+        else:
+            name = exchange.method.name
+            if exchange.method.effect is Effect.UNKNOWN:
+                name = "(unknown)"
+            self._metrics.count_request(self._endpoint.name, name, outcome)
+        self._wake(exchange)
+
+    def _wake(self, exchange: Exchange) -> None:
+        if exchange.waiters is not None:
+            for waiter in exchange.waiters:
+                self._endpoint.recorder.after(waiter)
+            exchange.waiters = None
+
+    # -- replies of our own
+
+    def _io_error(self, message: Message, text: str) -> bytes:
+        return io_error_reply(self._dialect, message, text)
+
+    def _answer(self, message: Message, reply: bytes) -> None:
+        """Answer a request in HBase's place, when its turn has come."""
+        if message.type is MessageType.ONEWAY:
+            return
+        exchange = Exchange(method_of(self._dialect, message.name), (), None)
+        exchange.local = reply
+        self._enqueue(exchange, message.transport)
+        if not self._tracks:
+            self.abort()
+            return
+        if not self._by_message and self._replies is not None:
+            self._by_message = True
+            self._passed = self._replies.buffered
+        self._send_locals()
+
+    def _send_locals(self) -> None:
+        in_flight = self.in_flight
+        while in_flight and in_flight[0].local is not None:
+            local = in_flight.popleft().local
+            if self._client is not None and local is not None:
+                self._client.write(local)
+        if not in_flight:
+            self._walking = self._by_message = False
+
+    def _refuse(self, error: ProtocolError) -> None:
+        """Answer what cannot be read, as far as the client can read that, and close."""
+        self._metrics.protocol_errors += 1
+        client = self._client
+        self._log.warning("client refused", reason=str(error))
+        reader = self._reader
+        if isinstance(error, UnsupportedProtocol) and client is not None:
+            client.write(error.answer)
+        if reader.transport is not None:
+            request = Message(b"", 0, "", MessageType.CALL, 0, reader.transport, reader.protocol)
+            text = f"headgate: {error}"
+            reply = write_exception(request, ApplicationError.PROTOCOL_ERROR, text)
+            self._answer(request, reply)
+        self.close_when_answered()
+
+    # -- the end
+
+    def waits_since(self) -> float | None:
+        """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
+        if not self.in_flight:
+            return None
+        head = self.in_flight[0]
+        return max(head.forwarded, self._touched) if head.begun else head.forwarded
+
+    def waits_for_reply(self) -> bool:
+        """Tell whether a request is under way of whose reply nothing has come."""
+        return any(not exchange.begun for exchange in self.in_flight)
+
+    def quiet(self) -> bool:
+        """Tell whether the connection can be closed without cutting a request or a reply."""
+        held = self._waiting is not None or self._at_gate is not None
+        if self.waits_for_reply() or held or self._reader.buffered:
+            return False
+        return not self.in_flight or perf_counter() - self._touched > _QUIET_SECONDS
+
+    def drain(self) -> None:
+        """Go towards the end: close between requests, take no more than those under way."""
+        client = self._client
+        if self.waits_for_reply():
+            self.close_when_answered()
+        elif client is not None and client.is_closing() and not client.can_write_eof():
+            # TLS ends when the peer has taken leave too, which idle clients do not do. One call
+            # later than the end began, for until then the transport may hold bytes itself.
+            if self._parting and not client.get_write_buffer_size() and has_taken_all(client):
+                self.abort()
+            self._parting = True
+        elif self.quiet():
+            self.close()
+
+    def stage(self) -> Stage:
+        """Tell what the session waits for."""
+        if self._closing:
+            waits = self._client is None or self.waits_for_reply()
+            return Stage.SERVER if waits else Stage.CLOSING
+        if self._paused:
+            return Stage.SERVER
+        if self._reader.buffered:
+            return Stage.REQUEST
+        return Stage.SERVER if self.waits_for_reply() else Stage.IDLE
+
+    def progress(self) -> tuple[float, int, int]:
+        """Return what is different after every request that was taken or answered."""
+        client = self._client
+        unsent = client.get_write_buffer_size() if client is not None else 0
+        return self._touched, len(self.in_flight), unsent
+
+    def expire(self, reason: str, *, at_once: bool) -> None:
+        """Close a connection that its client only holds."""
+        self._log.info("connection closed", reason=reason)
+        if at_once:
+            self.abort()
+        else:
+            self.close_when_answered()
+
+    def close_when_answered(self) -> None:
+        """Take no more requests; close once those under way are answered."""
+        self._closing = True
+        if self.waits_for_reply():
+            self._walking = True
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        elif self._upstream is not None:
+            self._upstream.close()
+
+    def close(self) -> None:
+        """Close at once, in order: what is written is still sent."""
+        self._closing = True
+        self._close()
+
+    def abort(self) -> None:
+        """Break both connections: requests under way end as unknown."""
+        self._closing = True
+        if self._upstream is not None:
+            self._upstream.abort()
+        if self._client is not None:
+            self._client.abort()
+
+    # -- flow control
+
+    def _hold(self) -> None:
+        self._pause(_HELD)
+
+    def _release(self) -> None:
+        self._unpause(_HELD)
+        self._pump()
+        if self._eof:
+            self._pass_end_on()
+
+    def _pause(self, reason: int) -> None:
+        if not self._paused and self._client is not None:
+            self._client.pause_reading()
+        self._paused |= reason
+
+    def _unpause(self, reason: int) -> None:
+        if self._paused & reason:
+            self._paused &= ~reason
+            if not self._paused and self._client is not None and not self._client.is_closing():
+                self._client.resume_reading()

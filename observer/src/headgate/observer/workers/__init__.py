@@ -1,0 +1,1 @@
+"""Several processes on one port: one above them, each with a share of the configuration."""

@@ -1,0 +1,182 @@
+"""What an address speaks, told from scripted servers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.hbase import Dialect
+from headgate.observer.doctor.recognition import WAYS, Reply, Spoke, Way, _read_reply, probe
+from headgate.observer.sessions.introduction import IDENTIFY, Introduction, encode_introduction
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def ask(serve: Serve, seconds: float = 0.3) -> Spoke:
+    """Probe a server that treats each connection as ``serve`` does."""
+
+    async def run() -> Spoke:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError):
+                await serve(reader, writer)
+            writer.close()
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        try:
+            return await probe(host, port, seconds=seconds)
+        finally:
+            server.close()
+
+    return asyncio.run(run())
+
+
+def says(answer: bytes) -> Serve:
+    """Return a server that answers anything with the same bytes and closes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(answer)
+        await writer.drain()
+
+    return serve
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while await reader.read(100):
+        pass
+
+
+def reply(way: Way, name: bytes, body: tuple[bytes, bytes], exception: bool = False) -> bytes:
+    """Return a reply whose struct is given in binary and in compact."""
+    kind = 3 if exception else 2
+    if way.compact:
+        message = bytes([0x82, kind << 5 | 1, 1, len(name)]) + name + body[1]
+    else:
+        message = struct.pack(">HBBi", 0x8001, 0, kind, len(name)) + name + struct.pack(">i", 1)
+        message += body[0]
+    return struct.pack(">i", len(message)) + message if way.framed else message
+
+
+def number(value: int) -> tuple[bytes, bytes]:
+    return struct.pack(">Bhi", 8, 0, value) + b"\x00", bytes([0x05, 0x00, value << 1, 0])
+
+
+def text(field: int, value: bytes) -> tuple[bytes, bytes]:
+    binary = struct.pack(">Bhi", 11, field, len(value)) + value + b"\x00"
+    head = bytes([field << 4 | 8]) if field else b"\x08\x00"
+    return binary, head + bytes([len(value)]) + value + b"\x00"
+
+
+UNKNOWN_METHOD = text(1, b"Invalid method name")
+
+
+def thrift(way: Way, known: dict[bytes, tuple[bytes, bytes]]) -> Serve:
+    """Return a server that speaks one way, and does not answer what it does not understand."""
+    start = b"\x82" if way.compact else b"\x80\x01"
+    at = 4 if way.framed else 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1000):
+            if data[at : at + len(start)] != start:
+                await silent(reader, writer)
+                return
+            names = {IDENTIFY.encode(), b"getThriftServerType", b"getTableNames", *known}
+            name = next(name for name in names if name in data)
+            body = known.get(name)
+            writer.write(reply(way, name, body or UNKNOWN_METHOD, exception=body is None))
+
+    return serve
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_each_way_and_dialect_is_told_from_the_others(way: Way, dialect: Dialect) -> None:
+    kind = 1 if dialect is Dialect.THRIFT1 else 2
+    spoke = ask(thrift(way, {b"getThriftServerType": number(kind)}))
+    assert [(each.way, each.dialect, each.observer) for each in spoke.ways] == [
+        (way, dialect, None)
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_an_old_server_that_does_not_say_its_type_is_told_by_a_method(way: Way) -> None:
+    empty_list = struct.pack(">BhBi", 15, 0, 11, 0) + b"\x00", b"\x09\x00\x08\x00"
+    (thrift1,) = ask(thrift(way, {b"getTableNames": empty_list})).ways
+    (thrift2,) = ask(thrift(way, {})).ways
+    assert (thrift1.dialect, thrift2.dialect) == (Dialect.THRIFT1, Dialect.THRIFT2)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_an_observer_in_between_says_its_name(way: Way) -> None:
+    introduction = Introduction("o1", 7)
+    known = {
+        b"getThriftServerType": number(1),
+        IDENTIFY.encode(): text(0, encode_introduction(introduction)),
+    }
+    (spoken,) = ask(thrift(way, known)).ways
+    assert spoken.observer == introduction
+
+
+def test_an_observer_that_cannot_reach_hbase_is_quoted() -> None:
+    refusal = text(1, b"headgate: HBase cannot be reached")
+    way = WAYS[0]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(reply(way, b"getThriftServerType", refusal, exception=True))
+        await writer.drain()
+
+    (spoken,) = ask(serve).ways
+    assert spoken.complaint == "headgate: HBase cannot be reached"
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "TLS"),
+        (b"\x04\x00\x00\x00\x13Invalid status -128", "SASL"),
+        (b"", "closed"),
+        (b"220 mail.example ESMTP", "bytes that are no Thrift (32 32 30 20 6d 61 69 6c"),
+    ],
+)
+def test_what_is_no_thrift_is_named(answer: bytes, what: str) -> None:
+    spoke = ask(says(answer))
+    assert spoke.ways == ()
+    assert spoke.else_.startswith(what)
+
+
+def test_a_server_that_waits_for_a_whole_http_request_is_recognised_too() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        await writer.drain()
+
+    assert ask(serve) == Spoke((), "HTTP")
+
+
+def test_silence_is_told_as_nothing() -> None:
+    assert ask(silent) == Spoke((), "")
+
+
+@given(st.binary(max_size=60), st.sampled_from(WAYS))
+def test_any_bytes_are_a_reply_incomplete_or_none(data: bytes, way: Way) -> None:
+    for prefix in (b"", reply(way, b"n", number(1))[:-3]):
+        with contextlib.suppress(IndexError, ValueError, RecursionError):
+            assert isinstance(_read_reply(prefix + data, way), Reply)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_reply_that_is_not_whole_needs_more_bytes(way: Way) -> None:
+    whole = reply(way, b"n", text(0, b"value"))
+    for end in range(len(whole)):
+        with pytest.raises(IndexError):
+            _read_reply(whole[:end], way)
+    assert _read_reply(whole, way) == Reply({0: b"value"}, exception=False)

@@ -1,0 +1,133 @@
+"""When what was journalled reaches the disk, by policy."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.observer.config import Fsync
+from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.journal_errors import JournalError
+
+
+class Disk:
+    """Counts what is synced, and refuses when the test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.synced = 0
+        self.broken = False
+        monkeypatch.setattr(os, "fdatasync", self._sync)
+
+    def _sync(self, _handle: int) -> None:
+        if self.broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self.synced += 1
+
+
+class Scene:
+    def __init__(self, directory: Path, bench: Any, disk: Disk, policy: Fsync) -> None:
+        self.now = 100.0
+        self.disk = disk
+        self.journal = Journal(directory, limit_bytes=1 << 20, segment_bytes=1 << 20)
+        config = JournalConfig(str(directory), fsync=policy, fsync_seconds=0.25)
+        self.admission = Admission(self.journal, bench.publisher, config, clock=lambda: self.now)
+
+    def write(self) -> None:
+        self.journal.append(b"request", "t", listener=0, dialect=0, received=self.now)
+
+
+@pytest.fixture
+def scene_of(tmp_path: Path, bench, monkeypatch) -> Callable[[Fsync], Scene]:
+    return lambda policy: Scene(tmp_path, bench, Disk(monkeypatch), policy)
+
+
+async def until_idle() -> None:
+    """Let the loop and its threads end what they have begun."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
+
+
+def test_with_always_calls_wait_for_one_sync_of_all(scene_of) -> None:
+    async def script() -> None:
+        scene = scene_of(Fsync.ALWAYS)
+        assert scene.admission.syncs_each
+        seen: list[int] = []
+        for _ in range(3):
+            scene.write()
+            scene.admission.when_synced(lambda: seen.append(scene.disk.synced))
+        assert seen == []
+        await until_idle()
+        assert seen == [2, 2, 2]  # the segment and the directory with its name
+
+    asyncio.run(script())
+
+
+def test_with_interval_the_disk_is_asked_once_in_each(scene_of) -> None:
+    async def script() -> None:
+        scene = scene_of(Fsync.INTERVAL)
+        assert not scene.admission.syncs_each
+        counts = []
+        for seconds in (0.0, 0.125, 0.125, 0.25):
+            scene.now += seconds
+            scene.write()
+            scene.admission.sync_if_due()
+            await until_idle()
+            counts.append(scene.disk.synced)
+        assert counts == [2, 2, 3, 4]
+
+    asyncio.run(script())
+
+
+def test_with_interval_a_quiet_journal_leaves_the_disk_alone(scene_of) -> None:
+    async def script() -> None:
+        scene = scene_of(Fsync.INTERVAL)
+        scene.write()
+        for _ in range(5):
+            scene.now += 1.0
+            scene.admission.sync_if_due()
+            await until_idle()
+        assert scene.disk.synced == 2
+
+    asyncio.run(script())
+
+
+def test_with_never_nothing_is_synced_and_no_file_stays_open(scene_of) -> None:
+    scene = scene_of(Fsync.NEVER)
+    files = Path("/proc/self/fd")
+    before = len(list(files.iterdir()))
+    for _ in range(5):
+        scene.write()
+        scene.admission.sync_if_due()
+    assert scene.disk.synced == 0
+    assert len(list(files.iterdir())) == before + 1  # the segment
+
+
+def test_after_a_failed_sync_nothing_goes_on_and_the_observer_hears_of_it(scene_of) -> None:
+    async def script() -> None:
+        scene = scene_of(Fsync.ALWAYS)
+        failures: list[dict[str, Any]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: failures.append(context))
+        scene.disk.broken = True
+        seen: list[str] = []
+        scene.write()
+        scene.admission.when_synced(lambda: seen.append("first"))
+        await until_idle()
+        scene.disk.broken = False
+        scene.write()
+        scene.admission.when_synced(lambda: seen.append("second"))
+        await until_idle()
+        assert seen == []
+        (failure,) = failures
+        assert isinstance(failure["exception"], JournalError)
+        assert "Input/output error" in failure["message"]
+
+    asyncio.run(script())

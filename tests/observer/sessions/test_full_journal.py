@@ -1,0 +1,84 @@
+"""Writes while the journal is full."""
+
+from __future__ import annotations
+
+from scene import Scene, get, put
+
+from headgate.events import (
+    Gap,
+)
+
+
+def test_a_write_waits_for_room_and_goes_on(blocking: Scene) -> None:
+    session, client, upstream = blocking.connect()
+    session.data_received(put(b"r") + get(b"x"))
+    assert upstream.taken() == b""
+    assert client.paused
+    blocking.bench.producer.deliver_all()
+    blocking.journal.save_watermark()
+    blocking.admission.tend()
+    assert upstream.taken() == put(b"r") + get(b"x")
+    assert not client.paused
+
+
+def test_a_write_that_waits_too_long_gets_an_error_that_may_be_retried(blocking: Scene) -> None:
+    session, client, upstream = blocking.connect()
+    session.data_received(put(b"r"))
+    blocking.now += 4.9
+    blocking.admission.tend()
+    assert client.taken() == b""
+    blocking.now += 0.2
+    blocking.admission.tend()
+    assert b"journal is full" in client.taken()
+    assert upstream.taken() == b""
+    session.data_received(get(b"x"))
+    assert upstream.taken() == get(b"x")
+
+
+def test_reads_go_on_while_writes_wait(blocking: Scene) -> None:
+    blocking.connect()[0].data_received(put(b"r"))
+    session, _, upstream = blocking.connect()
+    session.data_received(get(b"x"))
+    assert upstream.taken() == get(b"x")
+
+
+def test_a_client_that_leaves_while_it_waits_is_forgotten(blocking: Scene) -> None:
+    session, _, upstream = blocking.connect()
+    session.data_received(put(b"r"))
+    session.connection_lost(None)
+    blocking.bench.producer.deliver_all()
+    blocking.journal.save_watermark()
+    blocking.admission.tend()
+    assert upstream.taken() == b""
+
+
+def test_with_pass_writes_go_on_and_the_gap_is_announced(passing: Scene) -> None:
+    session, _, upstream = passing.connect()
+    passing.now = 200.0
+    session.data_received(put(b"r"))
+    assert upstream.taken() == put(b"r")
+    passing.bench.producer.deliver_all()
+    passing.journal.save_watermark()
+    passing.now = 300.0
+    passing.admission.tend()
+    gaps = [message for message in passing.log() if isinstance(message, Gap)]
+    assert [(gap.table, gap.since, gap.until) for gap in gaps] == [("t", 200.0, 300.0)]
+
+
+def test_a_write_that_passes_after_the_gap_was_announced_is_announced_too(
+    passing: Scene,
+) -> None:
+    passing.now = 200.0
+    passing.connect()[0].data_received(put(b"r"))
+    passing.bench.producer.deliver_all()
+    passing.journal.save_watermark()
+    passing.now = 300.0
+    passing.admission.tend()
+    passing.admission.let_pass(("t",))
+    passing.log()
+    passing.now = 400.0
+    passing.admission.tend()
+    gaps = [message for message in passing.log() if isinstance(message, Gap)]
+    assert [(gap.since, gap.until) for gap in gaps] == [(200.0, 300.0), (200.0, 400.0)]
+    passing.admission.tend()
+    assert not passing.admission.gaps_open

@@ -1,0 +1,262 @@
+"""Requests that a guard lets pass or refuses, on connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headgate.events import ORIGIN_ATTRIBUTE, Origin, Watch, WatchList, encode_origin
+from headgate.hbase import Dialect
+from headgate.observer.config import Access, AccessRule, Allow, Identity, Listener
+from headgate.observer.control.gates import Gates
+from headgate.observer.control.notify import NotifyColumns
+from headgate.observer.control.state import ControlState
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.security.access import Guard
+from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.session import Session
+from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
+
+
+class Wire:
+    """A transport whose other end is the test."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def abort(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_extra_info(self, name: str) -> object:
+        return ("10.1.2.3", 4567) if name == "peername" else None
+
+    def taken(self) -> bytes:
+        data = bytes(self.data)
+        self.data.clear()
+        return data
+
+
+class Recorder:
+    """Keeps the tickets of requests that were about to be forwarded."""
+
+    def __init__(self) -> None:
+        self.tickets: list[Any] = []
+
+    def begin(self, *_request: object) -> Any:
+        self.tickets.append(SimpleNamespace(origin=None))
+        return self.tickets[-1]
+
+    begin_alike = begin
+
+    def end(self, *_reply: object) -> None:
+        pass
+
+    def after(self, call: Callable[[], None]) -> None:
+        call()
+
+
+class Scene:
+    """Sessions of one endpoint, with table t watched."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.metrics = Metrics()
+        self.recorder = Recorder()
+        notify = NotifyColumns(limit_bytes=10_000)
+        control = ControlState(notify)
+        control.apply(WatchList(1, "d", 1, (Watch("t"),)), "o")
+        self.endpoint = Endpoint(
+            loop=cast("asyncio.AbstractEventLoop", None),
+            dialect=dialect,
+            dialer=cast("Any", None),
+            limits=Limits(),
+            control=control,
+            recorder=cast("Any", self.recorder),
+            admission=cast("Any", SimpleNamespace(syncs_each=False)),
+            gates=Gates(hold_seconds=5.0, clock=lambda: 0.0),
+            notify=notify,
+            metrics=self.metrics,
+        )
+
+    def connect(self) -> tuple[Session, Wire, Wire]:
+        session, client, upstream = Session(self.endpoint), Wire(), Wire()
+        session.connection_made(cast("asyncio.Transport", client))
+        session.upstream_made(cast("asyncio.Transport", upstream))
+        session.upstream_settled(cast("asyncio.Transport", upstream))
+        return session, client, upstream
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene(Dialect.THRIFT1)
+
+
+@pytest.fixture
+def second() -> Scene:
+    return Scene(Dialect.THRIFT2)
+
+
+def call(name: str, body: bytes, kind: MessageType = MessageType.CALL) -> bytes:
+    return write_message(Transport.BUFFERED, name, kind, 0, body)
+
+
+def reply(name: str) -> bytes:
+    return call(name, b"\x00", MessageType.REPLY)
+
+
+def put(row: bytes) -> bytes:
+    mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
+    body = StructWriter().binary(1, b"t").binary(2, row).structs(3, [mutation]).end()
+    return call("mutateRow", body)
+
+
+def get(row: bytes) -> bytes:
+    body = StructWriter().binary(1, b"t").binary(2, row).binary(3, b"f:q").end()
+    return call("get", body)
+
+
+def put2(row: bytes, token: int) -> bytes:
+    origin = encode_origin(Origin("flow", "step", "run-7", token))
+    value = StructWriter().binary(1, b"f").binary(2, b"q").binary(3, b"v").end()
+    writer = StructWriter().binary(1, row).structs(2, [value])
+    one = writer.mapping(5, {ORIGIN_ATTRIBUTE: origin}).end()
+    return call("put", StructWriter().binary(1, b"t").struct(2, one).end())
+
+
+def guard(scene: Scene, access: Access | None = None, **listener: Any) -> Guard:
+    plain = Listener("127.0.0.1:0", "127.0.0.1:1", **listener)
+    return Guard("thrift2", plain, access, metrics=scene.metrics, clock=lambda: 0.0)
+
+
+def plain_put(row: bytes) -> bytes:
+    value = StructWriter().binary(1, b"f").binary(2, b"q").binary(3, b"v").end()
+    one = StructWriter().binary(1, row).structs(2, [value]).end()
+    return call("put", StructWriter().binary(1, b"t").struct(2, one).end())
+
+
+def test_a_write_has_the_origin_of_its_port_where_it_names_none(second: Scene) -> None:
+    second.endpoint.guard = guard(second, origin=Identity(dataflow="flow"))
+    session, _, upstream = second.connect()
+    session.data_received(plain_put(b"r1"))
+    assert upstream.taken() == plain_put(b"r1")
+    assert [ticket.origin for ticket in second.recorder.tickets] == [Origin("flow", "", "", 0)]
+
+
+def test_a_write_of_a_forbidden_origin_is_refused_and_never_forwarded(second: Scene) -> None:
+    second.endpoint.guard = guard(second, origin=Identity(writer="etl"))
+    session, client, upstream = second.connect()
+    session.data_received(put2(b"r", 3))
+    assert upstream.taken() == b""
+    assert b"'etl' may not say that it is 'flow/step'" in client.taken()
+    session.data_received(plain_put(b"r"))
+    assert upstream.taken() != b""
+    assert second.metrics.requests == {("thrift2", "put", "denied"): 1}
+    assert second.metrics.access_denied == {("thrift2", "etl"): 1}
+
+
+def test_rules_refuse_reads_too(scene: Scene) -> None:
+    scene.endpoint.guard = guard(scene, Access(Allow.NOTHING))
+    session, client, upstream = scene.connect()
+    session.data_received(get(b"r"))
+    assert upstream.taken() == b""
+    assert b"origin 'unknown' may not read table t" in client.taken()
+
+
+def test_a_write_whose_origin_is_unreadable_passes_no_guard(second: Scene) -> None:
+    one = StructWriter().binary(1, b"r").mapping(5, {ORIGIN_ATTRIBUTE: b"?"}).end()
+    session, client, upstream = second.connect()
+    second.endpoint.guard = guard(second, Access())
+    session.identify()
+    session.data_received(call("put", StructWriter().binary(1, b"t").struct(2, one).end()))
+    assert upstream.taken() == b""
+    assert b"nobody can tell what this request would do in whose name" in client.taken()
+    assert second.metrics.access_denied == {("thrift2", "unknown"): 1}
+
+
+def test_new_rules_hold_for_connections_that_are_there(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.data_received(put(b"r1"))
+    session.reply_received(reply("mutateRow"))
+    assert upstream.taken() == put(b"r1")
+    scene.endpoint.guard = guard(scene, Access(Allow.READ))
+    session.identify()
+    client.taken()
+    session.data_received(put(b"r2"))
+    assert upstream.taken() == b""
+    assert b"may not write to table t" in client.taken()
+    scene.endpoint.guard = None
+    session.identify()
+    session.data_received(put(b"r3"))
+    assert upstream.taken() == put(b"r3")
+
+
+def test_rules_hold_for_requests_that_are_recognised_by_their_bytes(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    for _ in range(20):
+        session.data_received(get(b"r"))
+        session.reply_received(reply("get"))
+    assert scene.endpoint.patterns.find(get(b"r")) is not None
+    scene.endpoint.guard = guard(scene, Access(Allow.NOTHING))
+    session.identify()
+    upstream.taken()
+    session.data_received(get(b"r"))
+    assert upstream.taken() == b""
+    assert b"may not read table t" in client.taken()
+
+
+def test_a_client_of_no_network_is_cut_off(scene: Scene) -> None:
+    scene.endpoint.guard = guard(scene, networks=("192.168.0.0/16",))
+    _, client, _ = scene.connect()
+    assert client.closed
+    assert scene.metrics.refusals == {"network": 1}
+
+
+SECRET = Access(rules=(AccessRule(Allow.NOTHING, tables=("secret",)),))
+
+
+def second_request(name: bytes) -> bytes:
+    return get(b"r").replace(b"\x00\x00\x00\x01t", len(name).to_bytes(4, "big") + name)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        call("get", StructWriter().binary(1, b"t").binary(1, b"secret").binary(2, b"r").end()),
+        call("get", StructWriter().i64(1, 5).binary(2, b"r").end()),
+        call("get", StructWriter().binary(2, b"r").end()),
+        write_message(
+            Transport.FRAMED,
+            "get",
+            MessageType.CALL,
+            0,
+            StructWriter().binary(1, b"t").binary(2, b"r").end() + second_request(b"secret"),
+        ),
+    ],
+    ids=["table twice", "table of another type", "no table", "a second request in the frame"],
+)
+def test_a_request_that_two_readers_could_read_differently_passes_no_rules(
+    scene: Scene, request_: bytes
+) -> None:
+    scene.endpoint.guard = guard(scene, SECRET)
+    session, client, upstream = scene.connect()
+    session.data_received(request_)
+    assert upstream.taken() == b""
+    assert b"nobody can tell what this request would do" in client.taken()
+    assert scene.metrics.access_denied == {("thrift2", "unknown"): 1}
+
+
+def test_a_request_that_is_clear_passes_rules_that_name_other_tables(scene: Scene) -> None:
+    scene.endpoint.guard = guard(scene, SECRET)
+    session, _, upstream = scene.connect()
+    session.data_received(get(b"r"))
+    assert upstream.taken() == get(b"r")

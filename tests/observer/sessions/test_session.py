@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import pytest
+from scene import CELLS, FALSE, OK, TRUE, Scene, call, check, get, put, reply
+from structlog.testing import capture_logs
+
+from headgate.events import (
+    Gap,
+    Outcome,
+    UpdateBatch,
+)
+from headgate.wire import (
+    MessageType,
+    StructWriter,
+    Transport,
+    write_message,
+)
+
+
+def test_bytes_go_on_and_come_back_as_they_are_however_they_are_cut(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    requests = get(b"a") + put(b"b") + call("noSuchMethod", b"\x00")
+    for request, answer in ((get(b"a"), CELLS), (put(b"b"), OK)):
+        for at in range(len(request)):
+            session.data_received(request[at : at + 1])
+        assert upstream.taken() == request
+        for at in range(len(answer)):
+            session.reply_received(answer[at : at + 1])
+        assert client.taken() == answer
+    session.data_received(requests)
+    assert upstream.taken() == requests
+
+
+def test_a_watched_write_is_journalled_before_it_is_forwarded(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    seen: list[int] = []
+    upstream.on_write = lambda _data: seen.append(scene.journal.next_intent)
+    session.data_received(put(b"r"))
+    assert seen == [1]
+
+
+def test_reads_and_other_tables_are_not_journalled(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.data_received(get(b"r") + put(b"r", b"other"))
+    assert scene.journal.next_intent == 0
+
+
+def test_a_write_that_hbase_has_done_is_published_as_applied(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.data_received(put(b"r"))
+    scene.work()
+    session.reply_received(OK)
+    assert scene.outcomes() == [(b"r", Outcome.APPLIED)]
+    assert scene.journal.unsettled == 0
+
+
+def test_a_write_whose_connection_breaks_is_published_as_unknown(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(put(b"r"))
+    session.reply_received(OK[:5])
+    session.upstream_lost(None)
+    assert scene.outcomes() == [(b"r", Outcome.UNKNOWN)]
+    assert client.closed
+
+
+def test_a_request_that_was_not_whole_has_no_effect(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    session.data_received(put(b"r")[:-1])
+    session.connection_lost(None)
+    assert upstream.taken() == b""
+    assert upstream.closed
+    assert scene.outcomes() == []
+
+
+def test_hbase_is_heard_out_about_a_write_whose_client_is_gone(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    session.data_received(put(b"r"))
+    session.connection_lost(None)
+    assert not upstream.closed
+    session.reply_received(OK)
+    assert scene.outcomes() == [(b"r", Outcome.APPLIED)]
+
+
+def test_a_read_whose_client_is_gone_is_given_up(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    session.data_received(get(b"r"))
+    session.connection_lost(None)
+    assert upstream.closed
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_pipelined_replies_are_given_to_their_own_requests(scene: Scene, size: int) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(check(b"no") + get(b"x") + put(b"yes") + check(b"neither"))
+    answers = FALSE + CELLS + OK + FALSE
+    for at in range(0, len(answers), size):
+        session.reply_received(answers[at : at + size])
+    assert client.taken() == answers
+    assert scene.outcomes() == [(b"yes", Outcome.APPLIED)]
+
+
+def test_a_reply_is_not_walked_before_the_next_request_needs_it(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(get(b"x"))
+    session.reply_received(CELLS)
+    session.data_received(put(b"r"))
+    session.reply_received(OK)
+    assert client.taken() == CELLS + OK
+    assert scene.outcomes() == [(b"r", Outcome.APPLIED)]
+
+
+def test_a_request_in_the_middle_of_a_reply_is_passed_and_ends_unknown(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.data_received(get(b"x"))
+    session.reply_received(CELLS[:10])
+    session.data_received(put(b"r"))
+    assert upstream.taken() == get(b"x") + put(b"r")
+    session.reply_received(CELLS[10:] + OK)
+    session.data_received(put(b"later"))
+    session.reply_received(OK)
+    assert client.taken() == CELLS + OK + OK
+    assert scene.outcomes() == [(b"r", Outcome.UNKNOWN), (b"later", Outcome.UNKNOWN)]
+    assert not client.closed
+
+
+def test_an_unreadable_reply_is_passed_and_leaves_the_write_unknown(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(put(b"r"))
+    session.reply_received(b"\xff" * 40)
+    assert client.taken() == b"\xff" * 40
+    assert scene.outcomes() == [(b"r", Outcome.UNKNOWN)]
+
+
+def test_a_reply_known_from_before_counts_for_its_own_request(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    for row, answer in ((b"a", OK), (b"b", OK)):
+        session.data_received(put(row))
+        session.reply_received(answer)
+    session.data_received(check(b"c"))
+    session.reply_received(FALSE)
+    session.data_received(check(b"d"))
+    session.reply_received(FALSE)
+    session.data_received(put(b"e"))
+    session.reply_received(OK)
+    assert scene.outcomes() == [
+        (b"a", Outcome.APPLIED),
+        (b"b", Outcome.APPLIED),
+        (b"e", Outcome.APPLIED),
+    ]
+    assert len(scene.endpoint.replies) == 2
+
+
+def test_a_reply_that_differs_in_its_sequence_number_alone_is_known(scene: Scene) -> None:
+    done = [
+        write_message(Transport.BUFFERED, "mutateRow", MessageType.REPLY, n, b"\x00")
+        for n in (1, 2)
+    ]
+    session, _, _ = scene.connect()
+    for answer in done:
+        session.data_received(put(b"a"))
+        session.reply_received(answer)
+    assert scene.outcomes() == [(b"a", Outcome.APPLIED)] * 2
+    assert len(scene.endpoint.replies) == 1
+
+
+def test_a_reply_like_another_but_for_its_flag_is_not_taken_for_it(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    for answer in (TRUE, FALSE, TRUE):
+        session.data_received(check(b"c"))
+        session.reply_received(answer)
+    assert scene.outcomes() == [(b"c", Outcome.APPLIED)] * 2
+
+
+def test_events_never_claim_that_a_write_still_under_way_stands_before_them(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    other, _, _ = scene.connect()
+    for row in (b"a", b"b", b"c"):
+        session.data_received(put(row))
+        session.reply_received(OK)
+    scene.work()
+    other.data_received(put(b"d"))  # of a known kind: intent 3, not read before its batch
+    scene.publisher.mark("t", "a")
+    scene.publisher.flush()
+    assert scene.recorder.lowest_unfinished("t") == 3
+    other.reply_received(OK)
+    scene.work()
+    assert scene.recorder.lowest_unfinished("t") == 4
+
+
+def test_a_oneway_write_is_unknown_and_waits_for_no_reply(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(put(b"one", kind=MessageType.ONEWAY) + get(b"x"))
+    session.reply_received(CELLS)
+    assert client.taken() == CELLS
+    assert scene.outcomes() == [(b"one", Outcome.UNKNOWN)]
+
+
+def test_frames_whose_contents_end_too_early_are_passed_however_often_they_come(
+    scene: Scene,
+) -> None:
+    whole = StructWriter().binary(1, b"t").binary(2, b"r").structs(3, [b"\x0b\x00\x01"] * 2).end()
+    broken = write_message(Transport.FRAMED, "mutateRow", MessageType.CALL, 1, whole[:-4])
+    session, client, upstream = scene.connect()
+    for _ in range(4):
+        session.data_received(broken)
+    assert upstream.taken() == broken * 4
+    assert not client.closed
+
+
+def test_an_unknown_method_is_passed_and_counted(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    request = call("newMethod", StructWriter().binary(9, b"x").end())
+    session.data_received(request)
+    assert upstream.taken() == request
+    session.reply_received(reply("newMethod"))
+    session.data_received(get(b"r"))
+    assert client.taken() == reply("newMethod")
+    assert scene.metrics.requests == {("thrift1", "(unknown)", "answered"): 1}
+
+
+def test_a_write_that_cannot_be_decoded_leaves_a_gap(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    request = call("mutateRow", StructWriter().binary(1, b"t").end())
+    session.data_received(request)
+    assert upstream.taken() == request
+    session.reply_received(OK)
+    (gap,) = scene.log()
+    assert isinstance(gap, Gap)
+    assert gap.table == "t"
+    assert scene.metrics.decode_errors == 1
+    assert scene.journal.unsettled == 0
+
+
+def test_writes_of_one_row_by_two_clients_at_once_are_ambiguous(scene: Scene) -> None:
+    first, second = scene.connect()[0], scene.connect()[0]
+    first.data_received(put(b"same"))
+    second.data_received(put(b"same"))
+    first.reply_received(OK)
+    second.reply_received(OK)
+    batches = [m for m in scene.log() if isinstance(m, UpdateBatch)]
+    assert [part.ambiguous for batch in batches for part in batch.requests] == [(0,), (0,)]
+
+
+def test_a_broken_connection_is_logged_with_the_requests_under_way(scene: Scene) -> None:
+    scene.watch("t")
+    session, _, _ = scene.connect()
+    session.data_received(put(b"r") + get(b"x", b"other"))
+    with capture_logs() as lines:
+        session.upstream_lost(None)
+    (line,) = lines
+    assert (line["connection"], line["client"]) == (1, "10.1.2.3:4567")
+    assert (line["requests"], line["methods"]) == (2, ["get", "mutateRow"])
+    assert line["tables"] == ["other", "t"]
+    assert line["intents"] == [0]
+
+
+def test_a_write_that_cannot_be_decoded_is_logged_with_its_intent_and_connection(
+    scene: Scene,
+) -> None:
+    scene.watch("t")
+    session, _, _ = scene.connect()
+    no_mutations = StructWriter().binary(1, b"t").binary(2, b"r").binary(3, b"no list").end()
+    with capture_logs() as lines:
+        session.data_received(call("mutateRow", no_mutations))
+        scene.work()
+    (line,) = lines
+    assert line["event"] == "a write could not be decoded"
+    assert (line["method"], line["table"], line["intent"]) == ("mutateRow", "t", 0)
+    assert (line["connection"], line["client"]) == (1, "10.1.2.3:4567")
+
+
+def test_after_a_broken_write_its_row_stays_ambiguous_for_a_while(scene: Scene) -> None:
+    first, second = scene.connect()[0], scene.connect()[0]
+    first.data_received(put(b"same"))
+    first.upstream_lost(None)
+    scene.work()
+    second.data_received(put(b"same"))
+    second.reply_received(OK)
+    (applied,) = [
+        part
+        for batch in scene.log()
+        if isinstance(batch, UpdateBatch)
+        for part in batch.requests
+        if part.outcome is Outcome.APPLIED
+    ]
+    assert applied.ambiguous == (0,)
