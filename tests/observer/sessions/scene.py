@@ -36,14 +36,7 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.pool import UpstreamPool
-from headgate.wire import (
-    Limits,
-    MessageReader,
-    MessageType,
-    StructWriter,
-    Transport,
-    write_message,
-)
+from headgate.wire import Limits, MessageReader, MessageType, StructWriter, Transport, write_message
 
 
 class Wire:

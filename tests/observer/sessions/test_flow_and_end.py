@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from scene import CELLS, OK, Scene, get, put
 
-from headgate.events import (
-    Outcome,
-)
+from headgate.events import Outcome
 
 
 def test_a_slow_client_stops_the_replies(scene: Scene) -> None:

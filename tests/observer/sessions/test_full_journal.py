@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from scene import Scene, get, put
 
-from headgate.events import (
-    Gap,
-)
+from headgate.events import Gap
 
 
 def test_a_write_waits_for_room_and_goes_on(blocking: Scene) -> None:

@@ -8,16 +8,7 @@ from pathlib import Path
 import pytest
 from scene import CELLS, OK, Scene, barrier, close_gate, get, kinds, messages, put, put2
 
-from headgate.events import (
-    Container,
-    ContainerId,
-    Fence,
-    Gate,
-    Item,
-    Outcome,
-    Watch,
-    WatchList,
-)
+from headgate.events import Container, ContainerId, Fence, Gate, Item, Outcome, Watch, WatchList
 from headgate.hbase import Dialect
 from headgate.observer.config import Fsync
 from headgate.observer.config import Journal as JournalConfig

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from scene import CELLS, OK, Scene, close_gate, get, messages, put, reply
 
-from headgate.events import (
-    Notify,
-    Watch,
-    WatchList,
-)
-from headgate.wire import (
-    StructWriter,
-)
+from headgate.events import Notify, Watch, WatchList
+from headgate.wire import StructWriter
 
 
 def marking(scene: Scene, revision: int = 2) -> None:

@@ -8,21 +8,11 @@ from pathlib import Path
 import pytest
 from scene import Scene, call, put2, reply
 
-from headgate.events import (
-    ORIGIN_ATTRIBUTE,
-    Fence,
-    Origin,
-    Outcome,
-    encode_origin,
-)
+from headgate.events import ORIGIN_ATTRIBUTE, Fence, Origin, Outcome, encode_origin
 from headgate.hbase import Dialect
 from headgate.observer.config import Fsync
 from headgate.observer.config import Journal as JournalConfig
-from headgate.wire import (
-    MessageReader,
-    StructWriter,
-    Transport,
-)
+from headgate.wire import MessageReader, StructWriter, Transport
 
 
 def test_a_write_below_the_fence_is_refused_and_never_forwarded(second: Scene) -> None:

@@ -4,17 +4,8 @@ import pytest
 from scene import CELLS, FALSE, OK, TRUE, Scene, call, check, get, put, reply
 from structlog.testing import capture_logs
 
-from headgate.events import (
-    Gap,
-    Outcome,
-    UpdateBatch,
-)
-from headgate.wire import (
-    MessageType,
-    StructWriter,
-    Transport,
-    write_message,
-)
+from headgate.events import Gap, Outcome, UpdateBatch
+from headgate.wire import MessageType, StructWriter, Transport, write_message
 
 
 def test_bytes_go_on_and_come_back_as_they_are_however_they_are_cut(scene: Scene) -> None:

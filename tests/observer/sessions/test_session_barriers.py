@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from scene import OK, Scene, barrier, get, kinds, put
 
-from headgate.events import (
-    BarrierMark,
-    UpdateBatch,
-)
+from headgate.events import BarrierMark, UpdateBatch
 
 
 def test_a_barrier_without_writes_is_marked_at_once(scene: Scene) -> None:

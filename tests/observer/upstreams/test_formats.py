@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.hbase import Dialect
-from headgate.observer.config import (
-    HealthChecks,
-    Listener,
-    UpstreamProtocol,
-    UpstreamTransport,
-)
+from headgate.observer.config import HealthChecks, Listener, UpstreamProtocol, UpstreamTransport
 from headgate.observer.upstreams.asking import FORMATS, PING
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import Spoken, UpstreamFormats, agree

@@ -136,11 +136,12 @@ class Observer:
         self._lease = Lease(
             config,
             self._journal.epoch,
-            topic=self._control_topic,
+            say=self._control_topic.say,
             control=self._control,
             notify=self._notify,
             publisher=self._publisher,
             admin=lambda: self.addresses.admin,
+            clock=self._loop.time,
         )
         self._listeners = Listeners(config, keyring=self._keyring, metrics=self._metrics)
         self._tasks: set[asyncio.Task[None]] = set()

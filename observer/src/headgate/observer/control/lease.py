@@ -11,7 +11,6 @@ from headgate.events import VERSION, ControlMessage, ObserverLease
 from headgate.observer.config import ObserverConfig
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
-from headgate.observer.control.topic import ControlTopic
 from headgate.observer.publishing.publisher import Publisher
 
 _log = structlog.get_logger("headgate.observer")
@@ -25,21 +24,25 @@ class Lease:
         config: ObserverConfig,
         epoch: int,
         *,
-        topic: ControlTopic,
+        say: Callable[[ControlMessage], None],
         control: ControlState,
         notify: NotifyColumns,
         publisher: Publisher,
         admin: Callable[[], str],
+        clock: Callable[[], float],
     ) -> None:
-        """Say nothing yet; ``admin`` returns the observer's admin address."""
+        """Say nothing yet.
+
+        ``admin`` returns the observer's admin address; ``clock`` may be any, in seconds.
+        """
         self._config = config
         self._epoch = epoch
-        self._topic = topic
+        self._say = say
         self._control = control
         self._notify = notify
         self._publisher = publisher
         self._admin = admin
-        self._loop = asyncio.get_running_loop()
+        self._clock = clock
         self._heard_at = 0.0
         self._said_at = 0.0
         self._said_unmarked: tuple[str, ...] = ()
@@ -57,17 +60,17 @@ class Lease:
 
     def begin(self) -> None:
         """Say for the first time that the observer lives."""
-        self._said_at = self._heard_at = self._loop.time()
-        self._topic.say(self._now())
+        self._said_at = self._heard_at = self._clock()
+        self._say(self._now())
 
     def end(self) -> None:
         """Say that nothing of the epoch comes any more."""
-        self._topic.say(self._now(ended=True))
+        self._say(self._now(ended=True))
 
     def end_of(self, epoch: int) -> None:
         """Say that nothing of an earlier epoch comes any more."""
         seconds = self._config.lease_seconds
-        self._topic.say(ObserverLease(VERSION, self._config.name, epoch, seconds, {}, ended=True))
+        self._say(ObserverLease(VERSION, self._config.name, epoch, seconds, {}, ended=True))
 
     def _now(self, *, ended: bool = False) -> ObserverLease:
         self._said_unmarked = self._notify.stopped
@@ -90,7 +93,7 @@ class Lease:
             or message.epoch != self._epoch
         ):
             return
-        self._heard_at = self._loop.time()
+        self._heard_at = self._clock()
         self.came_back.set()
         if self._control.everything:
             self._control.found()
@@ -100,11 +103,11 @@ class Lease:
                     self._publisher.forget(table)
 
     def tend(self, now: float) -> None:
-        """Renew the lease in time, and see whether it is still heard."""
+        """Renew the lease in time, and see whether it is still heard; ``now`` is the clock's."""
         lease = self._config.lease_seconds
         if now - self._said_at >= lease / 3 or self._said_unmarked != self._notify.stopped:
             self._said_at = now
-            self._topic.say(self._now())
+            self._say(self._now())
         if now - self._heard_at > lease and not self._control.everything:
             self._control.lost()
             _log.error(

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.events import (
-    BarrierRequest,
-    ControlMessage,
-    Fence,
-    ObserverLease,
-    Origin,
-    WatchList,
-)
+from headgate.events import BarrierRequest, ControlMessage, Fence, ObserverLease, Origin, WatchList
 from headgate.observer.control.notify import NotifyColumns
 
 

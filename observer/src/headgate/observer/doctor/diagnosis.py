@@ -37,12 +37,7 @@ from headgate.observer.doctor.findings import (
     tls_problem,
     unreachable,
 )
-from headgate.observer.doctor.recognition import (
-    Spoke,
-    Unanswered,
-    probe,
-    speaks_tls,
-)
+from headgate.observer.doctor.recognition import Spoke, Unanswered, probe, speaks_tls
 from headgate.observer.doctor.sample_write import Reached, write_and_read
 from headgate.observer.publishing.kafka import KafkaPlace, KafkaUnavailable, client_settings
 from headgate.observer.reading.following import NOW, Follower, FromTable

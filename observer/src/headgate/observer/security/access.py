@@ -11,14 +11,7 @@ import structlog
 from msgspec import Struct
 
 from headgate.events import Origin
-from headgate.hbase import (
-    Dialect,
-    Effect,
-    Method,
-    TableIn,
-    peek_origins,
-    require_unambiguous,
-)
+from headgate.hbase import Dialect, Effect, Method, TableIn, peek_origins, require_unambiguous
 from headgate.observer.config import (
     UNKNOWN_WRITER,
     Access,

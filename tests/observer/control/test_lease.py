@@ -1,0 +1,91 @@
+import pytest
+
+from headgate.events import ControlMessage, ObserverLease, Watch, WatchList
+from headgate.observer.config import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer.control.lease import Lease
+from headgate.observer.control.notify import NotifyColumns
+from headgate.observer.control.state import ControlState
+
+
+class Scene:
+    """An observer's lease of nine seconds, begun when the clock showed 100."""
+
+    def __init__(self, bench) -> None:
+        self.now = 100.0
+        self.said: list[ControlMessage] = []
+        self.publisher = bench.publisher
+        self.control = ControlState()
+        self.lease = Lease(
+            ObserverConfig(
+                name="o",
+                kafka=Kafka("127.0.0.1:1"),
+                journal=Journal("journal"),
+                thrift1=Listener("127.0.0.1:0", "127.0.0.1:1"),
+                lease_seconds=9.0,
+            ),
+            7,
+            say=self.said.append,
+            control=self.control,
+            notify=NotifyColumns(),
+            publisher=self.publisher,
+            admin=lambda: "127.0.0.1:8080",
+            clock=lambda: self.now,
+        )
+        self.lease.begin()
+
+    def tend(self, now: float) -> None:
+        self.now = now
+        self.lease.tend(now)
+
+    def taken(self) -> list[ControlMessage]:
+        said, self.said[:] = list(self.said), []
+        return said
+
+
+@pytest.fixture
+def scene(bench) -> Scene:
+    return Scene(bench)
+
+
+def test_a_lease_is_renewed_when_a_third_of_it_is_over(scene: Scene) -> None:
+    begun = scene.taken()
+    scene.tend(102.9)
+    assert scene.taken() == []
+    scene.tend(103.0)
+    assert scene.taken() == begun
+
+
+def test_a_lease_that_is_not_heard_loses_the_control_topic(scene: Scene) -> None:
+    scene.tend(109.0)
+    assert not scene.control.is_watched("any")
+    scene.tend(109.1)
+    assert scene.control.is_watched("any")
+
+
+def test_a_lease_of_another_epoch_keeps_nothing(scene: Scene) -> None:
+    scene.now = 105.0
+    scene.lease.hear(ObserverLease(1, "o", 6, 9.0, {}))
+    scene.tend(109.1)
+    assert scene.control.everything
+
+
+def test_a_lease_that_is_heard_again_brings_the_control_topic_back(scene: Scene) -> None:
+    (own,) = scene.taken()
+    scene.control.apply(WatchList(1, "d", 1, (Watch("watched"),)), "o")
+    scene.tend(120.0)
+    for table in ("watched", "other"):
+        scene.publisher.prepare(table, values=True)
+    scene.lease.hear(own)
+    assert not scene.control.everything
+    assert scene.publisher.waiting_topics() == ["watched"]
+
+
+def test_the_end_of_a_lease_names_what_was_published_last(scene: Scene) -> None:
+    scene.publisher.prepare("t", values=True)
+    scene.publisher.topic_ready("t", 2)
+    scene.taken()
+    scene.lease.end()
+    (message,) = scene.taken()
+    assert isinstance(message, ObserverLease)
+    assert message.ended
+    assert list(message.sequences.values()) == [(0, 0)]
