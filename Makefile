@@ -69,5 +69,6 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --quiet
 lock:
 	$(LOCK) --group build --output-file requirements-build.lock
+	$(LOCK) --group airflow --output-file requirements-airflow.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock

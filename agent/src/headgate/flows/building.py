@@ -331,8 +331,9 @@ class _Builder:
                 python_path = tuple(one.text for one in values if isinstance(one, Scalar))
             case _:
                 python_path = (".",)
+        spark = dict(spark_settings(self._tree.get("spark")))
         for name, tree in self._action_trees.items():
-            launcher = read_launcher(tree, python_path, self._findings)
+            launcher = read_launcher(tree, python_path, spark, self._findings)
             if launcher is not None:
                 yield name, launcher
 

@@ -152,9 +152,16 @@ LAUNCHING = {
 
 
 def read_launcher(
-    tree: Mapping, python_path: tuple[str, ...], findings: Findings
+    tree: Mapping, python_path: tuple[str, ...], spark: dict[str, str], findings: Findings
 ) -> Launcher | None:
-    """Return how a matched action is run; None for one that is fed from outside, or in error."""
+    """Return how a matched action is run; None for one that is fed from outside, or in error.
+
+    Args:
+        tree: the action.
+        python_path: where its module may be.
+        spark: settings of all the dataflow's sessions.
+        findings: where errors go.
+    """
     what = next((key for key in LAUNCHED if key in tree.entries), None)
     if what is None:
         return None
@@ -177,7 +184,7 @@ def read_launcher(
                 parameters,
                 master=_text(settings, "master"),
                 deploy_mode=_text(settings, "deploy_mode"),
-                conf=dict(spark_settings(settings.get("conf"))),
+                conf={**spark, **dict(spark_settings(settings.get("conf")))},
                 files=_texts(settings, "files"),
                 py_files=_texts(settings, "py_files"),
                 archives=_texts(settings, "archives"),

@@ -1,7 +1,7 @@
 """Running PySpark steps over HBase: the run ledger, the worker process, and what a step sees.
 
 Importing this room does not import PySpark: the agent needs the messages and the ledger only.
-``Run`` and ``register_sources`` are loaded when they are first asked for.
+``Run``, ``current_run`` and ``register_sources`` are loaded when they are first asked for.
 """
 
 from importlib import import_module
@@ -38,6 +38,7 @@ from headgate.spark.printing import step_log
 from headgate.spark.sessions import SessionWorker, WorkerGone
 
 if TYPE_CHECKING:
+    from headgate.spark.driver import current_run
     from headgate.spark.run import Run
     from headgate.spark.sources import register_sources
 
@@ -65,6 +66,7 @@ __all__ = [
     "WorkerMessage",
     "WorkerReady",
     "WorkerReply",
+    "current_run",
     "decode_message",
     "decode_reply",
     "encode_line",
@@ -72,7 +74,11 @@ __all__ = [
     "step_log",
 ]
 
-_LATE = {"Run": "headgate.spark.run", "register_sources": "headgate.spark.sources"}
+_LATE = {
+    "Run": "headgate.spark.run",
+    "current_run": "headgate.spark.driver",
+    "register_sources": "headgate.spark.sources",
+}
 
 
 def __getattr__(name: str) -> Any:

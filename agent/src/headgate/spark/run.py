@@ -42,6 +42,10 @@ DRIVER_BYTES: Final = 64 * 1024 * 1024
 DRIVER_ROWS_KEY: Final = "spark.headgate.driverRows"
 DRIVER_BYTES_KEY: Final = "spark.headgate.driverBytes"
 
+_LEAVES_KEY: Final = "spark.sql.leafNodeDefaultParallelism"
+_REMOTE_PARTITIONS: Final = 8
+"""Of a large container, on a Connect server that was not told how many."""
+
 _FEW_ROWS: Final = 64
 """Rows up to which gets one by one beat a scan of all that lies between them."""
 
@@ -236,7 +240,7 @@ class Run:
             .schema(f"`{ROW}` string, {fields}")
             .options(**self._address(view.table, view.codec), columns=json.dumps(names))
             .option("start", text_of(view.extent.start))
-            .option("partitions", self.spark.sparkContext.defaultParallelism)
+            .option("partitions", self._parallelism())
         )
         if view.extent.stop is not None:
             reader = reader.option("stop", text_of(view.extent.stop))
@@ -252,6 +256,11 @@ class Run:
                 inside |= part
             frame = frame.withColumn(mapping.name, sql.when(inside, sql.col(mapping.name)))
         return frame.dropna("all", subset=[mapping.name for mapping in mappings])
+
+    def _parallelism(self) -> int:
+        if _is_remote(self.spark):
+            return int(self.spark.conf.get(_LEAVES_KEY, None) or _REMOTE_PARTITIONS)
+        return int(self.spark.sparkContext.defaultParallelism)
 
     def _address(self, table: str, codec: Codec) -> dict[str, str]:
         return {
@@ -383,9 +392,10 @@ class Run:
             raise ViewError(message)
         targets = target_columns(view, names, self._families(view))
         if isinstance(frame, DataFrame):
-            if self._is_large(frame):
+            collected = self._collected(frame)
+            if collected is None:
                 return self._write_large(frame, view, targets, timestamp)
-            local = frame.toArrow()
+            local = collected
         else:
             local = (
                 frame
@@ -431,6 +441,14 @@ class Run:
         with self._connect() as connection:
             return tuple(connection.families(view.table))
 
+    def _collected(self, frame: DataFrame) -> pa.Table | None:
+        """Return a small frame's rows; None where it is better written in parallel."""
+        if not _is_remote(frame):
+            return None if self._is_large(frame) else frame.toArrow()
+        # A server tells no sizes of a plan's inputs, so the rows are tried.
+        rows = frame.limit(self._driver_rows + 1).toArrow()
+        return rows if rows.num_rows <= self._driver_rows else None
+
     def _is_large(self, frame: DataFrame) -> bool:
         # The sizes of a plan's inputs are known; Spark's guesses for joins are products of them.
         leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()  # noqa: SLF001
@@ -467,6 +485,11 @@ _SQL_TYPES: Final = {
     ValueType.DOUBLE: "double",
     ValueType.LONG: "bigint",
 }
+
+
+def _is_remote(one: SparkSession | DataFrame) -> bool:
+    """Tell whether a session or a frame is one of Spark Connect: it has no JVM here."""
+    return type(one).__module__.startswith("pyspark.sql.connect")
 
 
 def _names(frame: Any) -> list[str]:

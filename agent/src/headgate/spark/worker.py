@@ -37,10 +37,10 @@ from headgate.spark.messages import (
     encode_line,
 )
 from headgate.spark.printing import PrintedLines, step_log
+from headgate.spark.readers import ReaderPool
 from headgate.spark.run import Run, RunCancelled
 from headgate.spark.sources import register_sources
 from headgate.spark.steps import load_step
-from headgate.spark.updates import UpdateReader
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.master": "local[*]",
@@ -94,29 +94,6 @@ def session_of(conf: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-class _Readers:
-    """Kafka consumers that are lent out and kept for the next."""
-
-    def __init__(self) -> None:
-        self._idle: dict[tuple[str, str], list[UpdateReader]] = {}
-        self._lock = threading.Lock()
-
-    @contextlib.contextmanager
-    def lent(self, request: StepRequest) -> Iterator[UpdateReader]:
-        key = request.kafka, repr(sorted(request.kafka_properties.items()))
-        with self._lock:
-            idle = self._idle.setdefault(key, [])
-            reader = idle.pop() if idle else None
-        reader = reader or UpdateReader(request.kafka, request.kafka_properties)
-        try:
-            yield reader
-        except BaseException:
-            reader.close()
-            raise
-        with self._lock:
-            idle.append(reader)
-
-
 class _Attempt:
     """An attempt that is under way."""
 
@@ -155,7 +132,7 @@ class Worker:
         self._directory = directory
         self._printed = printed
         self._jvm = jvm
-        self._readers = _Readers()
+        self._readers = ReaderPool()
         self._attempts: dict[tuple[str, int], _Attempt] = {}
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
 

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from headgate.agent.launchers.command_lines import command_line, python_of
 from headgate.agent.launchers.job import Job, JobFiles
-from headgate.flows import CommandLauncher
 
 JOB_VARIABLE: Final = "HEADGATE_JOB"
 """The job's directory, in the environment of everything that belongs to it."""
@@ -33,11 +33,13 @@ class Program:
     def __init__(self, files: JobFiles, job: Job) -> None:
         self._files = files
         self._job = job
+        self._name = ""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """See ``attendant.Work``."""
-        command = command_line(self._job)
+        command = command_line(self._files, self._job)
+        self._name = Path(command[0]).name
         with self._files.log.open("ab") as log:
             try:
                 self._process = subprocess.Popen(
@@ -58,10 +60,9 @@ class Program:
         status = self._process.poll()
         if status is None:
             return None
-        name = Path(command_line(self._job)[0]).name
         if status < 0:
-            return f"{name} was ended by {signal.Signals(-status).name}"
-        return f"{name} ended with status {status}" if status else ""
+            return f"{self._name} was ended by {signal.Signals(-status).name}"
+        return f"{self._name} ended with status {status}" if status else ""
 
     def stop(self) -> None:
         """See ``attendant.Work``."""
@@ -80,20 +81,12 @@ class CannotStart(Exception):
     """The program is not there, or may not be run."""
 
 
-def command_line(job: Job) -> tuple[str, ...]:
-    """Return the words of the command that carries out a job."""
-    match job.launcher:
-        case CommandLauncher(command=command):
-            return command
-        case launcher:
-            raise NotImplementedError(launcher)
-
-
 def environment(files: JobFiles, job: Job) -> dict[str, str]:
     """Return the environment of a job's program: its own words about the run, over this one's."""
     request = job.request
     return {
         **os.environ,
+        **python_of(job),
         JOB_VARIABLE: str(files.directory),
         "HEADGATE_RUN": str(files.request),
         "HEADGATE_DATAFLOW": request.dataflow,

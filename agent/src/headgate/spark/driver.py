@@ -1,0 +1,107 @@
+"""A step in a process of its own: under spark-submit, or on a Spark Connect server.
+
+Whoever starts the process has claimed the run, and commits it when the process ends with status 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from headgate.spark.messages import StepRequest
+from headgate.spark.readers import ReaderPool
+from headgate.spark.run import Run
+from headgate.spark.sources import register_sources
+from headgate.spark.steps import load_step
+
+RUN_VARIABLE: Final = "HEADGATE_RUN"
+"""Names the file with the run, in the environment of what an agent launches."""
+
+SESSION_SETTINGS: Final = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""As in warm sessions, so that a step finds the same wherever it runs, unless told otherwise."""
+
+
+class NoRun(Exception):
+    """There is no run to be found: nothing that an agent launched."""
+
+
+def current_run(spark: SparkSession) -> Run:
+    """Return the run that an agent launched this program for.
+
+    The program's end with status 0 commits the run.
+
+    Args:
+        spark: the program's own session; headgate's data sources become known to it.
+
+    Raises:
+        NoRun: no agent launched the program.
+    """
+    path = os.environ.get(RUN_VARIABLE)
+    if path is None:
+        message = f"no variable {RUN_VARIABLE}: this program was not launched by a headgate agent"
+        raise NoRun(message)
+    return _run(spark, _request(path))
+
+
+def _run(spark: SparkSession, request: StepRequest) -> Run:
+    register_sources(spark)
+    pool = ReaderPool()
+    return Run(spark, request, readers=lambda: pool.lent(request), cancelled=lambda: False)
+
+
+def _request(named: str) -> StepRequest:
+    # In a cluster the file lies in the working directory, or where Spark puts files.
+    name = Path(named).name
+    places = [Path(named), Path.cwd() / name]
+    if SparkSession.getActiveSession() is not None and not os.environ.get("SPARK_REMOTE"):
+        places.append(Path(SparkFiles.get(name)))
+    for place in places:
+        if place.exists():
+            return msgspec.json.decode(place.read_bytes(), type=StepRequest)
+    message = f"the run's file {name} is in none of {', '.join(map(str, places))}"
+    raise NoRun(message)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Carry out the step of one run."""
+    parser = argparse.ArgumentParser(
+        prog="python -m headgate.spark.driver",
+        description="Runs one step for an agent, which starts it; not meant to be run by hand.",
+    )
+    parser.add_argument("request", help="the file with the run")
+    parser.add_argument("--remote", help="a Spark Connect server, sc://host:port")
+    parser.add_argument("--name", default="headgate", help="of the session on the server")
+    options = parser.parse_args(arguments)
+    if options.remote:
+        # A session of its own: what another step sets or registers is not seen here.
+        builder = SparkSession.builder.remote(options.remote).appName(options.name)
+        spark = builder.create()
+        for name, value in SESSION_SETTINGS.items():
+            spark.conf.set(name, value)
+        request = msgspec.json.decode(Path(options.request).read_bytes(), type=StepRequest)
+    else:
+        spark = SparkSession.builder.getOrCreate()
+        told = spark.sparkContext.getConf()
+        for name, value in SESSION_SETTINGS.items():
+            if not told.contains(name):
+                spark.conf.set(name, value)
+        request = _request(options.request)
+    try:
+        here = [directory for directory in request.python_path if Path(directory).is_dir()]
+        load_step(request.entry, here)(_run(spark, request))
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

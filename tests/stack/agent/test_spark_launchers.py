@@ -1,0 +1,207 @@
+"""Steps by spark-submit on a standalone cluster, and on a Spark Connect server."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from headgate.local import Lifetime, start_process
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+Eventually = Callable[..., Any]
+READY = 180.0
+
+STEPS = """
+import os
+import time
+from pathlib import Path
+
+def scale(run):
+    with Path(run.parameters["starts"]).open("a") as starts:
+        print(run.id, run.attempt, run.spark.version, file=starts)
+    while Path(run.parameters["hold"]).exists():
+        time.sleep(0.05)
+    frame = run.read("input")
+    print("rows to scale:", frame.count())
+    # Through executors: a function of the step's own module runs in the cluster.
+    doubled = frame.mapInPandas(twice, frame.schema)
+    run.write(doubled, "output")
+
+def twice(frames):
+    for frame in frames:
+        frame["v"] = frame["v"] * 2
+        yield frame
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class Servers:
+    """Spark's own servers, which end with the module."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._environment = {
+            **os.environ,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+
+    def start(self, name: str, ready: str, *words: str) -> re.Match[str]:
+        """Start a program of Spark's and return what its log said when it was ready."""
+        log = self._directory / f"{name}.log"
+        program = Path(sys.executable).with_name(words[0])
+        process = start_process(
+            [str(program), *words[1:]], self._environment, log, Lifetime.WITH_CALLER
+        )
+        self._processes.append(process)
+        deadline = time.monotonic() + READY
+        while time.monotonic() < deadline and process.poll() is None:
+            found = re.search(ready, log.read_text())
+            if found:
+                return found
+            time.sleep(0.1)
+        raise AssertionError(f"{name} was not ready:\n{log.read_text()[-3000:]}")
+
+    def cluster(self) -> str:
+        """Start a standalone cluster of one worker and return its master's address."""
+        port = free_port()
+        where = ("--host", "127.0.0.1", "--port")
+        spark = "org.apache.spark.deploy"
+        self.start(
+            "master",
+            "I have been elected leader",
+            *("spark-class", f"{spark}.master.Master", *where, str(port), "--webui-port", "0"),
+        )
+        self.start(
+            "worker",
+            "Successfully registered with master",
+            *("spark-class", f"{spark}.worker.Worker", "--cores", "2", "--memory", "1g"),
+            *("--work-dir", str(self._directory / "work"), *where, "0", "--webui-port", "0"),
+            f"spark://127.0.0.1:{port}",
+        )
+        return f"spark://127.0.0.1:{port}"
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    servers = Servers(tmp_path_factory.mktemp("spark"))
+    yield servers
+    servers.close()
+
+
+class Scene:
+    """A dataflow of one step, and the files by which it is told what to do."""
+
+    def __init__(self, stand: Any, folder: Path, launcher: str) -> None:
+        self.stand = stand
+        self.name = f"scaled-{uuid.uuid4().hex[:10]}"
+        self.folder = folder
+        (folder / "scaling.py").write_text(STEPS)
+        self.hold = folder / "hold"
+        self.starts = folder / "starts"
+        self.tables = {name: stand.stack.table(name) for name in ("input", "output")}
+        self.text = f"""
+name: {self.name}
+containers:
+  input: {self.tables["input"]} f:v
+  output: {self.tables["output"]} f:v
+actions:
+  feed: {{input: input}}
+  scale:
+    step: scaling:scale
+    launcher: {launcher}
+    reads: input
+    writes: output
+    when: {{input: {{sequence: 1}}}}
+    retries: {{attempts: 3, backoff: 0.2 s}}
+    parameters: {{hold: {self.hold}, starts: {self.starts}}}
+"""
+
+    def submit(self) -> Any:
+        agent = self.stand.agents[-1] if self.stand.agents else self.stand.start_agent("one")
+        body = {"source": self.text, "file": "scaled.yaml", "directory": str(self.folder)}
+        agent.ask("POST", "/v1/flows", body)
+        return agent
+
+    def begin(self, agent: Any) -> int:
+        self.stand.write(self.tables["input"], {b"1": b"10.0", b"2": b"20.0"})
+        return int(agent.ask("POST", f"/v1/flows/{self.name}/waves", {})["wave"])
+
+    def restarted(self, eventually: Eventually) -> Any:
+        agent = self.stand.start_agent("one")
+        eventually(lambda: all(row["here"] for row in agent.ask("GET", "/v1/flows")))
+        return agent
+
+    def outcomes(self, agent: Any) -> list[tuple[int, str]]:
+        return [(r["attempt"], r["outcome"]) for r in agent.runs(self.name, "scale")]
+
+    def result(self) -> dict[bytes, bytes]:
+        return dict(self.stand.rows(self.tables["output"]))
+
+
+def test_a_step_is_run_by_spark_submit_and_outlives_its_agent(
+    stand: Any, tmp_path: Path, servers: Servers, eventually: Eventually
+) -> None:
+    conf = "spark.driver.host: 127.0.0.1, spark.executor.memory: 512m, spark.ui.enabled: false"
+    launcher = f"{{submit: {{master: '{servers.cluster()}', conf: {{{conf}}}}}}}"
+    scene = Scene(stand, tmp_path, launcher)
+    agent = scene.submit()
+    scene.hold.touch()
+    wave = scene.begin(agent)
+    eventually(scene.starts.exists, 120)
+    agent.kill()
+    again = scene.restarted(eventually)
+    scene.hold.unlink()
+    again.settle(scene.name, wave)
+    assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
+    assert len(scene.starts.read_text().splitlines()) == 1, "the application was submitted twice"
+    assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
+
+
+def test_an_application_that_dies_with_its_agent_loses_nothing(
+    stand: Any, tmp_path: Path, eventually: Eventually
+) -> None:
+    launcher = "{submit: {master: 'local[1]', conf: {spark.ui.enabled: false}}}"
+    scene = Scene(stand, tmp_path, launcher)
+    agent = scene.submit()
+    scene.hold.touch()
+    wave = scene.begin(agent)
+    eventually(scene.starts.exists, 120)
+    below = agent.descendants()
+    agent.kill()
+    for process in below:
+        try:
+            process.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue  # it ended with its parent
+    scene.hold.unlink()
+    again = scene.restarted(eventually)
+    again.settle(scene.name, wave)
+    assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
+    assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
