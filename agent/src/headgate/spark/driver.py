@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from pyspark import SparkFiles
@@ -35,17 +35,20 @@ class NoRun(Exception):
     """There is no run to be found: nothing that an agent launched."""
 
 
-def current_run(spark: SparkSession) -> Run:
-    """Return the run that an agent launched this program for.
+def current_run(spark: SparkSession, described: Mapping[str, Any] | None = None) -> Run:
+    """Return the run that an agent launched this program, or this task, for.
 
-    The program's end with status 0 commits the run.
+    A program's end with status 0 commits the run, that of a DAG with success.
 
     Args:
         spark: the program's own session; headgate's data sources become known to it.
+        described: in a task of Airflow, ``headgate`` of the DAG run's ``conf``.
 
     Raises:
         NoRun: no agent launched the program.
     """
+    if described is not None:
+        return _run(spark, msgspec.convert(described, StepRequest))
     path = os.environ.get(RUN_VARIABLE)
     if path is None:
         message = f"no variable {RUN_VARIABLE}: this program was not launched by a headgate agent"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+from headgate.agent.launchers.airflow import DagRun
 from headgate.agent.launchers.commands import Program
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
@@ -58,13 +59,13 @@ class Attendant:
     Args:
         files: the job's.
         job: its description.
-        work: what is to be done.
+        make_work: makes what is to be done, once the run is claimed.
     """
 
-    def __init__(self, files: JobFiles, job: Job, work: Work) -> None:
+    def __init__(self, files: JobFiles, job: Job, make_work: Callable[[], Work]) -> None:
         self._files = files
         self._job = job
-        self._work = work
+        self._make_work = make_work
         self._begun = time.monotonic()
         self._stopped = False
 
@@ -96,20 +97,21 @@ class Attendant:
             )
         )
         self._files.note_claim()
+        work = self._make_work()
         try:
-            self._work.start()
-            failure = self._await(claim)
+            work.start()
+            failure = self._await(work, claim)
         finally:
-            self._work.stop()
+            work.stop()
         if failure:
             return self._end(Ending.FAILED, failure, self._tail())
         self._patiently(lambda ledger: ledger.commit(request.key, claim))
         return self._end(Ending.COMMITTED)
 
-    def _await(self, claim: Claimed) -> str:
+    def _await(self, work: Work, claim: Claimed) -> str:
         looked = time.monotonic()
         for pause in _pauses():
-            failure = self._work.outcome()
+            failure = work.outcome()
             if failure is not None:
                 return failure
             if self._stopped:
@@ -185,7 +187,7 @@ def attend(directory: Path, descriptor: int) -> None:
         message = f"{directory} holds no job; it is written before its attendant is started"
         raise ValueError(message)
     files.note_attendant(descriptor)
-    attendant = Attendant(files, job, _work(files, job))
+    attendant = Attendant(files, job, lambda: _work(files, job))
     signal.signal(signal.SIGTERM, lambda *_: attendant.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     attendant.attend()
@@ -193,5 +195,5 @@ def attend(directory: Path, descriptor: int) -> None:
 
 def _work(files: JobFiles, job: Job) -> Work:
     if isinstance(job.launcher, AirflowLauncher):
-        raise NotImplementedError
+        return DagRun(files, job)
     return Program(files, job)

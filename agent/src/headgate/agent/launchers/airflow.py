@@ -1,0 +1,245 @@
+"""Attempts as runs of a DAG, through the REST API of Airflow 3."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from headgate.agent.launchers.command_lines import NotConfigured
+from headgate.agent.launchers.job import Job, JobFiles
+from headgate.flows import AirflowLauncher
+
+_CALL: Final = 30.0
+"""Seconds that one answer may take."""
+
+_LOOK: Final = 1.0
+"""Seconds between two looks at a DAG run."""
+
+_PATIENCE: Final = 600.0
+"""Seconds that Airflow may be away while it works: the DAG run does not depend on who looks."""
+
+_OVER: Final = frozenset({"success", "failed"})
+_UNTOLD: Final = re.compile(r"[^A-Za-z0-9_.~:+-]")
+"""What Airflow takes in no id of a DAG run."""
+
+
+class AirflowRefused(Exception):
+    """Airflow answered that it does not do what it was asked for."""
+
+
+class _DagRun(Struct):
+    state: str
+
+
+class _Dag(Struct):
+    is_paused: bool
+
+
+class _Task(Struct):
+    task_id: str
+    try_number: int
+    map_index: int = -1
+    state: str | None = None
+
+
+class _Tasks(Struct):
+    task_instances: list[_Task]
+
+
+class _Token(Struct):
+    access_token: str
+
+
+class DagRun:
+    """The DAG run of one attempt: triggered once, whoever asks how often.
+
+    Args:
+        files: the job's.
+        job: its description.
+        transport: carries requests; the network where None.
+    """
+
+    def __init__(
+        self, files: JobFiles, job: Job, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        if not isinstance(job.launcher, AirflowLauncher):
+            message = f"{type(job.launcher).__name__} is not run by Airflow"
+            raise TypeError(message)
+        if not job.launcher.url:
+            message = (
+                "no Airflow is named; set launchers.airflow.url in agent.toml, or "
+                "`launcher: {airflow: {url: ...}}` in the dataflow"
+            )
+            raise NotConfigured(message)
+        request = job.request
+        self._files = files
+        self._job = job
+        self._dag = job.launcher.dag
+        self._parameters = job.launcher.parameters
+        written = f"{request.dataflow}__{request.action}__{request.run}__{request.attempt}"
+        self.id = _UNTOLD.sub("_", written)
+        self._client = httpx.Client(
+            base_url=job.launcher.url.rstrip("/"),
+            timeout=_CALL,
+            trust_env=False,
+            transport=transport,
+        )
+        self._here = f"/api/v2/dags/{quote(self._dag, safe='')}"
+        self._run = f"{self._here}/dagRuns/{quote(self.id, safe='')}"
+        self._begun = False
+        self._state = ""
+        self._looked = 0.0
+        self._answered = time.monotonic()
+
+    def start(self) -> None:
+        """See ``attendant.Work``.
+
+        Raises:
+            AirflowRefused: there is no such DAG, it is paused, or this user may not run it.
+        """
+        self._print(f"DAG run {self.id} of {self._dag} at {self._client.base_url}")
+        self._patiently(self._trigger)
+
+    def _trigger(self) -> None:
+        dag = msgspec.json.decode(self._ask("GET", self._here).content, type=_Dag)
+        if dag.is_paused:
+            message = f"DAG {self._dag} is paused: unpause it in Airflow, then retry"
+            raise AirflowRefused(message)
+        request = msgspec.to_builtins(self._job.request)
+        del request["kafka_properties"]  # there may be passwords, and a DAG run's conf is shown
+        body = {
+            "dag_run_id": self.id,
+            "logical_date": None,
+            "conf": {**self._parameters, "headgate": request},
+        }
+        # Conflict: it was triggered before, by an attendant that ended.
+        self._ask("POST", f"{self._here}/dagRuns", body, but=(httpx.codes.CONFLICT,))
+        self._begun = True
+
+    def outcome(self) -> str | None:
+        """See ``attendant.Work``."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK:
+            return None
+        self._looked = now
+        try:
+            answer = self._ask("GET", self._run)
+        except httpx.HTTPError as error:
+            if now - self._answered > _PATIENCE:
+                return f"Airflow at {self._client.base_url} does not answer: {error}"
+            return None
+        self._answered = now
+        state = msgspec.json.decode(answer.content, type=_DagRun).state
+        if state != self._state:
+            self._print(f"{self.id} is {state}")
+        self._state = state
+        if state not in _OVER:
+            return None
+        failed = self._keep_logs()
+        if state == "success":
+            return ""
+        return f"DAG run {self.id} failed{': ' if failed else ''}{', '.join(failed)}"
+
+    def stop(self) -> None:
+        """See ``attendant.Work``."""
+        try:
+            if self._begun and self._state not in _OVER:
+                self._ask("PATCH", self._run, {"state": "failed"})
+                self._print(f"{self.id} was marked as failed")
+                self._keep_logs()
+        except (httpx.HTTPError, AirflowRefused) as error:
+            self._print(f"{self.id} could not be ended: {error}")
+        finally:
+            self._client.close()
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _patiently(self, work: Any) -> None:
+        while True:
+            try:
+                work()
+                return
+            except httpx.HTTPError as error:
+                if time.monotonic() - self._answered > _PATIENCE:
+                    message = f"Airflow at {self._client.base_url} does not answer: {error}"
+                    raise AirflowRefused(message) from error
+                time.sleep(_LOOK)
+
+    def _ask(
+        self, method: str, path: str, body: Any = None, but: tuple[int, ...] = ()
+    ) -> httpx.Response:
+        """Ask, with another token where this one has expired.
+
+        Raises:
+            AirflowRefused: the answer is an error that is not among those in ``but``.
+            httpx.HTTPError: there is none, or Airflow has a fault of its own.
+        """
+        answer = self._client.request(method, path, json=body)
+        if answer.status_code == httpx.codes.UNAUTHORIZED and self._job.user:
+            self._log_in()
+            answer = self._client.request(method, path, json=body)
+        if answer.is_server_error:
+            answer.raise_for_status()
+        if answer.is_error and answer.status_code not in but:
+            message = f"{method} {path}: {answer.status_code} {answer.text[:500]}"
+            raise AirflowRefused(message)
+        return answer
+
+    def _log_in(self) -> None:
+        who = {"username": self._job.user, "password": self._job.password}
+        answer = self._client.post("/auth/token", json=who)
+        if answer.is_client_error:
+            message = f"Airflow refuses user {self._job.user}: {answer.text[:200]}"
+            raise AirflowRefused(message)
+        answer.raise_for_status()
+        token = msgspec.json.decode(answer.content, type=_Token).access_token
+        self._client.headers["Authorization"] = f"Bearer {token}"
+
+    # -- what is shown ---------------------------------------------------------------------------
+
+    def _keep_logs(self) -> list[str]:
+        """Add the logs of all tasks to the job's own, and return which tasks failed."""
+        try:
+            answer = self._ask("GET", f"{self._run}/taskInstances")
+            tasks = msgspec.json.decode(answer.content, type=_Tasks).task_instances
+            for task in tasks:
+                if task.try_number:
+                    self._keep_log(task)
+        except (httpx.HTTPError, AirflowRefused, msgspec.MsgspecError) as error:
+            self._print(f"logs are with Airflow only: {error}")
+            return []
+        return [f"task {task.task_id}" for task in tasks if task.state == "failed"]
+
+    def _keep_log(self, task: _Task) -> None:
+        place = f"taskInstances/{quote(task.task_id, safe='')}/logs/{task.try_number}"
+        answer = self._client.get(
+            f"{self._run}/{place}",
+            params={"map_index": task.map_index, "full_content": "true"},
+            headers={"Accept": "application/x-ndjson"},
+        )
+        self._print(f"--- task {task.task_id}, try {task.try_number}: {task.state}")
+        for line in answer.text.splitlines():
+            self._print(_told(line))
+
+    def _print(self, text: str) -> None:
+        with self._files.log.open("a", encoding="utf-8") as log:
+            print(text, file=log)
+
+
+def _told(line: str) -> str:
+    """Return a line of a task's log as text: its time and event, of a structured one."""
+    try:
+        said = msgspec.json.decode(line)
+    except msgspec.MsgspecError:
+        return line
+    if not isinstance(said, dict):
+        return str(said)
+    detail = said.get("error_detail")
+    told = " ".join(str(said[key]) for key in ("timestamp", "event") if said.get(key))
+    return f"{told} {msgspec.json.encode(detail).decode()}" if detail else told
