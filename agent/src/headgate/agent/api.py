@@ -21,6 +21,7 @@ from starlette.routing import Route
 
 from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
 from headgate.agent.hosting import Hosted
+from headgate.agent.logs import LogView, read_log
 from headgate.agent.runtime import Runtime
 from headgate.agent.service import Agent, FlowRow, tables_of
 from headgate.agent.store import RunRecord
@@ -77,6 +78,14 @@ class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Names an action; releasing and retrying without one means all for which it makes sense."""
 
     action: str | None = None
+
+
+class LogRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names an action, of which the newest attempt is meant, or a run."""
+
+    of: str
+    attempt: int | None = None
+    lines: Annotated[int, Meta(ge=1)] = 1000
 
 
 class WaveRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -294,6 +303,27 @@ class _Api:
         action = body.action
         return await self._called(request, lambda runtime, now: runtime.run(action, now))
 
+    async def cancel(self, request: Request) -> Response:
+        body = await _body(request, ActionRequest)
+        if body.action is None:
+            raise Refused("name the action to cancel")
+        action = body.action
+        return await self._called(request, lambda runtime, _: runtime.cancel(action))
+
+    async def logs(self, request: Request) -> Response:
+        try:
+            asked = msgspec.convert(dict(request.query_params), LogRequest, strict=False)
+        except msgspec.ValidationError as error:
+            raise HTTPException(400, f"{error}; ask as in ?of=ACTION&lines=100") from error
+
+        def answer(flow: Hosted) -> LogView:
+            run, path = self._agent.call(
+                flow, lambda runtime, _: runtime.log_of(asked.of, asked.attempt)
+            )
+            return read_log(run, path, asked.lines)
+
+        return await self._owner(request, answer)
+
     async def release(self, request: Request) -> Response:
         body = await _body(request, ActionRequest)
         return await self._called(
@@ -465,6 +495,8 @@ def make_application(agent: Agent) -> Starlette:
             Route(f"{flow}/pause", api.pause, methods=["POST"]),
             Route(f"{flow}/resume", api.resume, methods=["POST"]),
             Route(f"{flow}/run", api.run, methods=["POST"]),
+            Route(f"{flow}/cancel", api.cancel, methods=["POST"]),
+            Route(f"{flow}/logs", api.logs),
             Route(f"{flow}/retry", api.retry, methods=["POST"]),
             Route(f"{flow}/release", api.release, methods=["POST"]),
             Route(f"{flow}/explain", api.explain),

@@ -81,6 +81,7 @@ class Attempts(Standing):
         attempt.begun = min(begun, default=None)
         self._note(attempt, reason="goes on with what was begun before the agent's restart")
         self._under_way[run] = attempt
+        self._around.admission.take_anyway()
 
     def _shadow(self, attempt: Attempt, now: float) -> None:
         """Go on as if the attempt had done what it is for."""
@@ -107,10 +108,22 @@ class Attempts(Standing):
                 if self._active.get(action) is attempt:
                     del self._active[action]
             elif len(self._under_way) >= self._dataflow.concurrency:
-                return
+                break
             elif not (isinstance(by, SessionLauncher) and self._session_is_busy):
+                if not self._around.admission.take(self.name, self._dataflow.priority, self._wake):
+                    return
                 self._queue.remove(attempt)
                 self._begin(attempt, by)
+        self._around.admission.leave(self.name)
+
+    def _wake(self) -> None:
+        """Look again, from whatever thread, because a place may be free."""
+        self._around.post(self._next)
+
+    def _over(self, run: str) -> None:
+        """Give up the place of an attempt that is not with a launcher any more."""
+        del self._under_way[run]
+        self._around.admission.give()
 
     def _begin(self, attempt: Attempt, by: FlowLauncher) -> None:
         launch = attempt.launch
@@ -156,7 +169,7 @@ class Attempts(Standing):
         return attempt
 
     def _ended(self, attempt: Attempt, ended: StepEnded, now: float) -> None:
-        del self._under_way[ended.run]
+        self._over(ended.run)
         match ended.ending:
             case Ending.COMMITTED:
                 self._finish(attempt, now)
@@ -168,9 +181,11 @@ class Attempts(Standing):
         self._next(now)
 
     def _worker_lost(self, attempt: Attempt, lost: WorkerLost, now: float) -> None:
-        del self._under_way[lost.run]
+        self._over(lost.run)
         if self._committed(attempt.launch):
             self._finish(attempt, now)
+        elif attempt.cancelled:
+            self._fail(attempt, RunOutcome.CANCELLED, lost.reason, lost.detail, now)
         elif attempt.stopped:
             self._fail(attempt, RunOutcome.TIMED_OUT, attempt.stopped, lost.detail, now)
         else:

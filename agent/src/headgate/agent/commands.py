@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from headgate.agent.attempts import Attempts, session_start
 from headgate.agent.errors import Refused
 from headgate.agent.purposes import WatchesInEffect
-from headgate.agent.store import Definition
+from headgate.agent.store import Definition, RunRecord
 from headgate.agent.views import Phase
 from headgate.agent.waves import Waves
 from headgate.engine import (
@@ -53,6 +55,33 @@ class Commands(Attempts, Waves):
                 f"{self.name} --launch` ends that"
             )
         self._handle(RunRequested(now, action))
+
+    def cancel(self, action: str) -> None:
+        """End an action's attempt; what follows is what follows any failure.
+
+        Raises:
+            Refused: there is no such action, or nothing of it is under way.
+        """
+        self._step(action)
+        attempt = self._active.get(action)
+        if attempt is None or attempt.launch.run not in self._under_way:
+            raise Refused(f"nothing of {action!r} of {self.name} is under way")
+        attempt.cancelled = True
+        launch = attempt.launch
+        self._around.launcher.cancel(launch.run, launch.attempt, "it was cancelled by hand")
+
+    def log_of(self, of: str, number: int | None) -> tuple[RunRecord, Path | None]:
+        """Return the newest attempt of an action or a run, or one by number, and its log's file.
+
+        Raises:
+            Refused: there is no such attempt.
+        """
+        for record in self.records:
+            if of in (record.action, record.run) and number in (None, record.attempt):
+                log = self._around.launcher.log(record.action, record.run, record.attempt)
+                return record, log
+        which = "attempt" if number is None else f"attempt {number}"
+        raise Refused(f"{self.name} remembers no {which} of {of!r}; it is an action or a run's id")
 
     def retry(self, action: str | None, now: float) -> tuple[str, ...]:
         """Run at once what failed, and return which: one action, or all that wait or were given up.

@@ -94,6 +94,9 @@ class Runtime(Commands, Moded, Reporting):
         if self._withdrawn:
             self._around.launcher.cancel_all("the dataflow was removed")
         self._around.launcher.close()
+        self._around.admission.leave(self.name)
+        for run in tuple(self._under_way):
+            self._over(run)
         if self._feed is not None:
             self._feed.close()
         if save:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from headgate.agent.admission import Admission
 from headgate.agent.broker import Deliver, Record
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
@@ -378,6 +379,7 @@ class ScriptedAgent:
             store=self,
             broker=self,
             launcher=self,
+            admission=Admission(1000),
             ledger=self,
             scanner=self,
             observation=self,

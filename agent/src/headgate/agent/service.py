@@ -14,6 +14,7 @@ import structlog
 from confluent_kafka import Consumer, TopicPartition
 from msgspec import Struct
 
+from headgate.agent.admission import Admission
 from headgate.agent.attempts import session_start
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import AgentConfiguration
@@ -162,6 +163,7 @@ class Agent:
                 measures=self.measures,
             )
         )
+        self._admission = Admission(configuration.launchers.concurrency)
         self._sampling = Sampling(
             configuration.resources, self._broker.bystander, self._tell_resources
         )
@@ -519,6 +521,7 @@ class Agent:
                     store=_FlowStore(self.store, dataflow.name, ownership.epoch),
                     broker=self._broker,
                     launcher=launcher,
+                    admission=self._admission,
                     ledger=self._ledger,
                     scanner=self._scanner,
                     observation=_Observation(self._scans, dataflow.name),

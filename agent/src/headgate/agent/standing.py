@@ -38,6 +38,8 @@ class Attempt(Struct):
     deadline: float | None = None
     stopped: str = ""
     shadow: bool = False
+    cancelled: bool = False
+    """Whether somebody had it ended."""
     begun: float | None = None
     """When the work began that it goes on with, where an agent before this one began it."""
 

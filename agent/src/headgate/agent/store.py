@@ -75,6 +75,7 @@ class RunOutcome(StrEnum):
     COMMITTED = "committed"
     FAILED = "failed"
     TIMED_OUT = "timed-out"
+    CANCELLED = "cancelled"
     LOST = "lost"
     """The worker or the agent ended under it."""
     SHADOW = "shadow"

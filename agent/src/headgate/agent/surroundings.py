@@ -7,6 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from headgate.agent.admission import Admission
 from headgate.agent.broker import Broker, Deliver
 from headgate.agent.measures import FlowMeasures
 from headgate.agent.observers import ObserverTable
@@ -31,6 +32,7 @@ class Surroundings(Struct, frozen=True):
     store: Store
     broker: Broker
     launcher: Launcher
+    admission: Admission
     ledger: Ledger
     scanner: Scanner
     observation: Observation

@@ -6,6 +6,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -249,6 +250,46 @@ def run(
     answer = _ask("POST", f"/v1/flows/{name}/run", agent, {"action": action}, json=json)
     if not _printed(answer, json=json):
         _console.print(f"{action} of {name} is asked for; see it with `headgate flow show {name}`.")
+
+
+@app.command()
+def cancel(
+    name: NameArgument,
+    action: Annotated[str, typer.Argument(help="The action whose attempt is to end.")],
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End an attempt; it is tried again as after any failure, unless the dataflow is paused."""
+    answer = _ask("POST", f"/v1/flows/{name}/cancel", agent, {"action": action}, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"The attempt of {action} of {name} is being ended.")
+
+
+@app.command()
+def logs(
+    name: NameArgument,
+    of: Annotated[str, typer.Argument(help="An action, whose newest attempt is shown, or a run.")],
+    *,
+    attempt: Annotated[int | None, typer.Option(help="Which attempt, if not the newest.")] = None,
+    lines: Annotated[int, typer.Option(help="How many lines from the end.", min=1)] = 200,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what an attempt printed."""
+    which = f"&attempt={attempt}" if attempt is not None else ""
+    path = f"/v1/flows/{name}/logs?of={quote(of, safe='')}&lines={lines}{which}"
+    view = _ask("GET", path, agent, json=json)
+    if _printed(view, json=json):
+        return
+    run = view["run"]
+    said = f"{run['action']}, attempt {run['attempt']} of {run['run']}: {run['outcome']}"
+    _console.print(said, markup=False, highlight=False)
+    if not view["file"]:
+        _console.print("It has no log on the host of the agent that runs the dataflow now.")
+        return
+    _console.print(view["file"], markup=False, highlight=False, soft_wrap=True)
+    typer.echo(view["text"])
 
 
 @app.command()
