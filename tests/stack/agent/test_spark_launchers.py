@@ -19,7 +19,7 @@ import pytest
 
 from headgate.local import Lifetime, start_process
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(600)]
 
 Eventually = Callable[..., Any]
 READY = 180.0
