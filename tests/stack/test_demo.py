@@ -21,7 +21,7 @@ WAVES = 5
 SIGMAS = (20, 120)
 SEED = 1
 STAND_VARIABLE = "HEADGATE_DEMO_STAND"
-LIMIT = 400  # seconds; half a minute on an idle machine
+LIMIT = 900  # seconds; half a minute on an idle machine
 
 
 def demo(home, *arguments):
