@@ -16,7 +16,7 @@ from headgate.events import Gate, Origin
 from headgate.hbase import Write
 from headgate.observer.monitoring.metrics import Histogram
 
-_log = structlog.get_logger("headgate.observer.gates")
+_log = structlog.get_logger("headgate.observer.control.gates")
 
 _HELD_BOUNDS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _MANY: Final = 100  # held writes from which on health speaks of them

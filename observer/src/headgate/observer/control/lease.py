@@ -13,7 +13,7 @@ from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.publishing.publisher import Publisher
 
-_log = structlog.get_logger("headgate.observer")
+_log = structlog.get_logger("headgate.observer.control.lease")
 
 
 class Lease:

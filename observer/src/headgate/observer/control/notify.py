@@ -12,7 +12,7 @@ from headgate.hbase import Definition, Dialect, decode_request, peek_origins, wi
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.wire import Message, ProtocolError
 
-_log = structlog.get_logger("headgate.observer.notify")
+_log = structlog.get_logger("headgate.observer.control.notify")
 
 _MAY_LOSE_THE_FAMILY = ("deleteTable", "modifyTable")
 

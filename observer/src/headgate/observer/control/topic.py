@@ -23,7 +23,7 @@ from headgate.observer.publishing.kafka import (
     Topics,
 )
 
-_log = structlog.get_logger("headgate.observer")
+_log = structlog.get_logger("headgate.observer.control.topic")
 
 Heard = list[tuple[float, ControlMessage]]
 """Messages, each with when it was said (Unix seconds)."""

@@ -22,7 +22,7 @@ from headgate.observer.service import Observer
 from headgate.observer.starting import Addresses
 from headgate.wire import Message
 
-_log = structlog.get_logger("headgate.observer.embedded")
+_log = structlog.get_logger("headgate.observer.embedded.observer")
 
 _TEND_SECONDS: Final = 0.1
 

@@ -33,7 +33,7 @@ from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.recording.recorder import Recorder, Ticket
 from headgate.wire import Message, ProtocolError
 
-_log = structlog.get_logger("headgate.observer.passages")
+_log = structlog.get_logger("headgate.observer.embedded.passages")
 
 _DIALECT: Final = Dialect.THRIFT1  # happybase's
 

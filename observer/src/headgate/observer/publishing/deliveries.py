@@ -18,7 +18,7 @@ from msgspec import Struct
 from headgate.events import VERSION, Gap, UpdateBatch, decode_update, encode_update
 from headgate.observer.publishing.batches import smaller
 
-_log = structlog.get_logger("headgate.observer.deliveries")
+_log = structlog.get_logger("headgate.observer.publishing.deliveries")
 
 _RETRY_SECONDS: Final = 0.5
 _NAMED: Final = 100  # intents that one line of the log may name

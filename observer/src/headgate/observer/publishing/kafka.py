@@ -19,7 +19,7 @@ from headgate.observer.publishing.deliveries import Done, Failure, FailureKind
 from headgate.observer.publishing.openings import Openings
 from headgate.settings import ConfigurationError
 
-_log = structlog.get_logger("headgate.observer.kafka")
+_log = structlog.get_logger("headgate.observer.publishing.kafka")
 
 _METADATA_SECONDS = 10.0
 _POLL_SECONDS = 0.2

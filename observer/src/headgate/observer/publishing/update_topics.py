@@ -11,7 +11,7 @@ from headgate.observer.config import ObserverConfig
 from headgate.observer.publishing.kafka import KafkaUnavailable, Topics
 from headgate.observer.publishing.publisher import Publisher
 
-_log = structlog.get_logger("headgate.observer")
+_log = structlog.get_logger("headgate.observer.publishing.update_topics")
 
 _RETRY_SECONDS = 2.0
 

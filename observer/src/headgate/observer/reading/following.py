@@ -31,7 +31,7 @@ from headgate.events import (
 from headgate.observer.control.state import ControlState
 from headgate.observer.publishing.kafka import KafkaUnavailable, client_settings
 
-_log = structlog.get_logger("headgate.observer.following")
+_log = structlog.get_logger("headgate.observer.reading.following")
 
 _CALL_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.0  # how often topics that came into being are looked for

@@ -16,7 +16,7 @@ from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
 
-_log = structlog.get_logger("headgate.observer.admission")
+_log = structlog.get_logger("headgate.observer.recording.admission")
 
 
 _SAFE: Final = "nothing was written, try again"

@@ -28,7 +28,7 @@ from headgate.observer.recording.epochs import (
 from headgate.observer.recording.journal_errors import JournalError, JournalFull, JournalInUse
 from headgate.observer.recording.segments import CHECKED, MAGIC, SEGMENT
 
-_log = structlog.get_logger("headgate.observer.journal")
+_log = structlog.get_logger("headgate.observer.recording.journal")
 
 
 class _Segment:

@@ -34,7 +34,7 @@ from headgate.observer.recording.overlaps import Flight, TableFlights
 from headgate.observer.recording.segments import Intent
 from headgate.wire import Limits, Message, MessageReader, ProtocolError
 
-_log = structlog.get_logger("headgate.observer.recorder")
+_log = structlog.get_logger("headgate.observer.recording.recorder")
 
 DIALECTS = (Dialect.THRIFT1, Dialect.THRIFT2)
 """A dialect's number in the journal is its position here."""

@@ -16,7 +16,7 @@ from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Unreadable, recovered
 from headgate.observer.starting import StartError
 
-_log = structlog.get_logger("headgate.observer")
+_log = structlog.get_logger("headgate.observer.recording.republishing")
 
 _DELIVERY_SECONDS = 0.004  # how soon an acknowledgement of Kafka's is looked at
 _REASON_CHARACTERS = 500  # of what is wrong with a journal

@@ -25,7 +25,7 @@ from headgate.observer.monitoring.log_rate import LogRate
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.wire import MalformedMessage, Message, ProtocolError
 
-_log = structlog.get_logger("headgate.observer.access")
+_log = structlog.get_logger("headgate.observer.security.access")
 
 _LEVELS: Final = {Allow.NOTHING: 0, Allow.READ: 1, Allow.WRITE: 2, Allow.DEFINE: 3}
 _ALLOWS: Final = tuple(_LEVELS)

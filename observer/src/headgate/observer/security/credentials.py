@@ -14,7 +14,7 @@ from headgate.observer.config import ObserverConfig, Tls, UpstreamTls
 from headgate.observer.security.certificates import certificates_in, expiry_of
 from headgate.settings import ConfigurationError
 
-_log = structlog.get_logger("headgate.observer.credentials")
+_log = structlog.get_logger("headgate.observer.security.credentials")
 
 _NOT_THERE: Final = (-1, -1, -1)
 _State = tuple[tuple[int, int, int], ...]

@@ -21,7 +21,7 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.credentials import Credentials
 from headgate.wire import Limits, MessageReader, ProtocolError
 
-_log = structlog.get_logger("headgate.observer.tls")
+_log = structlog.get_logger("headgate.observer.security.tls")
 
 TLS_ONLY: Final = "this port takes TLS connections only"
 """What a client without TLS is told."""

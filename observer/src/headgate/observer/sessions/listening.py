@@ -27,7 +27,7 @@ from headgate.observer.upstreams.probing import HealthChecker
 from headgate.settings import parse_address
 from headgate.wire import Limits
 
-_log = structlog.get_logger("headgate.observer")
+_log = structlog.get_logger("headgate.observer.sessions.listening")
 
 _RETRY_SECONDS = 2.0
 _DRAIN_SECONDS = 0.05

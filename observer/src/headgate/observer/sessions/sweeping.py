@@ -11,7 +11,7 @@ import structlog
 from headgate.observer.config import Limits
 from headgate.observer.monitoring.metrics import Metrics
 
-_log = structlog.get_logger("headgate.observer.sweeping")
+_log = structlog.get_logger("headgate.observer.sessions.sweeping")
 
 _ROUND_SECONDS: Final = 1.0  # between two looks at one session
 _AT_A_TIME: Final = 500  # sessions, for the loop has others to serve

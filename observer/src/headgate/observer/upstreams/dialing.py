@@ -16,7 +16,7 @@ import structlog
 from headgate.observer.security.credentials import Credentials
 from headgate.observer.upstreams.pool import Upstream, UpstreamPool
 
-_log = structlog.get_logger("headgate.observer.dialing")
+_log = structlog.get_logger("headgate.observer.upstreams.dialing")
 
 _OWN_LACK: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}

@@ -24,7 +24,7 @@ from headgate.wire import (
     to_binary,
 )
 
-_log = structlog.get_logger("headgate.observer.formats")
+_log = structlog.get_logger("headgate.observer.upstreams.formats")
 
 _ANSWER_SECONDS: Final = 2.0
 """For one question: the server answers it by itself, without HBase."""

@@ -33,7 +33,7 @@ from headgate.wire import (
 )
 from headgate.wire import Protocol as WireProtocol
 
-_log = structlog.get_logger("headgate.observer.interpreter")
+_log = structlog.get_logger("headgate.observer.upstreams.interpreter")
 
 _SILENT_SECONDS: Final = 5.0
 """Without a first reply for so long, the upstream is asked whether it speaks the same."""

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from headgate.observer.config import HealthChecks
 from headgate.settings import parse_address
 
-_log = structlog.get_logger("headgate.observer.upstreams")
+_log = structlog.get_logger("headgate.observer.upstreams.pool")
 
 
 class Health(StrEnum):

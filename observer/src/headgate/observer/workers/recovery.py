@@ -9,7 +9,7 @@ from headgate.observer.service import Observer
 from headgate.observer.starting import Addresses
 from headgate.observer.workers.division import left_behind
 
-_log = structlog.get_logger("headgate.observer.recovery")
+_log = structlog.get_logger("headgate.observer.workers.recovery")
 
 
 class _Successor(Observer):

@@ -36,7 +36,7 @@ from headgate.observer.workers.division import share
 from headgate.observer.workers.recovery import recover_left_behind
 from headgate.settings import ConfigurationError, parse_address, set_log_level, write_address
 
-_log = structlog.get_logger("headgate.observer.supervisor")
+_log = structlog.get_logger("headgate.observer.workers.supervisor")
 
 _FIRST_BACKOFF = 0.25  # seconds until an ended worker is started again; doubled each time
 _LONGEST_BACKOFF = 15.0

@@ -28,7 +28,7 @@ from headgate.observer.workers.channel import (
 )
 from headgate.settings import ConfigurationError, configure_log
 
-_log = structlog.get_logger("headgate.observer.worker")
+_log = structlog.get_logger("headgate.observer.workers.worker")
 
 _LOCK_SECONDS = 0.1  # between looks at whether an earlier worker has let go of the journal
 
