@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from headgate.cli.demo_beijing import beijing
 from headgate.cli.demo_dataflows import AgentDataflows
 from headgate.cli.demo_evaluation import evaluation
 from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
@@ -55,6 +56,7 @@ def _demo() -> None:
 
 
 app.command()(evaluation)
+app.command()(beijing)
 
 
 @app.command()
