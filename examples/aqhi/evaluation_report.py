@@ -154,9 +154,15 @@ def _render(
         waves=result["waves"],
         detectors=f"{result['detectors']:,}",
         seed=result["seed"],
+        outputs=result["outputs"],
+        real=", and one was run for real beside it" if _ran_for_real(result) else "",
         figures=html.escape(json.dumps(result, indent=1)),
         **drawings,
     )
+
+
+def _ran_for_real(result: Mapping[str, Any]) -> bool:
+    return any("real_setting" in check for check in result["checks"].values())
 
 
 def _mean(zones: Series) -> Series:

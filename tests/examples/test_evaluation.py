@@ -105,6 +105,8 @@ def test_the_page_has_every_figure(tmp_path: Path) -> None:
         "waves": WAVES,
         "detectors": SIDE * SIDE,
         "seed": 1,
+        "outputs": "Somebody ran it",
+        "checks": {"uniform": {"real_setting": "all 80"}},
         "figures": figures(data, runs),
         "seconds of 24 waves by detectors": {2500: 50.0, 10000: 90.0},
     }
@@ -113,4 +115,6 @@ def test_the_page_has_every_figure(tmp_path: Path) -> None:
         assert f"Figure {number}:" in page
     assert page.count("<svg") == 13 + 2
     assert "$" not in page
+    assert "Somebody ran it" in page
+    assert "one was run for real" in page
     assert json.loads(json.dumps(result))["figures"]["C"]["20"]["max_error_units"] > 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,7 +21,7 @@ from rich.console import Console
 
 from headgate.cli.demo_dataflows import AgentDataflows
 from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
-from headgate.cli.demo_record import SynchronousRecord
+from headgate.cli.demo_record import SynchronousRecord, computed_by_spark
 from headgate.cli.demo_stand import DemoStand
 from headgate.cli.demo_telling import Narrator, find_examples, outcome
 from headgate.flows import parse_dataflow
@@ -121,7 +120,7 @@ class _Year:
         grid = Grid(city.side)
         narrator.say(f"Spark: computing the outputs of {len(readings)} waves")
         begin = time.monotonic()
-        self._shown, concentrations = _computed(readings, grid, city.reference)
+        self._shown, concentrations = computed_by_spark(readings, grid, city.reference)
         spark_seconds = time.monotonic() - begin
         specs = {
             label: parse_dataflow(dataflow(_REAL, city, sigma), label).spec
@@ -253,30 +252,6 @@ def _run(
         return ran, np.nan_to_num(np.array(seen)), time.monotonic() - begin
     finally:
         dataflows.close()
-
-
-def _computed(readings: Sequence[Readings], grid: Grid, reference: float) -> tuple[Any, Series]:
-    """Return the outputs of all waves, computed by a Spark session that ends here."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from aqhi.all_waves import all_waves
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[*]")
-        .appName("all waves")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.memory", "3g")
-        .config("spark.sql.shuffle.partitions", "8")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    try:
-        return all_waves(spark, readings, grid, reference)
-    finally:
-        spark.stop()
 
 
 def _label(sigma: float) -> str:

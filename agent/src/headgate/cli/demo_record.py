@@ -8,6 +8,8 @@ that never ran.
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,35 @@ _COLUMN = {
 }
 Cells = list[tuple[bytes, bytes, bytes]]
 """Row, column and value."""
+
+
+def computed_by_spark(
+    readings: Sequence[Readings], grid: Grid, reference: float
+) -> tuple[Waves, Series]:
+    """Return the outputs of all waves, and the detectors' concentrations: see ``all_waves``.
+
+    The Spark session is one of this process, and ends here.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from aqhi.all_waves import all_waves
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master("local[*]")
+        .appName("all waves")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "3g")
+        .config("spark.sql.shuffle.partitions", "8")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        return all_waves(spark, readings, grid, reference)
+    finally:
+        spark.stop()
 
 
 class SynchronousRecord:

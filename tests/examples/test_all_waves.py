@@ -1,0 +1,51 @@
+"""All waves in one Spark application, against the formulas wave after wave."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from aqhi.all_waves import all_waves
+from aqhi.generator import CALM, Trend, generate
+from aqhi.grid import Grid
+from aqhi.readings import Readings
+from aqhi.synchronous import synchronous
+
+GRID = Grid(6)
+WAVES = 4
+
+
+@dataclass
+class Outputs:
+    spark: object
+    formulas: object
+
+
+def silent(waves):
+    """The same, but one detector is silent for two waves, and later half lack a sensor."""
+    for number, wave in enumerate(waves):
+        kept = wave.detectors > 0 if number < 2 else wave.detectors >= 0
+        values = wave.values[kept].copy()
+        if number:
+            values[::2, 1] = np.nan
+        yield Readings(wave.label, wave.detectors[kept], values)
+
+
+@pytest.fixture(scope="module")
+def outputs(spark):
+    waves = list(silent(generate(GRID, WAVES, 3, Trend.UNIFORM, CALM)))
+    return Outputs(all_waves(spark, waves, GRID, 50.0), synchronous(waves, GRID, 50.0))
+
+
+@pytest.mark.parametrize("name", ["changed", "zones", "maps", "hotspots", "index"])
+def test_every_step_shows_what_the_formulas_say(outputs, name):
+    (by_spark, _), (by_formulas, _) = outputs.spark, outputs.formulas
+    found, expected = getattr(by_spark, name), getattr(by_formulas, name)
+    known = ~np.isnan(expected) if name != "maps" else ~np.isnan(expected) & ~np.isnan(found)
+    assert found[known] == pytest.approx(expected[known])
+
+
+def test_a_detector_that_never_reported_has_no_concentration(outputs):
+    (_, found), (_, expected) = outputs.spark, outputs.formulas
+    assert np.isnan(found[:2, 0, 0]).all()
+    assert not np.isnan(found[2:]).any()
+    assert found[~np.isnan(found)] == pytest.approx(expected[~np.isnan(expected)])
