@@ -2,9 +2,11 @@ import math
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headgate.engine import Codec, CodecName
-from headgate.engine.codecs import decode_all, decode_one, decoder_of
+from headgate.engine.codecs import decode_column, decode_one, decoder_of
 
 
 @pytest.mark.parametrize(
@@ -51,23 +53,33 @@ def test_opaque_values_have_no_number():
         decoder_of(Codec(CodecName.OPAQUE))
 
 
+def column(values, codec=None):
+    codec = codec or Codec()
+    return decode_column(codec, decoder_of(codec), values)
+
+
 def test_a_column_of_values_keeps_its_good_ones():
-    numbers, readable = decode_all(decoder_of(Codec()), [b"1", b"x", b"inf", b"2"])
-    assert not readable
-    assert [n for n in numbers if n == n] == [1.0, 2.0]
+    numbers, unreadable = column([b"1", b"x", b"inf", b"2"])
+    assert unreadable == 2
+    assert [n for n in numbers.tolist() if n == n] == [1.0, 2.0]
     assert len(numbers) == 4
 
 
 def test_a_column_of_readable_values_says_so():
-    assert decode_all(decoder_of(Codec()), [b"1", b"2"]) == ([1.0, 2.0], True)
-
-
-def test_an_infinity_among_the_values_is_undecodable():
-    numbers, readable = decode_all(decoder_of(Codec()), [b"1", b"inf"])
-    assert not readable
-    assert numbers[0] == 1.0
-    assert math.isnan(numbers[1])
+    numbers, unreadable = column([b"1", b"2"])
+    assert (numbers.tolist(), unreadable) == ([1.0, 2.0], 0)
 
 
 def test_finite_values_whose_sum_is_not_are_readable():
-    assert decode_all(decoder_of(Codec()), [b"1e308", b"1e308"]) == ([1e308, 1e308], True)
+    numbers, unreadable = column([b"1e308", b"1e308"])
+    assert (numbers.tolist(), unreadable) == ([1e308, 1e308], 0)
+
+
+@pytest.mark.parametrize("codec", [Codec(CodecName.FLOAT64), Codec(CodecName.INT64)])
+@given(st.lists(st.binary(min_size=8, max_size=8), max_size=6), st.booleans())
+def test_a_column_holds_what_its_values_are_one_by_one(codec, values, cut):
+    values = [*values, b"short"] if cut else values
+    numbers, unreadable = column(values, codec)
+    alone = [decode_one(decoder_of(codec), value) for value in values]
+    assert list(map(repr, numbers.tolist())) == list(map(repr, alone))
+    assert unreadable == sum(number != number for number in alone)

@@ -63,7 +63,7 @@ def test_cells_that_others_wrote_are_no_state_of_the_dataflow(pair):
     tester = isolated(pair)
     tester.publish("in", batch(FOREIGN, None, FEED))
     (cells,) = tester.engine.cells.values()
-    assert {row for row, _ in cells.values} == {b"2"}
+    assert {row for row, _ in cells.contents()} == {b"2"}
 
 
 def test_two_dataflows_over_one_table_each_see_their_own(pair):

@@ -218,4 +218,4 @@ def test_after_an_evaluation_the_engine_knows_what_the_table_holds(pair, rows, h
     tester.wave("a")
     cells = tester.engine.cells["in", "in"]
     assert not cells.unsettled
-    assert cells.values == {key: float(value) for key, value in table.items()}
+    assert cells.contents() == {key: float(value) for key, value in table.items()}

@@ -6,8 +6,9 @@ import math
 
 from headgate.engine.adjustment import Adjuster
 from headgate.engine.bounds import Clock, Part, Precision, current_limit, measure
-from headgate.engine.cells import Cells, Detail
+from headgate.engine.cells import Cells
 from headgate.engine.conditions import BoundResult, Dimension
+from headgate.engine.known import Detail
 from headgate.engine.pending import Pending
 from headgate.engine.policy import Bounded, Synchronous, TriggerPolicy
 from headgate.engine.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState

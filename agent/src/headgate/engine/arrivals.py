@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, repeat
+from operator import itemgetter
+from typing import TypeVar
 
 from headgate.events import Outcome, RequestPart, UpdateBatch, UpdateKind
 
@@ -83,6 +85,15 @@ class Arrivals:
             self._uncertain = frozenset(found)
         return self._uncertain
 
+    def cells_at(self, positions: Sequence[int]) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """Return rows and columns of the cells at these positions."""
+        return _at(self.rows, positions), _at(self.columns, positions)
+
+    def values_at(self, positions: Sequence[int]) -> Sequence[bytes]:
+        """Return the values at these positions, of puts in plain arrivals."""
+        values: Sequence[bytes] = self.values  # type: ignore[assignment]  # none is None in those
+        return _at(values, positions)
+
     def timestamp(self, position: int) -> int:
         """Return the cell's explicit timestamp in milliseconds, or ``SERVER_TIME``."""
         timestamp = self.timestamps[position]
@@ -100,6 +111,18 @@ class Arrivals:
             return len(set(elements))
         owners = self.owners
         return len(set(zip((owners[i] for i in positions), elements, strict=True)))
+
+
+T = TypeVar("T")
+
+
+def _at(column: Sequence[T], positions: Sequence[int]) -> Sequence[T]:
+    if len(positions) == len(column):
+        return column
+    if len(positions) == 1:
+        return (column[positions[0]],)
+    chosen: tuple[T, ...] = itemgetter(*positions)(column)
+    return chosen
 
 
 _WIDE = (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION, UpdateKind.DELETE_ROW)

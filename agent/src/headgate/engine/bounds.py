@@ -183,11 +183,11 @@ def divergence_of(parts: Iterable[Part], *, exact: bool) -> Divergence:
 
 def _part(cells: Cells, pending: Pending, *, exact: bool) -> Divergence:
     if exact:
-        changed, difference, largest = pending.measured(cells.values)
+        changed, difference, largest = pending.measured()
     else:
         changed, difference = pending.changed, pending.difference
-        largest = pending.largest(cells.values)
-    return Divergence(changed, len(cells.values), difference, largest, pending.magnitude)
+        largest = pending.largest()
+    return Divergence(changed, cells.size, difference, largest, pending.magnitude)
 
 
 def _figure(value: float, unit: str) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import msgspec
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 Number = float
 UNDECODABLE = math.nan
@@ -102,13 +104,25 @@ def decode_one(decode: Decode, value: bytes) -> float:
     return number if math.isfinite(number) else UNDECODABLE
 
 
-def decode_all(decode: Decode, values: Sequence[bytes]) -> tuple[list[float], bool]:
-    """Return a number for each value, and whether none of them is ``UNDECODABLE``."""
-    try:
-        numbers = list(map(float if decode is _utf8 else decode, values))
-    except _UNREADABLE:
-        return [decode_one(decode, value) for value in values], False
-    if math.isfinite(sum(numbers)):
-        return numbers, True
-    checked = [number if math.isfinite(number) else UNDECODABLE for number in numbers]
-    return checked, all(number == number for number in checked)
+def decode_column(
+    codec: Codec, decode: Decode, values: Sequence[bytes]
+) -> tuple[NDArray[np.float64], int]:
+    """Return a number for each value, and how many of them are ``UNDECODABLE``."""
+    layout = _LAYOUTS.get(codec.name)
+    if layout is not None and set(map(len, values)) == {layout.itemsize}:
+        numbers = np.frombuffer(b"".join(values), layout).astype(np.float64)
+    else:
+        each = float if decode is _utf8 else decode
+        try:
+            numbers = np.fromiter(map(each, values), np.float64, len(values))
+        except _UNREADABLE:
+            found = (decode_one(decode, value) for value in values)
+            numbers = np.fromiter(found, np.float64, len(values))
+    finite = np.isfinite(numbers)
+    unreadable = len(numbers) - int(np.count_nonzero(finite))
+    if unreadable:
+        numbers[~finite] = UNDECODABLE
+    return numbers, unreadable
+
+
+_LAYOUTS = {CodecName.FLOAT64: np.dtype(">f8"), CodecName.INT64: np.dtype(">i8")}

@@ -37,6 +37,7 @@ class Engine(Requests):
             unchanged since keeps its state.
         incarnation: part of run ids, so that a dataflow that was removed and submitted again never
             repeats one. Ignored where a snapshot says it.
+        storage: where cells are remembered; in memory where None.
 
     Raises:
         SpecificationError: the specification cannot be decided on.

@@ -136,7 +136,7 @@ def explain_dataflow(engine: Engine, now: float) -> Explanation:
                 table=cells.table,
                 scanned=cells.scanned,
                 elements=cells.elements,
-                cells=len(cells.values),
+                cells=cells.size,
                 unsettled=len(cells.unsettled),
                 dead_letters=cells.dead_letters,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.engine.actions import Action
 from headgate.engine.adjustment import Adjustment
-from headgate.engine.cells import Cells, Detail
+from headgate.engine.cells import Cells
 from headgate.engine.conditions import ConditionResult
 from headgate.engine.duplicates import Deliveries
 from headgate.engine.graph import Graph
@@ -16,11 +16,13 @@ from headgate.engine.instructions import (
     RecordDecision,
     ScanContainer,
 )
+from headgate.engine.known import Detail
 from headgate.engine.resources import Machines
 from headgate.engine.runs import RunState
 from headgate.engine.seeking import Seeking
 from headgate.engine.snapshot import read_snapshot, restore, write_snapshot
 from headgate.engine.spec import DataflowSpec, check_specification
+from headgate.engine.storage import MemoryStorage, Storage
 from headgate.engine.timers import Timers
 from headgate.events import Cut
 
@@ -31,11 +33,17 @@ class Foundation:
     """State of one dataflow's decisions; see ``Engine`` for the arguments."""
 
     def __init__(
-        self, spec: DataflowSpec, state: bytes | None = None, *, incarnation: str = ""
+        self,
+        spec: DataflowSpec,
+        state: bytes | None = None,
+        *,
+        incarnation: str = "",
+        storage: Storage | None = None,
     ) -> None:
         check_specification(spec)
         self.spec = spec
         self.incarnation = incarnation
+        self._storage: Storage = storage or MemoryStorage()
         self.paused = False
         self.deliveries = Deliveries()
         self.retired: dict[str, int] = {}
@@ -93,7 +101,7 @@ class Foundation:
         return READING if action.reading else None
 
     def _build(self) -> None:
-        self.graph = Graph(self.spec)
+        self.graph = Graph(self.spec, self._storage)
         self.actions = self.graph.actions
         self.cells = self.graph.cells
         significance = self.spec.significance

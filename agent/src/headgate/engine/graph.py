@@ -7,23 +7,25 @@ from collections.abc import Iterable, Iterator
 from headgate.engine.actions import Action, detail_of
 from headgate.engine.adjustment import Adjuster
 from headgate.engine.bounds import Part
-from headgate.engine.cells import Cells, Detail
-from headgate.engine.pending import Pending
+from headgate.engine.cells import Cells
+from headgate.engine.known import Detail
+from headgate.engine.routing import Router
 from headgate.engine.significance import Search
 from headgate.engine.spec import DataflowSpec, Role, SignificanceSpec, launch_order
+from headgate.engine.storage import Storage
 from headgate.events import ContainerId, updates_topic
 
 
 class Graph:
     """Actions in launch order, the cells that their bounds watch, and who follows whom."""
 
-    def __init__(self, spec: DataflowSpec) -> None:
+    def __init__(self, spec: DataflowSpec, storage: Storage) -> None:
         specs = {action.name: action for action in spec.actions}
         order = launch_order(spec.actions)
         self.actions = {name: Action(specs[name], place) for place, name in enumerate(order)}
         details = _details(spec)
         self.cells = {
-            (watched.id, table): Cells(watched, table, details[watched.id])
+            (watched.id, table): Cells(watched, table, details[watched.id], storage)
             for watched in spec.containers
             if watched.id in details
             for table in watched.container.tables
@@ -32,6 +34,7 @@ class Graph:
         """What is watched in each table."""
         for cells in self.cells.values():
             self.tables.setdefault(cells.table, []).append(cells)
+        self.routers = {table: Router(watched) for table, watched in self.tables.items()}
         self.successors: dict[str, list[Action]] = {name: [] for name in self.actions}
         self.feeders: dict[ContainerId, list[Action]] = {}
         """Inputs, by each container that they feed."""
@@ -61,9 +64,7 @@ class Graph:
     def _metered(self, name: str, container: ContainerId) -> Iterator[Part]:
         for (known, _), cells in self.cells.items():
             if known == container:
-                pending = Pending(name, values=True, distinct=False, own=True)
-                cells.pendings.append(pending)
-                yield cells, pending
+                yield cells, cells.watch(name, values=True, distinct=False, own=True)
 
     def _connect(self, action: Action) -> None:
         for name in action.spec.after:
@@ -82,13 +83,12 @@ class Graph:
         for (name, _), cells in self.cells.items():
             if name != container:
                 continue
-            pending = Pending(
+            pending = cells.watch(
                 action.name,
                 values=any(b.value is not None for b in bounds),
                 distinct=any(b.sequence is not None and b.sequence.distinct for b in bounds),
                 own=action.spec.own,
             )
-            cells.pendings.append(pending)
             action.parts[container].append((cells, pending))
 
     def in_order(self, names: Iterable[str]) -> list[Action]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections.abc import Mapping
 
-from headgate.engine.cells import Cells, Detail
+from headgate.engine.cells import Cells
 from headgate.engine.engine import Engine
-from headgate.engine.pending import Pending
+from headgate.engine.known import Detail
+from headgate.engine.pending import Key, Pending, Value, differs, distance, number
 from headgate.engine.runs import RunState
 from headgate.engine.spec import Role
 
@@ -62,18 +63,16 @@ def check_invariants(engine: Engine) -> None:
 
 def _check_cells(engine: Engine, cells: Cells) -> None:
     place = f"container {cells.watched.id}, table {cells.table}"
+    known = cells.contents()
     _require(
-        holds=cells.detail is not Detail.COUNTS or not cells.values,
+        holds=cells.detail is not Detail.COUNTS or not known,
         words=f"{place}: cells are kept that no bound needs",
     )
+    _require(holds=len(known) == cells.size, words=f"{place}: there are not {cells.size} cells")
     if cells.rows_apart:
         _require(
-            holds=dict(Counter(row for row, _ in cells.values)) == cells.rows,
+            holds=len({row for row, _ in known}) == cells.rows,
             words=f"{place}: rows and cells disagree",
-        )
-        _require(
-            holds={column for _, column in cells.values} <= cells.columns,
-            words=f"{place}: a column is not known",
         )
     _require(holds=cells.reading <= cells.unsettled, words=f"{place}: settled cells are read")
     for name in cells.consumed:
@@ -82,10 +81,10 @@ def _check_cells(engine: Engine, cells: Cells) -> None:
             words=f"{place}: consumed by {name}, which has no run",
         )
     for pending in cells.pendings:
-        _check_pending(cells, pending, f"{place}, action {pending.action}")
+        _check_pending(cells, known, pending, f"{place}, action {pending.action}")
 
 
-def _check_pending(cells: Cells, pending: Pending, place: str) -> None:
+def _check_pending(cells: Cells, known: Mapping[Key, Value], pending: Pending, place: str) -> None:
     taken = cells.consumed.get(pending.action)
     counted = pending.updates + pending.committed + (taken.updates if taken is not None else 0)
     _require(
@@ -97,7 +96,15 @@ def _check_pending(cells: Cells, pending: Pending, place: str) -> None:
             holds=len(pending.distinct) <= pending.updates,
             words=f"{place}: more distinct elements than updates",
         )
-    changed, difference, largest = pending.measured(cells.values)
+    previous = cells.previous(pending.past)
+    pairs = [(known.get(key), before) for key, before in previous.items()]
+    changed = sum(differs(new, before) for new, before in pairs)
+    differences = [distance(new, before) for new, before in pairs]
+    difference, largest = math.fsum(differences), max(differences, default=0.0)
+    _require(
+        holds=(changed, difference, largest) == pending.measured(),
+        words=f"{place}: measured are {pending.measured()}, not {changed, difference, largest}",
+    )
     _require(
         holds=changed == pending.changed,
         words=f"{place}: {pending.changed} changed cells were counted, there are {changed}",
@@ -108,18 +115,14 @@ def _check_pending(cells: Cells, pending: Pending, place: str) -> None:
         words=f"{place}: Σ|x−x′| is {difference}, not {pending.difference}",
     )
     _require(
-        holds=largest == pending.largest(cells.values),
-        words=f"{place}: max |x−x′| is {largest}, not {pending.largest(cells.values)}",
+        holds=largest == pending.largest(),
+        words=f"{place}: max |x−x′| is {largest}, not {pending.largest()}",
     )
-    _check_magnitude(cells, pending, place)
-
-
-def _check_magnitude(cells: Cells, pending: Pending, place: str) -> None:
-    if not pending.keeps_values or not cells.scanned:
-        return
-    before = {**cells.values, **pending.previous}
-    magnitude = math.fsum(abs(n) for n in before.values() if isinstance(n, float) and n == n)
-    _require(
-        holds=math.isclose(magnitude, pending.magnitude, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE),
-        words=f"{place}: Σ|x′| is {magnitude}, not {pending.magnitude}",
-    )
+    if pending.keeps_values and cells.scanned:
+        magnitude = math.fsum(abs(number(value)) for value in {**known, **previous}.values())
+        _require(
+            holds=math.isclose(
+                magnitude, pending.magnitude, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE
+            ),
+            words=f"{place}: Σ|x′| is {magnitude}, not {pending.magnitude}",
+        )

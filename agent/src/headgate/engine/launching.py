@@ -29,7 +29,7 @@ class Launching(Foundation):
         if self._seeking is not None and action.search is not None:
             self._seeking.launching(action, action.search)
         for cells, pending in action.all_parts():
-            cells.consumed[action.name] = pending.take(cells.values)
+            cells.consumed[action.name] = pending.take()
         action.since = self._now
         action.ended = set()
         action.requested = False

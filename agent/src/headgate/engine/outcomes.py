@@ -37,7 +37,10 @@ class Outcomes(Records):
         self._decide(DecisionKind.FINISHED, f"committed by attempt {stimulus.attempt}", action)
         for cells, pending in action.all_parts():
             consumed = cells.consumed.pop(action.name, None)
-            pending.committed += consumed.updates if consumed is not None else 0
+            if consumed is not None:
+                pending.committed += consumed.updates
+                consumed.release()
+            cells.tidy()
         action.run = None
         action.failure = ""
         action.last = PastRun(
@@ -79,7 +82,7 @@ class Outcomes(Records):
         for cells, pending in action.all_parts():
             consumed = cells.consumed.pop(action.name, None)
             if consumed is not None:
-                pending.restore(consumed, cells.values)
+                pending.restore(consumed)
         action.since = run.time_before
         action.ended |= run.ended_before
         action.run = None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 from msgspec import Struct
 
 from headgate.engine.codecs import Number
+from headgate.engine.grid import Column, Grid
+from headgate.engine.storage import Array
 
 Key = tuple[bytes, bytes]
 """A cell: row and ``family:qualifier``."""
@@ -15,10 +18,8 @@ Element = bytes | Key
 """What sequence bounds count: a row, or a cell."""
 Value = Number | bytes
 """A decoded number, or the bytes where the codec is opaque."""
-Change = tuple[Key, Value | None, Value | None]
-"""A cell with its value before and after; None where there is no cell."""
-NumberChange = tuple[Key, Number | None, Number]
-"""The same for a put of a readable number over a readable one, or over none."""
+Change = tuple[int, Value | None, Value | None]
+"""A cell's slot with its value before and after; None where there is no cell."""
 
 
 def number(value: Value | None) -> Number:
@@ -40,37 +41,114 @@ def distance(new: Value | None, old: Value | None) -> Number:
     return abs(number(new) - number(old))
 
 
+def distances(new: Array, old: Array) -> Array:
+    """Return |x−x′| of each cell; 0 where there are no numbers."""
+    if new.dtype == object:
+        return np.zeros(len(new))
+    found: Array = np.abs(new - old)
+    if not math.isfinite(found.sum()):
+        found = np.abs(np.nan_to_num(new) - np.nan_to_num(old))
+    return found
+
+
+def magnitude(values: Array) -> Number:
+    """Return Σ|x|, exactly rounded, so that it is the same in whatever order cells came."""
+    if values.dtype == object:
+        return 0.0
+    sizes = np.abs(values)
+    found = math.fsum(sizes.tolist())
+    return found if math.isfinite(found) else math.fsum(np.nan_to_num(sizes).tolist())
+
+
+class Past:
+    """x′ of the cells that changed since a cut."""
+
+    def __init__(self, grid: Grid, *, opaque: bool) -> None:
+        self._grid = grid
+        self.values = grid.column(object if opaque else np.float64)
+        self.touched = grid.column(np.bool_)
+
+    @property
+    def slots(self) -> Array:
+        """The slots of these cells."""
+        return np.flatnonzero(self.touched.data)
+
+    def put(self, slots: Array, values: Array | Sequence[Value | None]) -> None:
+        """Remember x′ of cells."""
+        self.values.data[slots] = values
+        self.touched.data[slots] = True
+
+    def forget(self, slots: Array) -> None:
+        """Forget x′ of cells."""
+        self.values.data[slots] = None if self.values.data.dtype == object else 0.0
+        self.touched.data[slots] = False
+
+    def over(self, slots: Array, values: Array) -> tuple[Array, Array]:
+        """Return x′ where there is one and ``values`` elsewhere, and where there is one."""
+        known = self.touched.data[slots]
+        return np.where(known, self.values.data[slots], values), known
+
+    def release(self) -> None:
+        """Give the room back."""
+        self._grid.release(self.values)
+        self._grid.release(self.touched)
+
+
 class Consumed(Struct):
     """What a run took: enough to give it back when the run fails."""
 
     updates: int
     distinct: set[Element]
-    previous: dict[Key, Value | None]
+    past: Past | None
     magnitude: Number
     fresh: bool
 
+    def release(self) -> None:
+        """Give the room back: it will not be asked for again."""
+        if self.past is not None:
+            self.past.release()
+            self.past = None
+
 
 class Pending:
-    """Counts since the action's cut. ``previous`` holds x′ of the cells changed since."""
+    """Counts since the action's cut. ``past`` holds x′ of the cells changed since.
 
-    def __init__(self, action: str, *, values: bool, distinct: bool, own: bool) -> None:
+    Args:
+        action: who consumes.
+        grid: where the container's cells are.
+        values: x of the cells; None where only updates count.
+        distinct: whether elements are remembered.
+        own: whether the action's own updates count.
+    """
+
+    def __init__(
+        self, action: str, grid: Grid, values: Column | None, *, distinct: bool, own: bool
+    ) -> None:
         self.action = action
-        self.keeps_values = values
+        self.keeps_values = values is not None
         self.keeps_distinct = distinct
         self.own = own
+        self._grid = grid
+        self._values = values
         self.updates = 0
         self.received = 0
         """All updates ever counted: committed, taken by the active run, and pending."""
         self.committed = 0
         """Updates that committed runs have consumed."""
         self.distinct: set[Element] = set()
-        self.previous: dict[Key, Value | None] = {}
+        self.past: Past | None = None
         self.changed = 0
         self.difference = 0.0
         self.magnitude = 0.0
         self.fresh = True
         """Whether no run has fixed a cut: then everything found in the container is new."""
         self._largest: float | None = 0.0
+
+    def new_past(self) -> Past:
+        """Return an empty memory of x′."""
+        if self._values is None:
+            raise TypeError(f"{self.action} watches no values here")
+        return Past(self._grid, opaque=self._values.data.dtype == object)
 
     def count(self, updates: int, elements: Iterable[Element]) -> None:
         """Add updates of these elements."""
@@ -79,105 +157,127 @@ class Pending:
         if self.keeps_distinct:
             self.distinct.update(elements)
 
-    def apply(self, changes: Iterable[Change]) -> None:
-        """Take note of cells that changed."""
-        previous, largest = self.previous, self._largest
-        changed, difference = self.changed, self.difference
-        for key, old, new in changes:
-            if key in previous:
-                before = previous[key]
+    def apply(self, slots: Array, old: Array, new: Array) -> None:
+        """Take note of cells that changed, each of them once."""
+        if self.past is None:
+            self.past = self.new_past()
+        before, known = self.past.over(slots, old)
+        if not known.all():
+            unknown = slots[~known]
+            self.past.put(unknown, old[~known])
+        gone = distances(old, before)
+        added = distances(new, before)
+        self.changed += int(np.count_nonzero(new != before))
+        self.changed -= int(np.count_nonzero((old != before) & known))
+        self.difference += float(added.sum()) - float(gone.sum())
+        top = float(gone.max())
+        if top and top == self._largest:
+            self._largest = None
+        elif self._largest is not None:
+            self._largest = max(self._largest, float(added.max()))
+
+    def apply_each(self, changes: Iterable[Change]) -> None:
+        """Do the same for cells one by one, in their order; a cell may come again."""
+        if self.past is None:
+            self.past = self.new_past()
+        values, touched = self.past.values.data, self.past.touched.data
+        for slot, old, new in changes:
+            if touched.item(slot):
+                before = values.item(slot)
                 gone = distance(old, before)
-                changed -= differs(old, before)
-                difference -= gone
-                if gone == largest and gone > 0:
-                    largest = None
-            else:
-                before = previous[key] = old
-            added = distance(new, before)
-            changed += differs(new, before)
-            difference += added
-            if largest is not None and added > largest:
-                largest = added
-        self.changed, self.difference, self._largest = changed, difference, largest
-
-    def apply_numbers(self, changes: Iterable[NumberChange]) -> None:
-        """Do the same as ``apply`` where no value was ever unreadable, in half the time."""
-        previous: dict[Key, Number | None] = self.previous  # type: ignore[assignment]
-        largest = self._largest
-        changed, difference = self.changed, self.difference
-        for key, old, new in changes:
-            if key in previous:
-                before = previous[key] or 0.0
-                gone = abs((old or 0.0) - before)
-                if gone:
-                    changed -= 1
-                    difference -= gone
-                    if gone == largest:
-                        largest = None
-            else:
-                previous[key] = old
-                before = old or 0.0
-            added = abs(new - before)
-            if added:
-                changed += 1
-                difference += added
-                if largest is not None and added > largest:
-                    largest = added
-        self.changed, self.difference, self._largest = changed, difference, largest
-
-    def follow(self, changes: Iterable[Change], consumed: Consumed | None) -> None:
-        """Take note of changes that do not count: x′ follows x, also in what a run has taken."""
-        for key, old, new in changes:
-            before = old
-            if key in self.previous:
-                before = self.previous.pop(key)
                 self.changed -= differs(old, before)
-                self.difference -= abs(number(old) - number(before))
-                self._largest = None
-            self.magnitude += abs(number(new)) - abs(number(before))
-            if consumed is not None:
-                taken = consumed.previous.pop(key, before)
-                consumed.magnitude += abs(number(new)) - abs(number(taken))
+                self.difference -= gone
+                if gone == self._largest and gone > 0:
+                    self._largest = None
+            else:
+                before = values[slot] = _stored(old, values)
+                touched[slot] = True
+            added = distance(new, before)
+            self.changed += differs(new, before)
+            self.difference += added
+            if self._largest is not None and added > self._largest:
+                self._largest = added
 
-    def take(self, values: Mapping[Key, Value]) -> Consumed:
+    def follow(self, slots: Array, old: Array, new: Array, consumed: Consumed | None) -> None:
+        """Take note of changes that do not count: x′ follows x, also in what a run has taken."""
+        before = old
+        now = _total(new)
+        if self.past is not None:
+            before, known = self.past.over(slots, old)
+            if known.any():
+                self.changed -= int(np.count_nonzero((old != before) & known))
+                self.difference -= float(distances(old, before).sum())
+                self._largest = None
+                self.past.forget(slots[known])
+        self.magnitude += now - _total(before)
+        if consumed is not None:
+            if consumed.past is not None:
+                before, known = consumed.past.over(slots, before)
+                consumed.past.forget(slots[known])
+            consumed.magnitude += now - _total(before)
+
+    def take(self) -> Consumed:
         """Fix a cut: return what was pending and start from zero with x′ = x."""
-        consumed = Consumed(self.updates, self.distinct, self.previous, self.magnitude, self.fresh)
+        consumed = Consumed(self.updates, self.distinct, self.past, self.magnitude, self.fresh)
         self.updates = 0
         self.distinct = set()
-        self.previous = {}
+        self.past = None
         self.changed = 0
         self.difference = 0.0
         self._largest = 0.0
         self.fresh = False
-        if self.keeps_values:
-            self.magnitude = math.fsum(abs(number(value)) for value in values.values())
+        self.follow_all()
         return consumed
 
-    def restore(self, consumed: Consumed, values: Mapping[Key, Value]) -> None:
+    def follow_all(self) -> None:
+        """Let x′ start where x is."""
+        if self._values is not None:
+            self.magnitude = magnitude(self._values.data[self._grid.present.data])
+
+    def restore(self, consumed: Consumed) -> None:
         """Give back what a failed run took: x′ is again what it was before the run."""
         self.updates += consumed.updates
         self.distinct |= consumed.distinct
-        self.previous.update(consumed.previous)
+        if self.past is None:
+            self.past = consumed.past
+        elif consumed.past is not None:
+            slots = consumed.past.slots
+            self.past.put(slots, consumed.past.values.data[slots])
+            consumed.past.release()
         self.magnitude = consumed.magnitude
         self.fresh = consumed.fresh
-        self.recount(values)
+        self.recount()
 
-    def recount(self, values: Mapping[Key, Value]) -> None:
+    def recount(self) -> None:
         """Compute the sums again, exactly and independently of the order of updates."""
-        self.changed, self.difference, self._largest = self.measured(values)
+        self.changed, self.difference, self._largest = self.measured()
 
-    def measured(self, values: Mapping[Key, Value]) -> tuple[int, float, float]:
+    def measured(self) -> tuple[int, float, float]:
         """Return m, Σ|x−x′| and max |x−x′| from scratch."""
-        pairs = [(values.get(key), before) for key, before in self.previous.items()]
-        differences = [abs(number(new) - number(before)) for new, before in pairs]
+        if self.past is None or self._values is None:
+            return 0, 0.0, 0.0
+        slots = self.past.slots
+        new, before = self._values.data[slots], self.past.values.data[slots]
+        found = distances(new, before)
         return (
-            sum(differs(new, before) for new, before in pairs),
-            math.fsum(differences),
-            max(differences, default=0.0),
+            int(np.count_nonzero(new != before)),
+            math.fsum(found.tolist()),
+            float(found.max()) if len(found) else 0.0,
         )
 
-    def largest(self, values: Mapping[Key, Value]) -> float:
+    def largest(self) -> float:
         """Return max |x−x′|."""
         if self._largest is None:
-            self._largest = self.measured(values)[2]
+            self._largest = self.measured()[2]
         return self._largest
+
+
+def _stored(value: Value | None, into: Array) -> Value | None:
+    return 0.0 if value is None and into.dtype != object else value
+
+
+def _total(values: Array) -> Number:
+    if values.dtype == object:
+        return 0.0
+    found = float(np.abs(values).sum())
+    return found if math.isfinite(found) else float(np.abs(np.nan_to_num(values)).sum())

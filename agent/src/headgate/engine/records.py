@@ -69,15 +69,15 @@ class Records(Evaluation):
         )
 
     def _updates(self, message: UpdateBatch) -> None:
-        watched = self.graph.tables.get(message.table)
+        router = self.graph.routers.get(message.table)
         batch = counted_part(message, self.spec)
-        if watched is None or batch is None:
+        if router is None or batch is None:
             return
         touched: dict[ContainerId, None] = {}
         for arrivals in arrivals_of(batch, self.spec.name):
-            for cells in watched:
-                if cells.take(arrivals):
-                    touched[cells.watched.id] = None
+            for cells, positions in router.route(arrivals):
+                cells.take(arrivals, positions)
+                touched[cells.watched.id] = None
         self._touched(touched)
 
     def _touched(self, containers: Iterable[ContainerId]) -> None:

@@ -36,8 +36,10 @@ class Seeking:
     def finished(self, action: Action, search: Search) -> Iterator[Said]:
         """Measure the output of a run that has committed; yield what comes of it."""
         said = search.finished(self._change(action))
-        for cells, pending in action.meter:
-            pending.committed += pending.take(cells.values).updates
+        for _, pending in action.meter:
+            consumed = pending.take()
+            pending.committed += consumed.updates
+            consumed.release()
         yield from self._settled(action, said)
 
     def wave(self) -> Iterator[Said]:

@@ -6,9 +6,8 @@ a snapshot is read back: the rest keeps its state.
 
 from __future__ import annotations
 
-import math
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,13 +15,15 @@ from msgspec import Struct
 
 from headgate.engine.actions import Action
 from headgate.engine.adjustment import AdjusterState
-from headgate.engine.cells import PRESENT, Cells, Detail, Scanning
+from headgate.engine.cells import Cells
 from headgate.engine.duplicates import Source
-from headgate.engine.pending import Consumed, Element, Key, Pending, Value, number
+from headgate.engine.known import PRESENT, Scanning
+from headgate.engine.pending import Consumed, Element, Key, Past, Pending, Value
 from headgate.engine.resources import ResourceSample
 from headgate.engine.runs import ActiveRun, PastRun, RunState
 from headgate.engine.significance import SearchState
 from headgate.engine.spec import WatchedContainer
+from headgate.engine.storage import Array
 
 if TYPE_CHECKING:
     from headgate.engine.foundation import Foundation
@@ -280,8 +281,8 @@ def _cells_state(cells: Cells) -> CellsState:
         watched=cells.watched,
         table=cells.table,
         detail=int(cells.detail),
-        keys=key_columns(cells.values),
-        values=tuple(cells.values.values()) if cells.detail is Detail.VALUES else (),
+        keys=_keys_at(cells, cells.slots),
+        values=() if cells.values is None else tuple(cells.values.data[cells.slots].tolist()),
         stamped=key_columns(cells.timestamps),
         timestamps=tuple(cells.timestamps.values()),
         deletes=cells.deletes,
@@ -304,8 +305,8 @@ def _cells_state(cells: Cells) -> CellsState:
 def _restore_cells(cells: Cells, state: CellsState) -> None:
     cells.dead_letters = state.dead_letters
     if cells.detail == state.detail:
-        values: Iterable[Value] = state.values or [PRESENT] * len(state.keys.rows)
-        cells.load(zip(state.keys.keys(), values, strict=True))
+        values: Sequence[Value] = state.values or [PRESENT] * len(state.keys.rows)
+        cells.load(state.keys.rows, [state.keys.names[c] for c in state.keys.columns], values)
         cells.timestamps = dict(zip(state.stamped.keys(), state.timestamps, strict=True))
         cells.deletes = state.deletes
         cells.unsettled = set(state.unsettled.keys())
@@ -326,51 +327,57 @@ def _restore_cells(cells: Cells, state: CellsState) -> None:
 def _pending_state(cells: Cells, pending: Pending) -> PendingState:
     taken = cells.consumed.get(pending.action)
     now = Consumed(
-        pending.updates, pending.distinct, pending.previous, pending.magnitude, pending.fresh
+        pending.updates, pending.distinct, pending.past, pending.magnitude, pending.fresh
     )
     return PendingState(
         action=pending.action,
         values=pending.keeps_values,
-        now=_consumed_state(now),
+        now=_consumed_state(cells, now),
         received=pending.received,
         committed=pending.committed,
-        taken=None if taken is None else _consumed_state(taken),
+        taken=None if taken is None else _consumed_state(cells, taken),
     )
 
 
 def _restore_pending(cells: Cells, pending: Pending, state: PendingState) -> None:
-    now = _consumed(state.now)
+    now = _consumed(cells, pending, state.now)
     pending.updates = now.updates
     pending.distinct = now.distinct
-    pending.previous = now.previous
+    pending.past = now.past
     pending.magnitude = now.magnitude
     pending.fresh = now.fresh
     pending.received = state.received
     pending.committed = state.committed
     if pending.keeps_values and not state.values and not pending.fresh:
         # No x′ was kept until now: it starts where x is.
-        pending.magnitude = math.fsum(abs(number(value)) for value in cells.values.values())
-    pending.recount(cells.values)
+        pending.follow_all()
+    pending.recount()
     if state.taken is not None:
-        cells.consumed[pending.action] = _consumed(state.taken)
+        cells.consumed[pending.action] = _consumed(cells, pending, state.taken)
 
 
-def _consumed_state(consumed: Consumed) -> ConsumedState:
+def _consumed_state(cells: Cells, consumed: Consumed) -> ConsumedState:
+    past = consumed.past
     return ConsumedState(
         consumed.updates,
         _element_columns(consumed.distinct),
-        key_columns(consumed.previous),
-        tuple(consumed.previous.values()),
+        key_columns(()) if past is None else _keys_at(cells, past.slots),
+        () if past is None else tuple(past.values.data[past.slots].tolist()),
         consumed.magnitude,
         consumed.fresh,
     )
 
 
-def _consumed(state: ConsumedState) -> Consumed:
-    return Consumed(
-        state.updates,
-        _elements(state.distinct),
-        dict(zip(state.keys.keys(), state.previous, strict=True)),
-        state.magnitude,
-        state.fresh,
-    )
+def _consumed(cells: Cells, pending: Pending, state: ConsumedState) -> Consumed:
+    past: Past | None = None
+    if pending.keeps_values and state.previous:
+        columns = [state.keys.names[c] for c in state.keys.columns]
+        slots = cells.grid.slots(state.keys.rows, columns)
+        past = pending.new_past()
+        past.put(slots, cells.column_of(state.previous))
+    return Consumed(state.updates, _elements(state.distinct), past, state.magnitude, state.fresh)
+
+
+def _keys_at(cells: Cells, slots: Array) -> KeyColumns:
+    rows, columns = cells.grid.keys(slots)
+    return KeyColumns(tuple(rows), tuple(columns), tuple(cells.grid.names))

@@ -116,7 +116,7 @@ class EngineTester:
                 values,
             )
         matcher = self.engine.cells[question.container, question.table].matcher
-        found = [k for k in sorted(table) if matcher.touches(UpdateKind.PUT, *k)]
+        found = [k for k in sorted(table) if matcher.has(*k)]
         return ContainerScanned(
             self.now,
             question.container,

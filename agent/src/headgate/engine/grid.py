@@ -1,0 +1,234 @@
+"""Slots of cells: rows by columns, so that what is known of cells lies in arrays.
+
+Tables have many rows and few columns: a row has a number, and its cells lie side by side, one slot
+for each known column, as many as a power of two. Where columns are many, or rows have few of them
+(qualifiers that are data), each cell has a number of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import add
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from headgate.engine.storage import Array, Index, Storage
+
+_WIDEST = 64
+"""Columns above which every cell has a number of its own."""
+_SPARSE = 16
+"""Slots per present cell above which side by side wastes more than a number for each costs."""
+_FEW_ROWS = 1024  # below which no waste is worth a word
+_FIRST = 16  # slots of a new grid
+_GROWTH = 1.25  # of slots when they are full: memory that is not used yet counts too
+_VACANT = 2
+"""Slots per cell in use above which a grid is worth tidying."""
+_NOTHING = np.array(None, object)
+_PREFIX = 4  # bytes of a column's number before the row, where each cell has a number
+
+
+class Column:
+    """One value per slot; zero (None, of objects) says that there is nothing."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: Array) -> None:
+        self.data = data
+
+
+class Grid:
+    """Numbers the cells of one container and holds the columns of what is known of them.
+
+    Slots change when columns or rows are added and when the grid is tidied: nobody keeps them, but
+    in a ``Column`` of the grid, which moves with it.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._index = storage.index()
+        """Of rows; of cells, where each has a number."""
+        self._rows: Index | None = None
+        """Of rows, where cells have an index of their own."""
+        self._row_of: Column | None = None
+        self._ids: dict[bytes, int] = {}
+        self._width = 1
+        self._size = 0
+        self._columns: list[Column] = []
+        self.present = self.column(np.bool_)
+        """Which cells exist."""
+
+    @property
+    def names(self) -> Iterable[bytes]:
+        """The columns that were ever seen, ``family:qualifier``."""
+        return self._ids.keys()
+
+    @property
+    def rows(self) -> int:
+        """How many rows were ever seen: their numbers are below it."""
+        return len(self._index if self._rows is None else self._rows)
+
+    def column(self, dtype: DTypeLike) -> Column:
+        """Return a column of zeros (of None, for objects) that moves with the grid."""
+        made = Column(self._storage.array(self._size, dtype))
+        self._columns.append(made)
+        return made
+
+    def release(self, column: Column) -> None:
+        """Forget a column."""
+        self._columns.remove(column)
+
+    # Slots of cells.
+
+    def slots(self, rows: Sequence[bytes], columns: Sequence[bytes]) -> Array:
+        """Return the cells' slots, with new ones for new cells."""
+        distinct = set(columns)
+        if not distinct <= self._ids.keys():
+            self._learn(distinct)
+        ids = self._ids
+        if self._rows is None:
+            numbers = np.array(self._index.number(rows), np.int64)
+            if len(self._index) * self._width > self._size:
+                self._grow()
+                if self._rows is not None:
+                    return self.slots(rows, columns)
+            if self._width == 1:
+                return numbers
+            if len(distinct) == 1:
+                return numbers * self._width + ids[columns[0]]
+            return numbers * self._width + np.fromiter(
+                map(ids.__getitem__, columns), np.int64, len(columns)
+            )
+        prefixes = {column: _prefix(ids[column]) for column in distinct}
+        known = len(self._index)
+        keys = list(map(add, map(prefixes.__getitem__, columns), rows))
+        slots = np.array(self._index.number(keys), np.int64)
+        if len(self._index) > known:
+            self._grow()
+            new = np.flatnonzero(slots >= known)
+            self._note_rows(slots[new], [rows[i] for i in new.tolist()])
+        return slots
+
+    def find(self, row: bytes, column: bytes) -> int | None:
+        """Return a cell's slot; None if it was never seen."""
+        number = self._ids.get(column)
+        if number is None:
+            return None
+        if self._rows is not None:
+            return self._index.find(_prefix(number) + row)
+        place = self._index.find(row)
+        return None if place is None else place * self._width + number
+
+    def row_numbers(self, slots: Array) -> Array:
+        """Return the number of each slot's row."""
+        if self._row_of is not None:
+            return self._row_of.data[slots]
+        return slots // self._width
+
+    def keys(self, slots: Array) -> tuple[list[bytes], list[int]]:
+        """Return rows, and columns as positions in ``names``; it looks at all rows."""
+        names = list(self._index.keys())
+        if self._rows is None:
+            numbers, columns = np.divmod(slots, self._width)
+            return [names[i] for i in numbers.tolist()], columns.tolist()
+        found = [names[i] for i in slots.tolist()]
+        return [k[_PREFIX:] for k in found], [int.from_bytes(k[:_PREFIX], "big") for k in found]
+
+    # Room.
+
+    def tidy(self) -> bool:
+        """Give up the slots of cells that are gone, if they are many; tell whether it did."""
+        if self._size < _FEW_ROWS:
+            return False
+        used = self._used()
+        if len(used) * self._width * _VACANT >= len(self._index):
+            return False
+        rows, columns = self.keys(used)
+        names = list(self._ids)
+        former = [index for index in (self._index, self._rows) if index is not None]
+        self._index = self._storage.index()
+        if self._rows is not None:
+            self._rows = self._storage.index()
+            self._move_packed(used, rows, [names[i] for i in columns])
+        else:
+            numbers = np.array(self._index.number(rows), np.int64)
+            slots = numbers * self._width + np.array(columns, np.int64)
+            self._move(used, slots, self._room(len(self._index) * self._width))
+        for index in former:
+            index.close()
+        return True
+
+    def _learn(self, columns: Iterable[bytes]) -> None:
+        for column in columns:
+            self._ids.setdefault(column, len(self._ids))
+        if self._rows is not None or len(self._ids) <= self._width:
+            return
+        width = 1 << (len(self._ids) - 1).bit_length()
+        if width > _WIDEST or self._is_sparse(width):
+            self._pack()
+            return
+        used = self._used()
+        numbers, places = np.divmod(used, self._width)
+        self._width = width
+        self._move(used, numbers * width + places, self._room(len(self._index) * width))
+
+    def _is_sparse(self, width: int) -> bool:
+        rows = len(self._index)
+        present = int(np.count_nonzero(self.present.data))
+        return width > 1 and rows > _FEW_ROWS and rows * width > _SPARSE * max(present, 1)
+
+    def _room(self, needed: int) -> int:
+        return max(_FIRST, int(needed * _GROWTH)) // self._width * self._width + self._width
+
+    def _grow(self) -> None:
+        needed = len(self._index) * self._width
+        if needed <= self._size:
+            return
+        if self._rows is None and self._is_sparse(self._width):
+            self._pack()
+            return
+        size = self._room(needed)
+        for column in self._columns:
+            grown = self._storage.array(size, column.data.dtype)
+            grown[: self._size] = column.data
+            column.data = grown
+        self._size = size
+
+    def _pack(self) -> None:
+        """Give each cell a number of its own."""
+        used = self._used()
+        rows, columns = self.keys(used)
+        names = list(self._ids)
+        self._rows, self._index, self._width = self._index, self._storage.index(), 1
+        self._row_of = self.column(np.int64)
+        self._move_packed(used, rows, [names[i] for i in columns])
+
+    def _move_packed(self, used: Array, rows: list[bytes], columns: list[bytes]) -> None:
+        keys = [_prefix(self._ids[c]) + row for row, c in zip(rows, columns, strict=True)]
+        slots = np.array(self._index.number(keys), np.int64)
+        self._move(used, slots, self._room(len(self._index)))
+        self._note_rows(slots, rows)
+
+    def _note_rows(self, slots: Array, rows: Sequence[bytes]) -> None:
+        if self._rows is not None and self._row_of is not None:
+            self._row_of.data[slots] = self._rows.number(rows)
+
+    def _used(self) -> Array:
+        """Return the slots of which anything is known."""
+        used = np.zeros(self._size, np.bool_)
+        for column in self._columns:
+            if column is not self._row_of:
+                data = column.data
+                used |= np.not_equal(data, _NOTHING) if data.dtype == object else data != 0
+        return np.flatnonzero(used)
+
+    def _move(self, old: Array, new: Array, size: int) -> None:
+        for column in self._columns:
+            moved = self._storage.array(size, column.data.dtype)
+            moved[new] = column.data[old]
+            column.data = moved
+        self._size = size
+
+
+def _prefix(column: int) -> bytes:
+    return column.to_bytes(_PREFIX, "big")

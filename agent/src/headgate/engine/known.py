@@ -1,0 +1,250 @@
+"""What is known of the cells of one container's part in one table, and who counts their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+
+import numpy as np
+
+from headgate.engine.codecs import CodecName, decode_one, decoder_of
+from headgate.engine.grid import Column, Grid
+from headgate.engine.matching import Matcher
+from headgate.engine.pending import Change, Consumed, Element, Key, Past, Pending, Value
+from headgate.engine.spec import Count, WatchedContainer
+from headgate.engine.storage import Array, Storage
+from headgate.events import UpdateKind
+
+
+class Detail(IntEnum):
+    """How much must be known of cells to decide the bounds that watch them."""
+
+    COUNTS = 0
+    """Only that there was an update."""
+    KEYS = 1
+    """Which elements exist, for percentages."""
+    VALUES = 2
+    """What each cell holds, for value bounds."""
+
+
+PRESENT = 1.0
+"""Stands for the value of a cell whose value no bound needs."""
+
+
+class Scanning:
+    """A scan under way: what the stream says of a cell meanwhile is newer than the scan."""
+
+    def __init__(self) -> None:
+        self.written: set[Key] = set()
+        self.deleted_rows: set[bytes] = set()
+        self.emptied = False
+
+
+class Known:
+    """Cells and elements of a container in one table, shared by all actions that watch it."""
+
+    def __init__(
+        self, watched: WatchedContainer, table: str, detail: Detail, storage: Storage
+    ) -> None:
+        self.watched = watched
+        self.table = table
+        self.detail = detail
+        self.matcher = Matcher(i for i in watched.container.items if i.table == table)
+        self.count = watched.count
+        self.numeric = detail is Detail.VALUES and watched.codec.name is not CodecName.OPAQUE
+        self._decode = decoder_of(watched.codec) if self.numeric else None
+        self.grid = Grid(storage)
+        self.values: Column | None = None
+        """x of each cell; 0 (None, if opaque) where there is no cell."""
+        if detail is Detail.VALUES:
+            self.values = self.grid.column(np.float64 if self.numeric else object)
+        self.size = 0
+        """How many cells exist."""
+        self.rows_apart = detail >= Detail.KEYS and not self.matcher.one_column
+        self.rows = 0
+        """How many rows exist, where a row may have several cells."""
+        self._in_row: Array = np.zeros(0, np.int32)
+        """How many cells each row has, by the row's number."""
+        self.timestamps: dict[Key, int] = {}
+        """Milliseconds, only of cells written with an explicit timestamp."""
+        self.deletes = False
+        """Whether there were deletes, whose marks may hide later puts with older timestamps."""
+        self.unsettled: set[Key] = set()
+        self.reading: set[Key] = set()
+        self.read_awaited = False
+        self.scanning: Scanning | None = None
+        self.scanned = detail is Detail.COUNTS
+        self.dead_letters = 0
+        self.pendings: list[Pending] = []
+        self.consumed: dict[str, Consumed] = {}
+        """What the active run of an action took, by action."""
+
+    @property
+    def elements(self) -> int:
+        """The number of elements now (n of sequence bounds)."""
+        if self.count is Count.ROWS and self.rows_apart:
+            return self.rows
+        return self.size
+
+    def watch(self, action: str, *, values: bool, distinct: bool, own: bool) -> Pending:
+        """Count for one more action from now on; ``values``: also how far cells have moved."""
+        column = self.values if values else None
+        pending = Pending(action, self.grid, column, distinct=distinct, own=own)
+        self.pendings.append(pending)
+        return pending
+
+    def load(
+        self, rows: Sequence[bytes], columns: Sequence[bytes], values: Sequence[Value]
+    ) -> None:
+        """Take the cells of a snapshot."""
+        if rows:
+            slots = self.grid.slots(rows, columns)
+            self._appear(slots)
+            if self.values is not None:
+                self.values.data[slots] = values
+
+    @property
+    def slots(self) -> Array:
+        """The slots of all cells."""
+        return np.flatnonzero(self.grid.present.data)
+
+    def keys(self, slots: Array) -> list[Key]:
+        """Return the cells in these slots; it looks at all rows."""
+        names = list(self.grid.names)
+        rows, columns = self.grid.keys(slots)
+        return [(row, names[c]) for row, c in zip(rows, columns, strict=True)]
+
+    def contents(self) -> dict[Key, Value]:
+        """Return all cells with what is known of them."""
+        slots = self.slots
+        if self.values is None:
+            return dict.fromkeys(self.keys(slots), PRESENT)
+        return dict(zip(self.keys(slots), self.values.data[slots].tolist(), strict=True))
+
+    def previous(self, past: Past | None) -> dict[Key, Value | None]:
+        """Return x′ of the cells that a past remembers."""
+        if past is None:
+            return {}
+        slots = past.slots
+        return dict(zip(self.keys(slots), past.values.data[slots].tolist(), strict=True))
+
+    def value_at(self, slot: int) -> Value | None:
+        """Return what is known of the cell in a slot; None if there is no cell."""
+        if not self.grid.present.data.item(slot):
+            return None
+        found: Value = PRESENT if self.values is None else self.values.data.item(slot)
+        return found
+
+    def get(self, key: Key) -> Value | None:
+        """Return what is known of a cell; None if there is none."""
+        slot = self.grid.find(*key)
+        return None if slot is None else self.value_at(slot)
+
+    def slot(self, key: Key) -> int:
+        """Return the cell's slot, a new one if it was never seen."""
+        return int(self.grid.slots((key[0],), (key[1],))[0])
+
+    def tidy(self) -> None:
+        """Give up the room of cells that are gone, if they are many."""
+        if self.grid.tidy():
+            self._in_row = np.zeros(0, np.int32)
+            self.rows = 0
+            if self.rows_apart:
+                self._appear_in_rows(self.slots)
+
+    # Changes of cells.
+
+    def _appear(self, slots: Array) -> None:
+        """Note that cells exist which did not; each slot once."""
+        self.grid.present.data[slots] = True
+        self.size += len(slots)
+        if self.rows_apart:
+            self._appear_in_rows(slots)
+
+    def _appear_in_rows(self, slots: Array) -> None:
+        if self.grid.rows > len(self._in_row):
+            grown = np.zeros(int(self.grid.rows * 1.25) + 1, np.int32)
+            grown[: len(self._in_row)] = self._in_row
+            self._in_row = grown
+        rows, cells = np.unique(self.grid.row_numbers(slots), return_counts=True)
+        before = self._in_row[rows]
+        self.rows += int(np.count_nonzero(before == 0))
+        self._in_row[rows] = before + cells
+
+    def _put(self, slot: int, value: Value | None) -> None:
+        """Have a cell hold a value; None where it is not needed."""
+        if not self.grid.present.data.item(slot):
+            self._appear(np.array([slot]))
+        if value is not None and self.values is not None:
+            self.values.data[slot] = value
+
+    def _remove(self, key: Key) -> Value | None:
+        self.timestamps.pop(key, None)
+        slot = self.grid.find(*key)
+        value = None if slot is None else self.value_at(slot)
+        if slot is not None and value is not None:
+            self._vanish(np.array([slot]))
+        return value
+
+    def _vanish(self, slots: Array) -> None:
+        """Note that cells do not exist any more; each slot once."""
+        self.grid.present.data[slots] = False
+        self.size -= len(slots)
+        if self.values is not None:
+            self.values.data[slots] = 0.0 if self.numeric else None
+        if self.rows_apart:
+            rows, cells = np.unique(self.grid.row_numbers(slots), return_counts=True)
+            left = self._in_row[rows] - cells
+            self.rows -= int(np.count_nonzero(left == 0))
+            self._in_row[rows] = left
+
+    def _value(self, kind: int, value: bytes | None) -> Value | None:
+        if value is None or kind in _DELTAS:
+            return None
+        if self._decode is None:
+            return value if self.detail is Detail.VALUES else PRESENT
+        found = decode_one(self._decode, value)
+        self.dead_letters += found != found
+        return found
+
+    # Who counts.
+
+    def _count(self, writer: str | None, updates: int, elements: Iterable[Element]) -> None:
+        for pending in self.pendings:
+            if pending.own or pending.action != writer:
+                pending.count(updates, elements)
+
+    def _tell(self, writer: str | None, slots: Array, old: Array, new: Array) -> None:
+        """Tell of cells that changed, each of them once."""
+        for pending in self.pendings:
+            if not pending.keeps_values:
+                continue
+            if pending.own or pending.action != writer:
+                pending.apply(slots, old, new)
+            else:
+                pending.follow(slots, old, new, self.consumed.get(pending.action))
+
+    def _tell_each(self, writer: str | None, changes: Sequence[Change]) -> None:
+        """Tell of cells that changed, in their order."""
+        for pending in self.pendings:
+            if not pending.keeps_values or not changes:
+                continue
+            if pending.own or pending.action != writer:
+                pending.apply_each(changes)
+            else:
+                consumed = self.consumed.get(pending.action)
+                for slot, old, new in changes:
+                    pending.follow(
+                        np.array([slot]), self.column_of([old]), self.column_of([new]), consumed
+                    )
+
+    def column_of(self, values: Sequence[Value | None]) -> Array:
+        """Return values as they stand in columns."""
+        if not self.numeric:
+            made = np.empty(len(values), object)
+            made[:] = values
+            return made
+        return np.array([0.0 if value is None else value for value in values], np.float64)
+
+
+_DELTAS = frozenset({UpdateKind.INCREMENT_DELTA, UpdateKind.APPEND_DELTA})

@@ -1,0 +1,189 @@
+"""What is read from a table itself: scans, reads of single cells, and what a table has lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headgate.engine.codecs import decode_column
+from headgate.engine.known import PRESENT, Detail, Known, Scanning
+from headgate.engine.pending import Change, Element, Key, Value
+from headgate.engine.spec import Count
+from headgate.engine.storage import Array
+from headgate.events import UpdateKind, partition_of
+
+
+class Rescanned(Known):
+    """Takes what was read, and counts what no event has told."""
+
+    def start_scan(self) -> None:
+        """From here on, remember what the stream says, until the scan is there."""
+        self.scanning = Scanning()
+
+    def scan(
+        self, rows: Sequence[bytes], columns: Sequence[bytes], values: Sequence[bytes | None]
+    ) -> int:
+        """Take all present cells; return the number of elements found changed behind the stream.
+
+        The first scan is what there was before. A later one looks for what no event told.
+        """
+        seen = self.scanning or Scanning()
+        first = not self.scanned
+        self.scanning, self.scanned = None, True
+        read = values if len(values) == len(rows) else [None] * len(rows)
+        if seen.written or seen.deleted_rows:
+            trusted = [
+                i
+                for i, key in enumerate(zip(rows, columns, strict=True))
+                if key not in seen.written and key[0] not in seen.deleted_rows
+            ]
+            rows = [rows[i] for i in trusted]
+            columns = [columns[i] for i in trusted]
+            read = [read[i] for i in trusted]
+        found = self.grid.slots(rows, columns) if rows else np.zeros(0, np.int64)
+        last = dict(zip(found.tolist(), range(len(found)), strict=True))
+        if len(last) < len(found):
+            found = np.array(list(last), np.int64)
+            read = [read[i] for i in last.values()]
+        slots, old, new = self._compared(found, read, self._slots_of(seen.written))
+        self.unsettled.intersection_update(seen.written)
+        self.reading.intersection_update(seen.written)
+        self._tell_scanned(slots, old, new, first=first)
+        return 0 if first else self._count_found(self.keys(slots))
+
+    def _slots_of(self, keys: set[Key]) -> list[int]:
+        slots = (self.grid.find(*key) for key in keys)
+        return [slot for slot in slots if slot is not None]
+
+    def _compared(
+        self, found: Array, read: Sequence[bytes | None], written: list[int]
+    ) -> tuple[Array, Array, Array]:
+        """Let the cells be those that were found; return slots that changed, x before and now."""
+        gone = self.grid.present.data.copy()
+        gone[found] = False
+        gone[written] = False
+        vanished = np.flatnonzero(gone)
+        was = self.grid.present.data[found]
+        if self.values is None:
+            self._forget(vanished)
+            slots = np.concatenate((vanished, found[~was]))
+            self._appear(found[~was])
+            return slots, self.column_of([]), self.column_of([])
+        now = self._read_column(read)
+        before = self.values.data[found]
+        same = was & ((before == now) | ((before != before) & (now != now)))
+        before_gone = self.values.data[vanished]
+        self._forget(vanished)
+        self._appear(found[~was])
+        self.values.data[found] = now
+        moved = ~same
+        return (
+            np.concatenate((vanished, found[moved])),
+            np.concatenate((before_gone, before[moved])),
+            np.concatenate((self.column_of([None] * len(vanished)), now[moved])),
+        )
+
+    def _forget(self, slots: Array) -> None:
+        if self.timestamps and len(slots):
+            for key in self.keys(slots):
+                self.timestamps.pop(key, None)
+        self._vanish(slots)
+
+    def _read_column(self, read: Sequence[bytes | None]) -> Array:
+        if self._decode is None or None in read:
+            known = [self._value(UpdateKind.PUT, value) for value in read]
+            return self.column_of([PRESENT if value is None else value for value in known])
+        present: Sequence[bytes] = read  # type: ignore[assignment]  # None is not in it
+        numbers, unreadable = decode_column(self.watched.codec, self._decode, present)
+        self.dead_letters += unreadable
+        return numbers
+
+    def _tell_scanned(self, slots: Array, old: Array, new: Array, *, first: bool) -> None:
+        if not len(slots):
+            return
+        for pending in self.pendings:
+            if pending.keeps_values and (pending.fresh or not first):
+                pending.apply(slots, old, new)
+            elif pending.keeps_values:
+                pending.follow(slots, old, new, self.consumed.get(pending.action))
+
+    def _count_found(self, keys: Sequence[Key]) -> int:
+        by_row = self.count is Count.ROWS
+        elements: list[Element] = list(dict.fromkeys(key[0] if by_row else key for key in keys))
+        for pending in self.pendings:
+            pending.count(len(elements), elements)
+        return len(elements)
+
+    def to_read(self) -> list[Key]:
+        """Return the unsettled cells in order, and expect their values."""
+        self.reading = set(self.unsettled)
+        self.read_awaited = True
+        return sorted(self.reading)
+
+    def settle(
+        self, rows: Sequence[bytes], columns: Sequence[bytes], values: Sequence[bytes | None]
+    ) -> None:
+        """Take the values of cells that were read; what was written meanwhile stays unsettled."""
+        settled = [
+            (key, value)
+            for key, value in zip(zip(rows, columns, strict=True), values, strict=True)
+            if key in self.reading
+        ]
+        for key, _ in settled:
+            self.slot(key)  # no slot moves from here on
+        changes: list[Change] = []
+        for key, value in settled:
+            self.unsettled.discard(key)
+            slot = self.slot(key)
+            old = self.value_at(slot)
+            if value is None:
+                if self._remove(key) is not None:
+                    changes.append((slot, old, None))
+                continue
+            new = self._value(UpdateKind.PUT, value)
+            self.timestamps.pop(key, None)
+            if new is None or _same(old, new):
+                continue
+            self._put(slot, new)
+            changes.append((slot, old, new))
+        self.reading = set()
+        self.read_awaited = False
+        # Whose write it was is not known any more: it counts for everybody.
+        if self.detail is Detail.VALUES:
+            self._tell_each(None, changes)
+
+    def change_table(self, family: bytes, partition: int, partitions: int) -> int:
+        """Remove the cells of a partition that the table lost; return how many elements they were.
+
+        With a family only its columns go. With 0 ``partitions`` (their number is not known) all
+        partitions are emptied at once.
+        """
+        if self.detail is Detail.COUNTS:
+            # Nobody knows how many there were. Each partition has the message; one of them counts.
+            updates = int(partition == 0)
+            for pending in self.pendings:
+                pending.count(updates, (b"",) * updates)
+            return updates
+        slots = self.slots
+        lost = {
+            i: (row, column)
+            for i, (row, column) in enumerate(self.keys(slots))
+            if (not family or column.startswith(family + b":"))
+            and (not partitions or partition_of(row, partitions) == partition)
+        }
+        gone, keys = slots[list(lost)], list(lost.values())
+        if self.scanning is not None:
+            self.scanning.emptied = True
+        old = self.values.data[gone] if self.values is not None else None
+        self._forget(gone)
+        self.unsettled.difference_update(keys)
+        self.reading.difference_update(keys)
+        updates = self._count_found(keys)
+        if old is not None and len(gone):
+            self._tell(None, gone, old, self.column_of([None] * len(gone)))
+        return updates
+
+
+def _same(old: Value | None, new: Value | None) -> bool:
+    return old == new or (old != old and new != new)  # two undecodable values

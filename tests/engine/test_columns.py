@@ -1,0 +1,190 @@
+"""Updates taken in columns leave what the same updates leave that are taken one by one."""
+
+from __future__ import annotations
+
+import math
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.engine import Codec, CodecName, Count, WatchedContainer
+from headgate.engine.arrivals import Arrivals
+from headgate.engine.cells import Cells
+from headgate.engine.known import Detail
+from headgate.engine.routing import Router
+from headgate.engine.storage import MemoryStorage
+from headgate.events import Container, ContainerId, Item, Outcome, RequestPart, UpdateKind
+
+ROWS = [b"r%d" % i for i in range(9)]
+COLUMNS = [b"f:a", b"f:b", b"g:a", b"g:longer", b"h:"]
+ITEMS = {
+    "table": (Item("t"),),
+    "family": (Item("t", b"f"),),
+    "column": (Item("t", b"f", b"a"),),
+    "range": (Item("t", b"f", None, b"r2", b"r5"), Item("t", b"g", b"a", b"r7")),
+}
+WRITERS = ["own", "reader", "other"]
+VALUES = [b"0", b"1", b"2", b"2.0", b"-3.5", b"7", b"junk", b"nan"]
+
+puts = st.tuples(st.sampled_from(ROWS), st.sampled_from(COLUMNS), st.sampled_from(VALUES))
+requests = st.lists(st.lists(puts, min_size=1, max_size=6), min_size=1, max_size=8)
+written = st.tuples(st.just("write"), st.sampled_from([None, *WRITERS]), requests)
+deleted = st.tuples(st.just("delete"), st.sampled_from(ROWS), st.sampled_from(COLUMNS))
+steps = st.tuples(st.sampled_from(["launch", "finish", "fail"]), st.sampled_from(WRITERS))
+scanned = st.tuples(st.just("scan"), st.lists(puts, max_size=12))
+tidied = st.just(("tidy",))
+stories = st.lists(st.one_of(written, written, written, deleted, steps, scanned, tidied))
+
+
+def cells_of(shape: str, codec: CodecName, count: Count, detail: Detail) -> Cells:
+    container = WatchedContainer(Container(ContainerId("c"), ITEMS[shape]), Codec(codec), count)
+    cells = Cells(container, "t", detail, MemoryStorage())
+    values = detail is Detail.VALUES
+    cells.watch("own", values=values, distinct=True, own=True)
+    cells.watch("reader", values=values, distinct=True, own=False)
+    cells.watch("other", values=values, distinct=False, own=False)
+    return cells
+
+
+def arrivals(writer: str | None, parts: list[list[tuple[bytes, bytes, bytes]]]) -> Arrivals:
+    made = tuple(
+        RequestPart(i, "mutateRows", Outcome.APPLIED, 1.0, len(part))
+        for i, part in enumerate(parts)
+    )
+    rows, columns, values = zip(*(put for part in parts for put in part), strict=True)
+    kinds = bytes([UpdateKind.PUT] * len(rows))
+    return Arrivals(writer, made, kinds, rows, columns, (-1,) * len(rows), values)
+
+
+def play(cells: Cells, step: tuple, *, few: int) -> None:
+    """Have the cells take a step; updates up to ``few`` are taken one by one."""
+    pendings = {pending.action: pending for pending in cells.pendings}
+    match step:
+        case ("write", writer, parts):
+            with patch("headgate.engine.cells._FEW", few):
+                for container, positions in Router([cells]).route(arrivals(writer, parts)):
+                    container.take(arrivals(writer, parts), positions)
+        case ("delete", row, column):
+            part = (RequestPart(0, "deleteSingle", Outcome.APPLIED, 1.0, 1),)
+            kinds = bytes([UpdateKind.DELETE_COLUMN])
+            gone = Arrivals(None, part, kinds, (row,), (column,), (-1,), (None,))
+            for container, positions in Router([cells]).route(gone):
+                container.take(gone, positions)
+        case ("launch", name) if name not in cells.consumed:
+            cells.consumed[name] = pendings[name].take()
+        case ("finish", name) if name in cells.consumed:
+            cells.consumed.pop(name).release()
+        case ("fail", name) if name in cells.consumed:
+            pendings[name].restore(cells.consumed.pop(name))
+        case ("scan", found) if cells.detail is not Detail.COUNTS:
+            inside = {(r, c): v for r, c, v in found if cells.matcher.has(r, c)}
+            cells.start_scan()
+            cells.scan([r for r, _ in inside], [c for _, c in inside], list(inside.values()))
+        case ("tidy",):
+            with patch("headgate.engine.grid._FEW_ROWS", 0):
+                cells.tidy()
+
+
+def seen(cells: Cells) -> object:
+    """Return everything that decisions can depend on; sums of the halves written are exact."""
+    assert len(cells.contents()) == cells.size
+    state = {key: repr(value) for key, value in cells.contents().items()}
+    counts = [
+        (p.updates, p.received, p.distinct, p.measured(), p.largest(), p.changed)
+        for p in cells.pendings
+    ]
+    sums = [number for p in cells.pendings for number in (p.difference, p.magnitude)]
+    return state, cells.elements, counts, sums, cells.dead_letters
+
+
+shapes = st.tuples(
+    st.sampled_from(sorted(ITEMS)),
+    st.sampled_from([CodecName.UTF8, CodecName.OPAQUE]),
+    st.sampled_from(Count),
+    st.sampled_from(Detail),
+)
+
+
+@given(shapes, stories)
+def test_columns_and_single_updates_leave_the_same(shape, story):
+    whole, single = cells_of(*shape), cells_of(*shape)
+    for step in story:
+        play(whole, step, few=0)
+        play(single, step, few=10_000)
+        assert seen(whole) == seen(single)
+
+
+@given(shapes, stories, st.integers(1, 4))
+def test_cells_with_numbers_of_their_own_are_the_same_cells(shape, story, widest):
+    packed, wide = cells_of(*shape), cells_of(*shape)
+    for step in story:
+        with patch("headgate.engine.grid._WIDEST", widest):
+            play(packed, step, few=0)
+        play(wide, step, few=0)
+        assert seen(packed) == seen(wide)
+
+
+@given(shapes, stories)
+def test_rows_with_few_of_many_columns_are_kept_by_cell(shape, story):
+    sparse, wide = cells_of(*shape), cells_of(*shape)
+    for step in story:
+        with patch.multiple("headgate.engine.grid", _FEW_ROWS=0, _SPARSE=1):
+            play(sparse, step, few=0)
+        play(wide, step, few=0)
+        assert seen(sparse) == seen(wide)
+
+
+@given(shapes, stories)
+def test_sums_kept_in_columns_are_those_computed_from_scratch(shape, story):
+    cells = cells_of(*shape)
+    for step in story:
+        play(cells, step, few=0)
+        for pending in cells.pendings:
+            changed, difference, largest = pending.measured()
+            assert (changed, largest) == (pending.changed, pending.largest())
+            assert math.isclose(difference, pending.difference, abs_tol=1e-9)
+
+
+def test_rows_that_come_and_go_leave_no_room_behind():
+    cells = cells_of("column", CodecName.UTF8, Count.ROWS, Detail.VALUES)
+    for i in range(3000):
+        row = b"%06d" % i
+        play(cells, ("write", None, [[(row, b"f:a", b"1")]]), few=10)
+        play(cells, ("delete", row, b"f:a"), few=10)
+        cells.pendings[0].take().release()
+        cells.pendings[1].take().release()
+        cells.pendings[2].take().release()
+        cells.tidy()
+    assert cells.size == 0
+    assert cells.grid.rows < 2500
+
+
+kinds = st.sampled_from(UpdateKind)
+touched = st.lists(st.tuples(st.sampled_from(ROWS), st.sampled_from(COLUMNS), kinds), min_size=1)
+items = st.builds(
+    lambda family, qualifier, ends: Item("t", family, qualifier if family else None, *ends),
+    st.sampled_from([None, b"f", b"g"]),
+    st.sampled_from([None, b"a", b"b"]),
+    st.sampled_from([(b"", None), (b"r2", b"r5"), (b"r4", None), (b"", b"r3"), (b"r5", b"r6")]),
+)
+
+
+@given(st.lists(st.lists(items, min_size=1, max_size=3), min_size=1, max_size=6), touched)
+def test_updates_reach_the_containers_in_which_they_lie(containers, updates):
+    watched = []
+    for i, found in enumerate(containers):
+        container = Container(ContainerId(f"c{i}"), tuple(found))
+        watched.append(Cells(WatchedContainer(container), "t", Detail.COUNTS, MemoryStorage()))
+    rows, columns, kind = zip(*updates, strict=True)
+    part = (RequestPart(0, "mutateRows", Outcome.APPLIED, 1.0, len(rows)),)
+    nothing = (None,) * len(rows)
+    arrived = Arrivals(None, part, bytes(kind), rows, columns, (-1,) * len(rows), nothing)
+    routed = {cells: list(positions) for cells, positions in Router(watched).route(arrived)}
+    for cells in watched:
+        expected = [
+            i
+            for i, (row, column, k) in enumerate(zip(rows, columns, kind, strict=True))
+            if any(item.is_touched_by(k, row, column) for item in cells.matcher.items)
+        ]
+        assert routed.get(cells, []) == expected
