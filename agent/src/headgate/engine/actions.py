@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from headgate.engine.adjustment import Adjuster
-from headgate.engine.bounds import Clock, Part, Precision, current_limit, measure
+from headgate.engine.bounds import Clock, Part, Precision, current_limit, is_below, measure
 from headgate.engine.cells import Cells
 from headgate.engine.conditions import BoundResult, Dimension
 from headgate.engine.known import Detail
@@ -28,6 +28,7 @@ class Action:
         self.spec = spec
         self.place = place
         """Its place in the launch order, predecessors first."""
+        self.bounds = {bound.name: bound for bound in spec.bounds}
         condition = spec.effective_condition
         self.policy: TriggerPolicy = Synchronous() if condition is None else Bounded(condition)
         self.parts: dict[ContainerId, list[Part]] = {}
@@ -124,7 +125,7 @@ class ActionInputs:
     def __init__(self, action: Action, now: float, *, read: bool) -> None:
         self._action = action
         self._clock = Clock(now, action.since)
-        self._bounds = {bound.name: bound for bound in action.spec.bounds}
+        self._bounds = action.bounds
         self._read = read
         """Whether cells were just read: then what is still unsettled is taken as it is."""
 
@@ -153,6 +154,13 @@ class ActionInputs:
         found = self._bounds[bound]
         parts = self._action.parts[found.container]
         return measure(found, self._action.limits, parts, self._clock, precision)
+
+    def is_below(self, bound: str) -> bool:
+        """Tell cheaply that a bound is not reached, and nothing of it unknown."""
+        found = self._bounds[bound]
+        return is_below(
+            found, self._action.limits, self._action.parts[found.container], self._clock
+        )
 
     def time_bound(self, bound: str) -> float | None:
         """Return when the bound's θ is reached, in Unix seconds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TypeVar
 
 from headgate.events import Outcome, RequestPart, UpdateBatch, UpdateKind
@@ -57,7 +57,9 @@ class Arrivals:
             puts
             and timestamps.count(SERVER_TIME) == cells
             and None not in values
-            and all(r.outcome is Outcome.APPLIED and not r.ambiguous and r.cells for r in requests)
+            and list(map(_OUTCOME, requests)).count(Outcome.APPLIED) == len(requests)
+            and not any(map(_AMBIGUOUS, requests))
+            and all(map(_CELLS, requests))
         )
         """Whether all cells are puts that certainly happened in this order at the server's time."""
         self._owners: list[int] | None = None
@@ -113,6 +115,11 @@ class Arrivals:
         return len(set(zip((owners[i] for i in positions), elements, strict=True)))
 
 
+_OUTCOME = attrgetter("outcome")
+_AMBIGUOUS = attrgetter("ambiguous")
+_CELLS = attrgetter("cells")
+_ORIGIN = attrgetter("origin")
+
 T = TypeVar("T")
 
 
@@ -131,6 +138,8 @@ _WIDE = (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION, UpdateKind.
 def arrivals_of(batch: UpdateBatch, dataflow: str) -> list[Arrivals]:
     """Return the batch in stretches of one writer; most batches are one stretch."""
     requests = batch.requests
+    if not any(map(_ORIGIN, requests)):
+        return [_stretch(batch, None, 0, len(requests), 0, len(batch.rows))]
     writers = [
         None if (origin := r.origin) is None or origin.dataflow != dataflow else origin.action
         for r in requests

@@ -91,6 +91,43 @@ def measure(
     return BoundResult(bound.name, bound.container, reached, tuple(vectors))
 
 
+def is_below(bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock) -> bool:
+    """Tell cheaply that no vector of the bound is reached, and that nothing of it is unknown.
+
+    False says nothing: then ``measure`` tells. Between two runs most evaluations end here.
+    """
+    if bound.time is not None and clock.since is not None:
+        limit = current_limit(limits, bound.name, Dimension.TIME, bound.time)
+        if clock.now >= clock.since + limit:
+            return False
+    sequence, value = bound.sequence, bound.value
+    if sequence is not None:
+        limit = current_limit(limits, bound.name, Dimension.SEQUENCE, sequence.limit)
+        known = sequence.unit is not SequenceUnit.PERCENT or all(c.scanned for c, _ in parts)
+        if not known or _counted(sequence, parts)[2] >= limit:
+            return False
+    if value is not None:
+        limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
+        if not all(cells.scanned and not cells.unsettled for cells, _ in parts):
+            return False
+        divergence = divergence_of(parts, exact=False)
+        amount = METRICS[value.metric](divergence, value.constant or 0.0)
+        if not amount < limit - _TRUST * limit:
+            return False
+    return True
+
+
+def _counted(sequence: SequenceBound, parts: Sequence[Part]) -> tuple[int, int, float]:
+    """Return updates (or distinct elements), all elements, and the bound's value of them."""
+    if sequence.distinct:
+        updates = sum(len(pending.distinct) for _, pending in parts)
+    else:
+        updates = sum(pending.updates for _, pending in parts)
+    elements = sum(cells.elements for cells, _ in parts)
+    percent = sequence.unit is SequenceUnit.PERCENT
+    return updates, elements, 100 * ratio(updates, elements) if percent else float(updates)
+
+
 def _time(clock: Clock, limit: float) -> VectorResult:
     if clock.since is None:
         words = f"θ starts when every predecessor has run (limit {seconds_words(limit)})"
@@ -115,12 +152,7 @@ def _sequence(
     unit = "%" if percent else "updates"
     if percent and not all(cells.scanned for cells, _ in parts):
         return _unknown(Dimension.SEQUENCE, bound, limit, unit, precision)
-    if sequence.distinct:
-        updates = sum(len(pending.distinct) for _, pending in parts)
-    else:
-        updates = sum(pending.updates for _, pending in parts)
-    elements = sum(cells.elements for cells, _ in parts)
-    value = 100 * ratio(updates, elements) if percent else float(updates)
+    updates, elements, value = _counted(sequence, parts)
     reached = value >= limit
     verb = "reached" if reached else "is at"
     kind = "distinct elements" if sequence.distinct else "updates"

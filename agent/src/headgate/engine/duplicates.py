@@ -7,6 +7,9 @@ a duplicate, so only what lies above it is remembered.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
+
 from msgspec import Struct
 
 from headgate.engine.stimuli import RecordArrived
@@ -71,6 +74,9 @@ class Deliveries:
         return message
 
 
+_KEY: Callable[[RequestPart], tuple[int, int]] = attrgetter("intent", "piece")
+
+
 class Source(Struct):
     """What one observer's epoch has published into one partition."""
 
@@ -82,7 +88,7 @@ class Source(Struct):
 
     def unseen(self, batch: UpdateBatch) -> list[int] | None:
         """Remember a batch's requests; return the positions of new ones, or None for all."""
-        keys = [(request.intent, request.piece) for request in batch.requests]
+        keys = list(map(_KEY, batch.requests))
         low = self.watermark
         new: list[int] | None = None
         if len(set(keys)) != len(keys) or not self.seen.isdisjoint(keys) or min(keys)[0] < low:
@@ -95,7 +101,7 @@ class Source(Struct):
             self.seen.update(keys)
         if batch.watermark > low:
             self.watermark = batch.watermark
-            self.seen = {key for key in self.seen if key[0] >= batch.watermark}
+            self.seen = set(filter((batch.watermark,).__le__, self.seen))
         return new
 
     def once(self, intent: int) -> bool:

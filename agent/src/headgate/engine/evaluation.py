@@ -38,7 +38,11 @@ class Evaluation(Launching):
         if action.requested:
             self._launch(action, Cause(ASKED, "somebody asked for it"))
             return
-        verdict = action.policy.judge(ActionInputs(action, self._now, read=read), self._now)
+        inputs = ActionInputs(action, self._now, read=read)
+        told = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
+        if told and action.policy.rests(inputs, self._now, action.wait_until):
+            return  # as at the last write, of which a decision was recorded
+        verdict = action.policy.judge(inputs, self._now)
         if isinstance(verdict, Run):
             words = f"{'; '.join(reasons(verdict.result))} ({moment})"
             self._launch(action, Cause(moment, words, verdict.result))

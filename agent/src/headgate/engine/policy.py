@@ -72,6 +72,9 @@ class Inputs(Protocol):
     def measure(self, bound: str, precision: Precision) -> BoundResult:
         """Return how far a bound of the action is."""
 
+    def is_below(self, bound: str) -> bool:
+        """Tell cheaply that a bound is not reached, and nothing of it unknown."""
+
     def time_bound(self, bound: str) -> float | None:
         """Return when the bound's θ is reached, in Unix seconds; None if never or not known yet."""
 
@@ -81,6 +84,9 @@ class TriggerPolicy(Protocol):
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         """Return what to do at ``now``, with the reason."""
+
+    def rests(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
+        """Tell cheaply that nothing is to be done before ``wait_until``; False: judge."""
 
 
 class Synchronous:
@@ -92,6 +98,10 @@ class Synchronous:
         waiting = tuple(name for name in inputs.predecessors if name not in inputs.ended)
         result = PredecessorsResult(bool(ended) and not waiting, ended, waiting)
         return Run(result) if result.reached else Nothing(result)
+
+    def rests(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:  # noqa: ARG002
+        """Return False: there is nothing cheaper than to judge."""
+        return False
 
 
 class Bounded:
@@ -113,9 +123,16 @@ class Bounded:
             if exact.reached:
                 return Run(exact)
             result = exact
+        ahead = self._ahead(inputs, now)
+        return Nothing(result) if ahead is None else WaitUntil(ahead, result)
+
+    def rests(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
+        """Tell that every bound is certainly below its limits: then no condition is reached."""
+        return all(map(inputs.is_below, self._bounds)) and wait_until == self._ahead(inputs, now)
+
+    def _ahead(self, inputs: Inputs, now: float) -> float | None:
         times = [inputs.time_bound(name) for name in self._bounds]
-        ahead = [time for time in times if time is not None and time > now]
-        return WaitUntil(min(ahead), result) if ahead else Nothing(result)
+        return min((time for time in times if time is not None and time > now), default=None)
 
     def result(self, inputs: Inputs, precision: Precision) -> ConditionResult:
         """Return the condition's result tree."""

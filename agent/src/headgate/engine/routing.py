@@ -40,6 +40,8 @@ class Router:
 
     def route(self, arrivals: Arrivals) -> Iterator[tuple[Cells, Sequence[int]]]:
         """Yield each container that is touched, with the positions of the updates in it."""
+        if not arrivals.rows:
+            return
         places = self._places(arrivals)
         distinct = arrivals.distinct_columns if places is arrivals.columns else set(places)
         everything = range(len(arrivals.rows))
@@ -65,11 +67,15 @@ class Router:
                 yield cells, sorted(chain.from_iterable(groups[place] for place in found))
 
     def _places(self, arrivals: Arrivals) -> Sequence[Place]:
+        """Return the place of each update; a single one if all are in the same."""
         if arrivals.cell_level and not self._edges:
             return arrivals.columns
         stretches: Iterable[int] = repeat(0, len(arrivals.rows))
         if self._edges:
-            stretches = map(bisect_right, repeat(self._edges), arrivals.rows)
+            stretches = list(map(bisect_right, repeat(self._edges), arrivals.rows))
+            alike = arrivals.cell_level and len(arrivals.distinct_columns) == 1
+            if alike and stretches.count(stretches[0]) == len(stretches):
+                return [(stretches[0], arrivals.columns[0], UpdateKind.PUT)]
         kinds: Iterable[int] = repeat(UpdateKind.PUT, len(arrivals.rows))
         if not arrivals.cell_level:
             kinds = arrivals.kinds

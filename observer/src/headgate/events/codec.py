@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter
+
 import msgspec
 
 from headgate.events.control import ControlMessage
 from headgate.events.origins import UNREADABLE
-from headgate.events.updates import UpdateBatch, UpdateMessage
+from headgate.events.updates import RequestPart, UpdateBatch, UpdateMessage
 
 VERSION = 2
 """Version of the messages that this code writes. Readers accept every version from 1 on."""
@@ -14,6 +17,9 @@ VERSION = 2
 _encoder = msgspec.msgpack.Encoder()
 _updates = msgspec.msgpack.Decoder(UpdateMessage)
 _control = msgspec.msgpack.Decoder(ControlMessage)
+
+
+_CELLS: Callable[[RequestPart], int] = attrgetter("cells")
 
 
 class MalformedMessage(ValueError):
@@ -41,7 +47,8 @@ def decode_update(data: bytes) -> UpdateMessage:
 
 
 def _check_columns(batch: UpdateBatch) -> None:
-    cells = sum(part.cells for part in batch.requests)
+    parts = list(map(_CELLS, batch.requests))
+    cells = sum(parts)
     lengths = {
         "kinds": len(batch.kinds),
         "rows": len(batch.rows),
@@ -50,7 +57,7 @@ def _check_columns(batch: UpdateBatch) -> None:
         "values": len(batch.values),
     }
     wrong = {name: length for name, length in lengths.items() if length != cells}
-    if wrong or any(part.cells < 0 for part in batch.requests):
+    if wrong or min(parts, default=0) < 0:
         raise MalformedMessage(f"a batch of {cells} cells has columns of length {wrong}")
 
 
