@@ -10,6 +10,7 @@ from headgate.agent import (
     AgentConfiguration,
     Airflow,
     Barriers,
+    CellMemory,
     Connect,
     HBase,
     Kafka,
@@ -37,6 +38,7 @@ def keys() -> set[str]:
         "scans": Scans,
         "barriers": Barriers,
         "resources": Resources,
+        "cells": CellMemory,
     }
     own = {field.name for field in msgspec.structs.fields(AgentConfiguration)}
     found = (own - tables.keys() - {"launchers"}) | {"launchers.concurrency"}

@@ -53,6 +53,11 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
         return f"Kafka({', '.join(shown)}, properties={sorted(self.properties)})"
 
 
+def _state_path() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "headgate" / "agent"
+
+
 class Workers(Struct, frozen=True, forbid_unknown_fields=True):
     """The processes in which steps run."""
 
@@ -65,10 +70,7 @@ class Workers(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def path(self) -> Path:
         """The directory, whether configured or not."""
-        if self.directory:
-            return Path(self.directory).expanduser()
-        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        return Path(state).expanduser() / "headgate" / "agent"
+        return Path(self.directory).expanduser() if self.directory else _state_path()
 
 
 class Connect(Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,6 +131,20 @@ class Scans(Struct, frozen=True, forbid_unknown_fields=True):
     """By how much the clocks of region servers and agents may differ."""
 
 
+class CellMemory(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where cells are remembered, for percentages and value bounds."""
+
+    memory: Annotated[int, Meta(ge=1000)] = 5_000_000
+    """Cells of a dataflow in memory, about 200 bytes each; those beyond are on disk."""
+    directory: str = ""
+    """Where; a directory of the user's state where empty. Nothing in it outlasts the agent."""
+
+    @property
+    def path(self) -> Path:
+        """The directory, whether configured or not."""
+        return Path(self.directory).expanduser() if self.directory else _state_path() / "cells"
+
+
 class Resources(Struct, frozen=True, forbid_unknown_fields=True):
     """How busy the machines are on which steps run; by it limits given as intervals move."""
 
@@ -154,6 +170,7 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     barriers: Barriers = Barriers()
     scans: Scans = Scans()
     resources: Resources = Resources()
+    cells: CellMemory = CellMemory()
     name: str = ""
     """How leases call this agent; the host's name and the process where empty."""
     api: str = DEFAULT_API

@@ -101,6 +101,7 @@ class Runtime(Commands, Moded, Reporting):
             self._feed.close()
         if save:
             self._save(now)
+        self._around.storage.close()
 
     def withdraw(self) -> None:
         """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing."""

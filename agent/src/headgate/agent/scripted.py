@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from headgate.agent.admission import Admission
 from headgate.agent.broker import Deliver, Record
+from headgate.agent.cell_storage import CellStorage
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.runtime import Runtime
@@ -55,6 +56,7 @@ from headgate.spark import (
     Thrift2Address,
 )
 
+_NEVER_FULL = 1 << 40  # cells in memory: a script writes nothing to disk
 _FAST = 0.9
 _SLOW = 0.15
 """How likely a party moves in a step: the observer and orphaned workers lag behind."""
@@ -378,6 +380,7 @@ class ScriptedAgent:
         return Surroundings(
             store=self,
             broker=self,
+            storage=CellStorage(_NEVER_FULL, Path()),
             launcher=self,
             admission=Admission(1000),
             ledger=self,

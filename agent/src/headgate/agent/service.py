@@ -17,6 +17,7 @@ from msgspec import Struct
 from headgate.agent.admission import Admission
 from headgate.agent.attempts import session_start
 from headgate.agent.broker import KafkaBroker
+from headgate.agent.cell_storage import CellStorage
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.errors import AgentError, Fenced, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
@@ -520,6 +521,7 @@ class Agent:
                 Surroundings(
                     store=_FlowStore(self.store, dataflow.name, ownership.epoch),
                     broker=self._broker,
+                    storage=CellStorage(configuration.cells.memory, configuration.cells.path),
                     launcher=launcher,
                     admission=self._admission,
                     ledger=self._ledger,

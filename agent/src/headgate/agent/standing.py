@@ -62,6 +62,7 @@ class Standing(ABC):
             dataflow.spec,
             state.snapshot if state else None,
             incarnation=f"{int(ownership.definition.submitted * 1000):x}",
+            storage=around.storage,
         )
         self._progress = state.progress if state else Progress()
         self._topics: dict[str, int] = {}

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from headgate.agent.admission import Admission
 from headgate.agent.broker import Broker, Deliver
+from headgate.agent.cell_storage import CellStorage
 from headgate.agent.measures import FlowMeasures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.seams import Launcher, Ledger, Observation, Scanner
@@ -31,6 +32,7 @@ class Surroundings(Struct, frozen=True):
 
     store: Store
     broker: Broker
+    storage: CellStorage
     launcher: Launcher
     admission: Admission
     ledger: Ledger

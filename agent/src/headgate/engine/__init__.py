@@ -116,6 +116,7 @@ from headgate.engine.stimuli import (
     Tick,
     WaveEnded,
 )
+from headgate.engine.storage import Array, Index, MemoryIndex, MemoryStorage, Storage, blank
 from headgate.engine.tester import EngineTester, launched
 from headgate.engine.votes import Assessment, Vote
 
@@ -132,6 +133,7 @@ __all__ = [
     "AdjustmentSpec",
     "AllOf",
     "AnyOf",
+    "Array",
     "Assessment",
     "AtLeast",
     "Bound",
@@ -159,11 +161,14 @@ __all__ = [
     "Explanation",
     "FrequencyUnit",
     "GroupResult",
+    "Index",
     "Inputs",
     "Instruction",
     "Interval",
     "Launch",
     "Limit",
+    "MemoryIndex",
+    "MemoryStorage",
     "Metric",
     "NeedsReading",
     "Nothing",
@@ -203,6 +208,7 @@ __all__ = [
     "SpecificationChanged",
     "SpecificationError",
     "Stimulus",
+    "Storage",
     "Tick",
     "TriggerPolicy",
     "UpdatesExplanation",
@@ -216,6 +222,7 @@ __all__ = [
     "WriteReference",
     "all_of",
     "at_least_one",
+    "blank",
     "bounds_of",
     "check_invariants",
     "check_specification",
