@@ -79,7 +79,7 @@ def test_watches_of_a_dataflow_submitted_after_a_removal_outrank_all_earlier_one
     for _ in range(5):
         definition = world.store.define(definition)
         ask(agent, lambda runtime, now: runtime.change(definition, world.dataflow, now))  # noqa: B023
-    ask(agent, lambda runtime, _: runtime.withdraw())
+    ask(agent, lambda runtime, _: runtime.withdraw(lambda: None, _))
     world.store.remove(world.dataflow.name, agent.epoch)
     earlier = [m.revision for m in world.control if isinstance(m, WatchList)]
     world.store.define(definition)

@@ -8,10 +8,10 @@ import msgspec
 
 from headgate.agent.attempts import Attempts, session_start
 from headgate.agent.errors import Refused
+from headgate.agent.moded import Moded
 from headgate.agent.purposes import WatchesInEffect
 from headgate.agent.store import Definition, RunRecord
 from headgate.agent.views import Phase
-from headgate.agent.waves import Waves
 from headgate.engine import (
     Paused,
     Released,
@@ -23,7 +23,7 @@ from headgate.engine import (
 from headgate.flows import Dataflow
 
 
-class Commands(Attempts, Waves):
+class Commands(Attempts, Moded):
     """Does what people ask for, or says why not."""
 
     def pause(self, now: float) -> None:
@@ -143,6 +143,7 @@ class Commands(Attempts, Waves):
         # Asked for again, it would bring the former watch list back.
         self._barriers.drop(WatchesInEffect)
         self._barriers.narrow(self._tables(), now)
+        self._prepare_watches()
         self._ask(WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
         self._next(now)
 

@@ -1,9 +1,9 @@
-"""What a dataflow in observer mode wants scanned."""
+"""What the mode of a dataflow wants of its tables: scans and notify columns."""
 
 from __future__ import annotations
 
 from headgate.agent.table_scan import Extent
-from headgate.events import Item
+from headgate.events import Item, Notify
 from headgate.flows import Dataflow, FoundBy, Mode
 
 
@@ -16,6 +16,16 @@ def extents_of(dataflow: Dataflow) -> dict[str, Extent]:
         for item in watched.container.items:
             items.setdefault(item.table, []).append(item)
     return {table: _extent(parts, dataflow) for table, parts in items.items()}
+
+
+def notify_of(dataflow: Dataflow) -> Notify | None:
+    """Return the notify column that observers are to set in its tables; None for none."""
+    if dataflow.mode is Mode.OBSERVER and dataflow.scans.by is FoundBy.NOTIFY:
+        return Notify()
+    if dataflow.mode is Mode.ISOLATION:
+        feeders = (feeder.partition("/")[0] for feeder in dataflow.spec.feeders or ())
+        return Notify(dataflow.name, tuple(dict.fromkeys((dataflow.name, *feeders))))
+    return None
 
 
 def _extent(items: list[Item], dataflow: Dataflow) -> Extent:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from headgate.agent.seams import Cells
@@ -35,6 +37,12 @@ class MayStart(Struct, frozen=True):
     token: int
 
 
+class WatchesGone(Struct, frozen=True):
+    """No observer sets notify columns for the dataflow any more, which is being removed."""
+
+    told: Callable[[], None]
+
+
 class ScanStarts(Struct, frozen=True):
     """What a scan finds is no older than what was consumed."""
 
@@ -49,4 +57,4 @@ class ScanEnds(Struct, frozen=True):
     positions: Cut
 
 
-Purpose = WatchesInEffect | EndOfWave | EndOfRun | MayStart | ScanStarts | ScanEnds
+Purpose = WatchesInEffect | WatchesGone | EndOfWave | EndOfRun | MayStart | ScanStarts | ScanEnds

@@ -14,7 +14,6 @@ import structlog
 
 from headgate.agent.broker import Record
 from headgate.agent.commands import Commands
-from headgate.agent.moded import Moded
 from headgate.agent.purposes import (
     EndOfRun,
     EndOfWave,
@@ -22,6 +21,7 @@ from headgate.agent.purposes import (
     Purpose,
     ScanEnds,
     ScanStarts,
+    WatchesGone,
     WatchesInEffect,
 )
 from headgate.agent.reporting import Reporting
@@ -47,13 +47,13 @@ from headgate.engine import (
     Stimulus,
     Tick,
 )
-from headgate.events import GONE, VERSION, BarrierMark, Gap, UpdateBatch, WatchList, updates_topic
+from headgate.events import GONE, VERSION, BarrierMark, Gap, UpdateBatch, updates_topic
 from headgate.spark import StepEnded, StepStarted
 
 log = structlog.get_logger("headgate.agent.flow")
 
 
-class Runtime(Commands, Moded, Reporting):
+class Runtime(Commands, Reporting):
     """Carries one dataflow's stimuli and instructions.
 
     Args:
@@ -75,6 +75,7 @@ class Runtime(Commands, Moded, Reporting):
             self._handle(Restarted(now))
             for number, actions in self._progress.unsettled:
                 self._end_wave(number, actions, now)
+        self._prepare_watches()
         self._ask(WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
         self._schedule_wave(now)
 
@@ -102,12 +103,6 @@ class Runtime(Commands, Moded, Reporting):
         if save:
             self._save(now)
         self._around.storage.close()
-
-    def withdraw(self) -> None:
-        """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing."""
-        self._withdrawn = True
-        self._leave_mode()
-        self._around.broker.control(WatchList(VERSION, self.name, self._watch_revision() + 1, ()))
 
     def due(self) -> float:
         """Return the Unix time at which ``tick`` is next needed."""
@@ -286,6 +281,8 @@ class Runtime(Commands, Moded, Reporting):
         match purpose:
             case WatchesInEffect():
                 self._watching(now)
+            case WatchesGone():
+                self._watches_gone(purpose)
             case EndOfWave():
                 self._wave_ended(purpose, now)
             case EndOfRun():

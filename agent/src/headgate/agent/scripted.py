@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -194,6 +194,8 @@ class World:
         self.store = StateStore(self.rows, 50)
         self.ledger = RunLedger(_LedgerTable(), "headgate")
         self.agents: list[ScriptedAgent] = []
+        self.families: set[str] = set()
+        """Tables with a family for notify columns."""
         self.wanted: dict[str, Extent] = {}
         """What is to be scanned for writes that go round the observers."""
         self.forgotten: list[RunKey] = []
@@ -386,6 +388,7 @@ class ScriptedAgent:
             ledger=self,
             scanner=self,
             observation=self,
+            families=self,
             observers=self.observers,
             measures=Measures().of(self.world.dataflow.name),
             requester=f"agent-{self._number}",
@@ -622,6 +625,16 @@ class ScriptedAgent:
     def want(self, extents: Mapping[str, Extent]) -> None:
         """See ``Observation``."""
         self.world.wanted = dict(extents)
+
+    def provide(self, tables: Iterable[str]) -> frozenset[str]:
+        """See ``Families``."""
+        self.world.families |= set(tables)
+        return frozenset(tables)
+
+    def drop(self, tables: Collection[str]) -> None:
+        """See ``Families``."""
+        self.world.point()
+        self.world.families -= set(tables)
 
     def withdraw(self, tables: Sequence[str]) -> None:
         """See ``Observation``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -98,6 +98,16 @@ class Observation(Protocol):
 
     def withdraw(self, tables: Sequence[str]) -> None:
         """Forget what the dataflow wanted of these tables; may raise ``Unreachable``."""
+
+
+class Families(Protocol):
+    """Makes and removes the column family of notify columns, for one dataflow."""
+
+    def provide(self, tables: Iterable[str]) -> frozenset[str]:
+        """See that tables have it; return those that do. May raise ``Unreachable``."""
+
+    def drop(self, tables: Collection[str]) -> None:
+        """Remove it where nobody else uses it. May raise ``Unreachable``."""
 
 
 class Scanner(Protocol):

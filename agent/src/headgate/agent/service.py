@@ -23,6 +23,7 @@ from headgate.agent.errors import AgentError, Fenced, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.launchers import AttendedJobs, FlowLaunchers, JobsLauncher
 from headgate.agent.measures import Measures
+from headgate.agent.notify_families import NotifyFamilies
 from headgate.agent.observers import ObserverTable
 from headgate.agent.rows import HBaseConnections, HBaseRows
 from headgate.agent.runtime import Runtime
@@ -45,7 +46,7 @@ from headgate.agent.store import (
 from headgate.agent.surroundings import Surroundings
 from headgate.agent.table_scan import Extent
 from headgate.engine import ResourceSample
-from headgate.events import FLOWS_TOPIC, partition_of
+from headgate.events import FLOWS_TOPIC, NOTIFY_FAMILY, partition_of
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
 from headgate.settings import parse_address
 from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
@@ -126,6 +127,22 @@ class _Observation:
         self._scans.withdraw(self._dataflow, tables)
 
 
+class _Families:
+    """The families of notify columns, as one dataflow asks for them."""
+
+    def __init__(self, families: NotifyFamilies, dataflow: str) -> None:
+        self._families = families
+        self._dataflow = dataflow
+
+    def provide(self, tables: Iterable[str]) -> frozenset[str]:
+        """See ``seams.Families``."""
+        return self._families.provide(self._dataflow, tables)
+
+    def drop(self, tables: Collection[str]) -> None:
+        """See ``seams.Families``."""
+        self._families.drop(self._dataflow, tables)
+
+
 class Agent:
     """One agent process.
 
@@ -165,6 +182,7 @@ class Agent:
             )
         )
         self._admission = Admission(configuration.launchers.concurrency)
+        self._families = NotifyFamilies(self._connections, self._rows)
         self._sampling = Sampling(
             configuration.resources, self._broker.bystander, self._tell_resources
         )
@@ -313,7 +331,15 @@ class Agent:
         flow = self.hosted(name)
         if flow is None:
             raise Refused(f"dataflow {name} does not run here")
-        self.call(flow, lambda runtime, _: runtime.withdraw())
+        gone = threading.Event()
+        self.call(flow, lambda runtime, now: runtime.withdraw(gone.set, now))
+        if not gone.wait(self.configuration.submit_seconds):
+            log.warning(
+                "the family of notify columns stays",
+                dataflow=name,
+                reason="an observer did not say that it sets them no more",
+                cure=f"remove family {NOTIFY_FAMILY.decode()!r} of its tables in the HBase shell",
+            )
         with self._lock:
             epoch = self._epochs[name]
             self._removing.add(name)
@@ -527,6 +553,7 @@ class Agent:
                     ledger=self._ledger,
                     scanner=self._scanner,
                     observation=_Observation(self._scans, dataflow.name),
+                    families=_Families(self._families, dataflow.name),
                     observers=self.observers,
                     measures=self.measures.of(dataflow.name),
                     requester=f"agent/{self.owner.incarnation[:12]}",

@@ -20,7 +20,7 @@ from headgate.agent.store import Ownership, Progress, RunRecord, SavedState
 from headgate.agent.surroundings import Surroundings
 from headgate.agent.views import Phase, WaveStatus
 from headgate.engine import Decision, DecisionKind, Engine, Launch, Role, ScanContainer, Stimulus
-from headgate.events import VERSION, ControlMessage, Cut, Watch, WatchList, updates_topic
+from headgate.events import VERSION, ControlMessage, Cut, Notify, Watch, WatchList, updates_topic
 from headgate.flows import Dataflow, JobLauncher
 from headgate.replay import PLACED, RecordedDecision
 
@@ -90,6 +90,9 @@ class Standing(ABC):
         self._saved_at = 0.0
         self._wave_at: float | None = None
         self._reconcile_at: float | None = None
+        self._notify_column: Notify | None = None
+        self._notified: frozenset[str] = frozenset()
+        """Tables in which observers are asked to set the notify column."""
         self._new_input = False
         self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
         self._worker = WorkerState(ready=False, words="not started yet")
@@ -204,7 +207,10 @@ class Standing(ABC):
             VERSION,
             self.name,
             self._watch_revision(),
-            tuple(Watch(table) for table in self._tables()),
+            tuple(
+                Watch(table, notify=self._notify_column if table in self._notified else None)
+                for table in self._tables()
+            ),
         )
 
     def _watch_revision(self) -> int:

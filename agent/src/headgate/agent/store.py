@@ -122,6 +122,8 @@ class Progress(Struct, frozen=True):
     paused: bool = False
     reconciled: float = 0.0
     """When all was last scanned for what no update told, in Unix seconds."""
+    notified: tuple[str, ...] = ()
+    """Tables with a notify column that was asked for."""
     consumed: int = 0
     """Cells of all updates consumed so far."""
     quarantined: dict[str, str] = {}

@@ -12,7 +12,7 @@ from headgate.agent.broker import Broker, Deliver
 from headgate.agent.cell_storage import CellStorage
 from headgate.agent.measures import FlowMeasures
 from headgate.agent.observers import ObserverTable
-from headgate.agent.seams import Launcher, Ledger, Observation, Scanner
+from headgate.agent.seams import Families, Launcher, Ledger, Observation, Scanner
 from headgate.agent.store import RunRecord, SavedState
 from headgate.spark import Thrift2Address
 
@@ -38,6 +38,7 @@ class Surroundings(Struct, frozen=True):
     ledger: Ledger
     scanner: Scanner
     observation: Observation
+    families: Families
     observers: ObserverTable
     measures: FlowMeasures
     requester: str

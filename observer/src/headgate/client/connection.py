@@ -541,6 +541,15 @@ class Thrift2Connection:
         description = self._call("getTableDescriptor", _table(table))
         return [family.name.decode() for family in description.columns or ()]
 
+    def add_family(self, table: str, family: str) -> None:
+        """Add a column family to a table, which stays in service."""
+        described = _thrift.TColumnFamilyDescriptor(name=family.encode())
+        self._call("addColumnFamily", _table(table), described)
+
+    def delete_family(self, table: str, family: str) -> None:
+        """Delete a column family of a table with all that is in it."""
+        self._call("deleteColumnFamily", _table(table), family.encode())
+
     def disable_table(self, table: str) -> None:
         """Take a table out of service, as must be done before it is deleted or truncated."""
         self._call("disableTable", _table(table))

@@ -142,6 +142,12 @@ service THBaseService {
   void createTable(1: required TTableDescriptor desc, 2: optional list<binary> splitKeys)
     throws (1: TIOError io)
 
+  void addColumnFamily(1: required TTableName tableName, 2: required TColumnFamilyDescriptor column)
+    throws (1: TIOError io)
+
+  void deleteColumnFamily(1: required TTableName tableName, 2: required binary column)
+    throws (1: TIOError io)
+
   void enableTable(1: required TTableName tableName) throws (1: TIOError io)
 
   void disableTable(1: required TTableName tableName) throws (1: TIOError io)
