@@ -14,7 +14,7 @@ from headgate.agent.errors import Unreachable
 from headgate.agent.scans import TableScanner
 from headgate.agent.seams import Cells
 from headgate.client import Cell, RequestRefused, ScanRange
-from headgate.events import Container, ContainerId, Item
+from headgate.events import Container, ContainerId, Item, Notify
 
 WAIT = 30.0  # seconds until something that must happen counts as missing
 Data = dict[str, dict[tuple[bytes, bytes], bytes]]
@@ -83,9 +83,9 @@ class Desk:
         self.scanner = TableScanner(self.tables, threads=1)
         self.answers: queue.Queue[Cells] = queue.Queue()
 
-    def scan(self, table: str, *items: Item) -> None:
+    def scan(self, table: str, *items: Item, mark: Notify | None = None) -> None:
         container = Container(ContainerId("c"), items or (Item(table),))
-        self.scanner.scan(container, table, values=True, done=self.answers.put)
+        self.scanner.scan(container, table, values=True, mark=mark, done=self.answers.put)
 
     def read(self, table: str, cells: Iterable[tuple[bytes, bytes]]) -> list[bytes | None]:
         rows, columns = zip(*cells, strict=True)
@@ -122,6 +122,19 @@ def test_a_scan_returns_each_cell_of_the_container_once(desk: Callable[[Data], D
         (b"1", b"g:a", b"y"),
         (b"2", b"f:a", b"z"),
     ]
+
+
+def test_notify_cells_are_nobodys_data_and_tell_the_rows_that_a_dataflow_wrote(
+    desk: Callable[[Data], Desk],
+) -> None:
+    marks = {(b"1", b"hg:flow"): b"5", (b"2", b"hg:other"): b"5"}
+    one = desk({"t": {**FULL["t"], **marks}})
+    one.scan("t", mark=Notify("flow"))
+    found = one.answer()
+    assert found.columns == [b"f:a", b"g:a", b"f:a"]
+    assert found.marked == {b"1"}
+    one.scan("t")
+    assert one.answer().marked == frozenset()
 
 
 def test_a_table_that_is_not_there_has_no_cells(desk: Callable[[Data], Desk]) -> None:

@@ -3,7 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
-from headgate.engine import Bound, EngineTester, Metric, SequenceBound, ValueBound, counted_part
+from headgate.engine import (
+    Bound,
+    ContainerScanned,
+    EngineTester,
+    Metric,
+    ReconciliationDue,
+    SequenceBound,
+    ValueBound,
+    counted_part,
+)
 from headgate.events import VERSION, Origin, Outcome, RequestPart, UpdateBatch
 
 FEED = Origin("flow", "a", "", 0)
@@ -84,3 +93,32 @@ def test_a_duplicate_of_somebody_elses_update_hides_nothing(pair):
 def test_a_batch_of_ones_own_is_passed_on_as_it_is(pair):
     own = batch(FEED, FEED)
     assert counted_part(own, isolated(pair).spec) is own
+
+
+def scanned(tester: EngineTester, *rows: bytes, marked: frozenset[bytes] = frozenset()) -> None:
+    found = ContainerScanned(
+        tester.now, "in", "in", rows, (b"f:0",) * len(rows), (b"1",) * len(rows), marked=marked
+    )
+    tester.tell(found)
+
+
+def rows_of(tester: EngineTester) -> set[bytes]:
+    (cells,) = tester.engine.cells.values()
+    return {row for row, _ in cells.values}
+
+
+def test_the_first_scan_finds_rows_that_the_dataflow_has_marked(pair):
+    tester = EngineTester(replace(pair(BOUND).spec, feeders=()), answering=False)
+    scanned(tester, b"mine", b"foreign", marked=frozenset({b"mine"}))
+    assert rows_of(tester) == {b"mine"}
+
+
+def test_what_others_changed_is_not_found_by_a_later_scan(pair):
+    tester = isolated(pair)
+    tester.publish("in", batch(FEED))
+    tester.answering = False
+    tester.tell(ReconciliationDue(tester.now))
+    before = counted(tester)
+    scanned(tester, b"0", b"foreign")
+    assert rows_of(tester) == {b"0"}
+    assert counted(tester) == before + 1, "one cell of its own row is gone"

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from headgate.agent.chunks import read_chunk
 from headgate.agent.errors import Unreachable
@@ -15,7 +16,7 @@ from headgate.agent.rows import HBaseConnections
 from headgate.agent.seams import Cells
 from headgate.agent.table_scan import Chunk, Extent
 from headgate.client import Cell, RequestRefused, ScanRange, Thrift2Connection
-from headgate.events import NOTIFY_FAMILY, Container, Item
+from headgate.events import NOTIFY_FAMILY, Container, Item, Notify
 
 log = structlog.get_logger("headgate.agent.scans")
 
@@ -51,11 +52,23 @@ class TableScanner:
         self._pool.shutdown(cancel_futures=True)
 
     def scan(
-        self, container: Container, table: str, *, values: bool, done: Callable[[Cells], None]
+        self,
+        container: Container,
+        table: str,
+        *,
+        values: bool,
+        mark: Notify | None,
+        done: Callable[[Cells], None],
     ) -> None:
         """See ``Scanner``."""
         items = [item for item in container.items if item.table == table]
-        self._submit(done, lambda c: _columns(_cells(c, items, values=values), values=values))
+
+        def read(connection: Thrift2Connection) -> Cells:
+            marked = frozenset(_marked(connection, items, mark)) if mark is not None else None
+            found = _columns(_cells(connection, items, values=values), values=values)
+            return found if marked is None else replace(found, marked=marked)
+
+        self._submit(done, read)
 
     def read(
         self,
@@ -125,6 +138,13 @@ def _cells(connection: Thrift2Connection, items: list[Item], *, values: bool) ->
                     continue
                 seen.add(key)
             yield cell
+
+
+def _marked(connection: Thrift2Connection, items: list[Item], mark: Notify) -> Iterator[bytes]:
+    for item in items:
+        extent = ScanRange(item.start, item.stop, columns=(mark.column,), filter="KeyOnlyFilter()")
+        for cell in _present(connection, item.table, extent):
+            yield cell.row
 
 
 def _present(connection: Thrift2Connection, table: str, extent: ScanRange) -> Iterator[Cell]:

@@ -31,6 +31,7 @@ from headgate.events import (
     ControlMessage,
     Cut,
     Fence,
+    Notify,
     ObserverLease,
     Origin,
     Outcome,
@@ -642,9 +643,16 @@ class ScriptedAgent:
             self.world.wanted.pop(table, None)
 
     def scan(
-        self, container: Container, table: str, *, values: bool, done: Callable[[Cells], None]
+        self,
+        container: Container,
+        table: str,
+        *,
+        values: bool,
+        mark: Notify | None,
+        done: Callable[[Cells], None],
     ) -> None:
         """See ``Scanner``."""
+        del mark
         found = [
             (row, column, value)
             for (row, column), value in sorted(self.world.tables.get(table, {}).items())

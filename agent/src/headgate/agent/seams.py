@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from headgate.agent.table_scan import Extent
-from headgate.events import Container
+from headgate.events import Container, Notify
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
     RunKey,
@@ -83,11 +83,15 @@ class Ledger(Protocol):
 
 
 class Cells(Struct, frozen=True):
-    """Columns of equal length; ``values`` may be empty where none were asked for."""
+    """Columns of equal length; ``values`` may be empty where none were asked for.
+
+    ``marked`` are the rows with the notify cell that was asked for.
+    """
 
     rows: Sequence[bytes]
     columns: Sequence[bytes]
     values: Sequence[bytes | None]
+    marked: frozenset[bytes] = frozenset()
 
 
 class Observation(Protocol):
@@ -114,9 +118,15 @@ class Scanner(Protocol):
     """Reads tables in threads of its own and hands the result to ``done`` there."""
 
     def scan(
-        self, container: Container, table: str, *, values: bool, done: Callable[[Cells], None]
+        self,
+        container: Container,
+        table: str,
+        *,
+        values: bool,
+        mark: Notify | None,
+        done: Callable[[Cells], None],
     ) -> None:
-        """Read all cells of the container's part in the table."""
+        """Read all cells of the container's part in the table, and which rows have a mark."""
 
     def read(
         self,

@@ -38,7 +38,14 @@ class TablesRead(Waves):
             self._around.post(lambda now: self._scanned(scan, cells, positions, now))
 
         self._outside += 1
-        self._around.scanner.scan(container, scan.table, values=scan.values, done=answer)
+        isolated = self._dataflow.spec.feeders is not None
+        self._around.scanner.scan(
+            container,
+            scan.table,
+            values=scan.values,
+            mark=self._notify_column if isolated else None,
+            done=answer,
+        )
 
     def _scanned(self, scan: ScanContainer, cells: Cells, positions: Cut, now: float) -> None:
         # What was written while the scan ran must have been consumed before the engine compares.
@@ -61,6 +68,7 @@ class TablesRead(Waves):
                 end.cells.columns,
                 end.cells.values,
                 end.positions,
+                end.cells.marked,
             )
         )
         self._settle()

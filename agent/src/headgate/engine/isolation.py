@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
+from msgspec.structs import replace
+
 from headgate.engine.duplicates import only
 from headgate.engine.spec import DataflowSpec
+from headgate.engine.stimuli import ContainerScanned
 from headgate.events import Origin, UpdateBatch
 
 
@@ -24,3 +29,15 @@ def counts(origin: Origin | None, dataflow: str, feeders: tuple[str, ...]) -> bo
     if origin.dataflow == dataflow:
         return True
     return origin.name in feeders or (bool(origin.dataflow) and origin.dataflow in feeders)
+
+
+def own_cells(scanned: ContainerScanned, known: AbstractSet[bytes]) -> ContainerScanned:
+    """Return what a scan found in rows that the dataflow has written or knows already."""
+    own = scanned.marked | known
+    places = [i for i, row in enumerate(scanned.rows) if row in own]
+    return replace(
+        scanned,
+        rows=[scanned.rows[i] for i in places],
+        columns=[scanned.columns[i] for i in places],
+        values=[scanned.values[i] for i in places] if scanned.values else (),
+    )

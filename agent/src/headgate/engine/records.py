@@ -10,7 +10,7 @@ from headgate.engine.actions import Action
 from headgate.engine.arrivals import arrivals_of
 from headgate.engine.evaluation import AT_WRITE, Evaluation
 from headgate.engine.instructions import DecisionKind
-from headgate.engine.isolation import counted_part
+from headgate.engine.isolation import counted_part, own_cells
 from headgate.engine.stimuli import CellsRead, ContainerScanned, PartitionReset, RecordArrived
 from headgate.events import (
     GONE,
@@ -138,6 +138,8 @@ class Records(Evaluation):
             # The scan may have read what is gone since.
             self._ask_for_scan(cells)
             return
+        if self.spec.feeders is not None:
+            stimulus = own_cells(stimulus, {row for row, _ in cells.values})
         found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values)
         if found:
             self._touched((cells.watched.id,))

@@ -92,6 +92,8 @@ class ContainerScanned(Struct, frozen=True):
     columns: Sequence[bytes]
     values: Sequence[bytes | None] = ()
     positions: Cut = Cut()
+    marked: frozenset[bytes] = frozenset()
+    """In isolation, the rows with the dataflow's notify cell: those that it has written."""
 
 
 class CellsRead(Struct, frozen=True):
