@@ -22,6 +22,7 @@ from rich.table import Table
 from headgate.cli.demo_beijing import beijing
 from headgate.cli.demo_dataflows import AgentDataflows
 from headgate.cli.demo_evaluation import evaluation
+from headgate.cli.demo_fire_risk import fire_risk
 from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
 from headgate.cli.demo_stand import DemoStand
 from headgate.cli.demo_telling import Narrator, find_examples, outcome
@@ -57,6 +58,7 @@ def _demo() -> None:
 
 app.command()(evaluation)
 app.command()(beijing)
+app.command("fire-risk")(fire_risk)
 
 
 @app.command()
@@ -117,7 +119,9 @@ def aqhi(
     sigmas = sorted(set(sigma or (_REAL_SIGMAS if data else _SIGMAS)))
     city = _Input(waves, grid, seed, trend, data, start)
     began = time.monotonic()
-    with outcome(console), Narrator(console, city.waves) as narrator:
+    from aqhi.stations import StationDataError
+
+    with outcome(console, StationDataError), Narrator(console, city.waves) as narrator:
         readings = city.readings()
         with DemoStand(home, keep=keep, tell=narrator.progress) as stand:
             comparison = _compare(city, readings, sigmas, stand, narrator, began)

@@ -77,7 +77,10 @@ def beijing(
     sigmas = sigma or list(_SIGMAS)
     began = time.monotonic()
     city = City(grid, stations.REFERENCE, Path("charts"))
-    with outcome(console), Narrator(console, min(real_hours, hours)) as narrator:
+    with (
+        outcome(console, StationDataError),
+        Narrator(console, min(real_hours, hours)) as narrator,
+    ):
         narrator.say(f"reading {hours} hours of 12 stations")
         record = stations.read_stations(folder, start, hours)
         readings = list(stations.replay(Grid(grid), record))

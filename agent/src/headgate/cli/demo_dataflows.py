@@ -38,13 +38,18 @@ class AgentDataflows:
         """Close the connection to the agent."""
         self._client.close()
 
-    def submit(self, text: str, directory: Path) -> None:
+    def submit(self, text: str, directory: Path, file: str = "aqhi.yaml") -> None:
         """Submit a dataflow file's text; return when the agent counts its updates.
+
+        Args:
+            text: the file's content.
+            directory: where the steps' modules are looked for.
+            file: the file's name, for messages.
 
         Raises:
             DemoError: the agent refused it.
         """
-        body = {"source": text, "file": "aqhi.yaml", "directory": str(directory)}
+        body = {"source": text, "file": file, "directory": str(directory)}
         self._ask("POST", "/v1/flows", body)
 
     def wait_warm(self, names: Sequence[str]) -> None:
@@ -89,6 +94,11 @@ class AgentDataflows:
             for run in sorted(self._ask("GET", f"/v1/flows/{name}/runs"), key=lambda r: r["number"])
             if run["outcome"] == "committed" and run["number"] > after
         ]
+
+    def reasons(self, name: str) -> dict[str, str]:
+        """Return by action why it last ran, and what it needs for its next run."""
+        explained = self._ask("GET", f"/v1/flows/{name}/explain")
+        return {action["action"]: action["words"] for action in explained["actions"]}
 
     def _check(self, name: str) -> None:
         """Raise if an action is in quarantine, with its last traceback."""

@@ -71,6 +71,10 @@ class Narrator:
             return
         self.say(f"{progress.subject}: {progress.text}")
 
+    def done(self, waves: int) -> None:
+        """Move the bar: so many waves are done."""
+        self._bar.update(self._task, completed=waves, description="waves")
+
     def wave(self, done: WaveDone, ways: Sequence[Followed]) -> None:
         """Tell what a wave brought."""
         self._bar.update(self._task, completed=done.number, description="waves")
@@ -86,17 +90,21 @@ class Narrator:
 
 
 @contextmanager
-def outcome(console: Console) -> Iterator[None]:
-    """Turn what goes wrong into one message and an exit code; SIGTERM ends as Ctrl-C does."""
-    from aqhi.stations import StationDataError
+def outcome(console: Console, *input_errors: type[Exception]) -> Iterator[None]:
+    """Turn what goes wrong into one message and an exit code; SIGTERM ends as Ctrl-C does.
 
+    Args:
+        console: where to say it.
+        input_errors: what the example raises when its input cannot be read.
+    """
+    told: tuple[type[Exception], ...] = (LocalStackError, StandError, DemoError, *input_errors)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
     except KeyboardInterrupt:
         console.print("interrupted; everything that was started has ended")
         raise typer.Exit(_INTERRUPTED) from None
-    except (StationDataError, LocalStackError, StandError, DemoError) as error:
+    except told as error:
         console.print(f"[red]headgate demo:[/red] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(1) from error
     except TException as error:
@@ -108,6 +116,13 @@ def outcome(console: Console) -> Iterator[None]:
 
 def _interrupt(_: int, __: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def example_file(name: str) -> Path:
+    """Return an example's dataflow file; its modules are importable from now."""
+    find_examples()
+    folder = next(path for path in map(Path, sys.path) if (path / name / "steps.py").is_file())
+    return folder / name / f"{name}.yaml"
 
 
 def find_examples() -> None:
