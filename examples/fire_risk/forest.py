@@ -24,7 +24,7 @@ FIRE_DEGREES = 45.0
 
 _FAULT, _FIRE = (0.25, 0.4), (0.5, 0.85)
 """From and to which part of the hours."""
-_SPREAD_HOURS = 3
+_SPREAD_HOURS = 2
 
 _PIXELS = 64
 _COLD, _BURNING = (285, 305), (400, 700)

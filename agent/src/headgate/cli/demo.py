@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.demo_beijing import beijing
+from headgate.cli.demo_crawl import crawl
 from headgate.cli.demo_dataflows import AgentDataflows
 from headgate.cli.demo_evaluation import evaluation
 from headgate.cli.demo_fire_risk import fire_risk
@@ -59,6 +60,7 @@ def _demo() -> None:
 app.command()(evaluation)
 app.command()(beijing)
 app.command("fire-risk")(fire_risk)
+app.command()(crawl)
 
 
 @app.command()

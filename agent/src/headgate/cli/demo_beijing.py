@@ -78,7 +78,7 @@ def beijing(
     began = time.monotonic()
     city = City(grid, stations.REFERENCE, Path("charts"))
     with (
-        outcome(console, StationDataError),
+        outcome(console, stations.StationDataError),
         Narrator(console, min(real_hours, hours)) as narrator,
     ):
         narrator.say(f"reading {hours} hours of 12 stations")

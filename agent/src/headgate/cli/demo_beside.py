@@ -10,8 +10,9 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import happybase
 import yaml
@@ -22,7 +23,6 @@ from rich.table import Table
 
 from headgate.cli.demo_dataflows import AgentDataflows
 from headgate.cli.demo_hbase import FreshTables
-from headgate.cli.demo_stand import DemoStand
 from headgate.cli.demo_telling import Narrator
 from headgate.engine import CodecName, DataflowSpec, Role
 from headgate.flows import parse_dataflow
@@ -36,6 +36,13 @@ Cell = tuple[bytes, bytes]
 """Row, column."""
 
 Cells = dict[Cell, bytes]
+
+
+class Stand(Protocol):
+    """Where the dataflows run: a proxy for HBase's first Thrift API, and an agent's address."""
+
+    thrift1: tuple[str, int]
+    api: str
 
 
 class Wave(Struct, frozen=True):
@@ -134,11 +141,19 @@ class Beside:
         file: where it was read from; steps are looked for beside it.
         stand: everything that it needs.
         narrator: is told what goes on.
+        errors: measures by step, where :func:`difference` says too little of an output: called with
+            the synchronous one and the one under bounds, after each wave.
     """
 
     def __init__(
-        self, tree: Mapping[str, Any], file: Path, stand: DemoStand, narrator: Narrator
+        self,
+        tree: Mapping[str, Any],
+        file: Path,
+        stand: Stand,
+        narrator: Narrator,
+        errors: Mapping[str, Callable[[Cells, Cells], float]] | None = None,
     ) -> None:
+        self._errors = errors or {}
         self._texts = [
             yaml.safe_dump(one, sort_keys=False, allow_unicode=True)
             for one in (reference(tree), tree)
@@ -256,9 +271,9 @@ class Beside:
             if action.name not in self.steps:
                 continue
             numbers = all(codecs[one] is not CodecName.OPAQUE for one in action.writes)
-            synchronous, shown = (outputs.get(action.name, {}) for outputs in self._shown)
-            error = difference(synchronous, shown, numbers=numbers)
-            self.steps[action.name].errors.append(error)
+            measure = self._errors.get(action.name, partial(difference, numbers=numbers))
+            outputs = (outputs.get(action.name, {}) for outputs in self._shown)
+            self.steps[action.name].errors.append(measure(*outputs))
 
     def _tell(self, label: str, ran: set[str], seconds: float) -> None:
         self._narrator.done(len(self.waves))
