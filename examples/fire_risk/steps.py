@@ -32,7 +32,8 @@ _AROUND = [[1, 1, 1], [1, 1, 1], [1, 1, 1]]
 def measure(run: Run) -> None:
     """Step 1: take each sensor's measures, and bring its moisture codes up to this hour."""
     start = fwi.START | dict(run.parameters)
-    run.write(floor_frame(run.read("weather"), run.read("floor"), start), "floor")
+    floor = run.read("floor", columns=[f"f:{name}" for name in ("hour", *fwi.CODES, *fwi.BEFORE)])
+    run.write(floor_frame(run.read("weather"), floor, start), "floor")
 
 
 def areas(run: Run) -> None:
@@ -71,7 +72,7 @@ def pictures(run: Run) -> None:
 
 def order(run: Run) -> None:
     """Step 5: order the fire department to where a picture confirms a fire."""
-    changed = run.changes("images").where("not deleted").select("row", "value")
+    changed = run.changes("images", kind="string").where("not deleted").select("row", "value")
     limits = float(run.parameters["burning"]), int(run.parameters["pixels"])
     run.write(orders_frame(changed, *limits), "orders")
 
