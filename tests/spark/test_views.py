@@ -80,6 +80,13 @@ def test_a_new_qualifier_goes_to_the_only_family() -> None:
     assert target_columns(view(Item("t")), ["new"], ["x"]) == {"new": b"x:new"}
 
 
+def test_notify_columns_are_in_no_container() -> None:
+    whole = view(Item("t"))
+    assert whole.has(b"r", b"x:hg")
+    assert not whole.has(b"r", b"hg:all")
+    assert target_columns(whole, ["new"], ["hg", "x"]) == {"new": b"x:new"}
+
+
 def test_a_column_that_could_go_to_two_families_is_refused() -> None:
     with pytest.raises(ViewError, match="f or g"):
         target_columns(view(Item("t", b"f"), Item("t", b"g")), ["new"], [])

@@ -222,7 +222,8 @@ class Run:
                 cells.add(results)
                 if most is not None and len(cells.rows) > most and wanted is not None:
                     return None
-        if not view.uniform:
+        # A whole table may hold notify cells, which are nobody's data.
+        if not view.uniform or (wanted is None and not view.families):
             cells = _inside(view, cells, wanted)
         found = wanted if wanted is not None else sorted(cells.columns())
         mappings = self._mappings(view, found, types)

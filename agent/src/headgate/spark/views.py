@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from headgate.client import ScanRange
 from headgate.engine import Codec, WatchedContainer
-from headgate.events import Item
+from headgate.events import NOTIFY_FAMILY, Item
+
+_NOTIFY = NOTIFY_FAMILY + b":"
 
 
 class ViewError(ValueError):
@@ -62,7 +64,9 @@ class ContainerView(Struct, frozen=True):
         )
 
     def has(self, row: bytes, column: bytes) -> bool:
-        """Tell whether a cell is in the container."""
+        """Tell whether a cell is in the container; notify cells are in none."""
+        if column.startswith(_NOTIFY):
+            return False
         return any(item.has_row(row) and item.has_column(column) for item in self.items)
 
     def ranges(self, column: bytes) -> tuple[tuple[bytes, bytes | None], ...]:
@@ -118,7 +122,7 @@ def target_columns(
         ViewError: a column has no place, or only one outside the container.
     """
     declared = {name: column for column, name in names_of(view.declared).items()}
-    possible = view.families or tuple(families)
+    possible = view.families or tuple(f for f in families if f != NOTIFY_FAMILY.decode())
     targets = {}
     for name in names:
         if name in declared:
