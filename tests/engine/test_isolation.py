@@ -104,7 +104,7 @@ def scanned(tester: EngineTester, *rows: bytes, marked: frozenset[bytes] = froze
 
 def rows_of(tester: EngineTester) -> set[bytes]:
     (cells,) = tester.engine.cells.values()
-    return {row for row, _ in cells.values}
+    return {row for row, _ in cells.contents()}
 
 
 def test_the_first_scan_finds_rows_that_the_dataflow_has_marked(pair):

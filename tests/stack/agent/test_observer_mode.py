@@ -144,7 +144,7 @@ class Trial:
         return {
             key[0]: b"to be read" if key in cells.unsettled else b"%g" % value
             for cells in engine.cells.values()
-            for key, value in cells.values.items()
+            for key, value in cells.contents().items()
         }
 
     def truth(self) -> dict[bytes, bytes]:

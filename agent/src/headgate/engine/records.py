@@ -139,7 +139,7 @@ class Records(Evaluation):
             self._ask_for_scan(cells)
             return
         if self.spec.feeders is not None:
-            stimulus = own_cells(stimulus, {row for row, _ in cells.values})
+            stimulus = own_cells(stimulus, {row for row, _ in cells.keys(cells.slots)})
         found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values)
         if found:
             self._touched((cells.watched.id,))
