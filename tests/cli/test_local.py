@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.local import Part
+from headgate.local.parts import PLANS
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_status_of_a_stack_that_never_ran_is_stopped_and_fails(local) -> Non
     assert done.returncode == 1
     assert said["ready"] is False
     assert {name: part["state"] for name, part in said["parts"].items()} == {
-        part.value: "stopped" for part in Part
+        part.value: "stopped" for part in PLANS
     }
 
 

@@ -16,8 +16,10 @@ from pathlib import Path
 import happybase
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import SparkSession
 
 from headgate.local import Address, LocalStack, Part, PartState
+from headgate.local.parts import PLANS
 
 pytestmark = pytest.mark.stack
 
@@ -161,7 +163,7 @@ def test_two_commands_at_once_bring_up_one_stack(
     first_starts: list[dict[str, object]], running: LocalStack
 ) -> None:
     assert first_starts[0] == first_starts[1]
-    assert set(pids(running)) == set(Part)
+    assert set(pids(running)) == set(PLANS)
 
 
 def test_up_again_changes_nothing(running: LocalStack) -> None:
@@ -190,11 +192,28 @@ def test_a_killed_part_alone_is_started_again_at_its_address_with_its_data(
     assert read_row(addresses.thrift1, table) == {b"f:cell": b"value"}
 
 
+@pytest.mark.soak
+def test_a_connect_server_comes_and_goes_with_the_stack(
+    running: LocalStack, command: Command
+) -> None:
+    before = pids(running)
+    said = json.loads(command("up", "--connect", "--json").stdout)
+    assert {**pids(running), Part.CONNECT: 0} == {**before, Part.CONNECT: 0}
+    session = SparkSession.builder.remote(said["connect"]).create()
+    try:
+        assert session.range(5).count() == 5
+    finally:
+        session.stop()
+    assert running.up().connect == said["connect"], "what runs is kept"
+    command("down")
+    assert pids(running) == {}
+
+
 def test_everything_killed_at_once_comes_back_with_its_data(running: LocalStack) -> None:
     addresses = running.up()
     write_row(addresses.thrift1, "outage")
     produce(addresses.kafka, "outage")
-    for part in Part:
+    for part in PLANS:
         running.kill(part)
     assert all(each.state is PartState.STOPPED for each in running.status().parts)
     again = running.up()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -69,10 +70,10 @@ class Servers:
     def start(self, name: str, ready: str, *words: str) -> re.Match[str]:
         """Start a program of Spark's and return what its log said when it was ready."""
         log = self._directory / f"{name}.log"
-        program = Path(sys.executable).with_name(words[0])
-        process = start_process(
-            [str(program), *words[1:]], self._environment, log, Lifetime.WITH_CALLER
-        )
+        beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        program = shutil.which(words[0], path=beside)
+        assert program is not None
+        process = start_process([program, *words[1:]], self._environment, log, Lifetime.WITH_CALLER)
         self._processes.append(process)
         deadline = time.monotonic() + READY
         while time.monotonic() < deadline and process.poll() is None:
@@ -100,6 +101,23 @@ class Servers:
             f"spark://127.0.0.1:{port}",
         )
         return f"spark://127.0.0.1:{port}"
+
+    def connect(self) -> str:
+        """Start a Spark Connect server and return its address."""
+        port = free_port()
+        settings = {
+            "spark.master": "local[2]",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(port),
+        }
+        conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+        server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        words = ("spark-submit", "--driver-memory", "512m", *conf, "--class", server)
+        self.start("connect", "Spark Connect server started at", *words, "spark-internal")
+        return f"sc://127.0.0.1:{port}"
 
     def close(self) -> None:
         for process in self._processes:
@@ -205,3 +223,22 @@ def test_an_application_that_dies_with_its_agent_loses_nothing(
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
     assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
+
+
+def test_a_step_is_run_on_a_connect_server_and_outlives_its_agent(
+    stand: Any, tmp_path: Path, servers: Servers, eventually: Eventually
+) -> None:
+    scene = Scene(stand, tmp_path, f"{{connect: {{remote: '{servers.connect()}'}}}}")
+    agent = scene.submit()
+    scene.hold.touch()
+    wave = scene.begin(agent)
+    eventually(scene.starts.exists, 120)
+    agent.kill()
+    again = scene.restarted(eventually)
+    scene.hold.unlink()
+    again.settle(scene.name, wave)
+    assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
+    assert len(scene.starts.read_text().splitlines()) == 1, "the step was begun twice"
+    assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
+    logs = again.ask("GET", f"/v1/flows/{scene.name}/logs?of=scale")
+    assert "rows to scale: 2" in logs["text"]

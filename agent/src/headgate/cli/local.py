@@ -51,10 +51,18 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 @app.command()
-def up(*, home: _Home = None, instance: _Instance = "default", as_json: _Json = False) -> None:
+def up(
+    *,
+    home: _Home = None,
+    instance: _Instance = "default",
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Start a Spark Connect server, too.")
+    ] = False,
+    as_json: _Json = False,
+) -> None:
     """Start what does not run yet; return when everything answers."""
     with _outcome(as_json=as_json), _progress(as_json=as_json) as listen:
-        stack = LocalStack(home, instance)
+        stack = LocalStack(home, instance, also=(Part.CONNECT,) if connect else ())
         began = time.monotonic()
         addresses = stack.up(listen)
         took = time.monotonic() - began

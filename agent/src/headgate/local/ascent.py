@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from headgate.local import processes
 from headgate.local.errors import PartFailedError
 from headgate.local.launch import Launch
-from headgate.local.parts import PLANS, Part, PartPlan
+from headgate.local.parts import Part, PartPlan
 from headgate.local.places import InstancePlaces
 from headgate.local.ports import HOST, Port
 from headgate.local.processes import Children, ProcessIdentity
@@ -26,6 +26,7 @@ class Ascent:
     def __init__(
         self,
         places: InstancePlaces,
+        plans: Mapping[Part, PartPlan],
         launch: Launch,
         ports: Mapping[str, int],
         before: Mapping[Part, ProcessIdentity],
@@ -33,6 +34,7 @@ class Ascent:
         listen: Listener,
     ) -> None:
         self._places = places
+        self._plans = plans
         self._children = children
         self._launch = launch
         self._ports = ports
@@ -45,11 +47,11 @@ class Ascent:
 
     def run(self) -> None:
         """Return when all parts are ready."""
-        while len(self._ready) < len(PLANS):
-            for plan in PLANS.values():
+        while len(self._ready) < len(self._plans):
+            for plan in self._plans.values():
                 if plan.part not in self._ready and self._ready.issuperset(plan.after):
                     self._advance(plan)
-            if len(self._ready) < len(PLANS):
+            if len(self._ready) < len(self._plans):
                 self._children.reap()
                 time.sleep(_POLL_SECONDS)
 

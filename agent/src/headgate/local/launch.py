@@ -6,6 +6,7 @@ import base64
 import os
 import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -112,19 +113,20 @@ class Launch:
 
     def _command(self, plan: PartPlan) -> list[str]:
         values = {key: str(number) for key, number in self._ports.items()}
-        values["conf"] = str(self._places.conf)
+        values |= {"conf": str(self._places.conf), "scratch": str(self._places.scratch)}
         return [
             str(self._java.program),
             *processes.marks(self._places.folder, plan.part.value),
             f"-Djava.io.tmpdir={self._places.scratch}",
-            *plan.java,
-            *(argument.format_map(values) for argument in plan.arguments),
+            *(argument.format_map(values) for argument in (*plan.java, *plan.arguments)),
         ]
 
     def _environment(self, plan: PartPlan) -> dict[str, str]:
         # In the environment, not on the command line: 150 paths would drown what people look for.
         paths = [self._places.conf, *self._class_paths[plan.jars]]
-        return {**os.environ, "CLASSPATH": os.pathsep.join(str(path) for path in paths)}
+        class_path = os.pathsep.join(str(path) for path in paths)
+        # Spark's Python workers must be of the Python that has what steps need.
+        return {"PYSPARK_PYTHON": sys.executable, **os.environ, "CLASSPATH": class_path}
 
 
 def _remove(folder: Path) -> None:

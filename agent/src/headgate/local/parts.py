@@ -1,4 +1,4 @@
-"""The four parts of the stack, as data: how each is started, probed and ended."""
+"""The parts of the stack, as data: how each is started, probed and ended."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class Part(Enum):
     KAFKA = "kafka"
     THRIFT1 = "thrift1"
     THRIFT2 = "thrift2"
+    CONNECT = "connect"
+    """A Spark Connect server, started on demand only."""
 
 
 class PartPlan(msgspec.Struct, frozen=True):
@@ -26,10 +28,11 @@ class PartPlan(msgspec.Struct, frozen=True):
 
     Attributes:
         part: Which one.
-        jars: The folder below ``hbase-conf`` whose lock makes its class path.
+        jars: The folder below ``hbase-conf`` whose lock makes its class path, or ``spark`` for the
+            jars that come with PySpark.
         ports: The ports that it listens on; the probe asks the first.
         after: The parts that must be ready before it is started.
-        java: Arguments for Java that come before the main class.
+        java: Arguments for Java that come before the main class; names stand in them, too.
         arguments: Main class and its arguments; ``{name}`` stands for a port or a folder.
         ready_line: What its log says once it is initialised, where only the log tells.
         answers: Asks it, given its first port.
@@ -145,8 +148,62 @@ PLANS: dict[Part, PartPlan] = {
     )
 }
 
+SPARK_JARS = "spark"
+"""Instead of a folder with a lock: PySpark brings its own jars."""
+
+# What Spark reaches into, as its own launcher opens it.
+_SPARK_OPENS = (
+    "java.lang",
+    "java.lang.invoke",
+    "java.lang.reflect",
+    "java.io",
+    "java.net",
+    "java.nio",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "jdk.internal.ref",
+    "sun.nio.ch",
+    "sun.nio.cs",
+    "sun.security.action",
+    "sun.util.calendar",
+)
+
+EVERY_PLAN: dict[Part, PartPlan] = {
+    **PLANS,
+    Part.CONNECT: PartPlan(
+        part=Part.CONNECT,
+        jars=SPARK_JARS,
+        ports=(Port.CONNECT,),
+        after=(),
+        java=(
+            *_EVERY_JVM,
+            "-Xmx768m",
+            *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _SPARK_OPENS),
+            "-Djdk.reflect.useDirectMethodHandle=false",
+            "-Dio.netty.tryReflectionSetAccessible=true",
+            "-Dspark.master=local[*]",
+            "-Dspark.app.name=headgate",
+            "-Dspark.ui.enabled=false",
+            "-Dspark.driver.host=127.0.0.1",
+            "-Dspark.driver.bindAddress=127.0.0.1",
+            "-Dspark.local.dir={scratch}",
+            "-Dspark.sql.shuffle.partitions=2",
+            "-Dspark.connect.grpc.binding.address=127.0.0.1",
+            "-Dspark.connect.grpc.binding.port={connect}",
+        ),
+        arguments=("org.apache.spark.sql.connect.service.SparkConnectServer",),
+        ready_line=None,
+        answers=listens,
+        start_seconds=120.0,
+        stop_seconds=10.0,
+    ),
+}
+"""Those that are always there, and those that are started on demand."""
+
 # Thrift servers first, so that none is left that asks an HBase which has gone.
 STOP_ORDER: tuple[tuple[Part, ...], ...] = (
+    (Part.CONNECT,),
     (Part.THRIFT1, Part.THRIFT2),
     (Part.HBASE, Part.KAFKA),
 )

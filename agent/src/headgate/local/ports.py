@@ -20,6 +20,7 @@ class Port(Enum):
     THRIFT2 = 9091
     KAFKA = 9092
     KAFKA_CONTROLLER = 9093
+    CONNECT = 15002
 
     @property
     def key(self) -> str:

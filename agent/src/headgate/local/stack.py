@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -18,10 +19,11 @@ import psutil
 from headgate.local import processes
 from headgate.local.ascent import Ascent
 from headgate.local.configuration import render
+from headgate.local.errors import PartFailedError
 from headgate.local.java import Java, find_java
 from headgate.local.launch import Launch
 from headgate.local.locks import exclusive
-from headgate.local.parts import PLANS, STOP_ORDER, Part, PartPlan
+from headgate.local.parts import EVERY_PLAN, PLANS, SPARK_JARS, STOP_ORDER, Part, PartPlan
 from headgate.local.places import (
     InstancePlaces,
     default_cache,
@@ -48,12 +50,17 @@ class Address(NamedTuple):
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """Where clients reach the stack; ``kafka`` is a bootstrap address, ``host:port``."""
+    """Where clients reach the stack.
+
+    ``kafka`` is a bootstrap address, ``host:port``, and ``connect`` one of Spark, ``sc://host:port``,
+    where that runs.
+    """
 
     thrift1: Address
     thrift2: Address
     kafka: str
     zookeeper: Address
+    connect: str | None = None
 
     def as_text(self) -> dict[str, str]:
         """Return each as ``host:port``, for output and configuration."""
@@ -62,6 +69,7 @@ class Addresses(msgspec.Struct, frozen=True):
             "thrift2": str(self.thrift2),
             "kafka": self.kafka,
             "zookeeper": str(self.zookeeper),
+            **({} if self.connect is None else {"connect": self.connect}),
         }
 
 
@@ -120,6 +128,7 @@ class LocalStack:
         cache: Folder of the jars; by default the user's, shared by all homes.
         lifetime: ``WITH_CALLER`` ends the processes with the one that called ``up``, even if that
             is killed; ``up`` must then be called from a thread that lives as long as the stack.
+        also: parts that ``up`` starts besides those that are always there.
     """
 
     def __init__(
@@ -129,11 +138,13 @@ class LocalStack:
         *,
         cache: Path | None = None,
         lifetime: Lifetime = Lifetime.DETACHED,
+        also: Collection[Part] = (),
     ) -> None:
         self.instance = instance
         self._places = InstancePlaces((home or default_home()).expanduser().resolve(), instance)
         self._cache = (cache or default_cache()).expanduser().resolve()
         self._lifetime = lifetime
+        self._also = frozenset(also)
         self._children = Children()
 
     @property
@@ -176,8 +187,8 @@ class LocalStack:
         self._places.create()
         with self._locked(listen):
             source = find_configuration()
-            class_paths = self._class_paths(source, listen)
             before = self._settle()
+            class_paths = self._class_paths(source, self._plans(before), listen)
             with self._ended_on_failure(before):
                 return self._start_missing(java, source, class_paths, before, listen)
 
@@ -188,7 +199,7 @@ class LocalStack:
             JarsUnavailableError: If a jar cannot be fetched.
             ChecksumMismatchError: If a jar is not the pinned one.
         """
-        self._class_paths(find_configuration(), listen)
+        self._class_paths(find_configuration(), PLANS, listen)
 
     def down(self, listen: Listener = silent) -> list[Part]:
         """End every process of the instance, in order; return the parts that ran."""
@@ -220,7 +231,11 @@ class LocalStack:
         return StackStatus(
             instance=self.instance,
             folder=self._places.folder,
-            parts=tuple(self._part_status(PLANS[part], record, running) for part in Part),
+            parts=tuple(
+                self._part_status(EVERY_PLAN[part], record, running)
+                for part in Part
+                if part in PLANS or part.value in running
+            ),
             addresses=_addresses(record.ports),
         )
 
@@ -251,16 +266,24 @@ class LocalStack:
         ):
             yield
 
-    def _class_paths(self, source: Path, listen: Listener) -> dict[str, list[Path]]:
+    def _plans(self, running: Collection[Part]) -> dict[Part, PartPlan]:
+        """Return what must run: that which always does, was asked for, or runs already."""
+        wanted = {*PLANS, *self._also, *running}
+        return {part: plan for part, plan in EVERY_PLAN.items() if part in wanted}
+
+    def _class_paths(
+        self, source: Path, plans: Mapping[Part, PartPlan], listen: Listener
+    ) -> dict[str, list[Path]]:
         # jgo is needed to fetch only; `status` and `down` do without.
         from headgate.local.jars import JarStore, read_lock
 
         store = JarStore(self._cache)
-        groups = sorted({plan.jars for plan in PLANS.values()})
+        groups = sorted({plan.jars for plan in plans.values()} - {SPARK_JARS})
         locks = {group: read_lock(source / group) for group in groups}
         files = store.provide([jar for group in groups for jar in locks[group]], listen)
         remaining = iter(files)
-        return {group: [next(remaining) for _ in locks[group]] for group in groups}
+        found = {group: [next(remaining) for _ in locks[group]] for group in groups}
+        return {**found, SPARK_JARS: _spark_jars()} if len(plans) > len(PLANS) else found
 
     def _settle(self) -> dict[Part, ProcessIdentity]:
         """Return the part that runs for each name, ending what nothing is known of."""
@@ -269,7 +292,7 @@ class LocalStack:
         kept: dict[Part, ProcessIdentity] = {}
         stray: list[ProcessIdentity] = []
         for name, identities in found.items():
-            plan = PLANS.get(Part(name)) if name in {part.value for part in Part} else None
+            plan = EVERY_PLAN.get(Part(name)) if name in {part.value for part in Part} else None
             if plan is None or any(port.key not in known for port in plan.ports):
                 stray += identities
             else:
@@ -307,7 +330,8 @@ class LocalStack:
             self._configure(source, ports)
             save_record(self._places.record, InstanceRecord(ports=ports))
             launch = Launch(self._places, java, class_paths, ports, self._lifetime, self._children)
-            Ascent(self._places, launch, ports, before, self._children, listen).run()
+            plans = self._plans(before)
+            Ascent(self._places, plans, launch, ports, before, self._children, listen).run()
         finally:
             reservation.close()
         addresses = _addresses(ports)
@@ -320,7 +344,7 @@ class LocalStack:
     ) -> dict[str, int]:
         known = load_record(self._places.record).ports
         ports: dict[str, int] = {}
-        for plan in PLANS.values():
+        for plan in self._plans(before).values():
             for port in plan.ports:
                 if plan.part in before:
                     ports[port.key] = known[port.key]
@@ -339,7 +363,10 @@ class LocalStack:
         self, ports: dict[str, int], before: dict[Part, ProcessIdentity], listen: Listener
     ) -> None:
         starting = {
-            port.key for plan in PLANS.values() if plan.part not in before for port in plan.ports
+            port.key
+            for plan in EVERY_PLAN.values()
+            if plan.part not in before
+            for port in plan.ports
         }
         for key, (default, chosen) in moved(ports).items():
             if key in starting:
@@ -352,7 +379,7 @@ class LocalStack:
 
     def _configure(self, source: Path, ports: dict[str, int]) -> None:
         values = {"data": str(self._places.data)}
-        values |= {f"{port.key}_port": str(ports[port.key]) for port in Port}
+        values |= {f"{port.key}_port": str(ports[port.key]) for port in Port if port.key in ports}
         render(source, self._places.conf, values)
 
     def _end_all(self, listen: Listener) -> list[Part]:
@@ -365,7 +392,7 @@ class LocalStack:
                 names = " and ".join(part.value for part in parts if part.value in found)
                 listen(Progress(subject=names, text="stopping"))
                 processes.end(
-                    group, max(PLANS[part].stop_seconds for part in parts), self._children.reap
+                    group, max(EVERY_PLAN[part].stop_seconds for part in parts), self._children.reap
                 )
             rest = [
                 each for group in processes.find(self._places.folder).values() for each in group
@@ -413,11 +440,24 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _addresses(ports: dict[str, int]) -> Addresses | None:
-    if any(port.key not in ports for port in Port):
+    if any(port.key not in ports for plan in PLANS.values() for port in plan.ports):
         return None
+    connect = ports.get(Port.CONNECT.key)
     return Addresses(
         thrift1=Address(HOST, ports[Port.THRIFT1.key]),
         thrift2=Address(HOST, ports[Port.THRIFT2.key]),
         kafka=f"{HOST}:{ports[Port.KAFKA.key]}",
         zookeeper=Address(HOST, ports[Port.ZOOKEEPER.key]),
+        connect=None if connect is None else f"sc://{HOST}:{connect}",
     )
+
+
+def _spark_jars() -> list[Path]:
+    spec = find_spec("pyspark")
+    folder = Path(spec.origin).parent / "jars" if spec is not None and spec.origin else None
+    jars = sorted(folder.glob("*.jar")) if folder is not None else []
+    if not jars:
+        raise PartFailedError(
+            "a Spark Connect server needs PySpark: pip install 'headgate[spark,connect]'"
+        )
+    return jars

@@ -6,9 +6,10 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Final
+
+import psutil
 
 from headgate.agent.launchers.command_lines import command_line, python_of
 from headgate.agent.launchers.job import Job, JobFiles
@@ -19,7 +20,8 @@ JOB_VARIABLE: Final = "HEADGATE_JOB"
 _GRACE: Final = 5.0
 """Seconds a program has to end by itself when it is told to."""
 
-_LOOK: Final = 0.05  # seconds between two looks whether it has
+_AGENTS_OWN: Final = "HEADGATE_AGENT_"
+"""How variables begin that configure the agent: there are passwords among them."""
 
 
 class Program:
@@ -68,12 +70,15 @@ class Program:
         """See ``attendant.Work``."""
         if self._process is None or self._process.poll() is not None:
             return
-        self._process.terminate()
-        deadline = time.monotonic() + _GRACE
-        while self._process.poll() is None and time.monotonic() < deadline:
-            time.sleep(_LOOK)
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        # A program that is ended does not end what it has started.
+        family = psutil.Process().children(recursive=True)
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+        _, left = psutil.wait_procs(family, _GRACE)
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.wait()
 
 
@@ -85,7 +90,7 @@ def environment(files: JobFiles, job: Job) -> dict[str, str]:
     """Return the environment of a job's program: its own words about the run, over this one's."""
     request = job.request
     return {
-        **os.environ,
+        **{name: told for name, told in os.environ.items() if not name.startswith(_AGENTS_OWN)},
         **python_of(job),
         JOB_VARIABLE: str(files.directory),
         "HEADGATE_RUN": str(files.request),
