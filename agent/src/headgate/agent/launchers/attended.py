@@ -97,7 +97,7 @@ class AttendedJobs:
         finally:
             os.close(place)
 
-    def find(self, run: str, before: int) -> JobKey | None:
+    def find(self, run: str, before: int) -> Job | None:
         """Return the newest attempt of a run below a number that can go on; None if there is none.
 
         What is left of others is ended.
@@ -106,13 +106,12 @@ class AttendedJobs:
             if key.attempt >= before:
                 continue
             files = self.files(key)
-            if files.ended() is not None:
-                continue
-            if files.attended:
-                return key
             job = files.job()
-            if job is not None and isinstance(job.launcher, AirflowLauncher):
-                return key  # it goes on in Airflow, whoever asks after it
+            if job is None or files.ended() is not None:
+                continue
+            # A DAG run goes on in Airflow, whoever asks after it.
+            if files.attended or isinstance(job.launcher, AirflowLauncher):
+                return job
             self._kill(files)
         return None
 

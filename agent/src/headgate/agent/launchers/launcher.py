@@ -6,12 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from msgspec import Struct, structs
 
-from headgate.agent.launchers.attended import LOOK, AttendedJobs, Gone, Over, Underway
+from headgate.agent.launchers.attended import LOOK, Gone, JobState, Over, Underway
 from headgate.agent.launchers.job import Job, JobKey
 from headgate.agent.seams import Report, WorkerLost
 from headgate.spark import Ending, StepStarted
@@ -20,6 +20,31 @@ log = structlog.get_logger("headgate.agent.jobs")
 
 _GRACE: Final = 15.0
 """Seconds a job may take to end when it is told to, before its processes are killed."""
+
+
+class Jobs(Protocol):
+    """Starts jobs and tells how they stand; each is known by its run and attempt."""
+
+    def launch(self, job: Job) -> None:
+        """Start a job. One that was started before, by whomever, is left as it is."""
+
+    def find(self, run: str, before: int) -> Job | None:
+        """Return the newest attempt of a run below a number that can go on."""
+
+    def poll(self, key: JobKey) -> JobState:
+        """Return how a job stands."""
+
+    def cancel(self, key: JobKey) -> None:
+        """Have a job end soon."""
+
+    def kill(self, key: JobKey) -> None:
+        """End a job at once, and for good."""
+
+    def log(self, key: JobKey) -> Path | None:
+        """Return the file with all that a job printed; None where there is none."""
+
+    def leaving(self) -> bool:
+        """Tell whether there is still something to collect of jobs that have ended."""
 
 
 class _Followed(Struct):
@@ -43,7 +68,7 @@ class JobsLauncher:
         report: told what happens, from any thread.
     """
 
-    def __init__(self, jobs: AttendedJobs, report: Callable[[Report], None]) -> None:
+    def __init__(self, jobs: Jobs, report: Callable[[Report], None]) -> None:
         self._jobs = jobs
         self._report = report
         self._changed = threading.Condition()
@@ -64,15 +89,12 @@ class JobsLauncher:
 
     def recover(self, run: str, attempt: int) -> bool:
         """Go on with an earlier attempt of the run, under another number; tell whether one is."""
-        key = self._jobs.find(run, attempt)
-        if key is None:
-            return False
-        job = self._jobs.files(key).job()
+        job = self._jobs.find(run, attempt)
         if job is None:
             return False
         self._jobs.launch(job)
-        log.info("goes on with a job", run=run, attempt=key.attempt, now=attempt)
-        self._look_after(_Followed(key, attempt))
+        log.info("goes on with a job", run=run, attempt=job.key.attempt, now=attempt)
+        self._look_after(_Followed(job.key, attempt))
         return True
 
     def cancel(self, run: str, attempt: int, reason: str) -> bool:

@@ -1,0 +1,150 @@
+"""What happens to jobs is reported as their attempts', with jobs that move by hand."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from headgate.agent.launchers.attended import Gone, JobState, Over, Underway
+from headgate.agent.launchers.job import Job, JobKey
+from headgate.agent.launchers.launcher import JobsLauncher
+from headgate.agent.seams import Report, WorkerLost
+from headgate.flows import CommandLauncher
+from headgate.spark import Ending, StepEnded, StepStarted
+
+WAIT = 30.0  # seconds until something that must happen counts as missing
+KEY = JobKey("r 1", 2)
+
+
+class Jobs:
+    def __init__(self) -> None:
+        self.states: dict[JobKey, JobState] = {}
+        self.launched: list[JobKey] = []
+        self.found: Job | None = None
+        self.cancelled: set[JobKey] = set()
+
+    def launch(self, job: Job) -> None:
+        self.launched.append(job.key)
+        self.states.setdefault(job.key, Underway(claimed=False))
+
+    def find(self, run: str, before: int) -> Job | None:
+        return self.found
+
+    def poll(self, key: JobKey) -> JobState:
+        return self.states[key]
+
+    def cancel(self, key: JobKey) -> None:
+        self.cancelled.add(key)
+        self.end(key, Ending.CANCELLED)
+
+    def kill(self, key: JobKey) -> None:
+        self.cancel(key)
+
+    def log(self, key: JobKey) -> Path | None:
+        return Path(f"{key.attempt}.log") if key in self.states else None
+
+    def leaving(self) -> bool:
+        return False
+
+    def end(self, key: JobKey, ending: Ending) -> None:
+        self.states[key] = Over(StepEnded(key.run, key.attempt, ending, 1.0), claimed=True)
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.jobs = Jobs()
+        self.reports: queue.Queue[Report] = queue.Queue()
+        self.launcher = JobsLauncher(self.jobs, self.reports.put)
+
+    def next(self) -> Report:
+        return self.reports.get(timeout=WAIT)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    desk.launcher.close()
+
+
+@pytest.fixture
+def job(make_job: Any) -> Job:
+    made: Job = make_job(CommandLauncher(("true",)))[1]
+    return made
+
+
+def test_a_job_has_started_when_its_run_is_claimed(desk: Desk, job: Job) -> None:
+    desk.launcher.start(job)
+    desk.jobs.states[KEY] = Underway(claimed=True)
+    assert desk.next() == StepStarted("r 1", 2)
+    desk.jobs.end(KEY, Ending.COMMITTED)
+    ended = desk.next()
+    assert isinstance(ended, StepEnded)
+    assert (ended.attempt, ended.ending) == (2, Ending.COMMITTED)
+
+
+def test_a_job_that_outlived_its_agent_is_reported_under_the_new_number(
+    desk: Desk, job: Job
+) -> None:
+    desk.jobs.found = job
+    desk.jobs.states[KEY] = Underway(claimed=True)
+    assert desk.launcher.recover("r 1", 3)
+    assert desk.next() == StepStarted("r 1", 3)
+    desk.jobs.end(KEY, Ending.COMMITTED)
+    ended = desk.next()
+    assert isinstance(ended, StepEnded)
+    assert ended.attempt == 3
+    assert desk.launcher.log("r 1", 3) == Path("2.log")
+
+
+def test_nothing_is_recovered_where_nothing_is_left(desk: Desk) -> None:
+    assert not desk.launcher.recover("r 1", 3)
+
+
+def test_a_job_whose_processes_were_killed_is_lost(desk: Desk, job: Job) -> None:
+    desk.launcher.start(job)
+    desk.jobs.states[KEY] = Gone("it was killed")
+    assert desk.next() == WorkerLost("r 1", 2, "it was killed")
+
+
+def test_a_cancelled_job_tells_why(desk: Desk, job: Job) -> None:
+    desk.launcher.start(job)
+    assert desk.launcher.cancel("r 1", 2, "it took too long")
+    assert desk.next() == StepStarted("r 1", 2)
+    assert desk.next() == WorkerLost("r 1", 2, "it took too long")
+    assert not desk.launcher.cancel("r 1", 2, "again")
+
+
+def test_a_job_that_commits_while_it_is_cancelled_has_committed(desk: Desk, job: Job) -> None:
+    desk.jobs.cancel = lambda key: desk.jobs.end(key, Ending.COMMITTED)
+    desk.launcher.start(job)
+    desk.launcher.cancel("r 1", 2, "it took too long")
+    assert desk.next() == StepStarted("r 1", 2)
+    ended = desk.next()
+    assert isinstance(ended, StepEnded)
+    assert ended.ending is Ending.COMMITTED
+
+
+def test_cancelling_all_ends_every_job(desk: Desk, job: Job) -> None:
+    desk.launcher.start(job)
+    other = structs.replace(job, request=structs.replace(job.request, run="other"))
+    desk.launcher.start(other)
+    desk.launcher.cancel_all("the dataflow was removed")
+    assert desk.jobs.cancelled == {KEY, JobKey("other", 2)}
+
+
+def test_an_attendant_that_cannot_be_started_loses_the_attempt(desk: Desk, job: Job) -> None:
+    def refuse(job: Job) -> None:
+        message = "disk full"
+        raise OSError(message)
+
+    desk.jobs.launch = refuse
+    desk.launcher.start(job)
+    lost = desk.next()
+    assert isinstance(lost, WorkerLost)
+    assert "disk full" in lost.reason
