@@ -64,7 +64,7 @@ class Servers:
             **os.environ,
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_MEMORY": "640m",
         }
 
     def start(self, name: str, ready: str, *words: str) -> re.Match[str]:
@@ -115,7 +115,7 @@ class Servers:
         }
         conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
         server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-        words = ("spark-submit", "--driver-memory", "512m", *conf, "--class", server)
+        words = ("spark-submit", *conf, "--class", server)
         self.start("connect", "Spark Connect server started at", *words, "spark-internal")
         return f"sc://127.0.0.1:{port}"
 
