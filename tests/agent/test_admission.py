@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headgate.agent.admission import Admission
+from headgate.agent.scripted import World
 
 
 class Flow:
@@ -78,3 +81,22 @@ def test_what_was_under_way_before_a_restart_counts_beyond_the_limit() -> None:
     admission.give()
     assert one.woken == 1
     assert one.take()
+
+
+def test_an_attempt_waits_for_its_turn_and_says_so(make_world: Callable[..., World]) -> None:
+    world = make_world()
+    agent = world.start_agent()
+    places = agent.admission
+    while places.take("another", 0, lambda: None):
+        pass
+    for row in (b"1", b"2", b"3"):
+        world.write("in", row, b"c:v", b"1")
+    agent.ask(lambda runtime, now: runtime.mark((), now))
+    for _ in range(200):
+        world.step()
+    assert "waits for its turn" in agent.words()
+    assert world.commits == []
+    places.leave("another")
+    places.give()
+    world.run(lambda: bool(world.commits))
+    assert "waits for its turn" not in agent.words()

@@ -63,6 +63,13 @@ def test_nothing_is_another():
             "action `last`: changed, `timeout`; it keeps what was counted",
         ),
         ("name: air", "name: air\nwaves: every 5 s", "waves: changed, from now"),
+        ("name: air", "name: air\nconcurrency: 2", "concurrency: changed, 4 → 2"),
+        ("name: air", "name: air\npriority: 3", "priority: changed, 0 → 3"),
+        (
+            "steps:zones",
+            "steps:zones\n    launcher: connect",
+            "action `zones`: changed, its next attempt runs what is said now",
+        ),
         (
             "name: air",
             "name: air\nspark: {a: b}",

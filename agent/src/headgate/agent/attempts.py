@@ -111,9 +111,11 @@ class Attempts(Standing):
                 break
             elif not (isinstance(by, SessionLauncher) and self._session_is_busy):
                 if not self._around.admission.take(self.name, self._dataflow.priority, self._wake):
+                    self._unplaced = True
                     return
                 self._queue.remove(attempt)
                 self._begin(attempt, by)
+        self._unplaced = False
         self._around.admission.leave(self.name)
 
     def _wake(self) -> None:

@@ -75,6 +75,11 @@ class Reporting(Standing):
             )
         if self.definition.shadow:
             return "shadow mode: it decides and launches nothing"
+        if self._unplaced:
+            return (
+                "waits for its turn: as many attempts are under way on this agent as "
+                "`launchers.concurrency` allows"
+            )
         if self._session_is_busy and not self._worker.ready:
             return f"worker: {self._worker.words}"
         if self.phase is Phase.PAUSED:

@@ -63,6 +63,10 @@ _SLOW = 0.15
 """How likely a party moves in a step: the observer and orphaned workers lag behind."""
 
 
+_PLACES = 4
+"""For attempts in an agent: a dataflow here never has more under way."""
+
+
 class Killed(Exception):
     """The process in which this was raised has ended at this point."""
 
@@ -361,6 +365,8 @@ class ScriptedAgent:
         self._request: StepRequest | None = None
         self._positions: dict[tuple[str, int], int] = {}
         self._deliver: Deliver = self._take
+        self.admission = Admission(_PLACES)
+        """Its places for attempts, which a test may take away."""
         self.observers = ObserverTable(30.0)
         self.observers.hear(ObserverLease(VERSION, "observer", 1, 1e12, {}), world.now)
         owner = Owner(f"agent-{number}", str(number), "")
@@ -385,7 +391,7 @@ class ScriptedAgent:
             broker=self,
             storage=CellStorage(_NEVER_FULL, Path()),
             launcher=self,
-            admission=Admission(1000),
+            admission=self.admission,
             ledger=self,
             scanner=self,
             observation=self,

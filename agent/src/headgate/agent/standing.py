@@ -101,6 +101,7 @@ class Standing(ABC):
         self._runs = Counter(self._progress.runs)
         self._draining = False
         self._withdrawn = False
+        self._unplaced = False
 
     @property
     def _working(self) -> Phase:

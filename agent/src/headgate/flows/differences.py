@@ -116,6 +116,10 @@ def _service(old: Dataflow, new: Dataflow) -> Iterator[Change]:
         yield Change(ChangeKind.CHANGED, "scans", "from the next one")
     if old.spec.adjustment != new.spec.adjustment:
         yield Change(ChangeKind.CHANGED, "adjustment", "limits stay where they are")
+    for key in ("concurrency", "priority"):
+        if getattr(old, key) != getattr(new, key):
+            words = f"{getattr(old, key)} → {getattr(new, key)}"
+            yield Change(ChangeKind.CHANGED, key, words)
     if old.spark != new.spark:
         yield Change(ChangeKind.CHANGED, "spark", "a new session before the next attempt")
 
