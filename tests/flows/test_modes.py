@@ -58,3 +58,16 @@ def test_other_scans_are_told():
     old, new = (parsed(f"mode: observer\nscans: {{every: {n} s}}") for n in (1, 2))
     (change,) = changes(old, new)
     assert str(change) == "scans: changed, from the next one"
+
+
+def test_a_bound_may_hold_writers_back():
+    bounds = ("sequence: 3", "sequence: 3, block: true")
+    old, new = (
+        parse_dataflow(
+            "name: n\n" + ACTIONS.replace("reads: in}", f"when: {{in: {{{bound}}}}}}}"), "flow.yaml"
+        )
+        for bound in bounds
+    )
+    assert [d.spec.actions[1].bounds[0].block for d in (old, new)] == [False, True]
+    (change,) = changes(old, new)
+    assert change.words == "sequence 3 → sequence 3, block; it keeps what was counted"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from headgate.agent.gating import Gating
 from headgate.agent.observed import extents_of, notify_of
 from headgate.agent.purposes import WatchesGone
 from headgate.agent.tables_read import TablesRead
@@ -14,7 +15,7 @@ from headgate.events import VERSION, WatchList
 from headgate.flows import Mode
 
 
-class Moded(TablesRead):
+class Moded(TablesRead, Gating):
     """Has notify columns set, tables scanned, and everything read from time to time."""
 
     def _prepare_watches(self) -> None:
@@ -42,6 +43,7 @@ class Moded(TablesRead):
         ``told`` is called when nothing of its notify columns is left.
         """
         self._withdrawn = self._draining = True
+        self._open_gates(now)
         self._around.observation.withdraw(self._tables())
         nothing = WatchList(VERSION, self.name, self._watch_revision() + 1, ())
         if not self._progress.notified:

@@ -116,6 +116,7 @@ class Runtime(Commands, Reporting):
             times.append(self._wave_at)
         if self._reconcile_at is not None:
             times.append(self._reconcile_at)
+        times += self._renewals
         return min(times)
 
     def tick(self, now: float) -> None:
@@ -134,6 +135,8 @@ class Runtime(Commands, Reporting):
             self._wave_due(now)
         if self._reconcile_at is not None and now >= self._reconcile_at:
             self._reconcile(now)
+        if self._gates and now >= min(self._renewals):
+            self._tend_gates(now)
         if self._dirty and now >= self._saved_at + self._around.checkpoint_seconds:
             self._save(now)
         elif not self._dirty:
@@ -246,6 +249,7 @@ class Runtime(Commands, Reporting):
             self._save(now)
         for instruction in instructions:
             self._carry_out(instruction, now)
+        self._tend_gates(now)
 
     def _carry_out(self, instruction: Instruction, now: float) -> None:
         match instruction:

@@ -19,11 +19,31 @@ from headgate.agent.seams import WorkerState
 from headgate.agent.store import Ownership, Progress, RunRecord, SavedState
 from headgate.agent.surroundings import Surroundings
 from headgate.agent.views import Phase, WaveStatus
-from headgate.engine import Decision, DecisionKind, Engine, Launch, Role, ScanContainer, Stimulus
-from headgate.events import VERSION, ControlMessage, Cut, Notify, Watch, WatchList, updates_topic
+from headgate.engine import (
+    Bound,
+    Decision,
+    DecisionKind,
+    Engine,
+    Launch,
+    Role,
+    ScanContainer,
+    Stimulus,
+)
+from headgate.events import (
+    VERSION,
+    Container,
+    ControlMessage,
+    Cut,
+    Notify,
+    Watch,
+    WatchList,
+    updates_topic,
+)
 from headgate.flows import Dataflow, JobLauncher
 from headgate.replay import PLACED, RecordedDecision
 
+GatePlace = tuple[str, str]
+"""An action and a bound of it."""
 COUNTER_BITS = 32
 """Of fencing tokens and revisions of watches: the epoch above, a counter within it below."""
 _DECISIONS_KEPT = 100
@@ -90,6 +110,12 @@ class Standing(ABC):
         self._saved_at = 0.0
         self._wave_at: float | None = None
         self._reconcile_at: float | None = None
+        self._gates: dict[GatePlace, tuple[Container, float]] = {}
+        """Closed ones: what they hold, and the end of the lease."""
+        self._blocking_of: Dataflow | None = None
+        self._blocking_bounds: dict[GatePlace, Bound] = {}
+        """Of the dataflow in ``_blocking_of``."""
+        self._gate_revision = 0
         self._notify_column: Notify | None = None
         self._notified: frozenset[str] = frozenset()
         """Tables in which observers are asked to set the notify column."""

@@ -105,6 +105,8 @@ class Bound(Struct, frozen=True):
     time: Limit | None = None
     sequence: SequenceBound | None = None
     value: ValueBound | None = None
+    block: bool = False
+    """Whether writers of the container wait while the run that it sets off is under way."""
 
 
 class Role(StrEnum):

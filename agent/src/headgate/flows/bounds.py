@@ -32,7 +32,9 @@ from headgate.flows.tree import Entry, Items, Mapping, Scalar, Tree
 
 def read_bound(name: str, container: ContainerId, tree: Mapping, findings: Findings) -> Bound:
     """Return the bound that a matched tree describes."""
-    return _with_dimensions(Bound(name, container), tree, findings)
+    block = tree.get("block")
+    blocks = isinstance(block, Scalar) and block.value is True
+    return _with_dimensions(Bound(name, container, block=blocks), tree, findings)
 
 
 def overridden(bound: Bound, tree: Mapping, findings: Findings) -> Bound:

@@ -132,6 +132,8 @@ def _limits(bound: Bound) -> str:
         said.append(f"sequence {_sequence(bound.sequence)}")
     if bound.value is not None:
         said.append(f"value {_value(bound.value)}")
+    if bound.block:
+        said.append("block")
     return ", ".join(said)
 
 

@@ -236,6 +236,9 @@ BOUND = Record(
         "time": Key(_TIME, _TIME_DOC),
         "sequence": Key(_SEQUENCE, _SEQUENCE_DOC),
         "value": Key(_VALUE, _VALUE_DOC),
+        "block": Key(
+            _TRUTH, "`true`: writers of the container wait while the run that it sets off goes on"
+        ),
     },
     some_of=DIMENSIONS,
 )

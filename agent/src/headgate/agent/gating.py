@@ -1,0 +1,80 @@
+"""Gates: bounds that hold writers back while the run that they set off is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headgate.agent.standing import COUNTER_BITS, GatePlace, Standing
+from headgate.engine import Bound, leaves
+from headgate.events import VERSION, Container, Gate
+
+_LEASE = 10.0  # seconds a gate stays closed when its agent is lost, and nobody renews it
+_RENEWAL = _LEASE / 3
+
+
+class Gating(Standing):
+    """Closes gates at launches, renews their leases, and opens them when runs have ended."""
+
+    def _tend_gates(self, now: float) -> None:
+        """Close, renew and open gates, as the runs under way ask for it."""
+        if not self._gates and not self._blocking:
+            return
+        wanted = dict(self._holding())
+        for place, (container, _) in list(self._gates.items()):
+            if place not in wanted:
+                del self._gates[place]
+                self._gate(place, container, now, released=True)
+        for place, container in wanted.items():
+            known = self._gates.get(place)
+            if known is None or now >= known[1] - _LEASE + _RENEWAL:
+                self._gates[place] = (container, now + _LEASE)
+                self._gate(place, container, now + _LEASE, released=False)
+
+    def _open_gates(self, now: float) -> None:
+        """Open all: the dataflow is being removed."""
+        for place, (container, _) in self._gates.items():
+            self._gate(place, container, now, released=True)
+        self._gates.clear()
+
+    @property
+    def _renewals(self) -> list[float]:
+        """When leases are to be renewed, in Unix seconds."""
+        return [until - _LEASE + _RENEWAL for _, until in self._gates.values()]
+
+    @property
+    def _blocking(self) -> dict[GatePlace, Bound]:
+        """The bounds that hold writers back, found once for each definition."""
+        if self._blocking_of is not self._dataflow:
+            self._blocking_of = self._dataflow
+            self._blocking_bounds = {
+                (spec.name, bound.name): bound
+                for spec in self._dataflow.spec.actions
+                for bound in spec.bounds
+                if bound.block
+            }
+        return self._blocking_bounds
+
+    def _holding(self) -> Iterator[tuple[GatePlace, Container]]:
+        if self.definition.shadow or self._withdrawn:
+            return
+        blocking = self._blocking
+        for name in dict.fromkeys(action for action, _ in blocking):
+            run = self._engine.actions[name].run
+            if run is None or run.cause.result is None:
+                continue
+            for leaf in leaves(run.cause.result):
+                place = (name, leaf.bound)
+                if leaf.reached and place in blocking:
+                    yield place, self._container_of(blocking[place])
+
+    def _container_of(self, bound: Bound) -> Container:
+        return next(w.container for w in self._dataflow.spec.containers if w.id == bound.container)
+
+    def _gate(
+        self, place: GatePlace, container: Container, until: float, *, released: bool
+    ) -> None:
+        action, bound = place
+        self._gate_revision += 1
+        revision = (self.epoch << COUNTER_BITS) + self._gate_revision
+        gate = Gate(VERSION, self.name, action, bound, (container,), until, revision, released)
+        self._around.broker.control(gate)

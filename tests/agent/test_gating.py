@@ -1,0 +1,104 @@
+"""Bounds that hold writers back until their action has run."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from headgate.agent.scripted import ScriptedAgent, World
+from headgate.events import Gate
+from headgate.flows import parse_dataflow
+
+
+@pytest.fixture
+def blocking(two_steps: str) -> World:
+    text = two_steps.replace("{sequence: 3}", "{sequence: 3, block: true}")
+    return World(parse_dataflow(text, "two-steps.yaml"))
+
+
+def started(world: World) -> ScriptedAgent:
+    agent = world.start_agent()
+    world.run(lambda: True)
+    return agent
+
+
+def reach(world: World) -> None:
+    for row in range(3):
+        world.write("in", b"%d" % row, b"c:v", b"1")
+    world.agents[-1].ask(lambda runtime, now: runtime.mark((), now))
+
+
+def gates(world: World) -> list[Gate]:
+    return [message for message in world.control if isinstance(message, Gate)]
+
+
+def run_for(world: World, seconds: float) -> None:
+    """Let time pass while a step hangs."""
+    until = world.now + seconds
+    while world.now < until:
+        world.step()
+        world.now += 0.05
+
+
+def test_writers_are_held_from_the_launch_to_the_end_of_the_run(blocking: World) -> None:
+    agent = started(blocking)
+    assert gates(blocking) == []
+    reach(blocking)
+    blocking.run(lambda: agent.settled() == 1)
+    closed, opened = gates(blocking)
+    assert (closed.action, closed.bound, closed.released) == ("first", "input", False)
+    assert [item.table for item in closed.containers[0].items] == ["in"]
+    assert closed.until > blocking.now
+    assert opened.released
+    assert opened.revision > closed.revision
+
+
+def test_the_lease_is_renewed_before_its_end_while_the_run_goes_on(blocking: World) -> None:
+    started(blocking)
+    blocking.hanging.add("first")
+    reach(blocking)
+    run_for(blocking, 60.0)
+    held = gates(blocking)
+    assert len(held) > 5
+    assert not any(gate.released for gate in held)
+    assert held[-1].until > blocking.now
+    assert all(b.until - a.until < 10.0 for a, b in pairwise(held))
+
+
+def test_another_agent_holds_them_on_and_outranks_the_one_before(blocking: World) -> None:
+    agent = started(blocking)
+    blocking.hanging.add("first")
+    reach(blocking)
+    run_for(blocking, 1.0)
+    before = gates(blocking)[-1]
+    agent.alive = False
+    blocking.start_agent()
+    run_for(blocking, 1.0)
+    after = gates(blocking)[-1]
+    assert not after.released
+    assert after.revision > before.revision
+
+
+def test_they_pass_again_once_the_run_was_given_up(blocking: World) -> None:
+    agent = started(blocking)
+    blocking.failing["first"] = 2
+    reach(blocking)
+    blocking.run(lambda: agent.settled() == 1)
+    assert gates(blocking)[-1].released
+
+
+def test_nobody_is_held_for_a_dataflow_that_is_removed(blocking: World) -> None:
+    agent = started(blocking)
+    blocking.hanging.add("first")
+    reach(blocking)
+    run_for(blocking, 1.0)
+    agent.ask(lambda runtime, now: runtime.withdraw(lambda: None, now))
+    assert gates(blocking)[-1].released
+
+
+def test_a_bound_that_does_not_block_holds_nobody(world: World) -> None:
+    agent = started(world)
+    reach(world)
+    world.run(lambda: agent.settled() == 1)
+    assert gates(world) == []
