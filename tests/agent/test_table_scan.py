@@ -65,6 +65,7 @@ class Place:
         self._observers = ObserverTable(30.0)
         self._observers.hear(ObserverLease(VERSION, "observer", 1, 1e12, {}), self.now)
         self.scan = self._start()
+        self.scan.tick(self.now)
 
     # -- seams
 
@@ -289,6 +290,17 @@ def test_a_write_that_went_through_is_not_found(place: Place) -> None:
 def test_one_before_the_first_scan_is_not_looked_for(place: Place) -> None:
     place.table[b"old", b"f:v"] = (int((place.now - 100) * 1000), b"1")
     place.rest()
+    assert place.scanned() == []
+
+
+def test_what_went_through_before_the_first_scan_is_not_found(place: Place) -> None:
+    place.close()
+    place.through(b"r", b"1")
+    place.publish()
+    place.progress = None
+    place.restart()
+    place.now += 0.01  # until the scan's own thread begins
+    place.rest(3)
     assert place.scanned() == []
 
 

@@ -13,7 +13,15 @@ from headgate.engine import (
     ValueBound,
     counted_part,
 )
-from headgate.events import VERSION, Origin, Outcome, RequestPart, UpdateBatch
+from headgate.events import (
+    VERSION,
+    Origin,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+)
 
 FEED = Origin("flow", "a", "", 0)
 COLLECTOR = Origin("", "", "", 0, "collector")
@@ -93,6 +101,17 @@ def test_a_duplicate_of_somebody_elses_update_hides_nothing(pair):
 def test_a_batch_of_ones_own_is_passed_on_as_it_is(pair):
     own = batch(FEED, FEED)
     assert counted_part(own, isolated(pair).spec) is own
+
+
+def test_the_end_of_notify_columns_is_no_update(pair):
+    tester = pair(Bound("k", "in", sequence=SequenceBound(99)))
+    dropped = TableChangeKind.FAMILY_DROPPED
+    for intent, family in enumerate(("hg", "f")):
+        change = TableChange(
+            VERSION, "o", 1, intent, intent, "in", dropped, Outcome.APPLIED, 1.0, family
+        )
+        tester.publish("in", change)
+        assert counted(tester) == intent
 
 
 def scanned(tester: EngineTester, *rows: bytes, marked: frozenset[bytes] = frozenset()) -> None:

@@ -50,6 +50,8 @@ class ScanProgress(Struct, frozen=True):
     since: float
     """Unix seconds."""
     cut: Cut
+    baseline: float = 0.0
+    """What the table's clock dates before this (Unix seconds) was there before all scans."""
 
 
 class Chunk(Struct, frozen=True):
@@ -167,13 +169,10 @@ class TableScan:
         topics = self._around.broker.topics((self.table,))
         self._partitions = topics[self._topic]
         progress = self._progress
-        if progress is None:
-            progress = ScanProgress(now, self._around.broker.ends(topics))
-            self._around.save(progress)
-        self._progress = progress
-        cut = progress.cut
+        cut = self._around.broker.ends(topics) if progress is None else progress.cut
+        since = now if progress is None else progress.since
         self._positions = [cut.position(self._topic, part) for part in range(self._partitions)]
-        self._window = StreamWindow(progress.since - 2 * self._around.clock_skew, cut)
+        self._window = StreamWindow(since - 2 * self._around.clock_skew, cut)
         self._next = now
         self._feed = self._around.broker.feed(topics, cut, self._around.deliver)
 
@@ -227,11 +226,14 @@ class TableScan:
     # -- a round ---------------------------------------------------------------------------------
 
     def _begin(self, now: float) -> None:
-        assert self._progress is not None  # noqa: S101 - made in start
-        skew = self._around.clock_skew
-        since = max(0, int((self._progress.since - skew) * _MILLISECONDS))
-        self._round = _Round(now, since)
-        self._window.forget(self._progress.since - 2 * skew)
+        if self._progress is None:
+            # Later than where reading began: what is dated from here on was told from there on.
+            self._progress = ScanProgress(now, self._window.cut, now)
+            self._around.save(self._progress)
+        skew, progress = self._around.clock_skew, self._progress
+        since = max(progress.since - skew, progress.baseline)
+        self._round = _Round(now, int(since * _MILLISECONDS))
+        self._window.forget(progress.since - 2 * skew)
         self._window.divide(now, Cut({self._topic: tuple(self._positions)}))
         self._ask(_Low(self.extent.start), now)
 
@@ -284,13 +286,13 @@ class TableScan:
         self._publish_again = now + _CONFIRMATION
 
     def _end_if_confirmed(self, now: float) -> None:
-        ended = self._round
-        if ended is None or not ended.complete or self._unconfirmed:
+        ended, before = self._round, self._progress
+        if ended is None or before is None or not ended.complete or self._unconfirmed:
             return
         self._round = None
         # What the next scan needs to know, from its own first millisecond on.
         self._window.forget(ended.began - 2 * self._around.clock_skew)
-        self._progress = ScanProgress(ended.began, self._window.cut)
+        self._progress = ScanProgress(ended.began, self._window.cut, before.baseline)
         self._around.save(self._progress)
         self._next = now + self.extent.every
         self._around.told(ended.found, now - ended.began)

@@ -14,6 +14,7 @@ from headgate.engine.isolation import counted_part, own_cells
 from headgate.engine.stimuli import CellsRead, ContainerScanned, PartitionReset, RecordArrived
 from headgate.events import (
     GONE,
+    NOTIFY_FAMILY,
     ContainerId,
     Gap,
     Outcome,
@@ -94,6 +95,8 @@ class Records(Evaluation):
                 self._consider(action, AT_WRITE)
 
     def _table_changed(self, change: TableChange, partition: int, partitions: int) -> None:
+        if change.family == NOTIFY_FAMILY.decode():
+            return  # notify cells are nobody's data
         first = partition == 0 or not partitions
         if change.kind in _DESTROYING:
             touched: dict[ContainerId, None] = {}
