@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from headgate.agent.chunks import read_chunk
-from headgate.agent.table_scan import Extent
+from headgate.agent.table_scan import Extent, TimeRange
 from headgate.client import Cell, ScanRange
 
-OLD, NEW = 10, 20  # milliseconds
+OLD, NEW, FUTURE = 10, 20, 99  # milliseconds
+WRITTEN = TimeRange(NEW, 30)
 
 
 class Table:
@@ -30,7 +31,7 @@ class Table:
                 column == one or column.startswith(one + b":") for one in extent.columns
             )
             inside = extent.start <= row and (extent.stop is None or row < extent.stop)
-            if wanted and inside and timestamp >= (extent.since or 0):
+            if wanted and inside and extent.since <= timestamp < extent.until:
                 family, _, qualifier = column.partition(b":")
                 cell = SimpleNamespace(
                     family=family, qualifier=qualifier, timestamp=timestamp, value=b"v"
@@ -46,12 +47,17 @@ class Table:
 def table() -> Table:
     marks = ((b"b", b"hg:all", NEW), (b"c", b"hg:all", OLD))
     return Table(
-        (b"a", b"f:x", NEW), (b"b", b"f:x", NEW), (b"b", b"g:y", NEW), (b"c", b"f:x", OLD), *marks
+        (b"a", b"f:x", NEW),
+        (b"b", b"f:x", NEW),
+        (b"b", b"g:y", NEW),
+        (b"c", b"f:x", OLD),
+        (b"d", b"f:x", FUTURE),
+        *marks,
     )
 
 
 def found(table: Table, extent: Extent, start: bytes = b"", rows: int = 100) -> list[bytes]:
-    chunk = read_chunk(table, "t", extent, start, NEW, rows)
+    chunk = read_chunk(table, "t", extent, start, WRITTEN, rows)
     return [cell.row + b" " + cell.column for cell in chunk.cells]
 
 
@@ -66,9 +72,9 @@ def test_only_what_is_watched_is_read(table, column):
 
 
 def test_a_full_chunk_says_where_the_next_one_starts(table):
-    chunk = read_chunk(table, "t", Extent(1.0), b"", NEW, 1)
+    chunk = read_chunk(table, "t", Extent(1.0), b"", WRITTEN, 1)
     assert chunk == type(chunk)([Cell(b"a", b"f:x", NEW, b"v")], b"a\0")
-    chunk = read_chunk(table, "t", Extent(1.0), b"a\0", NEW, 2)
+    chunk = read_chunk(table, "t", Extent(1.0), b"a\0", WRITTEN, 2)
     assert {cell.row for cell in chunk.cells} == {b"b"}
     assert chunk.following is None
 
@@ -92,7 +98,7 @@ def test_rows_of_marks_are_chunks_too():
     start, chunks = b"", 0
     seen: list[bytes] = []
     while start is not None:
-        chunk = read_chunk(table, "t", Extent(1.0, notify=True), start, NEW, 2)
+        chunk = read_chunk(table, "t", Extent(1.0, notify=True), start, WRITTEN, 2)
         seen += [cell.row for cell in chunk.cells]
         start, chunks = chunk.following, chunks + 1
     assert (seen, chunks) == (rows, 3)

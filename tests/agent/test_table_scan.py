@@ -17,6 +17,7 @@ from headgate.agent.table_scan import (
     ScanProgress,
     ScanSurroundings,
     TableScan,
+    TimeRange,
 )
 from headgate.client import Cell
 from headgate.events import (
@@ -58,6 +59,8 @@ class Place:
         """Published and not yet in the topic."""
         self.lost = 0
         """How many of the next messages with found updates do not arrive."""
+        self.extent: Extent | None = None
+        """What dataflows want scanned; None: what they wanted at first."""
         self._rows = rows
         self._intents = 0
         self._epoch = 0
@@ -98,18 +101,18 @@ class Place:
         table: str,
         extent: Extent,
         start: bytes,
-        since: int,
+        written: TimeRange,
         rows: int,
         done: Callable[[Chunk], None],
     ) -> None:
         def read() -> None:
-            written: dict[bytes, list[Cell]] = {}
+            cells: dict[bytes, list[Cell]] = {}
             for (row, column), (timestamp, value) in sorted(self.table.items()):
-                if row >= start and timestamp >= since:
-                    written.setdefault(row, []).append(Cell(row, column, timestamp, value))
-            chosen = list(written)[:rows]
+                if row >= start and written.since <= timestamp < written.until:
+                    cells.setdefault(row, []).append(Cell(row, column, timestamp, value))
+            chosen = list(cells)[:rows]
             following = chosen[-1] + b"\0" if len(chosen) == rows else None
-            done(Chunk([cell for row in chosen for cell in written[row]], following))
+            done(Chunk([cell for row in chosen for cell in cells[row]], following))
 
         self.reads.append(read)
 
@@ -128,6 +131,7 @@ class Place:
             rows=self._rows,
             clock_skew=SKEW,
             barrier_repeat=1e9,
+            wanted=lambda: self.extent,
             save=self.save,
             post=self.inbox.append,
             deliver=lambda records: True,
@@ -345,6 +349,20 @@ def test_a_table_of_many_chunks_is_read_whole(place: Place) -> None:
         place.around(row, b"1")
     place.rest()
     assert sorted(place.scanned()) == [(row, b"1") for row in rows]
+
+
+def test_what_is_dated_in_the_future_is_not_found_by_every_scan(place: Place) -> None:
+    place.table[b"r", b"f:v"] = (int((place.now + 1e6) * 1000), b"1")
+    place.rest(3)
+    assert place.ended == [0, 0, 0]
+
+
+def test_each_scan_is_of_what_is_wanted_when_it_begins(place: Place) -> None:
+    place.rest(1)
+    place.extent = Extent(3600.0)
+    place.rest(1)
+    assert place.scan.due() > place.now + 3000
+    assert place.scan.extent is place.extent
 
 
 def test_progress_is_saved_when_what_was_found_has_come_back(place: Place) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from headgate.agent.table_scan import Chunk, Extent
+from headgate.agent.table_scan import Chunk, Extent, TimeRange
 from headgate.client import Cell, ScanRange, Thrift2Connection
 from headgate.events import NOTIFY_FAMILY, Notify
 
@@ -17,21 +17,29 @@ range is faster."""
 
 
 def read_chunk(
-    connection: Thrift2Connection, table: str, extent: Extent, start: bytes, since: int, rows: int
+    connection: Thrift2Connection,
+    table: str,
+    extent: Extent,
+    start: bytes,
+    written: TimeRange,
+    rows: int,
 ) -> Chunk:
-    """Return the cells written at ``since`` (milliseconds) or later, of at most so many rows."""
+    """Return the cells with timestamps in a range, of at most so many rows."""
     if extent.notify:
-        return _marked(connection, table, extent, start, since, rows)
-    written = ScanRange(start, extent.stop, columns=_columns(extent), since=since)
-    page = _page(connection, table, written, rows)
+        return _marked(connection, table, extent, start, written, rows)
+    page = _page(connection, table, _range(start, extent.stop, _columns(extent), written), rows)
     return Chunk(list(_cells(page)), _following(page, rows))
 
 
 def _marked(
-    connection: Thrift2Connection, table: str, extent: Extent, start: bytes, since: int, rows: int
+    connection: Thrift2Connection,
+    table: str,
+    extent: Extent,
+    start: bytes,
+    written: TimeRange,
+    rows: int,
 ) -> Chunk:
-    marks = ScanRange(start, extent.stop, columns=(_MARK,), since=since, filter="KeyOnlyFilter()")
-    page = _page(connection, table, marks, rows)
+    page = _page(connection, table, _range(start, extent.stop, (_MARK,), written), rows)
     marked = [result.row for result in page]
     ends = [(row, row + b"\0") for row in marked]
     if len(marked) > _ONE_BY_ONE:
@@ -40,9 +48,7 @@ def _marked(
     cells = [
         cell
         for first, stop in ends
-        for results in connection.pages(
-            table, ScanRange(first, stop, columns=_columns(extent), since=since)
-        )
+        for results in connection.pages(table, _range(first, stop, _columns(extent), written))
         for cell in _cells(results)
         if cell.row in wanted
     ]
@@ -51,6 +57,12 @@ def _marked(
 
 def _page(connection: Thrift2Connection, table: str, extent: ScanRange, rows: int) -> list[Any]:
     return next(iter(islice(connection.pages(table, extent, rows), 1)), [])
+
+
+def _range(
+    start: bytes, stop: bytes | None, columns: tuple[bytes, ...], written: TimeRange
+) -> ScanRange:
+    return ScanRange(start, stop, columns=columns, since=written.since, until=written.until)
 
 
 def _following(page: list[Any], rows: int) -> bytes | None:

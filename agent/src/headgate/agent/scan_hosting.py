@@ -194,6 +194,7 @@ class ScannedTable:
             rows=settings.rows,
             clock_skew=settings.clock_skew,
             barrier_repeat=settings.barrier_repeat,
+            wanted=lambda: settings.store.wanted(self.table),
             save=save,
             post=lambda work: inbox.put(lambda _, now: work(now)),
             deliver=deliver,

@@ -14,7 +14,7 @@ from headgate.agent.chunks import read_chunk
 from headgate.agent.errors import Unreachable
 from headgate.agent.rows import HBaseConnections
 from headgate.agent.seams import Cells
-from headgate.agent.table_scan import Chunk, Extent
+from headgate.agent.table_scan import Chunk, Extent, TimeRange
 from headgate.client import Cell, RequestRefused, ScanRange, Thrift2Connection
 from headgate.events import NOTIFY_FAMILY, Container, Item, Notify
 
@@ -85,7 +85,7 @@ class TableScanner:
         table: str,
         extent: Extent,
         start: bytes,
-        since: int,
+        written: TimeRange,
         rows: int,
         done: Callable[[Chunk], None],
     ) -> None:
@@ -93,7 +93,7 @@ class TableScanner:
 
         def read(connection: Thrift2Connection) -> Chunk:
             try:
-                return read_chunk(connection, table, extent, start, since, rows)
+                return read_chunk(connection, table, extent, start, written, rows)
             except RequestRefused as error:
                 if _NO_FAMILY not in error.detail and connection.table_exists(table):
                     raise

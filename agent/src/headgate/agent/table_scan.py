@@ -54,6 +54,13 @@ class ScanProgress(Struct, frozen=True):
     """What the table's clock dates before this (Unix seconds) was there before all scans."""
 
 
+class TimeRange(Struct, frozen=True):
+    """Timestamps of cells from ``since`` to before ``until``, in milliseconds."""
+
+    since: int
+    until: int
+
+
 class Chunk(Struct, frozen=True):
     """Cells of some rows in order, and the row at which the next chunk starts, None at the end."""
 
@@ -69,11 +76,11 @@ class ChunkReader(Protocol):
         table: str,
         extent: Extent,
         start: bytes,
-        since: int,
+        written: TimeRange,
         rows: int,
         done: Callable[[Chunk], None],
     ) -> None:
-        """Read the cells written since a time in milliseconds, of at most so many rows."""
+        """Read the cells written in a time, of at most so many rows."""
 
 
 class ScanBroker(FlowBroker, Protocol):
@@ -95,6 +102,8 @@ class ScanSurroundings(Struct, frozen=True):
     clock_skew: float
     """Seconds by which clocks of region servers and agents may differ."""
     barrier_repeat: float
+    wanted: Callable[[], Extent | None]
+    """Returns what dataflows want scanned now; None where nobody wants anything."""
     save: Callable[[ScanProgress], None]
     post: Callable[[Callable[[float], None]], None]
     """Has a call made on the scan's thread, with the time."""
@@ -115,7 +124,7 @@ class _Round(Struct):
     """One scan of the whole extent."""
 
     began: float
-    since: int
+    written: TimeRange
     found: int = 0
     complete: bool = False
     """Whether all of it was read; it ends when what it found has come back by the topic."""
@@ -232,7 +241,11 @@ class TableScan:
             self._around.save(self._progress)
         skew, progress = self._around.clock_skew, self._progress
         since = max(progress.since - skew, progress.baseline)
-        self._round = _Round(now, int(since * _MILLISECONDS))
+        # What writers have dated in the future would be found by every scan.
+        until = now + 2 * skew + 1.0
+        written = TimeRange(int(since * _MILLISECONDS), int(until * _MILLISECONDS))
+        self._round = _Round(now, written)
+        self.extent = self._around.wanted() or self.extent
         self._window.forget(progress.since - 2 * skew)
         self._window.divide(now, Cut({self._topic: tuple(self._positions)}))
         self._ask(_Low(self.extent.start), now)
@@ -255,7 +268,7 @@ class TableScan:
 
         self._between = Told()
         self._around.reader.read_chunk(
-            self.table, self.extent, start, self._round.since, self._around.rows, done
+            self.table, self.extent, start, self._round.written, self._around.rows, done
         )
 
     def _sift(self, chunk: Chunk, now: float) -> None:
@@ -269,7 +282,7 @@ class TableScan:
         ]
         self._round.found += len(new)
         # Below the watermark nobody will find anything: not even an owner whose clock is behind.
-        watermark = self._round.since - int(2 * self._around.clock_skew * _MILLISECONDS)
+        watermark = self._round.written.since - int(2 * self._around.clock_skew * _MILLISECONDS)
         found = found_updates(self.table, new, self._partitions, max(0, watermark))
         self._publish(found, now)
         if chunk.following is None:
