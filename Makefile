@@ -42,7 +42,7 @@ fuzz: setup
 bench: setup
 	@set -e; for program in tests/bench/*.py; do echo "== $$program"; $(BIN)/python $$program; done
 
-# The first paper's evaluation on a private stack: half an hour; make bench-aqhi ARGS=--quick, minutes.
+# The first paper's evaluation on a private stack; ARGS=--quick, 24 waves; ARGS=--computed, no stack.
 bench-aqhi: setup
 	$(BIN)/headgate demo evaluation $(ARGS)
 

@@ -215,12 +215,15 @@ def _executions(
     steps: Mapping[str, tuple[Mapping[int, StepRuns], str]], waves: Waves, *, expected: bool = False
 ) -> str:
     figure, axes = _axes()
-    for (label, (settings, action)), colour in zip(steps.items(), _COLOURS, strict=False):
+    places = ((0, 6), (0, -14))  # of the numbers, in points: above the first line, below the second
+    for (label, (settings, action)), colour, place in zip(
+        steps.items(), _COLOURS, places, strict=False
+    ):
         sigmas = list(settings)
         values = [executions(f.runs[action], len(waves.changed)) for f in settings.values()]
         axes.plot(sigmas, values, "o-", color=colour, label=label)
         for sigma, value in zip(sigmas, values, strict=True):
-            axes.annotate(f"{value:.0f}", (sigma, value), (0, 6), textcoords="offset points")
+            axes.annotate(f"{value:.0f}", (sigma, value), place, textcoords="offset points")
     if expected:
         sigmas = list(range(5, 101))
         expectation = [expected_executions(s) for s in sigmas]

@@ -21,7 +21,7 @@ from headgate.agent import FlowRecording, FlowReplay, Kafka
 from headgate.cli.demo_dataflows import AgentDataflows, DemoError
 from headgate.cli.demo_evaluation_seeds import mean_of_seeds
 from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
-from headgate.cli.demo_record import SynchronousRecord, computed_by_spark
+from headgate.cli.demo_record import SynchronousRecord, computed_by_spark, local_spark
 from headgate.cli.demo_stand import DemoStand
 from headgate.cli.demo_telling import Narrator, find_examples, outcome
 from headgate.flows import parse_dataflow
@@ -108,6 +108,8 @@ def evaluation(
                 checks[experiment.trend.value] = trial.checks
         narrator.say(f"{_SEEDS} seeds, by the engine alone")
         seeds = mean_of_seeds(Grid(grid), _WEEK, _SEEDS, quick=quick)
+        if computed and loads and not quick:
+            seconds = _computed_loads(seed, narrator)
         for side in _LOADS if loads and not (quick or computed) else ():
             with DemoStand(home, keep=False, tell=narrator.progress) as stand:
                 seconds[side * side] = _load(Grid(side), seed, stand, narrator)
@@ -312,6 +314,27 @@ def _disagreement(name: str, replays: FlowReplay) -> list[str]:
         f"{name}: {d.action} in wave {d.wave}: {d.recorded} runs, {d.replayed} replayed"
         for d in replays.disagreement
     ]
+
+
+def _computed_loads(seed: int, narrator: Narrator) -> dict[int, float]:
+    """Return by detectors the seconds in which Spark computes 24 waves at once (figure 19)."""
+    from aqhi.all_waves import all_waves
+    from aqhi.generator import CALM, Trend, generate
+    from aqhi.grid import Grid
+    from aqhi.model import HOTSPOT_REFERENCE
+
+    found = {}
+    with local_spark() as spark:
+        for side in (_LOADS[0], *_LOADS):  # the first one twice: once to warm up
+            grid = Grid(side)
+            readings = list(generate(grid, _LOAD_WAVES, seed, Trend.UNIFORM, CALM))
+            begin = time.monotonic()
+            all_waves(spark, readings, grid, HOTSPOT_REFERENCE)
+            found[grid.detectors] = round(time.monotonic() - begin, 1)
+            narrator.say(
+                f"{grid.detectors} detectors: {_LOAD_WAVES} waves in {found[grid.detectors]:.0f} s"
+            )
+    return found
 
 
 def _load(grid: Grid, seed: int, stand: DemoStand, narrator: Narrator) -> float:

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from aqhi.evaluation import Series, Waves
     from aqhi.grid import Grid
     from aqhi.readings import Readings
+    from pyspark.sql import SparkSession
 
 _HOUR = 3600.0
 _COLUMN = {
@@ -45,15 +47,10 @@ Cells = list[tuple[bytes, bytes, bytes]]
 """Row, column and value."""
 
 
-def computed_by_spark(
-    readings: Sequence[Readings], grid: Grid, reference: float
-) -> tuple[Waves, Series]:
-    """Return the outputs of all waves, and the detectors' concentrations: see ``all_waves``.
-
-    The Spark session is one of this process, and ends here.
-    """
+@contextmanager
+def local_spark() -> Iterator[SparkSession]:
+    """Have a Spark session of this process."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from aqhi.all_waves import all_waves
     from pyspark.sql import SparkSession
 
     spark = (
@@ -69,9 +66,19 @@ def computed_by_spark(
     )
     spark.sparkContext.setLogLevel("ERROR")
     try:
-        return all_waves(spark, readings, grid, reference)
+        yield spark
     finally:
         spark.stop()
+
+
+def computed_by_spark(
+    readings: Sequence[Readings], grid: Grid, reference: float
+) -> tuple[Waves, Series]:
+    """Return the outputs of all waves, and the detectors' concentrations: see ``all_waves``."""
+    from aqhi.all_waves import all_waves
+
+    with local_spark() as spark:
+        return all_waves(spark, readings, grid, reference)
 
 
 class SynchronousRecord:
