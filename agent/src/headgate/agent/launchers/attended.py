@@ -21,6 +21,9 @@ from headgate.agent.launchers.job import Job, JobFiles, JobKey
 from headgate.flows import AirflowLauncher
 from headgate.spark import Ending, StepEnded
 
+LOOK: Final = 0.1
+"""Seconds between two looks at jobs under way."""
+
 
 class Underway(Struct, frozen=True):
     """The job is attended to; ``claimed`` once its run is its own."""
@@ -36,7 +39,7 @@ class Over(Struct, frozen=True):
 
 
 class Gone(Struct, frozen=True):
-    """The job's attendant was killed: nothing of it is left, and nothing was committed by it."""
+    """The job's attendant was killed, and nothing of it is left; the ledger knows of a commit."""
 
     reason: str
 
@@ -191,7 +194,3 @@ class AttendedJobs:
         )
         for _, directory in ended[: -self._kept]:
             shutil.rmtree(directory, ignore_errors=True)
-
-
-LOOK: Final = 0.1
-"""Seconds between two looks at jobs under way."""
