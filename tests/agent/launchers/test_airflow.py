@@ -90,6 +90,7 @@ def test_a_run_is_triggered_with_its_parameters_and_without_secrets(
 
 def test_a_run_that_was_triggered_before_is_found(run_of: Any, airflow: Airflow) -> None:
     run_of().start()
+    airflow.paused = True  # what was triggered goes on
     again = run_of()
     again.start()
     assert len(airflow.triggered) == 1

@@ -107,6 +107,11 @@ class DagRun:
         self._patiently(self._trigger)
 
     def _trigger(self) -> None:
+        known = self._ask("GET", self._run, but=(httpx.codes.NOT_FOUND,))
+        if known.is_success:
+            # Triggered by an attendant that ended: it runs, whatever became of the DAG since.
+            self._begun = True
+            return
         dag = msgspec.json.decode(self._ask("GET", self._here).content, type=_Dag)
         if dag.is_paused:
             message = f"DAG {self._dag} is paused: unpause it in Airflow, then retry"
@@ -118,7 +123,7 @@ class DagRun:
             "logical_date": None,
             "conf": {**self._parameters, "headgate": request},
         }
-        # Conflict: it was triggered before, by an attendant that ended.
+        # Conflict: the answer to the first request was lost.
         self._ask("POST", f"{self._here}/dagRuns", body, but=(httpx.codes.CONFLICT,))
         self._begun = True
 
