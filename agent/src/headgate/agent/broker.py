@@ -49,6 +49,7 @@ FLOW_PARTITIONS = 16
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
 _FETCH_WAIT = "100"  # milliseconds until a fetch without data returns, hence until a new one starts
 _BATCH = 500  # messages handed on together, so that one checkpoint or barrier sees few hand-overs
+_LAG = 1.0  # seconds between two looks at all partitions' ends while records come: there are many
 _LEADERS = 0.02  # seconds until a partition's leader is asked for again
 _NOT_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -384,6 +385,7 @@ class KafkaFeed:
         self._deliver = deliver
         self._stopping = threading.Event()
         self._lag: dict[tuple[str, int], int] = {}
+        self._measured = 0.0
         self._consumer = Consumer(
             {
                 **common,
@@ -431,11 +433,13 @@ class KafkaFeed:
                 # Whoever closes the feed may be the one that should make room: wait for neither.
                 while records and not self._stopping.is_set() and not self._deliver(records):
                     pass
-                self._measure()
+                if time.monotonic() >= self._measured + _LAG:
+                    self._measure()
         finally:
             self._consumer.close()
 
     def _measure(self) -> None:
+        self._measured = time.monotonic()
         for (topic, part), position in self._positions.items():
             try:
                 end = self._consumer.get_watermark_offsets(TopicPartition(topic, part), cached=True)

@@ -26,6 +26,8 @@ class Cells(Rescanned):
         """Count and keep the updates at these positions, which lie in the container."""
         if arrivals.plain and len(positions) > _FEW:
             self._take_puts(arrivals, positions)
+        elif arrivals.plain and len(positions) == 1:
+            self._take_put(arrivals, positions[0])
         elif arrivals.plain or self.detail is Detail.COUNTS:
             self._take_few(arrivals, positions)
         else:
@@ -101,7 +103,23 @@ class Cells(Rescanned):
             p.action == writer and p.keeps_values and not p.own for p in self.pendings
         )
 
-    # Updates one by one: few, deletes, explicit timestamps, and whatever is not certain.
+    # Updates one by one: alone, few, deletes, explicit timestamps, and whatever is not certain.
+
+    def _take_put(self, arrivals: Arrivals, position: int) -> None:
+        row, column = arrivals.rows[position], arrivals.columns[position]
+        key = (row, column)
+        self._count(arrivals.writer, 1, (row if self.count is Count.ROWS else key,))
+        if self.detail is Detail.COUNTS:
+            return
+        if self.reading or self.scanning is not None:
+            self._wrote((key,), (), ())
+        slot = self.slot(key)
+        old = self.value_at(slot)
+        new = self._value(UpdateKind.PUT, arrivals.values[position])
+        if old != new or self._followed(arrivals.writer):
+            self._put(slot, new)
+            if self.detail is Detail.VALUES:
+                self._tell_each(arrivals.writer, ((slot, old, new),))
 
     def _take_few(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
         rows, columns = arrivals.cells_at(positions)

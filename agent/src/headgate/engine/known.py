@@ -142,7 +142,8 @@ class Known:
 
     def slot(self, key: Key) -> int:
         """Return the cell's slot, a new one if it was never seen."""
-        return int(self.grid.slots((key[0],), (key[1],))[0])
+        slot = self.grid.find(*key)
+        return int(self.grid.slots((key[0],), (key[1],))[0]) if slot is None else slot
 
     def tidy(self) -> None:
         """Give up the room of cells that are gone, if they are many."""
