@@ -5,7 +5,8 @@ reads them and an engine decides, and takes a snapshot at each launch, as the ag
 are percentiles of the time from a message's publication to the launch that it caused, and beside it
 that of a bare consumer, which reads the same messages and does nothing: what Kafka itself takes.
 
-    python tests/bench/launch_latency.py [--seconds N] [--rate N] [--bound updates|relative]
+    python tests/bench/launch_latency.py [--seconds N] [--rate N] [--spread N]
+        [--bound updates|relative]
 
 Uses the stack whose addresses are in the JSON file that HEADGATE_TEST_STACK names, or starts one.
 """
@@ -72,7 +73,7 @@ PARTITIONS = 4
 LAUNCHING = 20  # one container of so many has a bound that is reached, after some seconds
 NEVER = 1e15
 BOUNDS = {
-    "updates": Bound("k", ContainerId(""), sequence=SequenceBound(100)),
+    "updates": Bound("k", ContainerId(""), sequence=SequenceBound(250)),
     "relative": Bound("k", ContainerId(""), value=ValueBound(Metric.RELATIVE, 0.9)),
 }
 
@@ -92,7 +93,7 @@ def bootstrap() -> Iterator[str]:
             stack.down()
 
 
-def publish(kafka: str, table: str, rate: int, seconds: float) -> None:
+def publish(kafka: str, table: str, rate: int, seconds: float, spread: int) -> None:
     """Publish updates at a steady rate; each message says when it was published."""
     producer = Producer({"bootstrap.servers": kafka, "acks": "all", "linger.ms": 0})
     chance = random.Random(1)
@@ -102,9 +103,8 @@ def publish(kafka: str, table: str, rate: int, seconds: float) -> None:
         due = start + number * PER_MESSAGE / rate
         time.sleep(max(0.0, due - time.time()))
         partition = number % PARTITIONS
-        places = [
-            (chance.randrange(CONTAINERS), chance.randrange(ROWS)) for _ in range(PER_MESSAGE)
-        ]
+        touched = [chance.randrange(CONTAINERS) for _ in range(spread)]
+        places = [(chance.choice(touched), chance.randrange(ROWS)) for _ in range(PER_MESSAGE)]
         intent = number * PER_MESSAGE
         now = time.time()
         batch = UpdateBatch(
@@ -234,6 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="how long to publish")
     parser.add_argument("--rate", type=int, default=20_000, help="updates a second")
+    parser.add_argument("--spread", type=int, default=10, help="containers that a message touches")
     parser.add_argument("--bound", choices=sorted(BOUNDS), default="updates")
     options = parser.parse_args()
     messages = int(options.rate * options.seconds / PER_MESSAGE)
@@ -242,7 +243,7 @@ def main() -> None:
         broker = KafkaBroker(Kafka(kafka, partitions=PARTITIONS), lambda *_: None)
         topics = broker.topics([table])
         (topic,) = topics
-        arguments = (kafka, table, options.rate, options.seconds)
+        arguments = (kafka, table, options.rate, options.seconds, options.spread)
         publisher = multiprocessing.get_context("spawn").Process(target=publish, args=arguments)
         delays: list[float] = []
 
@@ -255,9 +256,7 @@ def main() -> None:
         publisher.join()
         percentiles("published -> launch instruction", decider.delays)
         percentiles("a snapshot", decider.snapshots)
-        again = multiprocessing.get_context("spawn").Process(
-            target=publish, args=(kafka, table, options.rate, options.seconds)
-        )
+        again = multiprocessing.get_context("spawn").Process(target=publish, args=arguments)
         again.start()
         bare(kafka, topic, 2 * messages, delays)
         again.join()

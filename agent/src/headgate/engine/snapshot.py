@@ -50,8 +50,13 @@ class KeyColumns(Struct, frozen=True, array_like=True):
         return zip(self.rows, (self.names[c] for c in self.columns), strict=True)
 
 
+_NO_KEYS = KeyColumns((), (), ())
+
+
 def key_columns(keys: Collection[Key]) -> KeyColumns:
     """Return cells in columns, in their order."""
+    if not keys:
+        return _NO_KEYS  # most containers have nothing unsettled, stamped or consumed
     names: dict[bytes, int] = {}
     columns = tuple(names.setdefault(column, len(names)) for _, column in keys)
     return KeyColumns(tuple(row for row, _ in keys), columns, tuple(names))
