@@ -19,7 +19,7 @@ from fire_risk.weather import Hour
 AREA = 3
 """Sensors along each side of an area."""
 
-FIRE_DEGREES = 45.0
+FIRE_DEGREES = 70.0
 """By how much fire warms a sensor, and by how much the faulty one is wrong."""
 
 _FAULT, _FIRE = (0.25, 0.4), (0.5, 0.85)

@@ -1,0 +1,131 @@
+"""The examples on the real stack, small: their steps under Spark, and what bounds leave out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headgate.cli.demo_beside import Beside, Wave
+from headgate.cli.demo_crawl import StalePostings
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+
+from crawl.web import Document
+from fire_risk.forest import Forest
+from fire_risk.weather import generated
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+
+class Listener:
+    """Stands for who reads what a demonstration tells."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.told.append(text)
+
+    def done(self, waves: int) -> None:
+        pass
+
+
+class Place:
+    """Where the test's observer and agent are."""
+
+    def __init__(self, stand: Any, agent: Any) -> None:
+        with closing(stand.connect()) as connection:
+            self.thrift1 = (connection.host, connection.port)
+        self.api = f"http://{agent.address}"
+
+
+@pytest.fixture(scope="module")
+def place(stand: Any) -> Place:
+    return Place(stand, stand.start_agent())
+
+
+def test_fire_risk_leaves_steps_out_and_misses_no_fire(
+    place: Place, stand: Any, tmp_path: Path
+) -> None:
+    own = f"fire-{stand.identity}"
+    text = (EXAMPLES / "fire_risk/fire_risk.yaml").read_text()
+    tree = yaml.safe_load(text.replace(" fire-", f" {own}-").replace('"fire-', f'"{own}-'))
+    tree["name"] = own
+    tree["actions"]["thermal-map"]["parameters"] = {"charts": str(tmp_path)}
+    forest = Forest(side=6, seed=1)
+    every = list(forest.hours(generated(8, seed=1)))
+    hours = [every[at] for at in (0, 1, 2, 4, 6)]  # a calm one, the fault, the fire, its spread
+    waves = [
+        Wave(h.label, {f"{own}-satellite": h.satellite, f"{own}-sensors": h.sensors}) for h in hours
+    ]
+    listener = Listener()
+    beside = Beside(tree, EXAMPLES / "fire_risk/fire_risk.yaml", place, listener)  # type: ignore[arg-type]
+    beside.send(waves)
+
+    steps = beside.steps
+    assert all(step.runs_synchronous == len(waves) for step in steps.values())
+    assert steps["measure"].runs == len(waves)
+    assert 0 < steps["areas"].runs < len(waves)
+    assert 0 < steps["order"].runs < steps["pictures"].runs < len(waves)
+    assert set(steps["measure"].errors) == {0.0}
+    assert set(steps["pictures"].errors) == set(steps["order"].errors) == {0.0}
+    assert 0 < steps["risk"].worst_error < 0.5
+
+    burning = {
+        row
+        for hour in hours
+        for row, cells in hour.satellite
+        if sum(kelvin >= 330 for kelvin in json.loads(cells[b"s:image"])) >= 3
+    }
+    hot = {row for row, _ in beside.output("pictures")}
+    assert {row for row, _ in beside.output("order")} == burning
+    assert len(burning) == 2
+    assert len(hot) == 3, "the faulty sensor's area too, of which a picture tells that it is cold"
+    assert {path.stem for path in tmp_path.iterdir()} == {own, f"synchronous-{own}"}
+
+
+def test_crawl_shows_news_before_static_pages(place: Place, stand: Any) -> None:
+    own = f"crawl-{stand.identity}"
+    text = (EXAMPLES / "crawl/crawl.yaml").read_text()
+    tree = yaml.safe_load(text.replace(" crawl-", f" {own}-"))
+    tree["name"] = own
+    web = [Document(f"n{at}", True, ()) for at in range(10)]
+    web += [Document(f"p{at:02d}", False, ()) for at in range(20)]
+
+    def puts(names: list[str], text: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        return [(name.encode(), {b"p:text": text.encode()}) for name in names]
+
+    def rounds() -> Iterator[Wave]:
+        first = [puts([d.url for d in web if d.news is news], "the same") for news in (True, False)]
+        yield Wave("all", {f"{own}-news": first[0], f"{own}-pages": first[1]})
+        some = [f"p{at:02d}" for at in range(3)]
+        yield Wave(
+            "10 % of the news, 15 % of the pages",
+            {f"{own}-news": puts(["n1"], "the news"), f"{own}-pages": puts(some, "the change")},
+        )
+        with closing(stand.connect()) as connection:
+            connection.table(f"{own}-pages").delete(b"p07")
+        yield Wave("a page is gone, one of the news as before", {f"{own}-news": first[0][5:6]})
+
+    stale = StalePostings(web)
+    file = EXAMPLES / "crawl/crawl.yaml"
+    beside = Beside(tree, file, place, Listener(), {"index": stale})  # type: ignore[arg-type]
+    beside.send(rounds())
+
+    assert [beside.steps[name].runs for name in ("news-words", "page-words", "index")] == [2, 2, 3]
+    assert stale.shares["news"] == [0.0, 0.0, 0.0]
+    assert stale.shares["pages"] == pytest.approx([0.0, 6 / 43, 0.0])
+    index = {row.decode(): json.loads(urls) for (row, _), urls in beside.output("index").items()}
+    assert index["news"] == ["n1"]
+    assert index["change"] == ["p00", "p01", "p02"]
+    assert "n1" not in index["same"]
+    assert "p07" not in index["the"]
