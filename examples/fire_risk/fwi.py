@@ -66,7 +66,8 @@ def next_codes(hour: DataFrame) -> DataFrame:
             **_equilibria(),
         },
         {"fine": _soaked(col("fine"), col("fine_rain"))},
-        {"fine": _approached_equilibrium(col("fine"))},
+        # Beside a fire, for which they were not made, the equations dry fuel below nothing.
+        {"fine": sql.greatest(_approached_equilibrium(col("fine")), sql.lit(0.0))},
         {
             "ffmc": 59.5 * (250 - col("fine")) / (_MOISTURE + col("fine")),
             "dmc": _duff_moisture_code(col("before_dmc"), col("duff_rain")),

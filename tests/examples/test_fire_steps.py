@@ -49,6 +49,11 @@ def test_an_attempt_that_is_repeated_dries_no_fuel_twice(frame):
     assert floor_after(frame, 1, second) == second
 
 
+def test_fuel_beside_a_fire_is_bone_dry_and_no_drier(frame):
+    floor = floor_after(frame, 0, {}, temperature=95.0)
+    assert floor["r000c000"]["ffmc"] == pytest.approx(101.0)
+
+
 def test_an_area_has_the_heat_of_its_hottest_sensor_and_the_mean_of_the_rest(frame):
     columns = ("temperature", "wind", "ffmc", "dmc", "dc")
     sensors = {

@@ -79,6 +79,7 @@ def test_fire_risk_leaves_steps_out_and_misses_no_fire(
     assert set(steps["measure"].errors) == {0.0}
     assert set(steps["pictures"].errors) == set(steps["order"].errors) == {0.0}
     assert 0 < steps["risk"].worst_error < 0.5
+    assert all(step.mean_error <= 1 for step in steps.values()), "no output holds a NaN"
 
     burning = {
         row
