@@ -98,7 +98,8 @@ def _below_canopy(held: float, lost: float, share: float) -> Column:
 
 def moisture(ffmc: Column) -> Column:
     """Return the moisture of fine fuel in per cent, 0 to 250."""
-    return _MOISTURE * (101 - ffmc) / (59.5 + ffmc)
+    # A mean of codes may be above 101 by a rounding error.
+    return sql.greatest(_MOISTURE * (101 - ffmc) / (59.5 + ffmc), sql.lit(0.0))
 
 
 def _soaked(fine: Column, rain: Column) -> Column:

@@ -9,6 +9,7 @@ from fire_risk.chart import draw_map
 
 WEATHER = ("hour", *fwi.WEATHER)
 FLOOR = ("hour", "temperature", "wind", *fwi.CODES, *fwi.BEFORE)
+WINDY = {"wind": 20.0, "dmc": 30.0, "dc": 100.0}
 DRY = {"temperature": 30.0, "humidity": 20.0, "wind": 10.0, "rain": 0.0, "daylight": 1.0}
 
 
@@ -52,6 +53,8 @@ def test_an_attempt_that_is_repeated_dries_no_fuel_twice(frame):
 def test_fuel_beside_a_fire_is_bone_dry_and_no_drier(frame):
     floor = floor_after(frame, 0, {}, temperature=95.0)
     assert floor["r000c000"]["ffmc"] == pytest.approx(101.0)
+    area = frame(("ffmc", "wind", "dmc", "dc"), {"a": {"ffmc": 101.0000001, **WINDY}})
+    assert 20 < rows(steps.risk_frame(area))["a"]["fwi"] < 200
 
 
 def test_an_area_has_the_heat_of_its_hottest_sensor_and_the_mean_of_the_rest(frame):
