@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +55,7 @@ containers:
 actions:
   feed: {{input: input}}
   report:
-    command: [python, command.py, {self.folder}]
+    command: [{sys.executable}, command.py, {self.folder}]
     reads: input
     writes: output
     when: {{input: {{sequence: 1}}}}
@@ -147,7 +148,7 @@ def test_a_command_that_fails_is_tried_again_and_shows_its_last_words(
     (scene.folder / "fail").unlink()
     agent.settle(scene.name, wave)
     failed = agent.runs(scene.name, "report")[0]
-    assert failed["reason"] == "python ended with status 1"
+    assert failed["reason"] == f"{Path(sys.executable).name} ended with status 1"
     assert "it was told to fail" in failed["detail"]
     assert scene.outcomes(agent)[-1][1] == "committed"
 
