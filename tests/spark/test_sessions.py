@@ -84,7 +84,7 @@ def test_a_worker_that_does_not_stop_is_killed(begin: Begin) -> None:
 
 
 def test_a_worker_that_has_ended_takes_no_request(begin: Begin) -> None:
-    worker, heard = begin("sys.exit(0)\n")
+    worker, heard = begin("next(requests)\nsys.exit(0)\n")
     assert heard.get(timeout=WAIT) == 0
 
     with pytest.raises(WorkerGone, match="its log is"):
