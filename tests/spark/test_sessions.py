@@ -102,7 +102,7 @@ def test_an_exit_is_told_though_a_forked_child_holds_the_reply_pipe(begin: Begin
 
 
 def test_what_a_worker_prints_is_in_its_log(begin: Begin) -> None:
-    worker, heard = begin("print('from the worker')\n")
+    worker, heard = begin("next(requests)\nprint('from the worker')\n")
 
     assert heard.get(timeout=WAIT) == 0
     assert worker.log.read_text() == "from the worker\n"
