@@ -153,6 +153,7 @@ def test_other_ports_are_chosen_when_the_defaults_are_taken(
     assert not ports & set(DEFAULT_PORTS)
 
 
+@pytest.mark.soak
 def test_the_stack_is_ready_in_time(first_starts: list[dict[str, object]]) -> None:
     if float(str(first_starts[0]["load"])) > MOST_LOAD * (os.cpu_count() or 1):
         pytest.skip("the machine was busy with other work, which would be measured instead")
