@@ -56,6 +56,35 @@ def test_batches_of_thrift1_come_out_as_they_went_in(encoder, batch, timestamp):
     assert cells.timestamps == [timestamp] * len(expected)
 
 
+runs = st.lists(
+    st.tuples(
+        st.integers(1, 24),
+        st.sampled_from([b"row-%03d", b"r%03d", b"r"]),
+        st.sampled_from([b"%05d", b"", b"12.5"]),
+        st.lists(st.sampled_from([b"f:a", b"f:b", b"f", b":"]), max_size=2),
+    ),
+    max_size=5,
+)
+
+
+@given(described=runs)
+def test_runs_of_alike_rows_of_thrift1_come_out_as_they_went_in(encoder, described):
+    one = encoder.one
+    batch, expected = [], []
+    for count, key, content, into in described:
+        for number in range(count):
+            row = key % number if b"%" in key else key
+            value = content % number if b"%" in content else content
+            mutations = [one.Mutation(column=column, value=value) for column in into]
+            batch.append(one.BatchMutation(row=row, mutations=mutations))
+            expected += [(row, column, value) for column in into if b":" in column]
+    data = encoder.call(Dialect.THRIFT1, "mutateRows", tableName=b"t", rowBatches=batch)
+    cells = decode_request(Dialect.THRIFT1, read(data)).cells
+    assert list(zip(cells.rows, cells.columns, cells.values, strict=True)) == expected
+    assert cells.kinds == bytes(len(expected))
+    assert cells.timestamps == [-1] * len(expected)
+
+
 @settings(deadline=None)
 @given(
     batch=st.lists(

@@ -55,7 +55,14 @@ def row(key: bytes, *values: bytes) -> bytes:
 
 
 ALIKE = [row(b"r" * i, b"v" * (i % 3)) for i in range(30)]
+SAME = [row(b"row%02d" % i, b"%04d" % i) for i in range(30)]
 BATCHES = {
+    # lists of structs of one size, which are passed together
+    "rows of one size": SAME,
+    "another size in the middle": [*SAME, row(b"row", b"value"), *SAME],
+    "runs of two sizes": [*SAME, *[row(b"row%d" % i, b"v") for i in range(9)], *SAME],
+    "another field in the middle": [*SAME[:20], SAME[0].replace(b"\x0b\0\1", b"\x0b\0\2"), *SAME],
+    "the same sizes at other places": [*SAME[:20], row(b"row1", b"12345"), *SAME],
     # lists long enough for the walker to learn what their structs have in common
     "rows alike": ALIKE,
     "one row with two cells among others": [*ALIKE[:20], row(b"k", b"v", b"w"), *ALIKE],

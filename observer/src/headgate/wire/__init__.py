@@ -40,6 +40,7 @@ from headgate.wire.message import (
     WireFormat,
 )
 from headgate.wire.reader import MessageReader
+from headgate.wire.runs import ENOUGH, run_of
 from headgate.wire.transcoder import first_field_to_binary, to_binary, transcode
 from headgate.wire.walker import StructWalker
 from headgate.wire.writer import (
@@ -54,6 +55,7 @@ __all__ = [
     "BOOL",
     "BYTE",
     "DOUBLE",
+    "ENOUGH",
     "I16",
     "I32",
     "I64",
@@ -85,6 +87,7 @@ __all__ = [
     "first_field_to_binary",
     "layout_of",
     "read_header",
+    "run_of",
     "to_binary",
     "transcode",
     "write_exception",

@@ -22,6 +22,7 @@ from headgate.wire.binary import (
 )
 from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
 from headgate.wire.message import Limits
+from headgate.wire.runs import ENOUGH, run_of
 
 _SIZES: Final = (*FIXED, *([0] * 240))
 """``FIXED`` for every byte that may stand where a type is expected."""
@@ -230,8 +231,16 @@ class StructWalker:
         parts, tail = shape
         max_string = self._limits.max_string
         before = left
+        in_runs = True
         try:
             while left:
+                if in_runs and left >= ENOUGH:
+                    size, shared = _frame(data, pos, parts, tail, max_string)
+                    passed = run_of(data, pos, left, size, shared) if size else 0
+                    pos += passed * size
+                    left -= passed
+                    in_runs = passed >= ENOUGH
+                    continue
                 at = pos
                 for read, gap, size in parts:
                     found, length = read(data, at)
@@ -250,6 +259,32 @@ class StructWalker:
 Shape = tuple[list[tuple[Callable[..., tuple[Any, ...]], bytes, int]], bytes]
 """A struct but for its strings: for each of them what reads the bytes before it and its length,
 those bytes, and the number of both together; then the bytes behind the last."""
+
+
+def _frame(
+    data: bytes | bytearray,
+    begin: int,
+    parts: list[tuple[Callable[..., tuple[Any, ...]], bytes, int]],
+    tail: bytes,
+    max_string: int,
+) -> tuple[int, list[tuple[int, bytes | bytearray]]]:
+    """Return the size of the struct at ``begin`` and all of it but its strings; 0: of other shape.
+
+    Raises:
+        ShortBuffer: it is not all there.
+    """
+    shared: list[tuple[int, bytes | bytearray]] = []
+    at = begin
+    for read, gap, size in parts:
+        found, length = read(data, at)
+        if found != gap or length > max_string:
+            return 0, shared
+        shared.append((at - begin, data[at : at + size]))
+        at += size + length
+    if not data.startswith(tail, at):
+        return 0, shared
+    shared.append((at - begin, tail))
+    return at + len(tail) - begin, shared
 
 
 def shape_of(data: bytes | bytearray, begin: int) -> Shape | None:

@@ -50,14 +50,12 @@ def by_partition(ended: EndedWrite, partitions: int) -> list[tuple[int, EndedWri
     if len(rows) == 1:
         return [(crc32(rows[0]) % partitions, ended)]
     numbers = [crc32(row) % partitions for row in rows]
-    present = set(numbers)
-    if len(present) == 1:
+    if numbers.count(numbers[0]) == len(numbers):
         return [(numbers[0], ended)]
-    parts = []
-    for partition in sorted(present):
-        positions = [i for i, number in enumerate(numbers) if number == partition]
-        parts.append((partition, _selected(ended, positions)))
-    return parts
+    positions: list[list[int]] = [[] for _ in range(partitions)]
+    for at, number in enumerate(numbers):
+        positions[number].append(at)
+    return [(n, _selected(ended, present)) for n, present in enumerate(positions) if present]
 
 
 def _selected(ended: EndedWrite, positions: list[int]) -> EndedWrite:

@@ -1,0 +1,42 @@
+"""Structs of the same size one after the other, compared all at once.
+
+Batches are mostly records of one kind. Where their strings have the same lengths too, each byte
+that they share is a column of the batch, which slicing with a step takes out in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+ENOUGH: Final = 8
+"""Structs in a run from which on looking for the next one is worth it."""
+
+
+def run_of(
+    data: bytes | bytearray,
+    pos: int,
+    most: int,
+    size: int,
+    shared: Sequence[tuple[int, bytes | bytearray]],
+) -> int:
+    """Count the structs from ``pos`` on that have the bytes of a first one.
+
+    Args:
+        data: where they stand, one behind the other.
+        pos: where the first begins.
+        most: how many to count at most.
+        size: bytes of each.
+        shared: what they must have in common: offsets in a struct, and the bytes from there.
+    """
+    most = min(most, (len(data) - pos) // size)
+    for offset, content in shared:
+        at = pos + offset
+        for number in range(len(content)):
+            if most < 1:
+                return 0
+            byte = content[number : number + 1]
+            column = data[at + number : pos + most * size : size]
+            if column != byte * most:
+                most -= len(column.lstrip(byte))
+    return most
