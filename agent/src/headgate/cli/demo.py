@@ -26,7 +26,7 @@ from headgate.cli.demo_evaluation import evaluation
 from headgate.cli.demo_fire_risk import fire_risk
 from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
 from headgate.cli.demo_stand import DemoStand
-from headgate.cli.demo_telling import Narrator, find_examples, outcome
+from headgate.cli.demo_telling import HomeOption, JsonOption, Narrator, find_examples, outcome
 
 if TYPE_CHECKING:
     from aqhi.comparison import Comparing, Followed
@@ -101,19 +101,11 @@ def aqhi(
     report: Annotated[Path, typer.Option(help="Where to write the page.")] = Path(
         "aqhi-report.html"
     ),
-    home: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for all that runs. Default: $HEADGATE_HOME, else the user's data folder.",
-            show_default=False,
-        ),
-    ] = None,
+    home: HomeOption = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave tables, logs and charts behind.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON document.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compute a city's air quality index after every wave, and under bounds; compare the two."""
     console = Console(stderr=as_json)

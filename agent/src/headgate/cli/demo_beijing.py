@@ -23,7 +23,7 @@ from headgate.cli.demo_dataflows import AgentDataflows
 from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
 from headgate.cli.demo_record import SynchronousRecord, computed_by_spark
 from headgate.cli.demo_stand import DemoStand
-from headgate.cli.demo_telling import Narrator, find_examples, outcome
+from headgate.cli.demo_telling import HomeOption, Narrator, find_examples, outcome
 from headgate.flows import parse_dataflow
 from headgate.replay import Candidate, Replayed
 
@@ -59,13 +59,7 @@ def beijing(
             "Repeat it; the first runs for real. Default: 20, 40, 60 and 80.",
         ),
     ] = None,
-    home: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for all that runs. Default: $HEADGATE_HOME, else the user's data folder.",
-            show_default=False,
-        ),
-    ] = None,
+    home: HomeOption = None,
 ) -> None:
     """Replay bounds over a year of Beijing's air, and run the first two weeks for real."""
     console = Console(stderr=True)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from headgate.cli.demo_beside import Beside, Cells, Wave, print_steps, read_example, summary
 from headgate.cli.demo_stand import DemoStand
-from headgate.cli.demo_telling import Narrator, example_file, outcome
+from headgate.cli.demo_telling import HomeOption, JsonOption, Narrator, example_file, outcome
 
 if TYPE_CHECKING:
     from crawl.web import Document, Round
@@ -39,17 +39,9 @@ def crawl(
         float,
         typer.Option(min=1.0, help="How much faster time goes, in bounds too: 1 for real time."),
     ] = _SPEED,
-    home: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for all that runs. Default: $HEADGATE_HOME, else the user's data folder.",
-            show_default=False,
-        ),
-    ] = None,
+    home: HomeOption = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave tables and logs behind.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON document.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Index crawled documents, news before static pages, and synchronously; compare."""
     console = Console(stderr=as_json)

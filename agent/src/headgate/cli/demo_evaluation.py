@@ -23,7 +23,7 @@ from headgate.cli.demo_evaluation_seeds import mean_of_seeds
 from headgate.cli.demo_hbase import FreshTables, create_tables, feeder
 from headgate.cli.demo_record import SynchronousRecord, computed_by_spark, local_spark
 from headgate.cli.demo_stand import DemoStand
-from headgate.cli.demo_telling import Narrator, find_examples, outcome
+from headgate.cli.demo_telling import HomeOption, Narrator, find_examples, outcome
 from headgate.flows import parse_dataflow
 from headgate.replay import Candidate, Replayed
 
@@ -72,13 +72,7 @@ def evaluation(
     report: Annotated[Path, typer.Option(help="Where to write the page.")] = Path(
         "aqhi-evaluation.html"
     ),
-    home: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for all that runs. Default: $HEADGATE_HOME, else the user's data folder.",
-            show_default=False,
-        ),
-    ] = None,
+    home: HomeOption = None,
 ) -> None:
     """Evaluate the bounds of the air quality index as the paper does; print the figures as JSON."""
     console = Console(stderr=True)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from headgate.cli.demo_beside import Beside, Cells, Wave, print_steps, read_example, summary
 from headgate.cli.demo_stand import DemoStand
-from headgate.cli.demo_telling import Narrator, example_file, outcome
+from headgate.cli.demo_telling import HomeOption, JsonOption, Narrator, example_file, outcome
 
 if TYPE_CHECKING:
     from fire_risk.forest import Forest
@@ -39,19 +39,11 @@ def fire_risk(
     start: Annotated[
         datetime, typer.Option(formats=["%Y-%m-%dT%H:%M"], help="First hour, with --data.")
     ] = _START,
-    home: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for all that runs. Default: $HEADGATE_HOME, else the user's data folder.",
-            show_default=False,
-        ),
-    ] = None,
+    home: HomeOption = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave tables, logs and thermal maps behind.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON document.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Follow a forest's risk of fire hour by hour, under bounds and synchronously; compare."""
     console = Console(stderr=as_json)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -25,6 +25,15 @@ from headgate.local import LocalStackError, Progress
 
 if TYPE_CHECKING:
     from aqhi.comparison import Followed, WaveDone
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for all that runs. Default: $HEADGATE_HOME, else the user's data folder.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
 
 _INTERRUPTED = 130  # what shells give a command that Ctrl-C ended
 
