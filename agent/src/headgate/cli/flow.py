@@ -19,6 +19,7 @@ from headgate.agent import DEFAULT_API
 from headgate.cli.flow_check import check, schema, show_problems
 from headgate.cli.flow_oozie import export_file, import_file
 from headgate.cli.flow_tune import flow_tune
+from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import Dataflow, DataflowErrors, load_dataflow
 
 app = typer.Typer(
@@ -44,7 +45,6 @@ AgentOption = Annotated[
         help=f"host:port of any agent's API [variable {_ADDRESS_VARIABLE}; default {DEFAULT_API}].",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 MissingOption = Annotated[
     bool, typer.Option("--allow-missing-tables", help="Tables may be created later.")
 ]
@@ -402,7 +402,7 @@ def _ask(
 def _fail(message: str, *, json: bool, problems: Any = ()) -> Any:
     if json:
         document = {"error": message, "problems": problems}
-        typer.echo(msgspec.json.format(msgspec.json.encode(document)).decode())
+        print_document(document)
     else:
         typer.echo(f"headgate flow: {message}", err=True)
         for problem in problems:
@@ -413,7 +413,7 @@ def _fail(message: str, *, json: bool, problems: Any = ()) -> Any:
 
 def _printed(content: Any, *, json: bool) -> bool:
     if json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(content)).decode())
+        print_document(content)
     return json
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from msgspec import Struct
 
+from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import (
     Dataflow,
     DataflowErrors,
@@ -32,12 +32,12 @@ class CheckedFile(Struct, frozen=True):
 def check(
     paths: Annotated[list[Path], typer.Argument(help="Dataflow files (YAML).")],
     *,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Check dataflow files: every error and warning with its place and what to do about it."""
     checked = [_checked(path, as_text=not json) for path in paths]
     if json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(checked)).decode())
+        print_document(checked)
     if not all(one.in_order for one in checked):
         raise typer.Exit(1)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from msgspec import Struct
 
 from headgate.cli.flow_check import show_problems
+from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import (
     DataflowErrors,
     ImportChoices,
@@ -24,7 +24,6 @@ from headgate.flows import (
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; standard output, if none.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 class ImportedFile(Struct, frozen=True):
@@ -98,14 +97,14 @@ def import_file(
         imported = import_workflow(text, str(path), choices)
     except DataflowErrors as errors:
         if json:
-            _print(ImportedFile(str(path), in_order=False, problems=errors.problems))
+            print_document(ImportedFile(str(path), in_order=False, problems=errors.problems))
         _show(errors.problems, files, json=json)
         raise typer.Exit(1) from errors
     _show(imported.warnings, files, json=json)
     if output is not None:
         _write(output, imported.text)
     if json:
-        _print(
+        print_document(
             ImportedFile(
                 str(path),
                 in_order=True,
@@ -140,13 +139,13 @@ def export_file(
             plain = export_workflow(load_dataflow(path))
     except DataflowErrors as errors:
         if json:
-            _print(ExportedFile(str(path), in_order=False, problems=errors.problems))
+            print_document(ExportedFile(str(path), in_order=False, problems=errors.problems))
         _show(errors.problems, lines, json=json)
         raise typer.Exit(1) from errors
     if output is not None:
         _write(output, plain)
     if json:
-        _print(ExportedFile(str(path), in_order=True, text=plain))
+        print_document(ExportedFile(str(path), in_order=True, text=plain))
     elif output is None:
         typer.echo(plain, nl=False)
 
@@ -176,7 +175,3 @@ def _show(problems: tuple[Problem, ...], files: dict[str, str], *, json: bool) -
     for file in dict.fromkeys(problem.file for problem in problems):
         own = tuple(problem for problem in problems if problem.file == file)
         show_problems(file, own, files.get(file, "").split("\n"))
-
-
-def _print(document: Struct) -> None:
-    typer.echo(msgspec.json.format(msgspec.json.encode(document)).decode())

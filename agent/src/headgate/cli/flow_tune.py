@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from msgspec import Struct
 from rich.console import Console
@@ -14,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from headgate.agent import FlowRecording
-from headgate.cli.replay import ConfigOption, JsonOption, KafkaOption, kafka_of, outcome
+from headgate.cli.json_document import JsonOption, print_document
+from headgate.cli.replay import ConfigOption, KafkaOption, kafka_of, outcome
 from headgate.engine import DataflowSpec, Role
 from headgate.flows import bounded_actions, parse_dataflow, scale_limits
 from headgate.replay import ErrorTarget, Factors, Replayed, SavingTarget, Target, Trial, Tuned, tune
@@ -105,7 +105,7 @@ def flow_tune(
             write.write_text(text, encoding="utf-8")
     result = _result(name, found, text)
     if json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(result)).decode())
+        print_document(result)
         return
     _show(console, result, write)
 

@@ -23,6 +23,7 @@ from headgate.agent import (
     Kafka,
     load_configuration,
 )
+from headgate.cli.json_document import JsonOption, print_document
 from headgate.engine import DataflowSpec
 from headgate.flows import DataflowErrors, load_dataflow, parse_dataflow
 from headgate.replay import OutputReplay, RecordingError, Replayed
@@ -42,7 +43,6 @@ ConfigOption = Annotated[
         help="The agent's TOML file [default: agent.toml, if there is one].",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 class ReplayedOutput(Struct, frozen=True):
@@ -134,7 +134,7 @@ def replay(
 
             result = msgspec.structs.replace(result, picture=str(draw(found.report, picture)))
     if json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(result)).decode())
+        print_document(result)
         return
     show(console, result)
 
