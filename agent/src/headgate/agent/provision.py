@@ -1,0 +1,161 @@
+"""What each dataflow gets of its agent: a runtime, a worker, its part of the connections."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from headgate.agent.admission import Admission
+from headgate.agent.attempts import session_start
+from headgate.agent.broker import KafkaBroker
+from headgate.agent.cell_storage import CellStorage
+from headgate.agent.configuration import AgentConfiguration
+from headgate.agent.hosting import Hosted
+from headgate.agent.launchers import AttendedJobs, FlowLaunchers, JobsLauncher
+from headgate.agent.measures import Measures
+from headgate.agent.notify_families import NotifyFamilies
+from headgate.agent.observers import ObserverTable
+from headgate.agent.rows import HBaseConnections
+from headgate.agent.runtime import Runtime
+from headgate.agent.scan_hosting import TableScans
+from headgate.agent.scans import TableScanner
+from headgate.agent.sessions import SessionLauncher
+from headgate.agent.store import Ownership, RunRecord, SavedState, StateStore
+from headgate.agent.surroundings import Surroundings
+from headgate.agent.table_scan import Extent
+from headgate.flows import Dataflow
+from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
+
+
+class Provision(Struct, frozen=True):
+    """What the dataflows of an agent share."""
+
+    configuration: AgentConfiguration
+    requester: str
+    """Names the agent in barrier requests."""
+    hbase: Thrift2Address
+    connections: HBaseConnections
+    store: StateStore
+    broker: KafkaBroker
+    admission: Admission
+    scanner: TableScanner
+    scans: TableScans
+    families: NotifyFamilies
+    observers: ObserverTable
+    measures: Measures
+
+    def runtime(self, hosted: Hosted, ownership: Ownership, dataflow: Dataflow) -> Runtime:
+        """Return the runtime of a dataflow, which posts to ``hosted``; its worker is started."""
+        configuration = self.configuration
+        directory = configuration.workers.path / dataflow.name
+        launcher = FlowLaunchers(
+            SessionLauncher(
+                session_start(dataflow, ownership.definition),
+                directory,
+                configuration.workers.python,
+                configuration.workers.start_seconds,
+                hosted.post_report,
+            ),
+            JobsLauncher(
+                AttendedJobs(directory / "jobs", configuration.history), hosted.post_report
+            ),
+            configuration.workers,
+            configuration.launchers,
+        )
+        try:
+            return Runtime(
+                ownership,
+                dataflow,
+                Surroundings(
+                    store=_FlowStore(self.store, dataflow.name, ownership.epoch),
+                    broker=self.broker,
+                    storage=CellStorage(configuration.cells.memory, configuration.cells.path),
+                    launcher=launcher,
+                    admission=self.admission,
+                    ledger=_HBaseLedger(self.connections, configuration.hbase.state_table),
+                    scanner=self.scanner,
+                    observation=_Observation(self.scans, dataflow.name),
+                    families=_Families(self.families, dataflow.name),
+                    observers=self.observers,
+                    measures=self.measures.of(dataflow.name),
+                    requester=self.requester,
+                    hbase=self.hbase,
+                    kafka=configuration.kafka.bootstrap,
+                    kafka_properties=configuration.kafka.properties,
+                    ledger_table=configuration.hbase.state_table,
+                    checkpoint_seconds=configuration.checkpoint_seconds,
+                    barrier_repeat=configuration.barriers.repeat_seconds,
+                    history=configuration.history,
+                    post=hosted.post,
+                    deliver=hosted.deliver,
+                ),
+            )
+        except Exception:
+            launcher.close()
+            raise
+
+
+class _FlowStore:
+    """The state store as one dataflow's owner uses it."""
+
+    def __init__(self, store: StateStore, name: str, epoch: int) -> None:
+        self._store = store
+        self._name = name
+        self._epoch = epoch
+
+    def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
+        """See ``runtime.Store``."""
+        self._store.save(self._name, self._epoch, state, records, now)
+
+    def trim(self, newest: int) -> None:
+        """See ``runtime.Store``."""
+        self._store.trim(self._name, newest)
+
+
+class _HBaseLedger:
+    """The run ledger through the agent's connections."""
+
+    def __init__(self, connections: HBaseConnections, table: str) -> None:
+        self._connections = connections
+        self._table = table
+
+    def state(self, key: RunKey) -> RunState:
+        """See ``seams.Ledger``."""
+        return self._connections.call(lambda c: RunLedger(c, self._table).state(key))
+
+    def forget(self, key: RunKey) -> None:
+        """See ``seams.Ledger``."""
+        self._connections.call(lambda c: c.delete(self._table, [key.row]))
+
+
+class _Observation:
+    """The scans of the agent, as one dataflow asks for them."""
+
+    def __init__(self, scans: TableScans, dataflow: str) -> None:
+        self._scans = scans
+        self._dataflow = dataflow
+
+    def want(self, extents: Mapping[str, Extent]) -> None:
+        """See ``seams.Observation``."""
+        self._scans.want(self._dataflow, extents)
+
+    def withdraw(self, tables: Sequence[str]) -> None:
+        """See ``seams.Observation``."""
+        self._scans.withdraw(self._dataflow, tables)
+
+
+class _Families:
+    """The families of notify columns, as one dataflow asks for them."""
+
+    def __init__(self, families: NotifyFamilies, dataflow: str) -> None:
+        self._families = families
+        self._dataflow = dataflow
+
+    def provide(self, tables: Iterable[str]) -> frozenset[str]:
+        """See ``seams.Families``."""
+        return self._families.provide(self._dataflow, tables)
+
+    def drop(self, tables: Collection[str]) -> None:
+        """See ``seams.Families``."""
+        self._families.drop(self._dataflow, tables)
