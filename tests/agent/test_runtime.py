@@ -188,7 +188,7 @@ def test_a_lost_worker_costs_an_attempt_and_not_the_run(world: World) -> None:
     ask(agent, lambda runtime, now: runtime.mark((), now))
     for _ in range(50):
         world.step()
-    agent.end_worker()
+    agent.worker.kill()
     world.hanging.clear()
     world.run(lambda: agent.settled() == 1)
     assert outcomes(agent, "first") == ["lost", "committed"]
@@ -339,7 +339,7 @@ def test_in_shadow_mode_it_is_decided_and_nothing_launched(world: World) -> None
     assert outcomes(agent, "first") == outcomes(agent, "second") == ["shadow"]
     assert world.commits == []
     assert not [m for m in world.control if isinstance(m, Fence)]
-    assert agent.sessions == [None]
+    assert agent.worker.sessions == [None]
     assert status(world, agent).words == "shadow mode: it decides and launches nothing"
 
 
@@ -375,8 +375,7 @@ def test_what_waits_for_the_worker_is_not_launched_once_in_shadow_mode(world: Wo
         world.step()
     changed_to(world, agent, shadow=True)
     assert agent.runtime is not None
-    lost = WorkerLost(next(r.run for r in agent.runtime.records if r.action == "first"), 1, "")
-    ask(agent, lambda runtime, now: runtime.report(lost, now))
+    agent.worker.kill()
     world.run(lambda: agent.settled() == 1)
     assert outcomes(agent, "first") == ["lost", "shadow"]
     assert outcomes(agent, "second") == ["shadow"]
@@ -391,7 +390,7 @@ def test_out_of_shadow_mode_it_launches_again(world: World) -> None:
     feed(world, value=b"2")
     wave(world, agent)
     assert outcomes(agent, "first") == ["shadow", "committed"]
-    assert [start is None for start in agent.sessions] == [True, False]
+    assert [start is None for start in agent.worker.sessions] == [True, False]
 
 
 def test_in_shadow_mode_nothing_runs_when_somebody_asks(world: World) -> None:
@@ -451,9 +450,9 @@ def test_another_session_is_started_where_its_settings_changed(
 ) -> None:
     agent = started(world)
     changed_to(world, agent, source=two_steps.replace("sequence: 3", "sequence: 2"))
-    assert agent.sessions == []
+    assert agent.worker.sessions == []
     changed_to(world, agent, source=f"{two_steps}{more}")
-    assert len(agent.sessions) == 1
+    assert len(agent.worker.sessions) == 1
 
 
 def test_a_quarantine_ends_with_its_action(world: World, two_steps: str) -> None:
@@ -471,7 +470,7 @@ def test_a_quarantine_ends_with_its_action(world: World, two_steps: str) -> None
 def test_modules_are_read_again_when_somebody_asks(world: World) -> None:
     agent = started(world)
     ask(agent, lambda runtime, _: runtime.reload())
-    assert len(agent.sessions) == 1
+    assert len(agent.worker.sessions) == 1
 
 
 def without_second(text: str) -> str:

@@ -1,0 +1,11 @@
+"""A world in memory around a runtime: tables, topics, an observer and a worker that move by hand.
+
+``World`` survives the agents in it. A test makes runtimes, lets one thing happen at a time with
+``step``, and may end an agent or a worker between any two of them.
+"""
+
+from headgate.agent.scripted.agent import ScriptedAgent
+from headgate.agent.scripted.rows import MemoryRows
+from headgate.agent.scripted.world import World
+
+__all__ = ["MemoryRows", "ScriptedAgent", "World"]

@@ -1,0 +1,87 @@
+"""HBase as an agent of a script sees it: the ledger, scans, families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headgate.agent.seams import Cells
+from headgate.agent.table_scan import Extent
+from headgate.events import Container, Notify
+from headgate.spark import RunKey, RunState
+
+if TYPE_CHECKING:
+    from headgate.agent.scripted.world import World
+
+
+class ScriptedTables:
+    """A world's tables, read at once."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def state(self, key: RunKey) -> RunState:
+        """See ``Ledger``."""
+        return self._world.ledger.state(key)
+
+    def forget(self, key: RunKey) -> None:
+        """See ``Ledger``."""
+        self._world.forgotten.append(key)
+
+    def want(self, extents: Mapping[str, Extent]) -> None:
+        """See ``Observation``."""
+        self._world.wanted = dict(extents)
+
+    def withdraw(self, tables: Sequence[str]) -> None:
+        """See ``Observation``."""
+        for table in tables:
+            self._world.wanted.pop(table, None)
+
+    def provide(self, tables: Iterable[str]) -> frozenset[str]:
+        """See ``Families``."""
+        self._world.families |= set(tables)
+        return frozenset(tables)
+
+    def drop(self, tables: Collection[str]) -> None:
+        """See ``Families``."""
+        self._world.point()
+        self._world.families -= set(tables)
+
+    def scan(
+        self,
+        container: Container,
+        table: str,
+        *,
+        values: bool,
+        mark: Notify | None,
+        done: Callable[[Cells], None],
+    ) -> None:
+        """See ``Scanner``."""
+        del mark
+        found = [
+            (row, column, value)
+            for (row, column), value in sorted(self._world.tables.get(table, {}).items())
+            if any(
+                item.table == table and item.has_row(row) and item.has_column(column)
+                for item in container.items
+            )
+        ]
+        done(
+            Cells(
+                [row for row, _, _ in found],
+                [column for _, column, _ in found],
+                [value for _, _, value in found] if values else (),
+            )
+        )
+
+    def read(
+        self,
+        table: str,
+        rows: Sequence[bytes],
+        columns: Sequence[bytes],
+        done: Callable[[Cells], None],
+    ) -> None:
+        """See ``Scanner``."""
+        known = self._world.tables.get(table, {})
+        cells = zip(rows, columns, strict=True)
+        done(Cells(rows, columns, [known.get(cell) for cell in cells]))
