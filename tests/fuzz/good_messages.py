@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+from thriftpy2.protocol.cybin import TCyBinaryProtocol
+from thriftpy2.transport import TCyMemoryBuffer
 
 from headgate.hbase import Dialect
 from headgate.wire import (
@@ -105,6 +108,48 @@ def repeated(dialect: Dialect) -> list[bytes]:
     messages = requests(dialect) + replies(dialect)
     framed = [transcode(each, Protocol.BINARY, Transport.FRAMED) for each in messages]
     return [_MARK[dialect] + each.raw * 3 for each in (*messages, *framed)]
+
+
+BATCHES = (
+    (Dialect.THRIFT1, "mutateRows"),
+    (Dialect.THRIFT2, "putMultiple"),
+    (Dialect.THRIFT2, "deleteMultiple"),
+)
+
+
+def alike_rows() -> list[bytes]:
+    """Return rows of batches behind the number of their method, with ``#`` in what may differ."""
+    one, two = _table()["ONE"], _table()["TWO"]
+    value = partial(two.TColumnValue, family=b"f")
+    cells = [value(qualifier=b"a", value=b"#1#"), value(qualifier=b"b", value=b"", timestamp=5)]
+    attributes = {b"k": b"v", b"l": b""}
+    rows = [
+        (0, one.BatchMutation(row=b"r#", mutations=[one.Mutation(column=b"f:a", value=b"#")])),
+        (
+            0,
+            one.BatchMutation(
+                row=b"#",
+                mutations=[
+                    one.Mutation(column=b"f:a", value=b"1#"),
+                    one.Mutation(column=b"f:b", value=b"#2"),
+                    one.Mutation(column=b"g", value=b"#3"),
+                ],
+            ),
+        ),
+        (0, one.BatchMutation(row=b"#", mutations=[one.Mutation(isDelete=True, column=b"f:#")])),
+        (1, two.TPut(row=b"r#", columnValues=cells[:1])),
+        (1, two.TPut(row=b"#", columnValues=cells, timestamp=9, attributes=attributes)),
+        (2, two.TDelete(row=b"r#")),
+        (2, two.TDelete(row=b"#", columns=[two.TColumn(family=b"f", qualifier=b"#")])),
+    ]
+    found = []
+    for number, row in rows:
+        buffer = TCyMemoryBuffer()
+        TCyBinaryProtocol(buffer).write_struct(row)
+        found.append(bytes((number,)) + bytes(buffer.getvalue()) * 2)
+    value_twice = b"\x0c\0\0\0\1" + b"\x0b\0\3\0\0\0\1#" * 2 + b"\x0b\0\2\0\0\0\3f:a\0"
+    row_twice = b"\x0b\0\1\0\0\0\1#" * 2 + b"\x0f\0\2" + value_twice + b"\0"
+    return [*found, b"\0" + row_twice]
 
 
 def samples(kind: str) -> Callable[[], list[bytes]]:

@@ -8,7 +8,17 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from good_messages import bodies, conversations, read, repeated, requests, samples, streams
+from good_messages import (
+    BATCHES,
+    alike_rows,
+    bodies,
+    conversations,
+    read,
+    repeated,
+    requests,
+    samples,
+    streams,
+)
 from watch import Target
 
 from headgate.events import (
@@ -21,6 +31,7 @@ from headgate.events import (
     encode_update,
 )
 from headgate.hbase import (
+    Cells,
     Definition,
     Dialect,
     Effect,
@@ -50,9 +61,11 @@ from headgate.wire import (
     Protocol,
     ProtocolError,
     StructWalker,
+    StructWriter,
     Transport,
     to_binary,
     transcode,
+    write_message,
 )
 from headgate.wire.compact_walker import CompactWalker
 
@@ -267,6 +280,47 @@ def recognition(data: bytes) -> None:
             patterns.consider(message)
 
 
+def batches(data: bytes) -> None:
+    """A batch writes what its rows write one by one; those that are alike are read together.
+
+    The data are rows behind the mark of their method. The first is taken many times, each with
+    another byte in the place of every ``#``.
+    """
+    if len(data) < 2:
+        return
+    dialect, method = BATCHES[data[0] % len(BATCHES)]
+    first, *others = structs(data[1:])
+    many = b"".join(first.replace(b"#", b"%c" % (97 + number)) for number in range(20))
+    rows = [*structs(many), *others]
+    apart = Cells.empty()
+    for row in rows:
+        with_one = written(dialect, method, [row])
+        for column in apart.__struct_fields__:
+            getattr(apart, column).extend(getattr(with_one, column))
+    if dialect is Dialect.THRIFT1:
+        # Its server puts all that a batch puts before it deletes.
+        apart = apart.taken(sorted(range(len(apart)), key=lambda at: bool(apart.kinds[at])))
+    assert written(dialect, method, rows) == apart
+
+
+def structs(data: bytes) -> list[bytes]:
+    cursor = Cursor(data, 0)
+    found = []
+    while cursor.pos < len(data):
+        begin = cursor.pos
+        cursor.skip(STRUCT)
+        found.append(data[begin : cursor.pos])
+    return found
+
+
+def written(dialect: Dialect, method: str, rows: list[bytes]) -> Cells:
+    body = StructWriter().binary(1, b"t").structs(2, rows).end()
+    message = read(write_message(Transport.BUFFERED, method, MessageType.CALL, 1, body))
+    write = decode_request(dialect, message)
+    assert isinstance(write, Write)
+    return write.cells
+
+
 _requests: dict[Dialect, list[Message]] = {}
 
 
@@ -332,6 +386,7 @@ TARGETS: Final = {
             THRIFT,
             lambda: [each for dialect in Dialect for each in repeated(dialect)],
         ),
+        Target("batches", batches, THRIFT, alike_rows),
         Target("updates", updates, EVENTS, samples("UPDATES")),
         Target("controls", controls, EVENTS, samples("CONTROLS")),
         Target(

@@ -7,7 +7,7 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.events import UpdateKind
+from headgate.events import ORIGIN_ATTRIBUTE, Origin, UpdateKind, encode_origin
 from headgate.hbase import Dialect, decode_request, judge, peek_origins, peek_tables
 from headgate.wire import (
     Message,
@@ -82,6 +82,77 @@ def test_runs_of_alike_rows_of_thrift1_come_out_as_they_went_in(encoder, describ
     cells = decode_request(Dialect.THRIFT1, read(data)).cells
     assert list(zip(cells.rows, cells.columns, cells.values, strict=True)) == expected
     assert cells.kinds == bytes(len(expected))
+    assert cells.timestamps == [-1] * len(expected)
+
+
+alike = st.lists(
+    st.tuples(
+        st.integers(1, 24),
+        st.sampled_from([b"row-%03d", b"r%03d", b"r"]),
+        st.sampled_from([b"%05d", b"", b"12.5"]),
+        st.lists(st.tuples(st.sampled_from([b"a", b""]), st.none() | st.just(7)), max_size=2),
+        st.none() | st.just(9),
+    ),
+    max_size=5,
+)
+
+
+@settings(deadline=None)
+@given(described=alike, named=st.sampled_from([0, 5, 20]))
+def test_runs_of_alike_puts_of_thrift2_come_out_as_they_went_in(encoder, described, named):
+    two = encoder.two
+    origin = Origin("aqhi", "zones", "zones-17", 3)
+    batch, expected = [], []
+    for count, key, content, into, of_row in described:
+        for number in range(count):
+            row = key % number if b"%" in key else key
+            value = content % number if b"%" in content else content
+            values = [
+                two.TColumnValue(family=b"f", qualifier=name, value=value, timestamp=own)
+                for name, own in into
+            ]
+            told = {ORIGIN_ATTRIBUTE: encode_origin(origin)} if len(batch) >= named else None
+            batch.append(two.TPut(row=row, columnValues=values, timestamp=of_row, attributes=told))
+            for name, own in into:
+                stamp = next((stamp for stamp in (own, of_row) if stamp is not None), -1)
+                expected.append((row, b"f:" + name, stamp, value))
+    data = encoder.call(Dialect.THRIFT2, "putMultiple", table=b"t", tputs=batch)
+    write = decode_request(Dialect.THRIFT2, read(data))
+    cells = write.cells
+    found = zip(cells.rows, cells.columns, cells.timestamps, cells.values, strict=True)
+    assert list(found) == expected
+    assert cells.kinds == bytes(len(expected))
+    assert write.origin == (origin if len(batch) > named else None)
+
+
+@settings(deadline=None)
+@given(
+    described=st.lists(
+        st.tuples(
+            st.integers(1, 24),
+            st.sampled_from([b"row-%03d", b"r"]),
+            st.none() | st.lists(st.sampled_from([b"a", b"b", None]), max_size=2),
+        ),
+        max_size=5,
+    )
+)
+def test_runs_of_alike_deletes_of_thrift2_come_out_as_they_went_in(encoder, described):
+    two = encoder.two
+    batch, expected = [], []
+    for count, key, qualifiers in described:
+        for number in range(count):
+            row = key % number if b"%" in key else key
+            columns = None
+            if qualifiers is not None:
+                columns = [two.TColumn(family=b"f", qualifier=name) for name in qualifiers]
+            batch.append(two.TDelete(row=row, columns=columns))
+            expected += [
+                (UpdateKind.DELETE_COLUMN, row, b"f:" + (name or b"")) for name in qualifiers or ()
+            ] or [(UpdateKind.DELETE_ROW, row, b"")]
+    data = encoder.call(Dialect.THRIFT2, "deleteMultiple", table=b"t", tdeletes=batch)
+    cells = decode_request(Dialect.THRIFT2, read(data)).cells
+    assert list(zip(cells.kinds, cells.rows, cells.columns, strict=True)) == expected
+    assert cells.values == [None] * len(expected)
     assert cells.timestamps == [-1] * len(expected)
 
 

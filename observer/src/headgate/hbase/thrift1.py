@@ -9,10 +9,10 @@ from typing import Final
 from headgate.events import UpdateKind
 from headgate.hbase.attributes import read_origin, understood
 from headgate.hbase.requests import LATEST, Cells, Write
+from headgate.hbase.runs import read_rows
 from headgate.hbase.tables import table_name
 from headgate.wire import (
     BOOL,
-    ENOUGH,
     I64,
     LIST,
     MAP,
@@ -21,7 +21,6 @@ from headgate.wire import (
     Cursor,
     MalformedMessage,
     Message,
-    run_of,
 )
 
 _PUT: Final = int(UpdateKind.PUT)
@@ -92,7 +91,7 @@ def _mutate(name: str, cursor: Cursor) -> Write:
             at = cursor.pos
             cells = Cells.empty()
             if many:
-                _read_batches(cursor, cells)
+                read_rows(cursor, cursor.count_structs("BatchMutation"), cells, _read_batch)
             elif row is not None:
                 _read_mutations(cursor, cursor.count_structs("Mutation"), row, cells)
             else:
@@ -128,77 +127,25 @@ def _in_order(cells: Cells, *, puts_first: bool) -> Cells:
     return cells.taken(puts + deletes if puts_first else deletes + puts)
 
 
-def _read_batches(cursor: Cursor, cells: Cells) -> None:
-    data = cursor.data
-    left = cursor.count_structs("BatchMutation")
-    in_runs = True
-    while left:
-        if in_runs and left >= ENOUGH:
-            passed = _read_run(cursor, left, cells)
-            left -= passed
-            in_runs = passed >= ENOUGH
-            continue
-        left -= 1
-        pos = cursor.pos
-        try:
-            # As every client known writes it: row, mutations, stop.
-            kind, field, length = _string_head(data, pos)
-            behind = pos + 7 + length
-            head, count = _mutations_head(data, behind)
-            if kind == STRING and field == 1 and head == _MUTATIONS_HEAD:
-                cursor.pos = behind + 8
-                _read_mutations(cursor, count, data[pos + 7 : behind], cells)
-                if data.startswith(_STOP, cursor.pos):
-                    cursor.pos += 1
-                else:
-                    _skip_rest(cursor)
-                continue
-        except ShortBuffer:
-            cursor.pos = pos  # cut short: the general reader below tells where
-        _read_batch(cursor, cells)
-
-
-def _read_run(cursor: Cursor, most: int, cells: Cells) -> int:
-    """Read the rows with one put each, of the same column and sizes; return how many there are."""
+def _read_batch(cursor: Cursor, cells: Cells) -> None:
     data = cursor.data
     pos = cursor.pos
     try:
+        # As every client known writes it: row, mutations, stop.
         kind, field, length = _string_head(data, pos)
         behind = pos + 7 + length
-        mutations, count = _mutations_head(data, behind)
-        put = behind + 8
-        head, kind_2, field_2, length_2 = _put_head(data, put)
-        value = put + 11 + length_2
-        kind_3, field_3, length_3 = _string_head(data, value)
+        head, count = _mutations_head(data, behind)
+        if kind == STRING and field == 1 and head == _MUTATIONS_HEAD:
+            cursor.pos = behind + 8
+            _read_mutations(cursor, count, data[pos + 7 : behind], cells)
+            if data.startswith(_STOP, cursor.pos):
+                cursor.pos += 1
+            else:
+                _skip_rest(cursor)
+            return
     except ShortBuffer:
-        return 0
-    tail = value + 7 + length_3
-    end = tail + _TAIL + 1
-    if (
-        (kind, field, mutations, count) != (STRING, 1, _MUTATIONS_HEAD, 1)
-        or (head, kind_2, field_2) != (_IS_PUT, STRING, 2)
-        or (kind_3, field_3) != (STRING, 3)
-        or not data.startswith(_TAILS, tail)
-        or not data.startswith(_STOP, tail + _TAIL)
-    ):
-        return 0
-    column = data[put + 11 : value]
-    if b":" not in column:
-        return 0
-    size = end - pos
-    shared = [
-        (0, data[pos : pos + 7]),
-        (behind - pos, data[behind : value + 7]),
-        (tail - pos, data[tail:end]),
-    ]
-    passed = run_of(data, pos, most, size, shared)
-    stop = pos + passed * size
-    cells.kinds += bytes((_PUT,)) * passed
-    cells.rows += [data[at : at + length] for at in range(pos + 7, stop, size)]
-    cells.columns += [column] * passed
-    cells.values += [data[at : at + length_3] for at in range(value + 7, stop, size)]
-    cursor.pos = stop
-    return passed
+        cursor.pos = pos  # cut short: the general reader below tells where
+    _read_any_batch(cursor, cells)
 
 
 def _skip_rest(cursor: Cursor) -> None:
@@ -208,7 +155,7 @@ def _skip_rest(cursor: Cursor) -> None:
         cursor.skip(kind)
 
 
-def _read_batch(cursor: Cursor, cells: Cells) -> None:
+def _read_any_batch(cursor: Cursor, cells: Cells) -> None:
     row: bytes | None = None
     mutations: Cursor | None = None
     while kind := cursor.next_field():

@@ -10,8 +10,19 @@ from typing import Final
 from headgate.events import UpdateKind
 from headgate.hbase.attributes import read_origin, understood
 from headgate.hbase.requests import LATEST, Cells, Write
+from headgate.hbase.runs import read_rows
 from headgate.hbase.tables import table_name
-from headgate.wire import I32, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
+from headgate.wire import (
+    I32,
+    I64,
+    LIST,
+    MAP,
+    STRING,
+    STRUCT,
+    Cursor,
+    MalformedMessage,
+    Message,
+)
 
 _PUT: Final = int(UpdateKind.PUT)
 _DELETE_COLUMNS: Final = 1  # TDeleteType, the default
@@ -60,12 +71,11 @@ def decode_thrift2(message: Message) -> Write:
             table = cursor.binary()
         elif cursor.field_id == wanted and kind == expected:
             cells = Cells.empty()
-            count = 1
             if many:
-                count = cursor.count_structs(name)
-            for _ in range(count):
+                found = read_rows(cursor, cursor.count_structs(name), cells, _ROWS[name])
+            else:
                 found = _read_one(name, cursor, cells)
-                origin = origin or found
+            origin = origin or found
         else:
             cursor.skip(kind)
     if table is None or cells is None:
@@ -278,6 +288,12 @@ def _read_columns(cursor: Cursor) -> list[tuple[bytes, bytes, int]]:
             raise MalformedMessage("a TColumn without its family")
         columns.append((family, qualifier, timestamp))
     return columns
+
+
+_ROWS: Final[dict[str, Callable[[Cursor, Cells], bytes | None]]] = {
+    "putMultiple": _read_put,
+    "deleteMultiple": _read_delete,
+}
 
 
 def _read_row_mutations(cursor: Cursor, cells: Cells) -> list[bytes]:

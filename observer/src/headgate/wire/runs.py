@@ -12,6 +12,11 @@ from typing import Final
 ENOUGH: Final = 8
 """Structs in a run from which on looking for the next one is worth it."""
 
+_FIRST: Final = 64
+_GROWTH: Final = 8
+"""Structs compared at first, and how many times more after each time that all were alike: what is
+compared in vain then costs no more than what is found, however many short runs a list has."""
+
 
 def run_of(
     data: bytes | bytearray,
@@ -30,13 +35,32 @@ def run_of(
         shared: what they must have in common: offsets in a struct, and the bytes from there.
     """
     most = min(most, (len(data) - pos) // size)
+    passed = 0
+    step = _FIRST
+    while passed < most:
+        asked = min(step, most - passed)
+        found = _alike(data, pos + passed * size, asked, size, shared)
+        passed += found
+        if found < asked:
+            break
+        step *= _GROWTH
+    return passed
+
+
+def _alike(
+    data: bytes | bytearray,
+    pos: int,
+    most: int,
+    size: int,
+    shared: Sequence[tuple[int, bytes | bytearray]],
+) -> int:
     for offset, content in shared:
         at = pos + offset
         for number in range(len(content)):
-            if most < 1:
-                return 0
             byte = content[number : number + 1]
             column = data[at + number : pos + most * size : size]
             if column != byte * most:
                 most -= len(column.lstrip(byte))
+                if not most:
+                    return 0
     return most

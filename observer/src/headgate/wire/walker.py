@@ -234,23 +234,21 @@ class StructWalker:
         in_runs = True
         try:
             while left:
-                if in_runs and left >= ENOUGH:
-                    size, shared = _frame(data, pos, parts, tail, max_string)
-                    passed = run_of(data, pos, left, size, shared) if size else 0
-                    pos += passed * size
-                    left -= passed
-                    in_runs = passed >= ENOUGH
-                    continue
-                at = pos
+                end = pos
                 for read, gap, size in parts:
-                    found, length = read(data, at)
+                    found, length = read(data, end)
                     if found != gap or length > max_string:
                         return pos, left, left < before
-                    at += size + length
-                if not data.startswith(tail, at):
-                    return pos, left, left < before or at + len(tail) > len(data)
-                pos = at + len(tail)
-                left -= 1
+                    end += size + length
+                if not data.startswith(tail, end):
+                    return pos, left, left < before or end + len(tail) > len(data)
+                end += len(tail)
+                passed = 1
+                if in_runs and left >= ENOUGH:
+                    passed = run_of(data, pos, left, end - pos, _frame(data, pos, parts, tail))
+                    in_runs = passed >= ENOUGH
+                pos += passed * (end - pos)
+                left -= passed
         except ShortBuffer:
             pass  # the rest is still to come, or shorter: walking it tells
         return pos, left, True
@@ -266,25 +264,15 @@ def _frame(
     begin: int,
     parts: list[tuple[Callable[..., tuple[Any, ...]], bytes, int]],
     tail: bytes,
-    max_string: int,
-) -> tuple[int, list[tuple[int, bytes | bytearray]]]:
-    """Return the size of the struct at ``begin`` and all of it but its strings; 0: of other shape.
-
-    Raises:
-        ShortBuffer: it is not all there.
-    """
+) -> list[tuple[int, bytes | bytearray]]:
+    """Return all of the struct at ``begin``, which has the shape, but its strings' contents."""
     shared: list[tuple[int, bytes | bytearray]] = []
     at = begin
-    for read, gap, size in parts:
-        found, length = read(data, at)
-        if found != gap or length > max_string:
-            return 0, shared
+    for read, _, size in parts:
         shared.append((at - begin, data[at : at + size]))
-        at += size + length
-    if not data.startswith(tail, at):
-        return 0, shared
+        at += size + read(data, at)[1]
     shared.append((at - begin, tail))
-    return at + len(tail) - begin, shared
+    return shared
 
 
 def shape_of(data: bytes | bytearray, begin: int) -> Shape | None:
