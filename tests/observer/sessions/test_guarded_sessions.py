@@ -138,6 +138,9 @@ def guard(scene: Scene, access: Access | None = None, **listener: Any) -> Guard:
     return Guard("thrift2", plain, access, metrics=scene.metrics, clock=lambda: 0.0)
 
 
+SECRET = Access(rules=(AccessRule(Allow.NOTHING, tables=("secret",)),))
+
+
 def plain_put(row: bytes) -> bytes:
     value = StructWriter().binary(1, b"f").binary(2, b"q").binary(3, b"v").end()
     one = StructWriter().binary(1, row).structs(2, [value]).end()
@@ -214,14 +217,69 @@ def test_rules_hold_for_requests_that_are_recognised_by_their_bytes(scene: Scene
     assert b"may not read table t" in client.taken()
 
 
+def judged(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The requests that the guard of this moment judges from now on."""
+    found: list[bytes] = []
+    ask = scene.endpoint.guard
+    assert ask is not None
+    judge = ask.judge
+
+    def noting(permit: Any, dialect: Any, message: Any, *more: Any) -> str | None:
+        found.append(message.raw)
+        return judge(permit, dialect, message, *more)
+
+    monkeypatch.setattr(ask, "judge", noting)
+    return found
+
+
+@pytest.mark.parametrize("ask", [get, put])
+def test_rules_are_asked_once_for_a_kind_of_request(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, ask: Callable[[bytes], bytes]
+) -> None:
+    scene.endpoint.guard = guard(scene, SECRET)
+    session, _, upstream = scene.connect()
+    asked = judged(scene, monkeypatch)
+    for row in (b"a", b"b", b"c", b"d"):
+        session.data_received(ask(row))
+        session.reply_received(reply("mutateRow" if ask is put else "get"))
+    assert asked == [ask(b"a"), ask(b"b")], "the second request is what makes a kind known"
+    assert upstream.taken() == b"".join(ask(row) for row in (b"a", b"b", b"c", b"d"))
+    session, _, _ = scene.connect()
+    session.data_received(get(b"first of a connection"))
+    asked.clear()
+    session.data_received(ask(b"e"))
+    assert asked == [], "connections of the same client share what was found"
+
+
+def test_new_rules_hold_for_the_next_request_of_a_kind_that_passed(scene: Scene) -> None:
+    scene.endpoint.guard = guard(scene, SECRET)
+    session, client, upstream = scene.connect()
+    for row in (b"a", b"b", b"c", b"d"):
+        session.data_received(put(row))
+        session.reply_received(reply("mutateRow"))
+    scene.endpoint.guard = guard(scene, Access(Allow.READ))
+    session.identify()
+    upstream.taken()
+    client.taken()
+    session.data_received(put(b"e"))
+    assert upstream.taken() == b""
+    assert b"may not write to table t" in client.taken()
+
+
+def test_a_write_of_a_known_kind_has_the_origin_of_its_port(second: Scene) -> None:
+    second.endpoint.guard = guard(second, origin=Identity(dataflow="flow"))
+    session, _, _ = second.connect()
+    for _ in range(5):
+        session.data_received(plain_put(b"r1"))
+        session.reply_received(reply("put"))
+    assert [ticket.origin for ticket in second.recorder.tickets] == [Origin("flow", "", "", 0)] * 5
+
+
 def test_a_client_of_no_network_is_cut_off(scene: Scene) -> None:
     scene.endpoint.guard = guard(scene, networks=("192.168.0.0/16",))
     _, client, _ = scene.connect()
     assert client.closed
     assert scene.metrics.refusals == {"network": 1}
-
-
-SECRET = Access(rules=(AccessRule(Allow.NOTHING, tables=("secret",)),))
 
 
 def second_request(name: bytes) -> bytes:

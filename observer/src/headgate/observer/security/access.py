@@ -11,7 +11,15 @@ import structlog
 from msgspec import Struct
 
 from headgate.events import Origin
-from headgate.hbase import Dialect, Effect, Method, TableIn, peek_origins, require_unambiguous
+from headgate.hbase import (
+    Dialect,
+    Effect,
+    Method,
+    Pattern,
+    TableIn,
+    peek_origins,
+    require_unambiguous,
+)
 from headgate.observer.config import (
     UNKNOWN_WRITER,
     Access,
@@ -94,6 +102,7 @@ class Guard:
         self._levels: dict[str, dict[str, int]] = {}
         self._has_rules = bool(self._access.rules) or self._access.default is not Allow.DEFINE
         self._port = _permit(listener.origin) if listener.origin is not None else None
+        self._cleared: dict[Permit, set[Pattern]] = {}
 
     @staticmethod
     def needed(listener: Listener, access: Access | None) -> bool:
@@ -132,6 +141,14 @@ class Guard:
                 if _is_of(certificate, entry):
                     return _permit(entry)
         return self._port or Permit(None, self._access.claims)
+
+    def cleared(self, permit: Permit) -> set[Pattern]:
+        """Return the kinds of request that passed once for a permit, so that they always will.
+
+        Requests of one kind are for one method and table, name no origin, and differ in nothing but
+        strings and numbers: all that is judged is the same. Other rules come with another guard.
+        """
+        return self._cleared.setdefault(permit, set())
 
     def judge(
         self,

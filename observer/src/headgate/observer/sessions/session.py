@@ -17,6 +17,7 @@ from headgate.hbase import (
     METHODS,
     Effect,
     Method,
+    Pattern,
     TableIn,
     Write,
     decode_request,
@@ -90,6 +91,8 @@ class Session(asyncio.Protocol):
         self._client: asyncio.Transport | None = None
         self._permit: Permit | None = None
         """What the guard knows of the client; None where nothing hangs on that."""
+        self._cleared: set[Pattern] = set()
+        """Kinds of request that the guard lets this client make."""
         self._upstream: asyncio.Transport | None = None
         self._to_client: Outlet | HeldReplies | None = None
         self._to_upstream: Outlet | None = None
@@ -155,6 +158,8 @@ class Session(asyncio.Protocol):
             self.abort()
             return
         self._permit = guard.permit(client.get_extra_info("peercert"))
+        if self._permit is not None:
+            self._cleared = guard.cleared(self._permit)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the client."""
@@ -298,20 +303,19 @@ class Session(asyncio.Protocol):
     def _pass_known(self, data: bytes, started: float) -> bool:
         """Deal with a request like others before it, unread; tell whether it is one.
 
-        What is not as it mostly is (a gate, a held connection, rules) is left to ``_dispatch``.
+        What is not as it mostly is (a gate, a held connection, what the guard has not seen) is left
+        to ``_dispatch``.
         """
         reader = self._reader
         outlet = self._straight
-        if (
-            not reader.between_messages
-            or outlet is None
-            or self._paused & _HELD
-            or self._permit is not None
-        ):
+        if not reader.between_messages or outlet is None or self._paused & _HELD:
             return False
         endpoint = self._endpoint
         pattern = endpoint.patterns.find(data)
         if pattern is None or pattern.layout.transport is not reader.transport:
+            return False
+        permit = self._permit
+        if permit is not None and pattern not in self._cleared:
             return False
         exchange = Exchange(pattern.method, pattern.tables, None)
         if pattern.writes:
@@ -326,6 +330,8 @@ class Session(asyncio.Protocol):
                     exchange.ticket = endpoint.recorder.begin_alike(pattern, data, self._dialect)
                 except (JournalFull, JournalError):
                     return False
+                if permit is not None:
+                    exchange.ticket.origin = permit.origin
                 started = perf_counter()
         elif pattern.tables:
             self._metrics.count_read(pattern.tables[0])
@@ -401,6 +407,9 @@ class Session(asyncio.Protocol):
         assert guard is not None  # noqa: S101 - it gave the permit
         refusal = guard.judge(permit, self._dialect, message, method, tables, self._log)
         if refusal is None:
+            pattern = self._endpoint.patterns.find(message.raw)
+            if pattern is not None:
+                self._cleared.add(pattern)
             return True
         self._metrics.count_request(self._endpoint.name, method.name, "denied")
         self._answer(message, io_error_reply(self._dialect, message, refusal, can_retry=False))
