@@ -73,54 +73,39 @@ actions:
         return [d["words"] for d in decisions if d["kind"] == "table-changed"]
 
 
-@pytest.fixture(scope="module")
-def watched(stand: Any) -> Watched:
-    return Watched(stand, stand.start_agent("one"))
-
-
 @pytest.fixture
 def client(stand: Any) -> Iterator[Thrift2Connection]:
     with Thrift2Connection(*stand.thrift2, timeout=120.0) as connection:
         yield connection
 
 
-def test_a_table_may_be_created_while_it_is_watched(
-    watched: Watched, client: Thrift2Connection
+def test_a_watched_table_may_be_created_altered_truncated_dropped_and_come_back(
+    stand: Any, client: Thrift2Connection
 ) -> None:
+    watched = Watched(stand, stand.start_agent("one"))
     watched.come_to({"whole": 0, "family": 0})
     client.create_table(watched.table, ["f", "g"])
     client.put(watched.table, [(b"%d" % row, {b"f:a": b"1", b"g:a": b"1"}) for row in range(5)])
     client.put(watched.table, [(b"0", {b"f:b": b"1"})])
     watched.come_to({"whole": 5, "family": 6})
 
-
-def test_a_family_may_be_dropped_while_it_is_watched(
-    stand: Any, watched: Watched, client: Thrift2Connection
-) -> None:
     client.put(watched.table, [(b"only", {b"g:a": b"1"})])
     watched.come_to({"whole": 6, "family": 6})
     delete_family(stand.thrift2, watched.table, b"g")
     watched.come_to({"whole": 5, "family": 6})
 
-
-def test_a_table_may_be_truncated_and_dropped_while_it_is_watched(
-    watched: Watched, client: Thrift2Connection
-) -> None:
     client.disable_table(watched.table)
     client.truncate_table(watched.table)
     watched.come_to({"whole": 0, "family": 0})
     client.put(watched.table, [(b"again", {b"f:a": b"1"})])
     watched.come_to({"whole": 1, "family": 1})
+
     client.delete_table(watched.table)
     watched.come_to({"whole": 0, "family": 0})
     told = " ".join(watched.words())
     for change in ("family-dropped", "disabled", "truncated", "dropped"):
         assert f"{watched.table!r} {change}" in told
 
-
-def test_a_table_may_come_back_after_it_was_dropped(
-    watched: Watched, client: Thrift2Connection
-) -> None:
     client.create_table(watched.table, ["f"])
     client.put(watched.table, [(b"back", {b"f:a": b"1"})])
     watched.come_to({"whole": 1, "family": 1})

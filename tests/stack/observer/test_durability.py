@@ -148,7 +148,8 @@ def test_a_damaged_journal_leaves_a_gap(stack, desk, start: Start, tmp_path: Pat
     for watermark in (tmp_path / "journal").glob("*.watermark"):
         watermark.write_bytes(bytes(24))
     data = segment.read_bytes()
-    at = data.index(b"mutateRow", data.index(b"07") - 60)
+    row = data.index(b"\0\0\0\x0207")
+    at = data.rindex(b"mutateRow", 0, row)
     segment.write_bytes(data[:at] + b"X" + data[at + 1 :])
     start()
     messages = desk.read(name, desk.barrier(name))
