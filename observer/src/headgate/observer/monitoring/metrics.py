@@ -138,16 +138,16 @@ class Metrics(Collector):
         for _, _, histogram in self._histograms:
             histogram.settle()
 
-    def count_request(self, listener: str, method: str, outcome: str) -> None:
-        """Count a request that has ended."""
+    def count_request(self, listener: str, method: str, outcome: str, count: int = 1) -> None:
+        """Count a request, or several alike, that ended."""
         requests = self.requests
         key = (listener, method, outcome)
         if key in requests:
-            requests[key] += 1
+            requests[key] += count
             return
         if len(requests) >= _MAX_REQUESTS:
             key = (listener, _OTHER, outcome)
-        requests[key] = requests.get(key, 0) + 1
+        requests[key] = requests.get(key, 0) + count
 
     def count_refusal(self, reason: str) -> None:
         """Count a connection that was refused for one of a few reasons."""

@@ -50,6 +50,8 @@ class Admission:
         self._journal = journal
         self._publisher = publisher
         self._config = config
+        self.syncs_each = config.fsync is Fsync.ALWAYS
+        """Whether each request must be on the disk before it is forwarded."""
         self._clock = clock
         self._waiting: deque[tuple[float, Waiting, str]] = deque()
         self._gaps: dict[str, float] = {}
@@ -74,11 +76,6 @@ class Admission:
         return bool(self._gaps)
 
     @property
-    def syncs_each(self) -> bool:
-        """Whether each request must be on the disk before it is forwarded."""
-        return self._config.fsync is Fsync.ALWAYS
-
-    @property
     def reasons(self) -> tuple[str, ...]:
         """Why writes do not go on as they should, in words."""
         if self._gaps and not self._announced:
@@ -90,6 +87,7 @@ class Admission:
     def reconfigure(self, config: JournalConfig) -> None:
         """Have other policies from now on; what waits goes on waiting as long as it was told."""
         self._config = config
+        self.syncs_each = config.fsync is Fsync.ALWAYS
 
     def wait(self, session: Waiting, why: JournalFull | JournalError) -> None:
         """Queue a session whose request the journal did not take."""

@@ -53,12 +53,12 @@ def _sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def _write_all(handle: int, parts: list[bytes]) -> int:
-    """Write the parts; return their length. A short write is completed."""
-    total = sum(map(len, parts))
-    written = os.writev(handle, parts)
+def _write_all(handle: int, head: bytes, body: bytes) -> int:
+    """Write both; return their length. A short write is completed."""
+    total = len(head) + len(body)
+    written = os.writev(handle, (head, body))
     if written < total:
-        rest = memoryview(b"".join(parts))[written:]
+        rest = memoryview(head + body)[written:]
         while rest:
             rest = rest[os.write(handle, rest) :]
     return total
@@ -209,12 +209,10 @@ class Journal:
         segment = self._segment
         if segment is None or segment.size >= self._segment_limit:
             segment = self._begin_segment()
-        header = CHECKED.pack(len(name), length, number, received, listener, dialect)
-        checksum = zlib.crc32(request, zlib.crc32(name, zlib.crc32(header)))
+        header = CHECKED.pack(len(name), length, number, received, listener, dialect) + name
+        checksum = zlib.crc32(request, zlib.crc32(header))
         try:
-            written = _write_all(
-                self._handle, [checksum.to_bytes(4, "big") + header + name, request]
-            )
+            written = _write_all(self._handle, checksum.to_bytes(4, "big") + header, request)
         except OSError as error:
             self._cut_torn(segment)
             raise JournalError(
@@ -247,7 +245,9 @@ class Journal:
             self._handle = os.open(
                 path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
             )
-            segment.size = _write_all(self._handle, [SEGMENT.pack(MAGIC, self.epoch, self._next)])
+            segment.size = _write_all(
+                self._handle, SEGMENT.pack(MAGIC, self.epoch, self._next), b""
+            )
             # What is in a file is not safe before the file's name is.
             self._unsynced.append(_open_directory(self._directory))
         except OSError as error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
+
+_NONE: Final[frozenset[bytes]] = frozenset()
 
 
 class Flight:
@@ -14,13 +17,17 @@ class Flight:
         self.intent = intent
         self._rows: Collection[bytes] = ()
         self._set: frozenset[bytes] | None = None
-        self.ambiguous: set[bytes] = set()
+        self.ambiguous: frozenset[bytes] = _NONE
         """Rows that another write wrote at the same time."""
 
     def identify(self, rows: Collection[bytes]) -> None:
         """Say which rows the write has."""
         self._rows = rows
         self._set = None
+
+    def overlap(self, rows: Collection[bytes]) -> None:
+        """Note that another write wrote the rows at the same time."""
+        self.ambiguous = self.ambiguous.union(rows)
 
     def only_row(self) -> bytes | None:
         """Return the row of a write that has just one cell."""
@@ -69,13 +76,13 @@ class TableFlights:
             self._narrow[row] = [flight]
         else:
             for other in same:
-                other.ambiguous.add(row)
-            flight.ambiguous.add(row)
+                other.overlap({row})
+            flight.overlap({row})
             same.append(flight)
         for other in self._wide.values():
             if row in other.rows():
-                other.ambiguous.add(row)
-                flight.ambiguous.add(row)
+                other.overlap({row})
+                flight.overlap({row})
 
     def _identify_wide(self, flight: Flight) -> None:
         wide, narrow = self._wide, self._narrow
@@ -84,12 +91,14 @@ class TableFlights:
             for other in wide.values():
                 if not mine.isdisjoint(other.rows()):
                     common = mine & other.rows()
-                    flight.ambiguous |= common
-                    other.ambiguous |= common
-            for row in narrow.keys() & mine:
-                flight.ambiguous.add(row)
-                for other in narrow[row]:
-                    other.ambiguous.add(row)
+                    flight.overlap(common)
+                    other.overlap(common)
+            common = frozenset(narrow.keys() & mine)
+            if common:
+                flight.overlap(common)
+                for row in common:
+                    for other in narrow[row]:
+                        other.overlap({row})
         wide[flight.intent] = flight
 
     def land(self, flight: Flight) -> None:

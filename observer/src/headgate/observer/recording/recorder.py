@@ -152,6 +152,10 @@ class Recorder:
         self._backlog: list[_Step] = []
         self._gathering = False
         self._due = False
+        self._uncounted: Ticket | None = None
+        """The last of some puts alike that were done and are not counted yet."""
+        self._puts = 0
+        """How many they are."""
 
     def lowest_unfinished(self, table: str) -> int:
         """Return the lowest intent of the table that was not given to the publisher."""
@@ -262,6 +266,7 @@ class Recorder:
                 self._end(ticket, reply)
             else:
                 self._cancel(ticket)
+        self._count_puts()
 
     def _decode(self, ticket: Ticket) -> None:
         self._depart(ticket)
@@ -338,7 +343,11 @@ class Recorder:
         self, ticket: Ticket, pattern: Pattern, cell: tuple[bytes, bytes, bytes]
     ) -> None:
         """Publish a put of one cell of which HBase says that it was done."""
-        self._count(ticket, "applied")
+        uncounted = self._uncounted
+        if uncounted is not None and uncounted.pattern is not pattern:
+            self._count_puts()
+        self._uncounted = ticket
+        self._puts += 1
         row, column, value = cell
         self._publisher.add(
             ticket.tables[0],
@@ -357,9 +366,18 @@ class Recorder:
             ),
         )
 
-    def _count(self, ticket: Ticket, outcome: str) -> None:
-        self._metrics.count_request(_NAMES[DIALECTS.index(ticket.dialect)], _name(ticket), outcome)
-        self._metrics.events[outcome] = self._metrics.events.get(outcome, 0) + 1
+    def _count_puts(self) -> None:
+        uncounted = self._uncounted
+        if uncounted is not None:
+            self._count(uncounted, "applied", self._puts)
+            self._uncounted = None
+            self._puts = 0
+
+    def _count(self, ticket: Ticket, outcome: str, count: int = 1) -> None:
+        metrics = self._metrics
+        name = _NAMES[DIALECTS.index(ticket.dialect)]
+        metrics.count_request(name, _name(ticket), outcome, count)
+        metrics.events[outcome] = metrics.events.get(outcome, 0) + count
 
     def _publish(self, ticket: Ticket, decoded: Write | Definition, judgement: Judgement) -> None:
         outcome = _OUTCOMES[judgement.verdict]

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from typing import cast
 
 import structlog
 
@@ -167,7 +168,7 @@ class Listeners:
         host, port = parse_address(listener.listen)
         if listener.tls is None:
             return await self._loop.create_server(
-                lambda: Session(endpoint),
+                lambda: cast("asyncio.Protocol", Session(endpoint)),
                 host,
                 port,
                 backlog=_BACKLOG,
@@ -179,7 +180,7 @@ class Listeners:
             dialect=endpoint.dialect,
             credentials=self._keyring.clients[endpoint.name],
             handshake_seconds=listener.tls.handshake_seconds,
-            protocol=lambda: Session(endpoint),
+            protocol=lambda: cast("asyncio.Protocol", Session(endpoint)),
             admits=lambda host: endpoint.guard is None or endpoint.guard.admits(host),
             metrics=self._metrics,
         )

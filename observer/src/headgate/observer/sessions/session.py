@@ -76,8 +76,11 @@ _PIPELINE: Final = 4
 _OTHERS: Final = 8
 
 
-class Session(asyncio.Protocol):
-    """The client's side. It lives until both connections are over."""
+class Session:
+    """The client's side, an ``asyncio.Protocol``. It lives until both connections are over.
+
+    It does not derive from that class: what does is compiled to slower code.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         """Wait for a client of the endpoint."""
