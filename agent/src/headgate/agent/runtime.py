@@ -145,39 +145,47 @@ class Runtime(Commands, Reporting):
     def consume(self, records: Sequence[Record], now: float) -> None:
         """Take records of the update topics, each partition in its order."""
         marked = False
+        arrived: list[RecordArrived] = []
         for record in records:
             if record.topic not in self._topics:
                 continue  # read before the dataflow changed to one without the table
             if record.lost:
+                self._take(arrived, now)
                 self._begin_again(record, now)
                 continue
             message = record.message
             if message is None:
                 self._around.measures.malformed.inc()
+                self._take(arrived, now)
                 self._unread(record, now)
                 continue
             if isinstance(message, BarrierMark):
                 self._barriers.mark(record.topic, record.partition, message)
                 marked = True
             elif isinstance(message, UpdateBatch):
-                self._consumed += len(message.rows)
                 self._around.measures.cells.inc(len(message.rows))
                 self._around.measures.delay.observe(max(0.0, now - record.published))
-                self._note_input(message, now)
-            self._handle(
-                RecordArrived(
-                    now,
-                    record.topic,
-                    record.partition,
-                    record.offset,
-                    message,
-                    self._topics[record.topic],
-                )
-            )
-            self._dirty = True
+            partitions = self._topics[record.topic]
+            place = (record.topic, record.partition, record.offset)
+            arrived.append(RecordArrived(now, *place, message, partitions))
+        self._take(arrived, now)
         if marked:
             self._barriers.check(now)
         self._settle()
+
+    def _take(self, arrived: list[RecordArrived], now: float) -> None:
+        """Have the engine take records, together where no decision falls between them."""
+        while arrived:
+            taken, instructions = self._engine.arrive(arrived)
+            for record in arrived[:taken]:
+                if isinstance(record.message, UpdateBatch):
+                    self._consumed += len(record.message.rows)
+                    self._note_input(record.message, now)
+            del arrived[:taken]
+            if self._launches(instructions, now):
+                self._save(now)
+            self._carry_out(instructions, now)
+            self._dirty = True
 
     def _begin_again(self, record: Record, now: float) -> None:
         """Have the engine look for what was deleted, and go on with what comes, at any offset."""
@@ -232,8 +240,14 @@ class Runtime(Commands, Reporting):
     def _handle(self, stimulus: Stimulus) -> None:
         now = stimulus.now
         instructions = self._engine.handle(stimulus)
+        launching = self._launches(instructions, now)
+        if launching or not isinstance(stimulus, RecordArrived | Tick | ResourcesSampled):
+            self._save(now)
+        self._carry_out(instructions, now)
+
+    def _launches(self, instructions: Sequence[Instruction], now: float) -> bool:
+        """Take note of what is to be done; tell whether a checkpoint must come before it."""
         launching = False
-        # What is to be remembered of them must be in the checkpoint that comes before their effect.
         for instruction in instructions:
             match instruction:
                 case Launch():
@@ -245,13 +259,14 @@ class Runtime(Commands, Reporting):
                     self._decided(instruction.decision)
                 case _:
                     pass
-        if launching or not isinstance(stimulus, RecordArrived | Tick | ResourcesSampled):
-            self._save(now)
+        return launching
+
+    def _carry_out(self, instructions: Sequence[Instruction], now: float) -> None:
         for instruction in instructions:
-            self._carry_out(instruction, now)
+            self._do(instruction, now)
         self._tend_gates(now)
 
-    def _carry_out(self, instruction: Instruction, now: float) -> None:
+    def _do(self, instruction: Instruction, now: float) -> None:
         match instruction:
             case Launch():
                 self._launch(instruction, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from headgate.engine.adjustment import Adjuster
-from headgate.engine.bounds import Clock, Part, Precision, current_limit, is_below, measure
+from headgate.engine.bounds import Clock, Part, Precision, Rises, current_limit, is_below, measure
 from headgate.engine.cells import Cells
 from headgate.engine.conditions import BoundResult, Dimension
 from headgate.engine.known import Detail
@@ -122,12 +122,16 @@ class Action:
 class ActionInputs:
     """An action's inputs at one moment, as a trigger policy sees them."""
 
-    def __init__(self, action: Action, now: float, *, read: bool) -> None:
+    def __init__(
+        self, action: Action, now: float, *, read: bool = False, rises: Rises | None = None
+    ) -> None:
         self._action = action
         self._clock = Clock(now, action.since)
         self._bounds = action.bounds
         self._read = read
         """Whether cells were just read: then what is still unsettled is taken as it is."""
+        self._rises = {} if rises is None else rises
+        """What may come before the policy is asked again."""
 
     @property
     def predecessors(self) -> tuple[str, ...]:
@@ -158,9 +162,8 @@ class ActionInputs:
     def is_below(self, bound: str) -> bool:
         """Tell cheaply that a bound is not reached, and nothing of it unknown."""
         found = self._bounds[bound]
-        return is_below(
-            found, self._action.limits, self._action.parts[found.container], self._clock
-        )
+        parts = self._action.parts[found.container]
+        return is_below(found, self._action.limits, parts, self._clock, self._rises)
 
     def time_bound(self, bound: str) -> float | None:
         """Return when the bound's θ is reached, in Unix seconds."""

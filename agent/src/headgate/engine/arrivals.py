@@ -40,6 +40,8 @@ class Arrivals:
         columns: Sequence[bytes],
         timestamps: Sequence[int],
         values: Sequence[bytes | None],
+        *,
+        plain: bool | None = None,
     ) -> None:
         self.writer = writer
         self.requests = requests
@@ -53,17 +55,15 @@ class Arrivals:
         puts = kinds.count(UpdateKind.PUT) == cells
         self.cell_level = puts or not any(kind in kinds for kind in _WIDE)
         """Whether every update names its one column, so that columns decide what it touches."""
-        self.plain = (
-            puts
-            and timestamps.count(SERVER_TIME) == cells
-            and None not in values
-            and list(map(_OUTCOME, requests)).count(Outcome.APPLIED) == len(requests)
-            and not any(map(_AMBIGUOUS, requests))
-            and all(map(_CELLS, requests))
-        )
+        self.plain = puts and certain(requests, timestamps, values) if plain is None else plain
         """Whether all cells are puts that certainly happened in this order at the server's time."""
         self._owners: list[int] | None = None
         self._uncertain: frozenset[int] | None = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether each update is a request of its own, in plain arrivals."""
+        return self.plain and len(self.requests) == len(self.rows)
 
     @property
     def owners(self) -> list[int]:
@@ -89,6 +89,8 @@ class Arrivals:
 
     def cells_at(self, positions: Sequence[int]) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Return rows and columns of the cells at these positions."""
+        if len(self.distinct_columns) == 1:
+            return _at(self.rows, positions), (self.columns[0],) * len(positions)
         return _at(self.rows, positions), _at(self.columns, positions)
 
     def values_at(self, positions: Sequence[int]) -> Sequence[bytes]:
@@ -107,7 +109,7 @@ class Arrivals:
 
     def updates(self, positions: Sequence[int], elements: Sequence[object]) -> int:
         """Return the number of updates at these positions: elements, each once per request."""
-        if self.plain and len(self.requests) == len(self.rows):
+        if self.apart:
             return len(positions)
         if len(self.requests) == 1:
             return len(set(elements))
@@ -119,6 +121,12 @@ _OUTCOME = attrgetter("outcome")
 _AMBIGUOUS = attrgetter("ambiguous")
 _CELLS = attrgetter("cells")
 _ORIGIN = attrgetter("origin")
+_REQUESTS = attrgetter("requests")
+_KINDS = attrgetter("kinds")
+_ROWS = attrgetter("rows")
+_COLUMNS = attrgetter("columns")
+_TIMESTAMPS = attrgetter("timestamps")
+_VALUES = attrgetter("values")
 
 T = TypeVar("T")
 
@@ -135,15 +143,54 @@ def _at(column: Sequence[T], positions: Sequence[int]) -> Sequence[T]:
 _WIDE = (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION, UpdateKind.DELETE_ROW)
 
 
+def certain(
+    requests: Sequence[RequestPart], timestamps: Sequence[int], values: Sequence[bytes | None]
+) -> bool:
+    """Tell whether puts certainly happened in this order, at the server's time."""
+    return (
+        timestamps.count(SERVER_TIME) == len(timestamps)
+        and None not in values
+        and list(map(_OUTCOME, requests)).count(Outcome.APPLIED) == len(requests)
+        and not any(map(_AMBIGUOUS, requests))
+        and all(map(_CELLS, requests))
+    )
+
+
+def writers_of(batch: UpdateBatch, dataflow: str) -> set[str | None]:
+    """Return who sent the batch's requests: actions of the dataflow; None for everybody else."""
+    if not any(map(_ORIGIN, batch.requests)):
+        return {None}
+    return {_writer(request, dataflow) for request in batch.requests}
+
+
+def _writer(request: RequestPart, dataflow: str) -> str | None:
+    origin = request.origin
+    return None if origin is None or origin.dataflow != dataflow else origin.action
+
+
+def joined(writer: str | None, batches: Sequence[UpdateBatch]) -> Arrivals:
+    """Return batches of one table as if they were one: of puts, certain, that one writer sent."""
+    if len(batches) == 1:
+        (batch,) = batches
+        return _stretch(batch, writer, 0, len(batch.requests), 0, len(batch.rows))
+    return Arrivals(
+        writer,
+        tuple(chain.from_iterable(map(_REQUESTS, batches))),
+        b"".join(map(_KINDS, batches)),
+        tuple(chain.from_iterable(map(_ROWS, batches))),
+        tuple(chain.from_iterable(map(_COLUMNS, batches))),
+        tuple(chain.from_iterable(map(_TIMESTAMPS, batches))),
+        tuple(chain.from_iterable(map(_VALUES, batches))),
+        plain=True,
+    )
+
+
 def arrivals_of(batch: UpdateBatch, dataflow: str) -> list[Arrivals]:
     """Return the batch in stretches of one writer; most batches are one stretch."""
     requests = batch.requests
     if not any(map(_ORIGIN, requests)):
         return [_stretch(batch, None, 0, len(requests), 0, len(batch.rows))]
-    writers = [
-        None if (origin := r.origin) is None or origin.dataflow != dataflow else origin.action
-        for r in requests
-    ]
+    writers = [_writer(request, dataflow) for request in requests]
     if len(writers) == 1 or len(set(writers)) == 1:
         return [_stretch(batch, writers[0], 0, len(requests), 0, len(batch.rows))]
     stretches = []

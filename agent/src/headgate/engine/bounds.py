@@ -12,7 +12,7 @@ from msgspec import Struct
 from headgate.engine.cells import Cells
 from headgate.engine.conditions import BoundResult, Dimension, VectorResult
 from headgate.engine.metrics import METRICS, NO_DIVERGENCE, Divergence, ratio
-from headgate.engine.pending import Pending
+from headgate.engine.pending import NO_RISE, Pending, Rise
 from headgate.engine.spec import (
     Bound,
     Interval,
@@ -48,6 +48,9 @@ class Clock(Struct, frozen=True):
 
 
 Part = tuple[Cells, Pending]
+_NOTHING_COMES: Mapping[Pending, Rise] = {}
+Rises = Mapping[Pending, Rise]
+"""What updates that are not taken yet may add, where they add anything."""
 Limits = Mapping[tuple[str, Dimension], float]
 """Current limits of intervals, by bound and vector."""
 
@@ -91,9 +94,12 @@ def measure(
     return BoundResult(bound.name, bound.container, reached, tuple(vectors))
 
 
-def is_below(bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock) -> bool:
+def is_below(
+    bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock, rises: Rises
+) -> bool:
     """Tell cheaply that no vector of the bound is reached, and that nothing of it is unknown.
 
+    With ``rises``: nor will be at any time while these updates are taken, which are all puts.
     False says nothing: then ``measure`` tells. Between two runs most evaluations end here.
     """
     if bound.time is not None and clock.since is not None:
@@ -104,28 +110,36 @@ def is_below(bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock) 
     if sequence is not None:
         limit = current_limit(limits, bound.name, Dimension.SEQUENCE, sequence.limit)
         known = sequence.unit is not SequenceUnit.PERCENT or all(c.scanned for c, _ in parts)
-        if not known or _counted(sequence, parts)[2] >= limit:
+        if not known or _counted(sequence, parts, rises)[2] >= limit:
             return False
     if value is not None:
         limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
         if not all(cells.scanned and not cells.unsettled for cells, _ in parts):
             return False
-        divergence = divergence_of(parts, exact=False)
+        divergence = divergence_of(parts, value.metric, exact=False, rises=rises)
         amount = METRICS[value.metric](divergence, value.constant or 0.0)
         if not amount < limit - _TRUST * limit:
             return False
     return True
 
 
-def _counted(sequence: SequenceBound, parts: Sequence[Part]) -> tuple[int, int, float]:
+def _counted(
+    sequence: SequenceBound, parts: Sequence[Part], rises: Rises = _NOTHING_COMES
+) -> tuple[int, int, float]:
     """Return updates (or distinct elements), all elements, and the bound's value of them."""
     if sequence.distinct:
         updates = sum(len(pending.distinct) for _, pending in parts)
+        updates += sum(rise.distinct for rise in _rises_in(parts, rises))
     else:
         updates = sum(pending.updates for _, pending in parts)
+        updates += sum(rise.updates for rise in _rises_in(parts, rises))
     elements = sum(cells.elements for cells, _ in parts)
     percent = sequence.unit is SequenceUnit.PERCENT
     return updates, elements, 100 * ratio(updates, elements) if percent else float(updates)
+
+
+def _rises_in(parts: Sequence[Part], rises: Rises) -> Iterable[Rise]:
+    return (rises.get(pending, NO_RISE) for _, pending in parts) if rises else ()
 
 
 def _time(clock: Clock, limit: float) -> VectorResult:
@@ -176,10 +190,11 @@ def _value(
     scale = 1.0 if value.metric is Metric.ABSOLUTE else 100.0
     if not all(cells.scanned for cells, _ in parts):
         return _unknown(Dimension.VALUE, bound, limit, unit, precision)
-    metric, constant = METRICS[value.metric], value.constant or 0.0
-    amount = metric(divergence_of(parts, exact=precision is Precision.EXACT), constant)
-    if precision is not Precision.EXACT and abs(amount - limit) <= _TRUST * limit:
-        amount = metric(divergence_of(parts, exact=True), constant)
+    metric, constant = value.metric, value.constant or 0.0
+    exact = precision is Precision.EXACT
+    amount = METRICS[metric](divergence_of(parts, metric, exact=exact), constant)
+    if not exact and abs(amount - limit) <= _TRUST * limit:
+        amount = METRICS[metric](divergence_of(parts, metric, exact=True), constant)
     reached = amount >= limit
     unsettled = sum(len(cells.unsettled) for cells, _ in parts)
     if not reached and unsettled and precision is Precision.OPTIMISTIC:
@@ -208,17 +223,32 @@ def _unknown(
     return VectorResult(dimension, None, limit, unit, reached, words, words)
 
 
-def divergence_of(parts: Iterable[Part], *, exact: bool) -> Divergence:
-    """Return how far the parts of a container have moved; ``exact`` computes it from scratch."""
-    return reduce(Divergence.__add__, (_part(*p, exact=exact) for p in parts), NO_DIVERGENCE)
+def divergence_of(
+    parts: Iterable[Part], metric: Metric, *, exact: bool, rises: Rises = _NOTHING_COMES
+) -> Divergence:
+    """Return what the metric needs of how far the parts of a container have moved.
+
+    ``exact`` computes it from scratch.
+
+    With ``rises`` it is the most that these updates may make of it, all of them puts.
+    """
+    found = (_part(*part, metric, rises, exact=exact) for part in parts)
+    return reduce(Divergence.__add__, found, NO_DIVERGENCE)
 
 
-def _part(cells: Cells, pending: Pending, *, exact: bool) -> Divergence:
+def _part(
+    cells: Cells, pending: Pending, metric: Metric, rises: Rises, *, exact: bool
+) -> Divergence:
     if exact:
         changed, difference, largest = pending.measured()
     else:
         changed, difference = pending.changed, pending.difference
-        largest = pending.largest()
+        largest = pending.largest() if metric is Metric.ABSOLUTE else 0.0
+    rise = rises.get(pending) if rises else None
+    if rise is not None:
+        changed += rise.changed
+        difference += rise.difference
+        largest = max(largest, rise.largest)
     return Divergence(changed, cells.size, difference, largest, pending.magnitude)
 
 

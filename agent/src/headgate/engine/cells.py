@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
+from msgspec import Struct
 
 from headgate.engine.arrivals import SERVER_TIME, Arrivals
 from headgate.engine.codecs import decode_column
 from headgate.engine.known import Detail
-from headgate.engine.pending import Change, Element, Key
+from headgate.engine.pending import Change, Element, Key, Pending, Steps
 from headgate.engine.rescans import Rescanned
 from headgate.engine.spec import Count
 from headgate.engine.storage import Array
@@ -19,13 +19,23 @@ _FEW = 6
 """Cells up to which one by one is faster than in columns."""
 
 
+class LookedUp(Struct, frozen=True):
+    """The slots and the values of puts, and how many of these cannot be read."""
+
+    slots: Array
+    values: Array
+    unreadable: int
+
+
 class Cells(Rescanned):
     """Keeps the known state by every update of the table's topic."""
 
-    def take(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
+    def take(
+        self, arrivals: Arrivals, positions: Sequence[int], looked_up: LookedUp | None = None
+    ) -> None:
         """Count and keep the updates at these positions, which lie in the container."""
-        if arrivals.plain and len(positions) > _FEW:
-            self._take_puts(arrivals, positions)
+        if arrivals.plain and (len(positions) > _FEW or looked_up is not None):
+            self._take_puts(arrivals, positions, looked_up)
         elif arrivals.plain and len(positions) == 1:
             self._take_put(arrivals, positions[0])
         elif arrivals.plain or self.detail is Detail.COUNTS:
@@ -35,26 +45,52 @@ class Cells(Rescanned):
 
     # Updates in columns: puts that certainly happened in this order, at the server's time.
 
-    def _take_puts(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
+    def elements_of(self, arrivals: Arrivals, positions: Sequence[int]) -> Sequence[Element]:
+        """Return the elements that updates of single cells are of."""
         rows, columns = arrivals.cells_at(positions)
-        keys = self._count_puts(arrivals, positions, rows, columns)
+        return rows if self.count is Count.ROWS else list(zip(rows, columns, strict=True))
+
+    def look_up(self, arrivals: Arrivals, positions: Sequence[int]) -> LookedUp:
+        """Return where the values of puts will stand and what they are, before they are taken."""
+        slots = self.grid.slots(*arrivals.cells_at(positions))
+        return LookedUp(slots, *self._column(arrivals.values_at(positions)))
+
+    def steps(self, pending: Pending, looked_up: LookedUp) -> Steps:
+        """Return what puts may add to what is pending of values."""
+        if self.values is None:
+            raise TypeError(f"no values are kept of {self.watched.id!r}")
+        return pending.steps(looked_up.slots, self.values.data[looked_up.slots], looked_up.values)
+
+    def _take_puts(
+        self, arrivals: Arrivals, positions: Sequence[int], looked_up: LookedUp | None
+    ) -> None:
+        keys: Sequence[Key] | None = None
+        rows: Sequence[bytes] = ()
+        columns: Sequence[bytes] = ()
+        named = self._needs_elements(arrivals)
+        if named or (looked_up is None and self.detail is not Detail.COUNTS):
+            rows, columns = arrivals.cells_at(positions)
+        if named:
+            keys = self._count_puts(arrivals, positions, rows, columns)
+        else:
+            self._count(arrivals.writer, len(positions), ())
         if self.detail is Detail.COUNTS:
             return
         self._wrote(keys or (), rows, columns)
-        slots = self.grid.slots(rows, columns)
-        numbers = slots.tolist()
-        last = None
-        if len(set(numbers)) != len(numbers):
-            # Only the last update of a cell stays, wherever it stands.
-            place = dict(zip(numbers, range(len(numbers)), strict=True))
-            slots = np.array(list(place), np.int64)
-            last = np.array(list(place.values()), np.int64)
+        slots = self.grid.slots(rows, columns) if looked_up is None else looked_up.slots
+        last = self.grid.last(slots)
+        if last is not None:
+            slots = slots[last]
         was = self.grid.present.data[slots]
         if self.values is None:
             if not was.all():
                 self._appear(slots[~was])
             return
-        new = self._column(arrivals.values_at(positions))
+        if looked_up is None:
+            new, unreadable = self._column(arrivals.values_at(positions))
+        else:
+            new, unreadable = looked_up.values, looked_up.unreadable
+        self.dead_letters += unreadable
         if last is not None:
             new = new[last]
         old = self.values.data[slots]
@@ -67,6 +103,15 @@ class Cells(Rescanned):
                 return
         self.values.data[slots] = new
         self._tell(arrivals.writer, slots, old, new)
+
+    def _needs_elements(self, arrivals: Arrivals) -> bool:
+        """Tell whether counting and keeping puts needs more than their number and their slots."""
+        return (
+            not arrivals.apart
+            or self.scanning is not None
+            or bool(self.reading)
+            or any(pending.keeps_distinct for pending in self.pendings)
+        )
 
     def _count_puts(
         self,
@@ -90,12 +135,11 @@ class Cells(Rescanned):
             if self.scanning is not None:
                 self.scanning.written.update(written)
 
-    def _column(self, values: Sequence[bytes]) -> Array:
+    def _column(self, values: Sequence[bytes]) -> tuple[Array, int]:
+        """Return values as they stand in columns, and how many of them cannot be read."""
         if self._decode is None:
-            return self.column_of(values)
-        numbers, unreadable = decode_column(self.watched.codec, self._decode, values)
-        self.dead_letters += unreadable
-        return numbers
+            return self.column_of(values), 0
+        return decode_column(self.watched.codec, self._decode, values)
 
     def _followed(self, writer: str | None) -> bool:
         """Tell whether x′ of some action follows this writer, even where x stays as it is."""

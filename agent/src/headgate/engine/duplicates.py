@@ -52,6 +52,17 @@ class Deliveries:
             source = self.sources[identity] = Source()
         return source
 
+    def follows(self, record: RecordArrived) -> bool:
+        """Tell whether no message of the record's observer is missing before it."""
+        message = record.message
+        positions = self.positions.get(record.topic, ())
+        if record.partition < len(positions) and record.offset < positions[record.partition]:
+            return True  # read before
+        if isinstance(message, UpdateBatch) and message.recovered:
+            return True
+        expected = self._source(record).sequence
+        return expected is None or message.sequence <= expected
+
     def missed(self, record: RecordArrived) -> int:
         """Return how many messages of the record's observer are missing before it."""
         message = record.message

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headgate.engine.explain import Explanation, explain_dataflow
 from headgate.engine.instructions import Instruction, NotifyAt
-from headgate.engine.requests import Requests
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
@@ -26,9 +27,10 @@ from headgate.engine.stimuli import (
     Tick,
     WaveEnded,
 )
+from headgate.engine.together import Together
 
 
-class Engine(Requests):
+class Engine(Together):
     """Decides for one dataflow when each of its actions runs.
 
     Args:
@@ -51,6 +53,25 @@ class Engine(Requests):
             self._begun = True
             self._start_clocks()
         self._dispatch(stimulus)
+        return self._told()
+
+    def arrive(self, records: Sequence[RecordArrived]) -> tuple[int, list[Instruction]]:
+        """Take records as ``handle`` would one by one, until something is to be done or all are in.
+
+        Returns how many were taken, and what is to be done after the last of them.
+        """
+        taken = 0
+        told: list[Instruction] = []
+        while taken < len(records) and not told:
+            together = 0
+            if self._begun:
+                self._now = records[taken].now
+                together = self._take_together(records, taken)
+            taken += together or 1
+            told = self._told() if together else self.handle(records[taken - 1])
+        return taken, told
+
+    def _told(self) -> list[Instruction]:
         times = [time for time in (self._timers.next, self._assess_at) if time is not None]
         if min(times, default=None) != self._notified:
             self._notified = min(times, default=None)

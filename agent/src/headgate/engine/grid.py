@@ -20,6 +20,7 @@ _WIDEST = 64
 _SPARSE = 16
 """Slots per present cell above which side by side wastes more than a number for each costs."""
 _FEW_ROWS = 1024  # below which no waste is worth a word
+_SMALL = 4096  # slots for which one number each is had for less than sorting some of them
 _FIRST = 16  # slots of a new grid
 _GROWTH = 1.25  # of slots when they are full: memory that is not used yet counts too
 _VACANT = 2
@@ -118,6 +119,17 @@ class Grid:
             return self._index.find(_prefix(number) + row)
         place = self._index.find(row)
         return None if place is None else place * self._width + number
+
+    def last(self, slots: Array) -> Array | None:
+        """Return the places of the last of each of these slots; None where none comes again."""
+        if self._size <= _SMALL:
+            places = np.arange(len(slots))
+            latest = np.empty(self._size, np.int64)
+            latest[slots] = places
+            found = np.flatnonzero(latest[slots] == places)
+        else:
+            found = len(slots) - 1 - np.unique(slots[::-1], return_index=True)[1]
+        return None if len(found) == len(slots) else found
 
     def row_numbers(self, slots: Array) -> Array:
         """Return the number of each slot's row."""

@@ -94,6 +94,35 @@ class Past:
         self._grid.release(self.touched)
 
 
+class Rise(Struct, frozen=True):
+    """How far updates that are not taken yet may raise what is pending, at most, meanwhile too."""
+
+    updates: int = 0
+    distinct: int = 0
+    changed: int = 0
+    difference: Number = 0.0
+    largest: Number = 0.0
+
+
+NO_RISE = Rise()
+
+
+class Steps(Struct, frozen=True):
+    """What each of some puts may add to m and to Σ|x−x′|, and |x−x′| of its cell after it."""
+
+    changed: Array
+    difference: Array
+    distance: Array
+
+    def rise(self, puts: int) -> tuple[int, Number, Number]:
+        """Return the most that the first so many puts may add, and their largest |x−x′|."""
+        return (
+            int(np.count_nonzero(self.changed[:puts])),
+            float(self.difference[:puts].sum()),
+            float(self.distance[:puts].max(initial=0.0)),
+        )
+
+
 class Consumed(Struct):
     """What a run took: enough to give it back when the run fails."""
 
@@ -156,6 +185,16 @@ class Pending:
         self.received += updates
         if self.keeps_distinct:
             self.distinct.update(elements)
+
+    def steps(self, slots: Array, old: Array, new: Array) -> Steps:
+        """Return what puts may add to the sums, whichever of them come to stay in their cells.
+
+        At any time each cell holds what it holds now or one of the new values, so that Σ|x−x′| is
+        never above what it is now and the sum of what each new value is farther away than that.
+        """
+        before = old if self.past is None else self.past.over(slots, old)[0]
+        now, then = distances(old, before), distances(new, before)
+        return Steps((new != before) & ~(old != before), np.maximum(then - now, 0.0), then)
 
     def apply(self, slots: Array, old: Array, new: Array) -> None:
         """Take note of cells that changed, each of them once."""

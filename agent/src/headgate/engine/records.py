@@ -31,6 +31,9 @@ _DESTROYING = frozenset(
 class Records(Evaluation):
     """Has containers take what was written, and evaluates who watches them."""
 
+    _spread = 1
+    """How many parts of containers the last batch touched."""
+
     def _record(self, record: RecordArrived) -> None:
         if not self.deliveries.first(record):
             return
@@ -75,10 +78,12 @@ class Records(Evaluation):
         if router is None or batch is None:
             return
         touched: dict[ContainerId, None] = {}
+        self._spread = 0
         for arrivals in arrivals_of(batch, self.spec.name):
             for cells, positions in router.route(arrivals):
                 cells.take(arrivals, positions)
                 touched[cells.watched.id] = None
+                self._spread += 1
         self._touched(touched)
 
     def _touched(self, containers: Iterable[ContainerId]) -> None:

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 
+import numpy as np
+
 from headgate.engine.arrivals import Arrivals
 from headgate.engine.cells import Cells
 from headgate.events import Item, UpdateKind
@@ -42,6 +44,9 @@ class Router:
         """Yield each container that is touched, with the positions of the updates in it."""
         if not arrivals.rows:
             return
+        if self._edges and arrivals.cell_level and len(arrivals.distinct_columns) == 1:
+            yield from self._route_by_row(arrivals)
+            return
         places = self._places(arrivals)
         distinct = arrivals.distinct_columns if places is arrivals.columns else set(places)
         everything = range(len(arrivals.rows))
@@ -66,16 +71,42 @@ class Router:
             else:
                 yield cells, sorted(chain.from_iterable(groups[place] for place in found))
 
+    def _route_by_row(self, arrivals: Arrivals) -> Iterator[tuple[Cells, Sequence[int]]]:
+        """Do the same where all updates are of cells of one column."""
+        everything = range(len(arrivals.rows))
+        column = arrivals.columns[0]
+        stretches = list(map(bisect_right, repeat(self._edges), arrivals.rows))
+        if stretches.count(stretches[0]) == len(stretches):
+            for cells in self._cells_at((stretches[0], column, UpdateKind.PUT)):
+                yield cells, everything
+            return
+        numbers = np.array(stretches, np.min_scalar_type(len(self._edges)))
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist()]
+        spans = zip(starts, [*starts[1:], len(stretches)], strict=True)
+        wanted: dict[Cells, list[tuple[int, int]]] = {}
+        for number, span in zip(ordered[starts].tolist(), spans, strict=True):
+            for cells in self._cells_at((number, column, UpdateKind.PUT)):
+                wanted.setdefault(cells, []).append(span)
+        positions = order.tolist()
+        for cells in sorted(wanted, key=self._order.__getitem__):
+            found = wanted[cells]
+            if len(found) == len(starts):
+                yield cells, everything
+            elif len(found) == 1:
+                ((start, stop),) = found
+                yield cells, positions[start:stop]
+            else:
+                yield cells, sorted(chain.from_iterable(positions[a:b] for a, b in found))
+
     def _places(self, arrivals: Arrivals) -> Sequence[Place]:
-        """Return the place of each update; a single one if all are in the same."""
+        """Return the place of each update."""
         if arrivals.cell_level and not self._edges:
             return arrivals.columns
         stretches: Iterable[int] = repeat(0, len(arrivals.rows))
         if self._edges:
-            stretches = list(map(bisect_right, repeat(self._edges), arrivals.rows))
-            alike = arrivals.cell_level and len(arrivals.distinct_columns) == 1
-            if alike and stretches.count(stretches[0]) == len(stretches):
-                return [(stretches[0], arrivals.columns[0], UpdateKind.PUT)]
+            stretches = map(bisect_right, repeat(self._edges), arrivals.rows)
         kinds: Iterable[int] = repeat(UpdateKind.PUT, len(arrivals.rows))
         if not arrivals.cell_level:
             kinds = arrivals.kinds

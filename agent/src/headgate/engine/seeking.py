@@ -29,7 +29,7 @@ class Seeking:
         search.launched(
             Taken(
                 float(sum(pending.updates for _, pending in parts)),
-                METRICS[Metric.RELATIVE](divergence_of(parts, exact=False), 0.0),
+                METRICS[Metric.RELATIVE](divergence_of(parts, Metric.RELATIVE, exact=False), 0.0),
             )
         )
 
@@ -69,10 +69,10 @@ class Seeking:
 
     def _change(self, action: Action) -> float:
         """Return how far what the action writes has moved since its last run."""
-        divergence = divergence_of(action.meter, exact=True)
+        metric, constant = Metric.RELATIVE, 0.0
         if self._spec.output in action.spec.writes and self._spec.against is not None:
-            return METRICS[Metric.AGAINST](divergence, self._spec.against)
-        return METRICS[Metric.RELATIVE](divergence, 0.0)
+            metric, constant = Metric.AGAINST, self._spec.against
+        return METRICS[metric](divergence_of(action.meter, metric, exact=True), constant)
 
     def _target(self, action: Action) -> float | None:
         """Return the change that is searched for; None while successors are searched for."""

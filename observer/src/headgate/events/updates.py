@@ -42,7 +42,7 @@ class UpdateKind(IntEnum):
     """The value is what was appended; the cell itself must be read."""
 
 
-class RequestPart(Struct, frozen=True, array_like=True):
+class RequestPart(Struct, frozen=True, array_like=True, gc=False):
     """The cells of one request in one partition: ``cells`` consecutive entries of the batch.
 
     ``(observer, epoch, intent, piece)`` is its identity in the partition: a second is a duplicate.
@@ -62,7 +62,7 @@ class RequestPart(Struct, frozen=True, array_like=True):
     ambiguous: tuple[int, ...] = ()
 
 
-class UpdateBatch(Struct, frozen=True, array_like=True, tag="updates"):
+class UpdateBatch(Struct, frozen=True, array_like=True, tag="updates", gc=False):
     """Requests to one table and partition, in the order in which the observer saw them end.
 
     The cells lie in columns of equal length, request after request: ``kinds[i]``, ``rows[i]``,
