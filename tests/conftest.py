@@ -142,13 +142,14 @@ class Authority:
         self._folder = folder
         self._name = name
         self._made = 0
+        self._serials: dict[Path, int] = {}
         self._key = Key()
         self.certificate = folder / "ca.pem"
         own = (
             _sequence(_CONSTRAINTS, _TRUE, _bytes(_sequence(_TRUE))),
             _sequence(_KEY_USAGE, _TRUE, _bytes(_SIGNS_CERTIFICATES)),
         )
-        self.certificate.write_text(self._signed(name, self._key, 3, *own))
+        self.certificate.write_text(self._signed(name, self._key, 3, 1, *own))
 
     def issue(self, name: str, *names: str, days: int = 2) -> tuple[Path, Path]:
         """Return files of a certificate and its key; ``names`` as in ``IP:127.0.0.1``.
@@ -164,18 +165,35 @@ class Authority:
             extensions = (_sequence(_OTHER_NAMES, _bytes(_sequence(others))),)
         own = Key()
         key.write_text(own.pem())
-        certificate.write_text(self._signed(name, own, days, *extensions))
+        serial = self._serials[certificate] = randbelow(1 << 64)
+        certificate.write_text(self._signed(name, own, days, serial, *extensions))
         return certificate, key
 
-    def _signed(self, name: str, key: Key, days: int, *extensions: bytes) -> str:
+    def revoke(self, *certificates: Path, days: int = 2) -> str:
+        """Return a list of revoked certificates in PEM; with negative ``days`` it has expired."""
+        now = datetime.now(UTC)
+        begin = min(now, now + timedelta(days=days)) - timedelta(days=1)
+        revoked = [_sequence(_integer(self._serials[each]), _time(begin)) for each in certificates]
+        content = _sequence(
+            _integer(1),
+            _sequence(_ECDSA_SHA256),
+            _common_name(self._name),
+            _time(begin),
+            _time(now + timedelta(days=days)),
+            *([_sequence(*revoked)] if revoked else []),
+        )
+        signature = _bits(self._key.sign(content))
+        return _pem("X509 CRL", _sequence(content, _sequence(_ECDSA_SHA256), signature))
+
+    def _signed(self, name: str, key: Key, days: int, serial: int, *extensions: bytes) -> str:
         end = datetime.now(UTC) + timedelta(days=days)
         begin = min(end, datetime.now(UTC)) - timedelta(days=1)
         content = _sequence(
             _der(0xA0, _integer(2)),
-            _integer(randbelow(1 << 64)),
+            _integer(serial),
             _sequence(_ECDSA_SHA256),
             _common_name(self._name),
-            _sequence(*(_der(0x17, f"{at:%y%m%d%H%M%SZ}".encode()) for at in (begin, end))),
+            _sequence(_time(begin), _time(end)),
             _common_name(name),
             key.public(),
             _der(
@@ -189,6 +207,10 @@ class Authority:
         )
         signature = _bits(self._key.sign(content))
         return _pem("CERTIFICATE", _sequence(content, _sequence(_ECDSA_SHA256), signature))
+
+
+def _time(moment: datetime) -> bytes:
+    return _der(0x17, f"{moment:%y%m%d%H%M%SZ}".encode())
 
 
 def _common_name(name: str) -> bytes:

@@ -20,6 +20,7 @@ def reply(name: str = "mutateRow") -> bytes:
 class Passing:
     def __init__(self, message: Message) -> None:
         self.message = message
+        self.raw = message.raw
         self.refusal: bytes | None = None
 
 

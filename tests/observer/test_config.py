@@ -111,6 +111,10 @@ def test_an_admin_address_that_others_reach_must_be_wanted() -> None:
             '[thrift1.tls]\ncertificate = "c"\nkey = "k"\nrequire_client_certificate = true',
             "add client_ca under [thrift1.tls]",
         ),
+        (
+            '[thrift1.tls]\ncertificate = "c"\nkey = "k"\nclient_crl = "l"',
+            "clients are not asked for certificates; add client_ca under [thrift1.tls]",
+        ),
         ('[thrift1.upstream_tls]\nkey = "k"', "certificate and key belong together"),
         ("[thrift1.origin]", "set either dataflow (with or without action) or writer"),
         ('[thrift1.origin]\nwriter = "unknown"', "is not 'unknown'"),

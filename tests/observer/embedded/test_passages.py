@@ -5,11 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from headgate.events import Container, ContainerId, Gate, Item, Origin, Watch, WatchList
+import pytest
+
+from headgate.events import Container, ContainerId, Gate, Item, Notify, Origin, Watch, WatchList
+from headgate.hbase import Dialect, Write, decode_request
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
-from headgate.observer.embedded.passages import Passages
+from headgate.observer.embedded.passages import Passage, Passages
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.wire import (
     Message,
@@ -27,11 +30,17 @@ class Recorder:
     def begin(self, *_request: object) -> Any:
         return SimpleNamespace(origin=None)
 
+    def end(self, *_reply: object) -> None:
+        pass
 
-def program(gates: Gates, origin: Origin | None) -> Passages:
-    control = ControlState(NotifyColumns(limit_bytes=10_000))
-    control.apply(WatchList(1, "d", 1, (Watch("t"),)), "o")
+
+def program(gates: Gates, origin: Origin | None, *columns: Notify) -> Passages:
+    notify = NotifyColumns(limit_bytes=10_000, clock=lambda: 1.5)
+    control = ControlState(notify)
+    watches = tuple(Watch("t", notify=column) for column in columns) or (Watch("t"),)
+    control.apply(WatchList(1, "d", 1, watches), "o")
     return Passages(
+        notify=notify,
         control=control,
         recorder=cast("Any", Recorder()),
         admission=cast("Any", SimpleNamespace(syncs_each=False)),
@@ -45,8 +54,12 @@ def program(gates: Gates, origin: Origin | None) -> Passages:
 def write() -> Message:
     mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
     body = StructWriter().binary(1, b"t").binary(2, b"r").structs(3, [mutation]).end()
+    return message("mutateRow", body, MessageType.CALL)
+
+
+def message(name: str, body: bytes, kind: MessageType) -> Message:
     reader = MessageReader()
-    reader.feed(write_message(Transport.BUFFERED, "mutateRow", MessageType.CALL, 0, body))
+    reader.feed(write_message(Transport.BUFFERED, name, kind, 0, body))
     found = reader.next_message()
     assert found is not None
     return found
@@ -64,3 +77,54 @@ def test_a_gate_lets_programs_of_its_own_dataflow_pass() -> None:
     gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1))
     assert program(gates, None).begin(write()).decided is not None
     assert program(gates, OWN).begin(write()).decided is None
+
+
+def sent(passage: Passage) -> dict[bytes, bytes | None]:
+    """The cells of what is sent to HBase, by column."""
+    reader = MessageReader()
+    reader.feed(passage.raw)
+    found = reader.next_message()
+    assert found is not None
+    write = decode_request(Dialect.THRIFT1, found)
+    assert isinstance(write, Write)
+    return dict(zip(write.cells.columns, write.cells.values, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("origin", "cells"),
+    [
+        (None, {b"hg:all": b"1500"}),
+        (OWN, {b"hg:all": b"1500 ", b"hg:flow": b"1500 "}),
+        (Origin("other", "step", "", 0), {b"hg:all": b"1500 "}),
+    ],
+)
+def test_a_programs_rows_get_the_notify_cells_that_are_meant_for_it(
+    origin: Origin | None, cells: dict[bytes, bytes]
+) -> None:
+    columns = (Notify(), Notify("flow", ("flow",)))
+    passage = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), origin, *columns).begin(write())
+    assert sent(passage) == {b"f:q": b"v", **cells}
+    assert passage.message == write(), "events and the journal have what the program wrote"
+
+
+def test_a_write_that_a_gate_held_gets_its_notify_cells_when_it_goes_on() -> None:
+    now = [0.0]
+    gates = Gates(hold_seconds=5.0, clock=lambda: now[0])
+    container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
+    gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1))
+    passage = program(gates, None, Notify()).begin(write())
+    assert sent(passage) == {b"f:q": b"v"}
+    gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 2, released=True))
+    gates.tend()
+    assert passage.decided is not None
+    assert passage.decided.is_set()
+    assert sent(passage) == {b"f:q": b"v", b"hg:all": b"1500"}
+
+
+def test_no_more_cells_are_set_in_a_table_that_lacks_their_family() -> None:
+    passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None, Notify())
+    passage = passages.begin(write())
+    text = b"NoSuchColumnFamilyException: Column family hg does not exist in region t"
+    refusal = StructWriter().struct(1, StructWriter().binary(1, text).end()).end()
+    passages.answered(passage, message("mutateRow", refusal, MessageType.REPLY))
+    assert sent(passages.begin(write())) == {b"f:q": b"v"}

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import structlog
 import uvloop
+from msgspec.structs import replace
 
 from headgate.hbase import Dialect
 from headgate.observer.config import Tls
@@ -208,6 +209,91 @@ def test_a_client_is_refused_by_its_certificate(
             assert text in line["text"]
 
     run(scenario())
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize(
+    ("lists", "reason", "text"),
+    [
+        ("revoked", "revoked", "certificate revoked"),
+        ("expired", "revocation_list", "CRL has expired; put a list into client_crl"),
+        ("of another authority", "revocation_list", "add its authority's list to client_crl"),
+    ],
+)
+def test_a_client_is_refused_by_the_list_of_revoked_certificates(
+    authority: Any,
+    other_authority: Any,
+    mutual: Tls,
+    tmp_path: Path,
+    lists: str,
+    reason: str,
+    text: str,
+    version: ssl.TLSVersion,
+) -> None:
+    shown = authority.issue("client")
+    revoked = {
+        "revoked": lambda: authority.revoke(shown[0]),
+        "expired": lambda: authority.revoke(days=-1),
+        "of another authority": lambda: other_authority.revoke(),
+    }[lists]()
+    crl = tmp_path / "crl.pem"
+    crl.write_text(revoked)
+
+    async def scenario() -> None:
+        credentials = client_side("thrift1", replace(mutual, client_crl=str(crl)))
+        async with listening(credentials) as listener:
+            context = client(authority, shown)
+            context.maximum_version = version
+            with contextlib.suppress(OSError):
+                assert await listener.call(context) == b""
+            line = await listener.failed(reason)
+            assert text in line["text"]
+
+    run(scenario())
+
+
+def test_a_certificate_that_is_revoked_while_clients_are_served_is_refused_from_then_on(
+    authority: Any, mutual: Tls, tmp_path: Path
+) -> None:
+    revoked, kept = authority.issue("revoked"), authority.issue("kept")
+    crl = tmp_path / "crl.pem"
+    crl.write_text(authority.revoke(days=1))
+
+    async def scenario() -> None:
+        credentials = client_side("thrift1", replace(mutual, client_crl=str(crl)))
+        due = credentials.expiries["client_crl"]
+        async with listening(credentials) as listener:
+            assert await listener.call(client(authority, revoked)) == b"hello"
+            crl.write_text(authority.revoke(revoked[0], days=2))
+            assert credentials.changed()
+            credentials.reload()
+            assert credentials.expiries["client_crl"] > due + 80_000
+            with contextlib.suppress(OSError):
+                assert await listener.call(client(authority, revoked)) == b""
+            assert await listener.call(client(authority, kept)) == b"hello"
+            await listener.failed("revoked")
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "holds no list of revoked certificates"),
+        ("-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n", "cannot be used"),
+        ("-----BEGIN X509 CRL-----\nno\n-----END X509 CRL-----\n", "cannot be used"),
+    ],
+)
+def test_a_file_that_is_no_list_of_revoked_certificates_is_told_with_its_cure(
+    mutual: Tls, tmp_path: Path, content: str, expected: str
+) -> None:
+    crl = tmp_path / "crl.pem"
+    crl.write_text(content)
+    with pytest.raises(CredentialsError) as caught:
+        client_side("thrift1", replace(mutual, client_crl=str(crl)))
+    assert expected in str(caught.value)
+    assert str(caught.value).startswith(f"thrift1.tls.client_crl: {crl} ")
+    assert "name a PEM file, which begins with -----BEGIN X509 CRL-----" in str(caught.value)
 
 
 def test_a_client_with_a_good_certificate_is_served(authority: Any, mutual: Tls) -> None:

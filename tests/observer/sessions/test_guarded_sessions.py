@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from headgate.events import ORIGIN_ATTRIBUTE, Origin, Watch, WatchList, encode_origin
+from headgate.events import ORIGIN_ATTRIBUTE, Notify, Origin, Watch, WatchList, encode_origin
 from headgate.hbase import Dialect
 from headgate.observer.config import Access, AccessRule, Allow, Identity, Listener
 from headgate.observer.control.gates import Gates
@@ -153,6 +153,20 @@ def test_a_write_has_the_origin_of_its_port_where_it_names_none(second: Scene) -
     session.data_received(plain_put(b"r1"))
     assert upstream.taken() == plain_put(b"r1")
     assert [ticket.origin for ticket in second.recorder.tickets] == [Origin("flow", "", "", 0)]
+
+
+def test_a_write_gets_the_notify_cell_that_is_kept_to_the_origin_of_its_port(
+    second: Scene,
+) -> None:
+    watch = Watch("t", notify=Notify("flow", ("flow",)))
+    second.endpoint.control.apply(WatchList(1, "d", 2, (watch,)), "o")
+    session, _, upstream = second.connect()
+    session.data_received(plain_put(b"r1"))
+    assert upstream.taken() == plain_put(b"r1")
+    second.endpoint.guard = guard(second, origin=Identity(dataflow="flow"))
+    session.identify()
+    session.data_received(plain_put(b"r2"))
+    assert b"flow" in upstream.taken()
 
 
 def test_a_write_of_a_forbidden_origin_is_refused_and_never_forwarded(second: Scene) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 
-from headgate.events import Outcome
+from headgate.events import Notify, Outcome, Watch, WatchList
 
 pytestmark = pytest.mark.stack
 
@@ -65,6 +66,28 @@ def test_every_mutator_of_thrift1_becomes_an_event(stack, programs) -> None:
         "mutateRowsTs",
     ]
     assert found == [(m, "unknown" if m in unknown else "applied") for m in methods]
+
+
+def test_rows_get_the_notify_cells_that_a_watch_asks_for(stack, desk, programs) -> None:
+    table = stack.table("client", families=("f", "hg"))
+    columns = (Notify(), Notify("flow", ("flow",)))
+    watches = tuple(Watch(table, notify=column) for column in columns)
+    desk.say(WatchList(1, "tests", int(time.time()), watches))
+    ended = programs.run(CONNECT + EVERY_MUTATOR, table, HEADGATE_CLIENT_ORIGIN_DATAFLOW="flow")
+    assert ended.returncode == 0, ended.stderr
+    found = {
+        row: {column for column in cells if column.startswith(b"hg:")}
+        for row, cells in stack.happybase().table(table).scan()
+    }
+    own = {b"hg:all", b"hg:flow"}
+    # Neither counters and appends nor the one column of a checkAndPut have room for a put.
+    none: set[bytes] = set()
+    assert found == {b"row": own, b"rowTs": own, b"n": none, b"app": none, b"c": none}
+    assert {column for batch in programs.batches(table) for column in batch.columns} == {
+        b"f:a",
+        b"f:n",
+        b"",
+    }
 
 
 def test_a_table_that_nobody_watches_makes_no_events(stack, programs) -> None:

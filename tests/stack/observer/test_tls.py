@@ -201,6 +201,33 @@ def test_strangers_are_refused_logged_and_counted(
     assert [request.origin for request in requests] == [Origin("aqhi", "", "", 0)]
 
 
+def test_a_revoked_client_is_refused_logged_and_counted(
+    stack, config: ObserverConfig, connect: Connect, authority: Any, tmp_path: Path
+) -> None:
+    name = stack.table("tls")
+    revoked, kept = authority.issue("worker"), authority.issue("worker")
+    crl = tmp_path / "crl.pem"
+    crl.write_text(authority.revoke(days=1))
+    assert config.thrift1 is not None
+    tls = structs.replace(config.thrift1.tls, client_crl=str(crl))
+    listener = structs.replace(config.thrift1, tls=tls)
+    due = {"listener": "thrift1", "certificate": "client_crl"}
+    with Observed(structs.replace(config, thrift1=listener), tmp_path) as observer:
+        connect(observer, revoked).table(name).put(b"r", {b"f:a": b"1"})
+        (before,) = observer.samples("certificate_expiry_timestamp_seconds", **due)
+        crl.write_text(authority.revoke(revoked[0], days=2))
+        deadline = time.monotonic() + 30
+        while observer.samples("certificate_expiry_timestamp_seconds", **due) == [before]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(TException):
+            connect(observer, revoked).table(name).put(b"r", {b"f:a": b"revoked"})
+        assert connect(observer, kept).table(name).row(b"r") == {b"f:a": b"1"}
+        assert observer.metric("tls_failures_total", listener="thrift1", reason="revoked") == 1
+        (line,) = observer.lines("reason=revoked")
+        assert "certificate revoked" in line
+
+
 def test_a_client_without_tls_is_told_so(observer: Observed) -> None:
     with pytest.raises(Hbase_thrift.IOError, match="turn TLS on in the client"):
         happybase.Connection(*observer.thrift1, timeout=30_000).tables()

@@ -72,7 +72,7 @@ class RecordingSocket(TSocket):  # type: ignore[misc]
         self._observer, self._passage = observer, passage
         self._replies = MessageReader(_LIMITS, message.transport)
         try:
-            super().write(message.raw)
+            super().write(passage.raw)
         except BaseException:
             self._break()
             raise

@@ -109,6 +109,8 @@ class Tls(Struct, frozen=True, forbid_unknown_fields=True):
     client_ca: str = ""
     """Authorities by which clients' certificates are known; empty: none is asked for."""
     require_client_certificate: bool = False
+    client_crl: str = ""
+    """The lists of revoked certificates of ``client_ca``; empty: none is looked up."""
     handshake_seconds: Seconds = 10.0
 
 
@@ -368,6 +370,11 @@ def _check_security(name: str, listener: Listener, places: Places) -> None:
         raise places.problem(
             (name, "tls", "require_client_certificate"),
             f"nothing tells which certificates are good; add client_ca under [{name}.tls]",
+        )
+    if tls is not None and tls.client_crl and not tls.client_ca:
+        raise places.problem(
+            (name, "tls", "client_crl"),
+            f"clients are not asked for certificates; add client_ca under [{name}.tls]",
         )
     if upstream_tls is not None and bool(upstream_tls.certificate) != bool(upstream_tls.key):
         raise places.problem(

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import structlog
 
-from headgate.events import NOTIFY_FAMILY, Notify, WatchList, encode_notify
+from headgate.events import NOTIFY_FAMILY, Notify, Origin, WatchList, encode_notify
 from headgate.hbase import Definition, Dialect, decode_request, peek_origins, with_notify
-from headgate.observer.monitoring.client_log import ClientLog
 from headgate.wire import Message, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.control.notify")
 
 _MAY_LOSE_THE_FAMILY = ("deleteTable", "modifyTable")
+
+
+class Log(Protocol):
+    """Where it is said what goes wrong with a write."""
+
+    def warning(self, event: str, **fields: Any) -> object:
+        """Write a line."""
 
 
 class NotifyColumns:
@@ -65,11 +72,17 @@ class NotifyColumns:
         _log.error("notify columns are not set any more", table=table, reason=reason)
 
     def marked_write(
-        self, dialect: Dialect, message: Message, table: str, log: ClientLog
+        self,
+        dialect: Dialect,
+        message: Message,
+        table: str,
+        log: Log,
+        origin: Origin | None = None,
     ) -> Message | None:
         """Return a write with the cells that its table asks for; None if it gets none.
 
-        ``log`` is that of the connection on which it came.
+        ``log`` is that of the connection on which it came, ``origin`` who writes where the request
+        itself does not say.
         """
         columns = self.asked.get(table, ())
         if columns and table in self._stopped:
@@ -78,6 +91,8 @@ class NotifyColumns:
         found: Message | None = None
         try:
             origins = peek_origins(dialect, message)
+            if not origins and origin is not None:
+                origins = (origin,)
             writers = {origin.dataflow for origin in origins}
             value = encode_notify(self._clock(), origins[0] if origins else None)
             wanted = {
@@ -107,6 +122,10 @@ class NotifyColumns:
         if message.name in _MAY_LOSE_THE_FAMILY:
             self.stop(table, f"{message.name} of the table, and its family may be gone")
         elif message.name == "deleteColumnFamily":
-            definition = decode_request(dialect, message)
+            try:
+                definition = decode_request(dialect, message)
+            except ProtocolError as error:
+                self.stop(table, f"a {message.name} that cannot be read: {error}")
+                return
             if isinstance(definition, Definition) and definition.family == NOTIFY_FAMILY.decode():
                 self.stop(table, "its family is being deleted")

@@ -45,6 +45,7 @@ class _ProgramObserver(Observer):
             recorder=self._recorder,
             admission=self._admission,
             gates=self._gates,
+            notify=self._notify,
             metrics=self._metrics,
             soon=self._loop.call_soon_threadsafe,
             origin=origin,

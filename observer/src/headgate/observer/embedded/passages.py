@@ -20,12 +20,14 @@ from headgate.hbase import (
     Write,
     decode_request,
     io_error_reply,
+    lacks_notify_family,
     method_of,
     peek_origins,
     peek_table,
     peek_tables,
 )
 from headgate.observer.control.gates import Gates
+from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.admission import Admission
@@ -44,8 +46,10 @@ class Passage:
     __slots__ = (
         "_traffic",
         "decided",
+        "marked",
         "message",
         "method",
+        "raw",
         "refusal",
         "tables",
         "ticket",
@@ -60,6 +64,10 @@ class Passage:
         self.message = message
         self.method = method
         self.tables = tables
+        self.raw = message.raw
+        """What is to be sent: with notify cells where the table asks for them."""
+        self.marked = False
+        """Whether it has such cells."""
         self.watched: tuple[str, ...] = ()
         self.ticket: Ticket | None = None
         self.waiters: list[Callable[[], None]] | None = None
@@ -109,6 +117,7 @@ class Passages:
         recorder: Recorder,
         admission: Admission,
         gates: Gates,
+        notify: NotifyColumns,
         metrics: Metrics,
         soon: Callable[[Callable[[], None]], object],
         origin: Origin | None = None,
@@ -121,6 +130,7 @@ class Passages:
         self._origin = origin
         self._soon = soon
         self._gates = gates
+        self._notify = notify
         self._control = control
         self._recorder = recorder
         self._admission = admission
@@ -139,7 +149,9 @@ class Passages:
         """Take a request that may change cells; it may be sent when ``decided`` says so."""
         method = method_of(_DIALECT, message.name)
         passage = Passage(self, message, method, self._tables(message, method))
-        if not self._admit(passage):
+        if self._admit(passage):
+            self._mark(passage)
+        else:
             passage.decided = threading.Event()
             self._waiting.add(passage)
         return passage
@@ -161,6 +173,20 @@ class Passages:
             self._admission.wait(passage, refusal)
             return False
         return self._is_safe(passage)
+
+    def _mark(self, passage: Passage) -> None:
+        """Put notify cells into what is about to be sent, where its table asks for them."""
+        notify = self._notify
+        if not notify.asked or not passage.watched or passage.refusal is not None:
+            return
+        table = passage.watched[0]
+        if passage.method.effect is Effect.DEFINE:
+            notify.table_changes(_DIALECT, passage.message, table)
+            return
+        marked = notify.marked_write(_DIALECT, passage.message, table, _log, self._origin)
+        if marked is not None:
+            passage.raw = marked.raw
+            passage.marked = True
 
     def _is_safe(self, passage: Passage) -> bool:
         """Tell whether what was written down need not reach the disk first."""
@@ -282,6 +308,7 @@ class Passages:
 
     def _decide(self, passage: Passage) -> None:
         self._waiting.discard(passage)
+        self._mark(passage)
         if passage.decided is not None:
             passage.decided.set()
 
@@ -290,6 +317,8 @@ class Passages:
         if passage not in self._under_way:
             return
         self._under_way.discard(passage)
+        if passage.marked and reply is not None and lacks_notify_family(reply):
+            self._notify.stop(passage.watched[0], "HBase says that it lacks their family")
         ticket = passage.ticket
         if ticket is not None:
             self._recorder.end(ticket, reply)

@@ -11,7 +11,12 @@ import structlog
 from msgspec import Struct
 
 from headgate.observer.config import ObserverConfig, Tls, UpstreamTls
-from headgate.observer.security.certificates import certificates_in, expiry_of
+from headgate.observer.security.certificates import (
+    certificates_in,
+    expiry_of,
+    lists_in,
+    next_update_of,
+)
 from headgate.settings import ConfigurationError
 
 _log = structlog.get_logger("headgate.observer.security.credentials")
@@ -129,7 +134,13 @@ class Keyring:
     def live_keys(self) -> Iterator[str]:
         """Yield the keys of the configuration that ``prepare`` can change."""
         for name in self.clients:
-            for key in ("certificate", "key", "client_ca", "require_client_certificate"):
+            for key in (
+                "certificate",
+                "key",
+                "client_ca",
+                "client_crl",
+                "require_client_certificate",
+            ):
                 yield f"{name}.tls.{key}"
         for name in self.upstreams:
             yield from (f"{name}.upstream_tls.{key}" for key in UpstreamTls.__struct_fields__)
@@ -182,12 +193,16 @@ def client_side(listener: str, tls: Tls) -> Credentials:
             expiries["client_ca"] = _load_authorities(context, f"{table}.client_ca", tls.client_ca)
             required = tls.require_client_certificate
             context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+            if tls.client_crl:
+                due = _load_revoked(context, f"{table}.client_crl", tls.client_crl)
+                if due is not None:
+                    expiries["client_crl"] = due
             # A resumed session would not look at the client's certificate again.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
         return Loaded(context, expiries)
 
-    return Credentials(listener, (tls.certificate, tls.key, tls.client_ca), load)
+    return Credentials(listener, (tls.certificate, tls.key, tls.client_ca, tls.client_crl), load)
 
 
 def upstream_side(listener: str, tls: UpstreamTls) -> Credentials:
@@ -267,6 +282,22 @@ def _load_authorities(context: ssl.SSLContext, key: str, file: str) -> float:
             "authorities"
         )
     return _expiry(key, file, found)
+
+
+def _load_revoked(context: ssl.SSLContext, key: str, file: str) -> float | None:
+    """Return when the first of the file's lists is due to be replaced (Unix seconds), if ever."""
+    cure = "name a PEM file, which begins with -----BEGIN X509 CRL-----"
+    found = lists_in(_read(key, file))
+    if not found:
+        raise CredentialsError(f"{key}: {file} holds no list of revoked certificates; {cure}")
+    try:
+        due = [moment for each in found if (moment := next_update_of(each)) is not None]
+        context.load_verify_locations(cafile=file)
+    except (ValueError, ssl.SSLError) as error:
+        reason = _reason(error) if isinstance(error, ssl.SSLError) else error
+        raise CredentialsError(f"{key}: {file} cannot be used ({reason}); {cure}") from error
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return min(due, default=None)
 
 
 def _expiry(key: str, file: str, certificates: list[str]) -> float:

@@ -36,6 +36,9 @@ _CHUNK: Final = 65536
 
 _EXPIRED: Final = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 _UNKNOWN_ISSUER: Final = (2, 18, 19, 20, 21)
+_REVOKED: Final = 23  # X509_V_ERR_CERT_REVOKED
+_NO_LIST: Final = 3  # X509_V_ERR_UNABLE_TO_GET_CRL
+_BAD_LIST: Final = (5, 8, 11, 12, 15, 16, 33, 35)  # 12: X509_V_ERR_CRL_HAS_EXPIRED
 # OpenSSL's reasons that a peer or its settings cause, with what is said and what to do about it.
 _REASONS: Final[dict[str, tuple[str, str]]] = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": (
@@ -266,6 +269,13 @@ def handshake_failure(error: OSError) -> tuple[str, str]:
             return "expired", f"{text}; renew it"
         if error.verify_code in _UNKNOWN_ISSUER:
             return "unknown_ca", f"{text}; sign it by an authority of client_ca"
+        if error.verify_code == _REVOKED:
+            return "revoked", f"{text}; give the client a new one, should it still be served"
+        if error.verify_code == _NO_LIST:
+            return "revocation_list", f"{text}; add its authority's list to client_crl"
+        if error.verify_code in _BAD_LIST:
+            cure = "put a list into client_crl that its authority has signed and that is valid now"
+            return "revocation_list", f"{text}; {cure}"
         return "untrusted", text
     if isinstance(error, ssl.SSLError):
         known = _REASONS.get(error.reason or "")

@@ -605,7 +605,8 @@ class Session:
             if exchange.method.effect is Effect.DEFINE:
                 notify.table_changes(self._dialect, message, table)
             else:
-                marked = notify.marked_write(self._dialect, message, table, self._log)
+                origin = None if self._permit is None else self._permit.origin
+                marked = notify.marked_write(self._dialect, message, table, self._log, origin)
                 if marked is not None:
                     exchange.marked = True
                     message = marked
