@@ -318,6 +318,9 @@ def written(dialect: Dialect, method: str, rows: list[bytes]) -> Cells:
     message = read(write_message(Transport.BUFFERED, method, MessageType.CALL, 1, body))
     write = decode_request(dialect, message)
     assert isinstance(write, Write)
+    compacted = transcode(message, Protocol.COMPACT, Transport.BUFFERED)
+    assert read(compacted.raw) == compacted
+    assert decode_request(dialect, compacted) == write
     return write.cells
 
 

@@ -13,14 +13,19 @@ from headgate.wire import (
     Cursor,
     Limits,
     MalformedMessage,
+    Message,
     MessageReader,
     MessageType,
+    Protocol,
     ProtocolError,
     StructWalker,
     StructWriter,
     Transport,
+    to_binary,
+    transcode,
     write_message,
 )
+from headgate.wire.compact_walker import CompactWalker
 
 LIMITS = Limits(max_frame=100_000, max_string=10_000, max_container=1_000, max_depth=16)
 
@@ -91,6 +96,58 @@ def test_messages_come_out_as_they_went_in(bodies, transport, cuts):
             received.append(message)
     assert [message.raw for message in received] == sent
     assert [message.raw[message.body :] for message in received] == bodies
+
+
+alike = st.lists(
+    st.tuples(
+        st.integers(1, 90),
+        st.sampled_from([b"row-%03d", b"r%d", b"r", b"%0300d"]),
+        st.integers(1, 3),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def runs_of_rows(described: list[tuple[int, bytes, int, bool]]) -> bytes:
+    """Return a struct with a list of rows of which some have the same bytes but for strings."""
+    rows = []
+    for count, key, cells, flag in described:
+        for number in range(count):
+            name = key % number if b"%" in key else key
+            values = [StructWriter().bool(1, flag).binary(3, name).end() for _ in range(cells)]
+            rows.append(StructWriter().binary(1, name).structs(2, values).end())
+    return StructWriter().structs(1, rows).structs(2, rows[::-1]).i32(3, 1).end()
+
+
+def compacted(body: bytes) -> Message:
+    head = Message(body, 0, "m", MessageType.CALL, 1, Transport.BUFFERED)
+    return transcode(head, Protocol.COMPACT, Transport.BUFFERED)
+
+
+@settings(deadline=None)
+@given(body=alike.map(runs_of_rows))
+def test_a_struct_comes_back_from_compact_as_it_was(body):
+    again = to_binary(compacted(body))
+    assert again.raw[again.body :] == body
+
+
+@settings(deadline=None)
+@given(
+    body=st.one_of(bodies_of_any_kind, alike.map(runs_of_rows)),
+    trailing=st.sampled_from([b"", b"\x18\x01r"]),
+    cuts=st.lists(st.integers(0, 20_000), max_size=8),
+)
+def test_a_struct_in_compact_ends_at_one_place_however_it_comes(body, trailing, cuts):
+    message = compacted(body)
+    data = message.raw + trailing
+    walker = CompactWalker(Limits())
+    walker.begin(message.body)
+    for cut in sorted(min(cut, len(message.raw) - 1) for cut in cuts):
+        assert walker.walk(data[:cut], 0) == -1
+        assert walker.needed > cut
+    assert walker.walk(data, 0) == len(message.raw)
 
 
 @settings(deadline=None)

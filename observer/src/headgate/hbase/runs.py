@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headgate.hbase.requests import Cells
-from headgate.wire import ENOUGH, LIST, STRING, Cursor, run_of
+from headgate.wire import ENOUGH, LIST, STRING, Cursor, all_but, run_of
 
 # Thrift1's BatchMutation and Thrift2's TPut have the same build; TDelete has no values.
 _ROW: Final = 1
@@ -72,12 +72,7 @@ def _read_run(
         # Some cell has no value, or some value became no cell, and one of these is not empty.
         return 0, None
     size = reader.pos - begin
-    shared = []
-    at = begin
-    for start, behind in places:
-        shared.append((at - begin, data[at:start]))
-        at = behind
-    shared.append((at - begin, data[at : reader.pos]))
+    shared = all_but(data, begin, reader.pos, places)
     passed = run_of(data, begin, most, size, shared)
     end = begin + passed * size
     start, behind = places[0]

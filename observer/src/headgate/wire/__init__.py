@@ -40,7 +40,7 @@ from headgate.wire.message import (
     WireFormat,
 )
 from headgate.wire.reader import MessageReader
-from headgate.wire.runs import ENOUGH, run_of
+from headgate.wire.runs import ENOUGH, all_but, run_of
 from headgate.wire.transcoder import first_field_to_binary, to_binary, transcode
 from headgate.wire.walker import StructWalker
 from headgate.wire.writer import (
@@ -83,6 +83,7 @@ __all__ = [
     "TransportMismatch",
     "UnsupportedProtocol",
     "WireFormat",
+    "all_but",
     "detect",
     "first_field_to_binary",
     "layout_of",

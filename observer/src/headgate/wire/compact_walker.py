@@ -25,6 +25,9 @@ from headgate.wire.compact import (
 )
 from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
 from headgate.wire.message import Limits
+from headgate.wire.runs import ENOUGH, MOST_STRINGS, all_but, run_of
+
+_NO_LIST: Final = -1
 
 _FIELDS: Final = -1
 """In the place of a container's count: a struct, which ends at its stop byte."""
@@ -34,10 +37,22 @@ _FIELDS: Final = -1
 class CompactWalker:
     """The place in one struct, kept between calls, so that each byte of it is looked at once.
 
-    What is open lies on a stack as in ``StructWalker``: ``(left, even, odd)``.
+    What is open lies on a stack as in ``StructWalker``: ``(left, even, odd)``. Of one list of
+    structs at a time those that are like the one before are passed together.
     """
 
-    __slots__ = ("_even", "_left", "_limits", "_odd", "_offset", "_stack", "needed")
+    __slots__ = (
+        "_even",
+        "_first",
+        "_left",
+        "_level",
+        "_limits",
+        "_odd",
+        "_offset",
+        "_stack",
+        "_strings",
+        "needed",
+    )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -46,6 +61,9 @@ class CompactWalker:
         self._even = 0
         self._odd = 0
         self._offset = 0
+        self._level = _NO_LIST  # height of the stack in the list whose structs are compared
+        self._first = 0  # where the struct begins that the next may be like, in the message
+        self._strings: list[tuple[int, int]] = []  # begin and end of its strings, likewise
         self.needed = 0
         """Bytes of the message without which another call is pointless."""
 
@@ -54,6 +72,7 @@ class CompactWalker:
         self._stack.clear()
         self._left = _FIELDS
         self._offset = body
+        self._level = _NO_LIST
 
     def walk(self, data: bytes | bytearray, start: int) -> int:
         """Go on as far as the bytes reach; ``start`` is where the message begins in ``data`` now.
@@ -69,6 +88,8 @@ class CompactWalker:
         limits = self._limits
         stack = self._stack
         left, even, odd = self._left, self._even, self._odd
+        level = self._level
+        strings = self._strings
         end = len(data)
         pos = start + self._offset
         behind = pos
@@ -92,10 +113,22 @@ class CompactWalker:
                         pos = at
                         continue
                 elif left == 0:
+                    if len(stack) == level:
+                        level = _NO_LIST
                     left, even, odd = stack.pop()
                     continue
                 else:
                     kind = odd if left & 1 else even
+                    if kind == STRUCT and len(stack) == level and pos - start > self._first:
+                        passed, size = self._pass_alike(data, start, pos, left)
+                        pos += passed * size
+                        left -= passed
+                        if passed < ENOUGH and end - pos >= size:
+                            level = _NO_LIST
+                        self._first = pos - start
+                        strings.clear()
+                        if left == 0:
+                            continue
                     at = pos
                     if kind <= FALSE:
                         kind = BYTE
@@ -107,6 +140,11 @@ class CompactWalker:
                             f"a string of {length}; the limit is {limits.max_string}"
                         )
                     behind = at + length
+                    if level >= 0 and behind <= end:
+                        strings.append((at - start, behind - start))
+                        if len(strings) > MOST_STRINGS:
+                            level = _NO_LIST
+                            strings.clear()
                 elif kind == I64:
                     behind = pass_varint(data, at, LONGEST_64)
                 elif kind in (I32, I16):
@@ -143,6 +181,10 @@ class CompactWalker:
                     stack.append((left - 1 if left > 0 else left, even, odd))
                     left, even, odd = 2 * count if kind == MAP else count, first, second
                     pos = at
+                    if count > ENOUGH and first == STRUCT and level < 0 and kind != MAP:
+                        level = len(stack)
+                        self._first = pos - start
+                        strings.clear()
                     continue
                 if behind > end:
                     break
@@ -152,6 +194,7 @@ class CompactWalker:
         except IndexError:
             behind = end + 1
         self._left, self._even, self._odd = left, even, odd
+        self._level = level
         self._offset = pos - start
         self.needed = (pos if done else max(behind, end + 1)) - start
         if self.needed > limits.max_frame:
@@ -160,3 +203,12 @@ class CompactWalker:
                 "smaller batches"
             )
         return pos if done else -1
+
+    def _pass_alike(
+        self, data: bytes | bytearray, start: int, pos: int, left: int
+    ) -> tuple[int, int]:
+        """Return how many structs from ``pos`` on are like the one before, and the size of each."""
+        begin = start + self._first
+        places = [(start + place, start + behind) for place, behind in self._strings]
+        size = pos - begin
+        return run_of(data, pos, left, size, all_but(data, begin, pos, places)), size

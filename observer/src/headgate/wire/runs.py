@@ -12,6 +12,9 @@ from typing import Final
 ENOUGH: Final = 8
 """Structs in a run from which on looking for the next one is worth it."""
 
+MOST_STRINGS: Final = 256
+"""Strings in a struct beyond which it is no record of a batch: noting them would cost memory."""
+
 _FIRST: Final = 64
 _GROWTH: Final = 8
 """Structs compared at first, and how many times more after each time that all were alike: what is
@@ -45,6 +48,26 @@ def run_of(
             break
         step *= _GROWTH
     return passed
+
+
+def all_but(
+    data: bytes | bytearray, begin: int, end: int, places: Sequence[tuple[int, int]]
+) -> list[tuple[int, bytes | bytearray]]:
+    """Return the bytes of a struct that are in none of the places, as ``run_of`` takes them.
+
+    Args:
+        data: where it stands.
+        begin: where it begins.
+        end: the position behind it.
+        places: begin and end of each, in their order.
+    """
+    shared: list[tuple[int, bytes | bytearray]] = []
+    at = begin
+    for start, behind in places:
+        shared.append((at - begin, data[at:start]))
+        at = behind
+    shared.append((at - begin, data[at:end]))
+    return shared
 
 
 def _alike(

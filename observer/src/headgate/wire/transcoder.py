@@ -22,6 +22,7 @@ from headgate.wire.compact import (
 )
 from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
 from headgate.wire.message import Limits, Message, MessageType, Protocol, Transport
+from headgate.wire.runs import ENOUGH, MOST_STRINGS, all_but, run_of
 
 _DEFAULT_LIMITS: Final = Limits()
 
@@ -121,7 +122,7 @@ def first_field_to_binary(message: Message, limits: Limits = _DEFAULT_LIMITS) ->
 class _Expander:
     """Writes a compact struct in binary."""
 
-    __slots__ = ("_data", "_end", "_limits", "_out", "_pos")
+    __slots__ = ("_data", "_end", "_limits", "_out", "_pos", "_strings")
 
     def __init__(self, data: bytes, pos: int, limits: Limits) -> None:
         self._data = data
@@ -129,6 +130,9 @@ class _Expander:
         self._end = len(data)
         self._limits = limits
         self._out = bytearray()
+        self._strings: list[tuple[int, int, int]] | None = None
+        """Of the struct that others may be like, where each string stands here and in binary, and
+        its length; None: of none."""
 
     def whole(self, until: int) -> bytes:
         """Return the struct; ``until`` is the field that is the last of interest, 0 for all."""
@@ -218,8 +222,61 @@ class _Expander:
             count, self._pos = read_length(self._data, self._pos, "container")
         self._open(count, element, element, depth)
         self._out += _container(BINARY_TYPES[element], count)
+        if element == compact.STRUCT and count > ENOUGH and self._strings is None:
+            self._structs(count, depth + 1)
+            return
         for _ in range(count):
             self._value(element, depth + 1)
+
+    def _structs(self, left: int, depth: int) -> None:
+        """Write so many structs; those that have the bytes of the one before are taken together."""
+        in_runs = True
+        while left:
+            begin, at = self._pos, len(self._out)
+            if in_runs:
+                self._strings = []
+            self._struct(depth, 0)
+            left -= 1
+            strings, self._strings = self._strings, None
+            in_runs = strings is not None
+            if strings is not None:
+                passed = self._repeat(begin, at, left, strings)
+                left -= passed
+                in_runs = passed >= ENOUGH
+
+    def _repeat(self, begin: int, at: int, most: int, strings: list[tuple[int, int, int]]) -> int:
+        """Write those next structs that are like the last one but for their strings' contents.
+
+        Args:
+            begin: where the last one began.
+            at: where it begins in binary.
+            most: how many structs are left.
+            strings: those of the last one.
+
+        Returns:
+            How many there were.
+        """
+        data, out, here = self._data, self._out, self._pos
+        size, written = here - begin, len(out) - at
+        places = [(pos, pos + length) for pos, _, length in strings]
+        passed = run_of(data, here, most, size, all_but(data, begin, here, places))
+        if len(out) + passed * written > self._limits.max_frame:
+            raise _too_long(self._limits)
+        end = here + passed * size
+        block = out[at:] * passed
+        for pos, where, length in strings:
+            source, target = here + pos - begin, where - at
+            if length < passed:
+                for number in range(length):
+                    block[target + number :: written] = data[source + number : end : size]
+                continue
+            for first in range(0, passed * written, written):
+                content = data[source : source + length]
+                block[target + first : target + first + length] = content
+                source += size
+        out += block
+        self._pos = end
+        return passed
 
     def _map(self, depth: int) -> None:
         count, self._pos = read_length(self._data, self._pos, "container")
@@ -257,6 +314,11 @@ class _Expander:
         behind = pos + length
         out = self._out
         out += head
+        strings = self._strings
+        if strings is not None:
+            strings.append((pos, len(out), length))
+            if len(strings) > MOST_STRINGS:
+                self._strings = None
         out += self._data[pos:behind]
         if len(out) > self._limits.max_frame:
             raise _too_long(self._limits)
