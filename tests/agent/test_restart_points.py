@@ -9,6 +9,7 @@ import pytest
 
 from headgate.agent.scripted import World
 from headgate.agent.store import RunOutcome, RunRecord
+from headgate.flows import parse_dataflow
 from headgate.spark import StepRequest
 
 Victims = frozenset[str]
@@ -67,6 +68,8 @@ def check(world: World) -> None:
         for before, after in pairwise(records):
             assert after.since == before.cut, "updates between two runs were left out"
     check_writes(world, commits)
+    if isinstance(world, ValueWorld):
+        world.check()
 
 
 def check_writes(world: World, commits: dict[str, StepRequest]) -> None:
@@ -105,6 +108,24 @@ def test_exactly_one_attempt_commits_wherever_something_ends(
     make_world: Callable[..., World], victims: Victims
 ) -> None:
     each_point(make_world, victims, None)
+
+
+@pytest.mark.parametrize("victims", VICTIMS[:1], ids=NAMES[:1])
+def test_values_are_remembered_wherever_an_agent_ends(two_steps: str, victims: Victims) -> None:
+    values = two_steps.replace("{sequence: 3}", "{sequence: 3, value: {relative: 1000000%}}")
+    flow = parse_dataflow(values, "two-steps.yaml")
+    each_point(lambda **more: ValueWorld(flow, saved_whole=0, **more), victims, None)
+
+
+class ValueWorld(World):
+    """One whose engine remembers every value of the input."""
+
+    def check(self) -> None:
+        runtime = self.agents[-1].runtime
+        assert runtime is not None
+        known = runtime._engine.cells["input", "in"].contents()
+        assert known == {key: float(value) for key, value in self.tables["in"].items()}
+        assert any(row.startswith(b"cells/") for row in self.rows.rows)
 
 
 @pytest.mark.parametrize("victims", VICTIMS, ids=NAMES)

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from headgate.agent.errors import Fenced, Held, UnknownDataflow
+from headgate.agent.errors import DamagedState, Fenced, Held, UnknownDataflow
 from headgate.agent.scripted import MemoryRows
 from headgate.agent.store import (
     CHUNK,
-    DamagedState,
     Definition,
     Owner,
     Progress,
@@ -117,7 +116,7 @@ def test_a_snapshot_that_is_not_whole_is_not_used(store: StateStore, rows: Memor
     epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
     store.save("flow", epoch, state(), (), 11.0)
     rows.rows[b"flow/flow"][b"state:snapshot.00000"] = b"stat!"
-    with pytest.raises(DamagedState, match="submit it again"):
+    with pytest.raises(DamagedState, match="submit the dataflow again"):
         store.acquire("flow", ONE, 20.0, 5.0)
 
 

@@ -11,11 +11,10 @@ from confluent_kafka import Consumer, TopicPartition
 from msgspec import Struct
 
 from headgate.agent.broker import KafkaBroker
-from headgate.agent.errors import AgentError, Fenced, Held, Refused, Unreachable
+from headgate.agent.errors import AgentError, DamagedState, Fenced, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.runtime import Runtime
 from headgate.agent.store import (
-    DamagedState,
     Definition,
     Listing,
     Owner,
@@ -250,7 +249,10 @@ class Adoption:
             if self._hosted.get(flow.name) is flow:
                 del self._hosted[flow.name]
                 self._epochs.pop(flow.name, None)
-        if error is not None and not isinstance(error, AgentError):
+        if isinstance(error, DamagedState):
+            listing = self._store.listing(flow.name)
+            self._broken[flow.name] = (listing.definition.revision, str(error))
+        elif error is not None and not isinstance(error, AgentError):
             # The same would happen again at once; a new submit is a new attempt.
             listing = self._store.listing(flow.name)
             self._broken[flow.name] = (

@@ -10,7 +10,7 @@ import mmap
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Sequence
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from weakref import WeakSet
 
@@ -72,6 +72,7 @@ class CellStorage:
                 "CREATE TABLE keys (owner INTEGER, key BLOB, number INTEGER, "
                 "PRIMARY KEY (owner, key)) WITHOUT ROWID"
             )
+            self._database.execute("CREATE UNIQUE INDEX numbers ON keys (owner, number)")
             path.unlink()
         return self._database
 
@@ -134,15 +135,26 @@ class SpillingIndex:
         number = self._known.get(key)
         return number if number is not None else dict(self._stored_numbers([key])).get(key)
 
-    def keys(self) -> Iterable[bytes]:
+    def keys(self, first: int = 0) -> Iterable[bytes]:
         """See ``Index``."""
-        if not self._stored:
+        if not self._stored and not first:
             return self._known.keys()
+        later = self._later(max(first, self._stored))
+        if first >= self._stored:
+            return later
         stored = self._storage.database.execute(
-            "SELECT key FROM keys WHERE owner = ? ORDER BY number", (self._owner,)
+            "SELECT key FROM keys WHERE owner = ? AND number >= ? ORDER BY number",
+            (self._owner, first),
         )
-        later = sorted((n, key) for key, n in self._known.items() if n >= self._stored)
-        return chain((key for (key,) in stored), (key for _, key in later))
+        return chain((key for (key,) in stored), later)
+
+    def _later(self, first: int) -> list[bytes]:
+        """Return the keys from a number on that are in memory only.
+
+        They came after all that are in the database, some of which came back among them.
+        """
+        newest = ((n, key) for key, n in reversed(self._known.items()) if n >= first)
+        return [key for _, key in sorted(islice(newest, self._count - first))]
 
     def spill(self) -> None:
         """Have every key in the database and none in memory."""

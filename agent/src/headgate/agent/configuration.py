@@ -138,6 +138,9 @@ class CellMemory(Struct, frozen=True, forbid_unknown_fields=True):
     """Cells of a dataflow in memory, about 200 bytes each; those beyond are on disk."""
     directory: str = ""
     """Where; a directory of the user's state where empty. Nothing in it outlasts the agent."""
+    saved_whole: Annotated[int, Meta(ge=0)] = 10_000
+    """Cells of a dataflow up to which its whole state is saved in its row each time; of more, what
+    has changed is saved beside the row."""
 
     @property
     def path(self) -> Path:

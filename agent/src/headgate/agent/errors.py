@@ -15,6 +15,16 @@ class Fenced(AgentError):
     """Another agent took the dataflow over: this one may neither save nor start anything of it."""
 
 
+class DamagedState(AgentError):
+    """A saved state that does not agree with itself."""
+
+    def __init__(self, dataflow: str, reason: str) -> None:
+        super().__init__(
+            f"the saved state of dataflow {dataflow} is not whole: {reason}; submit the dataflow "
+            "again: it then begins anew, and its steps run once more"
+        )
+
+
 class Held(AgentError):
     """Another agent holds the dataflow's lease."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ from headgate.agent.sessions import SessionLauncher
 from headgate.agent.store import Ownership, RunRecord, SavedState, StateStore
 from headgate.agent.surroundings import Surroundings
 from headgate.agent.table_scan import Extent
+from headgate.engine import Kept
 from headgate.flows import Dataflow
 from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
 
@@ -68,7 +69,7 @@ class Provision(Struct, frozen=True):
                 ownership,
                 dataflow,
                 Surroundings(
-                    store=_FlowStore(self.store, dataflow.name, ownership.epoch),
+                    store=_FlowStore(self.store, ownership),
                     broker=self.broker,
                     storage=CellStorage(configuration.cells.memory, configuration.cells.path),
                     launcher=launcher,
@@ -85,6 +86,7 @@ class Provision(Struct, frozen=True):
                     kafka_properties=configuration.kafka.properties,
                     ledger_table=configuration.hbase.state_table,
                     checkpoint_seconds=configuration.checkpoint_seconds,
+                    saved_whole=configuration.cells.saved_whole,
                     barrier_repeat=configuration.barriers.repeat_seconds,
                     history=configuration.history,
                     post=hosted.post,
@@ -99,14 +101,19 @@ class Provision(Struct, frozen=True):
 class _FlowStore:
     """The state store as one dataflow's owner uses it."""
 
-    def __init__(self, store: StateStore, name: str, epoch: int) -> None:
+    def __init__(self, store: StateStore, ownership: Ownership) -> None:
         self._store = store
-        self._name = name
-        self._epoch = epoch
+        self._definition = ownership.definition
+        self._name = ownership.definition.name
+        self._epoch = ownership.epoch
 
     def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
         """See ``runtime.Store``."""
         self._store.save(self._name, self._epoch, state, records, now)
+
+    def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
+        """See ``runtime.Store``."""
+        return self._store.pieces(self._definition, self._epoch, kept)
 
     def trim(self, newest: int) -> None:
         """See ``runtime.Store``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import structlog
@@ -53,6 +53,12 @@ class Rows(Protocol):
         self, start: bytes, stop: bytes, families: Iterable[bytes] = ()
     ) -> list[tuple[bytes, dict[bytes, bytes]]]:
         """Return the rows from ``start`` to before ``stop``."""
+
+    def names(self, start: bytes, stop: bytes) -> list[bytes]:
+        """Return which rows there are from ``start`` to before ``stop``."""
+
+    def drop(self, rows: Sequence[bytes]) -> None:
+        """Delete rows, each in a step of its own."""
 
 
 class HBaseConnections:
@@ -185,3 +191,12 @@ class HBaseRows:
         """See ``Rows``."""
         extent = ScanRange(start, stop, columns=tuple(families))
         return self._connections.call(lambda c: list(c.scan(self.table, extent)))
+
+    def names(self, start: bytes, stop: bytes) -> list[bytes]:
+        """See ``Rows``."""
+        extent = ScanRange(start, stop, filter="KeyOnlyFilter()")
+        return self._connections.call(lambda c: [row for row, _ in c.scan(self.table, extent)])
+
+    def drop(self, rows: Sequence[bytes]) -> None:
+        """See ``Rows``."""
+        self._connections.call(lambda c: c.delete(self.table, rows))

@@ -14,6 +14,7 @@ from msgspec import Struct
 from headgate.agent.barriers import Barriers
 from headgate.agent.broker import Feed
 from headgate.agent.errors import Refused
+from headgate.agent.pieces import first_piece
 from headgate.agent.purposes import Purpose
 from headgate.agent.seams import WorkerState
 from headgate.agent.store import Ownership, Progress, RunRecord, SavedState
@@ -26,6 +27,7 @@ from headgate.engine import (
     Engine,
     Launch,
     Role,
+    SavedEngine,
     ScanContainer,
     Stimulus,
 )
@@ -80,9 +82,12 @@ class Standing(ABC):
         self._restored = state is not None
         self._engine = Engine(
             dataflow.spec,
-            state.snapshot if state else None,
+            None
+            if state is None
+            else SavedEngine(state.snapshot, state.log.kept, around.store.pieces(state.log.kept)),
             incarnation=f"{int(ownership.definition.submitted * 1000):x}",
             storage=around.storage,
+            log_number=first_piece(ownership.epoch),
         )
         self._progress = state.progress if state else Progress()
         self._topics: dict[str, int] = {}
@@ -176,7 +181,16 @@ class Standing(ABC):
         self._feed = self._around.broker.feed(self._topics, self._position(), self._around.deliver)
 
     def _save(self, now: float) -> None:
-        snapshot = self._engine.snapshot()
+        with self._around.measures.checkpoint_seconds.time():
+            written = self._save_now(now)
+        self._around.measures.snapshot_bytes.set(written)
+        self._changed_records.clear()
+        self._dirty = False
+        self._saved_at = now
+
+    def _save_now(self, now: float) -> int:
+        """Save a checkpoint and return how many bytes of the engine's state it wrote."""
+        checkpoint = self._engine.checkpoint(self._around.saved_whole)
         self._progress = msgspec.structs.replace(
             self._progress,
             consumed=self._consumed,
@@ -184,13 +198,9 @@ class Standing(ABC):
             runs=dict(self._runs),
             skipped=dict(self._skipped),
         )
-        state = SavedState(snapshot, self._position(), self._progress)
-        with self._around.measures.checkpoint_seconds.time():
-            self._around.store.save(state, tuple(self._changed_records.values()), now)
-        self._around.measures.snapshot_bytes.set(len(snapshot))
-        self._changed_records.clear()
-        self._dirty = False
-        self._saved_at = now
+        state = SavedState(checkpoint.head, self._position(), self._progress, checkpoint.log)
+        self._around.store.save(state, tuple(self._changed_records.values()), now)
+        return len(state.snapshot) + sum(len(piece.data) for piece in state.log.written)
 
     def _step(self, action: str) -> None:
         for spec in self._dataflow.spec.actions:

@@ -3,21 +3,25 @@
 Row ``flow/NAME`` has the families ``spec`` (what was submitted), ``state`` (lease, epoch, the
 engine's snapshot with Kafka's offsets) and ``history`` (runs). Everything that must agree is put
 in one mutation, and each mutation checks the epoch: whoever takes a dataflow over raises the
-epoch, and from then on nothing of the former owner is saved.
+epoch, and from then on nothing of the former owner is saved. Of a large state the row has a head,
+and names the pieces that belong to it (``pieces``).
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
 import msgspec
 from msgspec import Struct
 
-from headgate.agent.errors import AgentError, Fenced, Held, Refused, UnknownDataflow
+from headgate.agent.errors import DamagedState, Fenced, Held, Refused, UnknownDataflow
+from headgate.agent.pieces import PieceRows
 from headgate.agent.rows import Rows
+from headgate.engine import Kept, LogChange
 from headgate.events import Cut
 
 CHUNK = 1 << 20
@@ -26,13 +30,10 @@ CHUNK = 1 << 20
 _EPOCH = b"state:epoch"
 _LEASE = b"state:lease"
 _META = b"state:meta"
+_DAMAGED = b"state:damaged"  # the revision that found its state not whole; empty for none
 _DEFINITION = b"spec:definition"
 _PREFIX = b"flow/"
 _PREFIX_END = b"flow0"  # "0" follows "/"
-
-
-class DamagedState(AgentError):
-    """A saved state that does not agree with itself."""
 
 
 class Definition(Struct, frozen=True):
@@ -139,6 +140,8 @@ class SavedState(Struct, frozen=True):
     snapshot: bytes
     cut: Cut
     progress: Progress
+    log: LogChange = LogChange()
+    """What of the engine's log belongs to the snapshot, and what has changed in it."""
 
 
 class Ownership(Struct, frozen=True):
@@ -164,6 +167,7 @@ class _Meta(Struct, frozen=True):
     checksum: int
     cut: Cut
     progress: Progress
+    kept: tuple[Kept, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -175,6 +179,7 @@ class StateStore:
     def __init__(self, rows: Rows, history: int) -> None:
         """Keep up to ``history`` records per dataflow."""
         self._rows = rows
+        self._pieces = PieceRows(rows)
         self._history = history
 
     def listings(self) -> list[Listing]:
@@ -223,7 +228,7 @@ class StateStore:
         Raises:
             Held: another agent's lease runs.
             UnknownDataflow: there is none of that name.
-            DamagedState: the saved snapshot is not whole.
+            DamagedState: the saved snapshot is not whole; after the next submit there is none.
         """
         row = _row(name)
         new = None
@@ -247,7 +252,36 @@ class StateStore:
                 lease = new
                 break
         whole = self._rows.get(row)
-        return Ownership(_definition(whole), lease.epoch, _state(name, whole), _records(whole))
+        definition = _definition(whole)
+        if whole.get(_DAMAGED) and definition.revision > int(whole[_DAMAGED]):
+            # It was submitted again, as the error asks for.
+            self._guarded(name, lease.epoch, {_DAMAGED: b"", _META: b""})
+            whole[_META] = b""
+        with self._noting_damage(definition, lease.epoch):
+            state = _state(name, whole)
+        # Whoever was the owner before can commit nothing any more: what it left may go.
+        self._pieces.tidy(name, lease.epoch, state.log.kept if state is not None else ())
+        return Ownership(definition, lease.epoch, state, _records(whole))
+
+    def pieces(self, definition: Definition, epoch: int, kept: Iterable[Kept]) -> Iterator[bytes]:
+        """Yield pieces of a dataflow's log that belong to its saved state, in their order.
+
+        Raises:
+            Fenced: another agent has taken the dataflow over meanwhile, and may have dropped them.
+            DamagedState: one of them is missing or not whole.
+        """
+        with self._noting_damage(definition, epoch):
+            yield from self._pieces.read(definition.name, kept)
+
+    @contextmanager
+    def _noting_damage(self, definition: Definition, epoch: int) -> Iterator[None]:
+        """Have the next submit of a dataflow whose state is not whole begin anew."""
+        try:
+            yield
+        except DamagedState:
+            revision = str(definition.revision).encode()
+            self._guarded(definition.name, epoch, {_DAMAGED: revision})
+            raise
 
     def renew(self, name: str, epoch: int, owner: Owner, until: float) -> None:
         """Extend the lease.
@@ -275,18 +309,24 @@ class StateStore:
     ) -> None:
         """Save a checkpoint and the changed records in one step.
 
+        Pieces of the engine's log come before it, and count only after it; those that it does not
+        need go when nothing can need them any more.
+
         Raises:
             Fenced: another agent has taken the dataflow over; nothing was saved.
         """
+        self._pieces.write(name, state.log.written)
         snapshot = state.snapshot
         chunks = [snapshot[i : i + CHUNK] for i in range(0, len(snapshot), CHUNK)]
-        meta = _Meta(
-            now, len(chunks), len(snapshot), zlib.crc32(snapshot), state.cut, state.progress
-        )
+        checksum = zlib.crc32(snapshot)
+        size = len(snapshot)
+        kept = state.log.kept
+        meta = _Meta(now, len(chunks), size, checksum, state.cut, state.progress, kept)
         columns = {_META: _encode(meta)}
         columns |= {_chunk(number): chunk for number, chunk in enumerate(chunks)}
         columns |= {_record(record.number): _encode(record) for record in records}
         self._guarded(name, epoch, columns)
+        self._pieces.drop(name, state.log.dropped)
 
     def trim(self, name: str, newest: int) -> None:
         """Delete the records that are too old, given the number of the newest."""
@@ -317,6 +357,7 @@ class StateStore:
         rest = [column for column in self._rows.get(row) if column not in (_LEASE, _EPOCH)]
         if rest:
             self._rows.delete(row, rest)
+        self._pieces.tidy(name, gone.epoch, ())
 
     def _guarded(self, name: str, epoch: int, columns: dict[bytes, bytes]) -> None:
         if not self._rows.check_and_put(_row(name), _EPOCH, _epoch(epoch), columns):
@@ -372,13 +413,10 @@ def _records(columns: dict[bytes, bytes]) -> tuple[RunRecord, ...]:
 
 
 def _state(name: str, columns: dict[bytes, bytes]) -> SavedState | None:
-    if _META not in columns:
+    if not columns.get(_META):
         return None
     meta = msgspec.msgpack.decode(columns[_META], type=_Meta)
     snapshot = b"".join(columns.get(_chunk(number), b"") for number in range(meta.chunks))
     if len(snapshot) != meta.size or zlib.crc32(snapshot) != meta.checksum:
-        raise DamagedState(
-            f"the saved state of dataflow {name} is not whole ({len(snapshot)} of {meta.size} "
-            "bytes); remove the dataflow and submit it again: its steps then run once more"
-        )
-    return SavedState(snapshot, meta.cut, meta.progress)
+        raise DamagedState(name, f"its snapshot is not the one of {meta.size} bytes")
+    return SavedState(snapshot, meta.cut, meta.progress, LogChange(kept=meta.kept))

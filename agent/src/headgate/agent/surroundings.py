@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from headgate.agent.measures import FlowMeasures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.seams import Families, Launcher, Ledger, Observation, Scanner
 from headgate.agent.store import RunRecord, SavedState
+from headgate.engine import Kept
 from headgate.spark import Thrift2Address
 
 
@@ -22,6 +23,9 @@ class Store(Protocol):
 
     def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
         """Save in one step. Raises ``Fenced`` when another agent has taken the dataflow over."""
+
+    def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
+        """Yield pieces of the engine's log. Raises ``DamagedState`` and ``Fenced``."""
 
     def trim(self, newest: int) -> None:
         """Forget records that are too old, given the number of the newest."""
@@ -48,6 +52,8 @@ class Surroundings(Struct, frozen=True):
     kafka_properties: dict[str, str | int | float | bool]
     ledger_table: str
     checkpoint_seconds: float
+    saved_whole: int
+    """Cells up to which a checkpoint is the whole state."""
     barrier_repeat: float
     history: int
     post: Callable[[Callable[[float], None]], None]

@@ -6,6 +6,7 @@ Time comes only from the stimuli. The service carries stimuli in and instruction
 """
 
 from headgate.engine.adjustment import Adjustment
+from headgate.engine.changelog import Checkpoint, Kept, LogChange, Piece, SavedEngine
 from headgate.engine.codecs import Codec, CodecName, decode_one, decoder_of
 from headgate.engine.conditions import (
     AllOf,
@@ -53,6 +54,7 @@ from headgate.engine.instructions import (
 )
 from headgate.engine.invariants import BrokenInvariant, check_invariants
 from headgate.engine.isolation import counted_part
+from headgate.engine.logged import SnapshotError
 from headgate.engine.policy import (
     Inputs,
     NeedsReading,
@@ -73,7 +75,7 @@ from headgate.engine.references import (
 from headgate.engine.resources import ResourceSample
 from headgate.engine.runs import PastRun, RunState
 from headgate.engine.significance import SearchPhase
-from headgate.engine.snapshot import SNAPSHOT_VERSION, SnapshotError
+from headgate.engine.snapshot import SNAPSHOT_VERSION
 from headgate.engine.spec import (
     SOUGHT_SEQUENCE,
     SOUGHT_VALUE,
@@ -143,6 +145,7 @@ __all__ = [
     "BrokenInvariant",
     "Cause",
     "CellsRead",
+    "Checkpoint",
     "Codec",
     "CodecName",
     "Condition",
@@ -166,8 +169,10 @@ __all__ = [
     "Inputs",
     "Instruction",
     "Interval",
+    "Kept",
     "Launch",
     "Limit",
+    "LogChange",
     "MemoryIndex",
     "MemoryStorage",
     "Metric",
@@ -177,6 +182,7 @@ __all__ = [
     "PartitionReset",
     "PastRun",
     "Paused",
+    "Piece",
     "PredecessorsResult",
     "Quarantine",
     "ReadCells",
@@ -199,6 +205,7 @@ __all__ = [
     "RunRequested",
     "RunStarted",
     "RunState",
+    "SavedEngine",
     "ScanContainer",
     "SearchExplanation",
     "SearchPhase",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from msgspec import Struct
 
 from headgate.engine.arrivals import SERVER_TIME, Arrivals
 from headgate.engine.codecs import decode_column
+from headgate.engine.elements import Element, Key
 from headgate.engine.known import Detail
-from headgate.engine.pending import Change, Element, Key, Pending, Steps
+from headgate.engine.pending import Change, Pending, Steps
 from headgate.engine.rescans import Rescanned
 from headgate.engine.spec import Count
 from headgate.engine.storage import Array
@@ -102,6 +104,7 @@ class Cells(Rescanned):
             if not len(slots):
                 return
         self.values.data[slots] = new
+        self.grid.mark(slots)
         self._tell(arrivals.writer, slots, old, new)
 
     def _needs_elements(self, arrivals: Arrivals) -> bool:
@@ -133,7 +136,7 @@ class Cells(Rescanned):
             written = set(keys) or set(zip(rows, columns, strict=True))
             self.reading.difference_update(written)
             if self.scanning is not None:
-                self.scanning.written.update(written)
+                self.scanning.written.update(dict.fromkeys(written))
 
     def _column(self, values: Sequence[bytes]) -> tuple[Array, int]:
         """Return values as they stand in columns, and how many of them cannot be read."""
@@ -194,7 +197,7 @@ class Cells(Rescanned):
             keys = self._named(kind, row, arrivals.columns[i])
             self._wrote(keys, (), ())
             if self.scanning is not None and kind == UpdateKind.DELETE_ROW:
-                self.scanning.deleted_rows.add(row)
+                self.scanning.deleted_rows[row] = None
             owner = arrivals.owners[i]
             elements: Iterable[Element] = keys if keys and self.count is Count.CELLS else (row,)
             counted.update(dict.fromkeys((owner, element) for element in elements))
@@ -222,14 +225,14 @@ class Cells(Rescanned):
             self.deletes = True
             if kind in _DELETES_ONE_VERSION and self.detail is Detail.VALUES:
                 uncertain = True  # an older version may show now
-            elif self._hidden(key, timestamp, received):
+            elif self._hidden(slot, timestamp, received):
                 self._remove(key)
                 if old is not None or self._followed(arrivals.writer):
                     changes.append((slot, old, None))
-            elif timestamp != SERVER_TIME and key not in self.timestamps and old is not None:
+            elif timestamp != SERVER_TIME and self.stamp_at(slot) is None and old is not None:
                 uncertain = True
         else:
-            newest = self._newest(key, timestamp, received, exists=old is not None)
+            newest = self._newest(slot, timestamp, received, exists=old is not None)
             uncertain |= newest is None
             if newest is not False:
                 new = self._value(kind, arrivals.values[position])
@@ -243,31 +246,31 @@ class Cells(Rescanned):
                     placeholder = 0.0 if self.numeric else b""
                     self._put(slot, placeholder)
                     changes.append((slot, None, placeholder))
-                self._stamp(key, timestamp)
+                self._stamp(slot, timestamp)
         if uncertain and self.detail is Detail.VALUES:
             self.unsettled.add(key)
 
-    def _hidden(self, key: Key, timestamp: int, received: float) -> bool:
+    def _hidden(self, slot: int, timestamp: int, received: float) -> bool:
         """Tell whether a delete up to the timestamp certainly hides the cell."""
-        stamped = self.timestamps.get(key)
+        stamped = self.stamp_at(slot)
         if timestamp == SERVER_TIME:
             return stamped is None or stamped <= received
         return stamped is not None and stamped <= timestamp
 
-    def _newest(self, key: Key, timestamp: int, received: float, *, exists: bool) -> bool | None:
+    def _newest(self, slot: int, timestamp: int, received: float, *, exists: bool) -> bool | None:
         """Tell whether a put is the newest version of its cell; None where only a read can tell."""
-        stamped = self.timestamps.get(key)
+        stamped = self.stamp_at(slot)
         if timestamp == SERVER_TIME:
             return True if stamped is None or stamped < received else None
         if stamped is not None:
             return timestamp >= stamped
         return None if exists or self.deletes else True
 
-    def _stamp(self, key: Key, timestamp: int) -> None:
-        if timestamp == SERVER_TIME:
-            self.timestamps.pop(key, None)
-        else:
-            self.timestamps[key] = timestamp
+    def _stamp(self, slot: int, timestamp: int) -> None:
+        if timestamp != SERVER_TIME:
+            self.stamp(np.array([slot]), np.array([timestamp]))
+        elif self.stamps is not None:
+            self.stamp(np.array([slot]), None)
 
 
 _DELETES_ONE_VERSION = frozenset({UpdateKind.DELETE_CELL, UpdateKind.DELETE_FAMILY_VERSION})

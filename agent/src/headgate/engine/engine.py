@@ -35,11 +35,12 @@ class Engine(Together):
 
     Args:
         spec: the dataflow.
-        state: a snapshot of an engine of this dataflow, maybe of another specification: what is
-            unchanged since keeps its state.
+        state: a snapshot or a checkpoint of an engine of this dataflow, maybe of another
+            specification: what is unchanged since keeps its state.
         incarnation: part of run ids, so that a dataflow that was removed and submitted again never
             repeats one. Ignored where a snapshot says it.
         storage: where cells are remembered; in memory where None.
+        log_number: of the next piece of its log, above those of any engine of this dataflow before.
 
     Raises:
         SpecificationError: the specification cannot be decided on.

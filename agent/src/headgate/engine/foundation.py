@@ -5,6 +5,7 @@ from __future__ import annotations
 from headgate.engine.actions import Action
 from headgate.engine.adjustment import Adjustment
 from headgate.engine.cells import Cells
+from headgate.engine.changelog import Changelog, Checkpoint, SavedEngine, remembered
 from headgate.engine.conditions import ConditionResult
 from headgate.engine.duplicates import Deliveries
 from headgate.engine.graph import Graph
@@ -35,10 +36,11 @@ class Foundation:
     def __init__(
         self,
         spec: DataflowSpec,
-        state: bytes | None = None,
+        state: bytes | SavedEngine | None = None,
         *,
         incarnation: str = "",
         storage: Storage | None = None,
+        log_number: int = 0,
     ) -> None:
         check_specification(spec)
         self.spec = spec
@@ -56,8 +58,14 @@ class Foundation:
         self._now = 0.0
         self._begun = False
         self._build()
+        self._log = Changelog(log_number)
+        if isinstance(state, bytes):
+            state = SavedEngine(state)
         if state is not None:
-            restore(self, read_snapshot(state))
+            found = read_snapshot(state.head)
+            if found.log is not None:
+                self._log = Changelog(log_number, state.kept, found.log.items, found.log.small)
+            restore(self, found, state.pieces, self._log)
         self._start_timers()
         # Whoever was asked before is not there any more: ask again.
         for cells in self.cells.values():
@@ -69,6 +77,18 @@ class Foundation:
     def snapshot(self) -> bytes:
         """Return the whole state; an engine made from it decides as this one would."""
         return write_snapshot(self)
+
+    def checkpoint(self, whole: int) -> Checkpoint:
+        """Return the state: all of it, or a head and what has changed in the log.
+
+        Args:
+            whole: cells and elements up to which it is all of it; it then takes no log.
+        """
+        if remembered(self) <= whole:
+            self._log.forget()
+            return Checkpoint(write_snapshot(self), self._log.change())
+        self._log.write(self)
+        return Checkpoint(write_snapshot(self, self._log), self._log.change())
 
     @property
     def cut(self) -> Cut:

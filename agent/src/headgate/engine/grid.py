@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from operator import add
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import DTypeLike
 
-from headgate.engine.storage import Array, Index, Storage
+from headgate.engine.storage import Array, Index, Storage, newest
 
 _WIDEST = 64
 """Columns above which every cell has a number of its own."""
@@ -26,6 +27,7 @@ _GROWTH = 1.25  # of slots when they are full: memory that is not used yet count
 _VACANT = 2
 """Slots per cell in use above which a grid is worth tidying."""
 _NOTHING = np.array(None, object)
+_LOADED = 100_000  # keys numbered at a time
 _PREFIX = 4  # bytes of a column's number before the row, where each cell has a number
 
 
@@ -36,6 +38,13 @@ class Column:
 
     def __init__(self, data: Array) -> None:
         self.data = data
+
+
+class GridShape(Struct, frozen=True, array_like=True):
+    """How slots follow from keys: so many a row; ``packed``: one for each cell."""
+
+    width: int
+    packed: bool
 
 
 class Grid:
@@ -56,6 +65,10 @@ class Grid:
         self._width = 1
         self._size = 0
         self._columns: list[Column] = []
+        self.layout = 0
+        """Another number after every change of slots."""
+        self.unsaved = self.column(np.bool_)
+        """Which cells a changelog must be told of."""
         self.present = self.column(np.bool_)
         """Which cells exist."""
 
@@ -78,6 +91,10 @@ class Grid:
     def release(self, column: Column) -> None:
         """Forget a column."""
         self._columns.remove(column)
+
+    def mark(self, slots: Array) -> None:
+        """Note that something is known of cells which was not saved."""
+        self.unsaved.data[slots] = True
 
     # Slots of cells.
 
@@ -146,6 +163,55 @@ class Grid:
         found = [names[i] for i in slots.tolist()]
         return [k[_PREFIX:] for k in found], [int.from_bytes(k[:_PREFIX], "big") for k in found]
 
+    def find_used(self, first: int, stop: int) -> Array:
+        """Return the slots in a range of which anything is known."""
+        found: Array = first + np.flatnonzero(self._anything(slice(first, stop)))
+        return found
+
+    # As it is saved.
+
+    @property
+    def shape(self) -> GridShape:
+        """How slots follow from keys and columns."""
+        return GridShape(self._width, self._rows is not None)
+
+    @property
+    def keys_known(self) -> int:
+        """How many keys there are: rows; cells, where each has a number."""
+        return len(self._index)
+
+    @property
+    def extent(self) -> int:
+        """All slots that were ever given lie below."""
+        return len(self._index) * self._width
+
+    def keys_since(self, first: int) -> Iterable[bytes]:
+        """Return the keys from a number on."""
+        return self._index.keys(first)
+
+    @property
+    def names_known(self) -> int:
+        """How many columns were ever seen."""
+        return len(self._ids)
+
+    def names_since(self, first: int) -> list[bytes]:
+        """Return the columns from a number on."""
+        return newest(self._ids, len(self._ids) - first)
+
+    def load(self, shape: GridShape, names: Iterable[bytes], keys: Sequence[bytes]) -> None:
+        """Give an empty grid the slots that another had with these keys and columns."""
+        self._ids = {name: number for number, name in enumerate(names)}
+        self._width = shape.width
+        if shape.packed:
+            self._rows = self._storage.index()
+            self._row_of = self.column(np.int64)
+        for first in range(0, len(keys), _LOADED):
+            self._index.number(keys[first : first + _LOADED])
+        self._resize(self._room(self.extent))
+        for first in range(0, len(keys) if shape.packed else 0, _LOADED):
+            some = keys[first : first + _LOADED]
+            self._note_rows(np.arange(first, first + len(some)), [key[_PREFIX:] for key in some])
+
     # Room.
 
     def tidy(self) -> bool:
@@ -199,7 +265,9 @@ class Grid:
         if self._rows is None and self._is_sparse(self._width):
             self._pack()
             return
-        size = self._room(needed)
+        self._resize(self._room(needed))
+
+    def _resize(self, size: int) -> None:
         for column in self._columns:
             grown = self._storage.array(size, column.data.dtype)
             grown[: self._size] = column.data
@@ -227,12 +295,15 @@ class Grid:
 
     def _used(self) -> Array:
         """Return the slots of which anything is known."""
-        used = np.zeros(self._size, np.bool_)
+        return self.find_used(0, self._size)
+
+    def _anything(self, place: slice) -> Array:
+        used = np.zeros(len(range(*place.indices(self._size))), np.bool_)
         for column in self._columns:
-            if column is not self._row_of:
-                data = column.data
+            if column is not self._row_of and column is not self.unsaved:
+                data = column.data[place]
                 used |= np.not_equal(data, _NOTHING) if data.dtype == object else data != 0
-        return np.flatnonzero(used)
+        return used
 
     def _move(self, old: Array, new: Array, size: int) -> None:
         for column in self._columns:
@@ -240,6 +311,7 @@ class Grid:
             moved[new] = column.data[old]
             column.data = moved
         self._size = size
+        self.layout += 1
 
 
 def _prefix(column: int) -> bytes:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 
 from headgate.engine.cells import Cells
+from headgate.engine.elements import Key
 from headgate.engine.engine import Engine
 from headgate.engine.known import Detail
-from headgate.engine.pending import Key, Pending, Value, differs, distance, number
+from headgate.engine.pending import Pending, Value, differs, distance, number
 from headgate.engine.runs import RunState
 from headgate.engine.spec import Role
 

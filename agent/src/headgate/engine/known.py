@@ -8,9 +8,10 @@ from enum import IntEnum
 import numpy as np
 
 from headgate.engine.codecs import CodecName, decode_one, decoder_of
+from headgate.engine.elements import Element, Elements, Key
 from headgate.engine.grid import Column, Grid
 from headgate.engine.matching import Matcher
-from headgate.engine.pending import Change, Consumed, Element, Key, Past, Pending, Value
+from headgate.engine.pending import Change, Consumed, Past, Pending, Value
 from headgate.engine.spec import Count, WatchedContainer
 from headgate.engine.storage import Array, Storage
 from headgate.events import UpdateKind
@@ -35,8 +36,8 @@ class Scanning:
     """A scan under way: what the stream says of a cell meanwhile is newer than the scan."""
 
     def __init__(self) -> None:
-        self.written: set[Key] = set()
-        self.deleted_rows: set[bytes] = set()
+        self.written: Elements[Key] = Elements()
+        self.deleted_rows: Elements[bytes] = Elements()
         self.emptied = False
 
 
@@ -65,8 +66,8 @@ class Known:
         """How many rows exist, where a row may have several cells."""
         self._in_row: Array = np.zeros(0, np.int32)
         """How many cells each row has, by the row's number."""
-        self.timestamps: dict[Key, int] = {}
-        """Milliseconds, only of cells written with an explicit timestamp."""
+        self.stamps: Column | None = None
+        """One more than the milliseconds of an explicit timestamp, 0 for none; see ``stamp_at``."""
         self.deletes = False
         """Whether there were deletes, whose marks may hide later puts with older timestamps."""
         self.unsettled: set[Key] = set()
@@ -103,6 +104,13 @@ class Known:
             if self.values is not None:
                 self.values.data[slots] = values
 
+    def count_loaded(self) -> None:
+        """Count the cells that were put into the grid's columns by another."""
+        slots = self.slots
+        self.size = len(slots)
+        if self.rows_apart:
+            self._appear_in_rows(slots)
+
     @property
     def slots(self) -> Array:
         """The slots of all cells."""
@@ -135,6 +143,20 @@ class Known:
         found: Value = PRESENT if self.values is None else self.values.data.item(slot)
         return found
 
+    def stamp_at(self, slot: int) -> int | None:
+        """Return the timestamp with which a cell was written, in milliseconds; None for none."""
+        stamp = 0 if self.stamps is None else int(self.stamps.data.item(slot))
+        return stamp - 1 if stamp else None
+
+    def stamp(self, slots: Array, timestamps: Array | None) -> None:
+        """Note with which timestamps cells were written; None: with the server's own."""
+        if self.stamps is None:
+            if timestamps is None:
+                return
+            self.stamps = self.grid.column(np.int64)
+        self.stamps.data[slots] = 0 if timestamps is None else np.minimum(timestamps, _LATEST) + 1
+        self.grid.mark(slots)
+
     def get(self, key: Key) -> Value | None:
         """Return what is known of a cell; None if there is none."""
         slot = self.grid.find(*key)
@@ -158,6 +180,7 @@ class Known:
     def _appear(self, slots: Array) -> None:
         """Note that cells exist which did not; each slot once."""
         self.grid.present.data[slots] = True
+        self.grid.mark(slots)
         self.size += len(slots)
         if self.rows_apart:
             self._appear_in_rows(slots)
@@ -178,9 +201,9 @@ class Known:
             self._appear(np.array([slot]))
         if value is not None and self.values is not None:
             self.values.data[slot] = value
+            self.grid.unsaved.data[slot] = True
 
     def _remove(self, key: Key) -> Value | None:
-        self.timestamps.pop(key, None)
         slot = self.grid.find(*key)
         value = None if slot is None else self.value_at(slot)
         if slot is not None and value is not None:
@@ -190,7 +213,9 @@ class Known:
     def _vanish(self, slots: Array) -> None:
         """Note that cells do not exist any more; each slot once."""
         self.grid.present.data[slots] = False
+        self.grid.mark(slots)
         self.size -= len(slots)
+        self.stamp(slots, None)
         if self.values is not None:
             self.values.data[slots] = 0.0 if self.numeric else None
         if self.rows_apart:
@@ -248,4 +273,5 @@ class Known:
         return np.array([0.0 if value is None else value for value in values], np.float64)
 
 
+_LATEST = 2**63 - 2  # so that one more is a number still
 _DELTAS = frozenset({UpdateKind.INCREMENT_DELTA, UpdateKind.APPEND_DELTA})

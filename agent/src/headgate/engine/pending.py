@@ -9,13 +9,10 @@ import numpy as np
 from msgspec import Struct
 
 from headgate.engine.codecs import Number
+from headgate.engine.elements import Element, Elements
 from headgate.engine.grid import Column, Grid
 from headgate.engine.storage import Array
 
-Key = tuple[bytes, bytes]
-"""A cell: row and ``family:qualifier``."""
-Element = bytes | Key
-"""What sequence bounds count: a row, or a cell."""
 Value = Number | bytes
 """A decoded number, or the bytes where the codec is opaque."""
 Change = tuple[int, Value | None, Value | None]
@@ -67,6 +64,8 @@ class Past:
         self._grid = grid
         self.values = grid.column(object if opaque else np.float64)
         self.touched = grid.column(np.bool_)
+        self.logged = 0
+        """By which number a changelog knows it; 0 for none."""
 
     @property
     def slots(self) -> Array:
@@ -77,11 +76,13 @@ class Past:
         """Remember x′ of cells."""
         self.values.data[slots] = values
         self.touched.data[slots] = True
+        self._grid.mark(slots)
 
     def forget(self, slots: Array) -> None:
         """Forget x′ of cells."""
         self.values.data[slots] = None if self.values.data.dtype == object else 0.0
         self.touched.data[slots] = False
+        self._grid.mark(slots)
 
     def over(self, slots: Array, values: Array) -> tuple[Array, Array]:
         """Return x′ where there is one and ``values`` elsewhere, and where there is one."""
@@ -127,7 +128,7 @@ class Consumed(Struct):
     """What a run took: enough to give it back when the run fails."""
 
     updates: int
-    distinct: set[Element]
+    distinct: Elements[Element]
     past: Past | None
     magnitude: Number
     fresh: bool
@@ -164,7 +165,7 @@ class Pending:
         """All updates ever counted: committed, taken by the active run, and pending."""
         self.committed = 0
         """Updates that committed runs have consumed."""
-        self.distinct: set[Element] = set()
+        self.distinct: Elements[Element] = Elements()
         self.past: Past | None = None
         self.changed = 0
         self.difference = 0.0
@@ -184,7 +185,7 @@ class Pending:
         self.updates += updates
         self.received += updates
         if self.keeps_distinct:
-            self.distinct.update(elements)
+            self.distinct.update(dict.fromkeys(elements))
 
     def steps(self, slots: Array, old: Array, new: Array) -> Steps:
         """Return what puts may add to the sums, whichever of them come to stay in their cells.
@@ -220,6 +221,7 @@ class Pending:
         if self.past is None:
             self.past = self.new_past()
         values, touched = self.past.values.data, self.past.touched.data
+        unsaved = self._grid.unsaved.data
         for slot, old, new in changes:
             if touched.item(slot):
                 before = values.item(slot)
@@ -230,7 +232,7 @@ class Pending:
                     self._largest = None
             else:
                 before = values[slot] = _stored(old, values)
-                touched[slot] = True
+                touched[slot] = unsaved[slot] = True
             added = distance(new, before)
             self.changed += differs(new, before)
             self.difference += added
@@ -259,7 +261,7 @@ class Pending:
         """Fix a cut: return what was pending and start from zero with x′ = x."""
         consumed = Consumed(self.updates, self.distinct, self.past, self.magnitude, self.fresh)
         self.updates = 0
-        self.distinct = set()
+        self.distinct = Elements()
         self.past = None
         self.changed = 0
         self.difference = 0.0
@@ -276,7 +278,7 @@ class Pending:
     def restore(self, consumed: Consumed) -> None:
         """Give back what a failed run took: x′ is again what it was before the run."""
         self.updates += consumed.updates
-        self.distinct |= consumed.distinct
+        self.distinct.update(consumed.distinct)
         if self.past is None:
             self.past = consumed.past
         elif consumed.past is not None:

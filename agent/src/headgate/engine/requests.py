@@ -90,6 +90,7 @@ class Requests(Outcomes):
         self.spec = stimulus.spec
         self._build()
         restore(self, before)
+        self._log.forget()
         changed = [a for a in self.actions.values() if specs.get(a.name, a.spec) != a.spec]
         for action in changed:
             # Other bounds may have been reached by a time at which the former ones were looked at.

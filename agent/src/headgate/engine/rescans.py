@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from headgate.engine.codecs import decode_column
+from headgate.engine.elements import Element, Key
 from headgate.engine.known import PRESENT, Detail, Known, Scanning
-from headgate.engine.pending import Change, Element, Key, Value
+from headgate.engine.pending import Change, Value
 from headgate.engine.spec import Count
 from headgate.engine.storage import Array
 from headgate.events import UpdateKind, partition_of
@@ -52,7 +53,7 @@ class Rescanned(Known):
         self._tell_scanned(slots, old, new, first=first)
         return 0 if first else self._count_found(self.keys(slots))
 
-    def _slots_of(self, keys: set[Key]) -> list[int]:
+    def _slots_of(self, keys: Iterable[Key]) -> list[int]:
         slots = (self.grid.find(*key) for key in keys)
         return [slot for slot in slots if slot is not None]
 
@@ -66,7 +67,7 @@ class Rescanned(Known):
         vanished = np.flatnonzero(gone)
         was = self.grid.present.data[found]
         if self.values is None:
-            self._forget(vanished)
+            self._vanish(vanished)
             slots = np.concatenate((vanished, found[~was]))
             self._appear(found[~was])
             return slots, self.column_of([]), self.column_of([])
@@ -74,21 +75,16 @@ class Rescanned(Known):
         before = self.values.data[found]
         same = was & ((before == now) | ((before != before) & (now != now)))
         before_gone = self.values.data[vanished]
-        self._forget(vanished)
+        self._vanish(vanished)
         self._appear(found[~was])
         self.values.data[found] = now
         moved = ~same
+        self.grid.mark(found[moved])
         return (
             np.concatenate((vanished, found[moved])),
             np.concatenate((before_gone, before[moved])),
             np.concatenate((self.column_of([None] * len(vanished)), now[moved])),
         )
-
-    def _forget(self, slots: Array) -> None:
-        if self.timestamps and len(slots):
-            for key in self.keys(slots):
-                self.timestamps.pop(key, None)
-        self._vanish(slots)
 
     def _read_column(self, read: Sequence[bytes | None]) -> Array:
         if self._decode is None or None in read:
@@ -142,7 +138,7 @@ class Rescanned(Known):
                     changes.append((slot, old, None))
                 continue
             new = self._value(UpdateKind.PUT, value)
-            self.timestamps.pop(key, None)
+            self.stamp(np.array([slot]), None)
             if new is None or _same(old, new):
                 continue
             self._put(slot, new)
@@ -176,7 +172,7 @@ class Rescanned(Known):
         if self.scanning is not None:
             self.scanning.emptied = True
         old = self.values.data[gone] if self.values is not None else None
-        self._forget(gone)
+        self._vanish(gone)
         self.unsettled.difference_update(keys)
         self.reading.difference_update(keys)
         updates = self._count_found(keys)

@@ -1,24 +1,37 @@
 """The engine's state as bytes: msgpack, compressed, with a version.
 
-Cells are stored in columns. What a specification no longer has, or has otherwise, is left out when
-a snapshot is read back: the rest keeps its state.
+Cells are stored in columns; where they are many, they are in a log beside it (``changelog``). What
+a specification no longer has, or has otherwise, is left out when a snapshot is read back: the rest
+keeps its state.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 from msgspec import Struct
 
 from headgate.engine.actions import Action
 from headgate.engine.adjustment import AdjusterState
 from headgate.engine.cells import Cells
+from headgate.engine.changelog import Changelog
 from headgate.engine.duplicates import Source
-from headgate.engine.known import PRESENT, Scanning
-from headgate.engine.pending import Consumed, Element, Key, Past, Pending, Value
+from headgate.engine.elements import Element, Elements, Key
+from headgate.engine.grid import Column
+from headgate.engine.known import PRESENT, Detail, Scanning
+from headgate.engine.logged import (
+    ListState,
+    LoggedState,
+    LogReader,
+    LogState,
+    SnapshotError,
+    listed,
+)
+from headgate.engine.pending import Consumed, Past, Pending, Value
 from headgate.engine.resources import ResourceSample
 from headgate.engine.runs import ActiveRun, PastRun, RunState
 from headgate.engine.significance import SearchState
@@ -28,14 +41,11 @@ from headgate.engine.storage import Array
 if TYPE_CHECKING:
     from headgate.engine.foundation import Foundation
 
-SNAPSHOT_VERSION = 1
-"""Version of the snapshots that this code writes."""
+SNAPSHOT_VERSION = 2
+"""Version of the snapshots that this code writes with a log; those before knew of none."""
+_WHOLE_VERSION = 1  # of those without, which earlier versions can read
 
 _LEVEL = 1  # zlib's fastest: a snapshot is written before every launch
-
-
-class SnapshotError(ValueError):
-    """Bytes that are no snapshot of an engine, or one of a later version."""
 
 
 class KeyColumns(Struct, frozen=True, array_like=True):
@@ -47,7 +57,11 @@ class KeyColumns(Struct, frozen=True, array_like=True):
 
     def keys(self) -> Iterator[Key]:
         """Yield the cells."""
-        return zip(self.rows, (self.names[c] for c in self.columns), strict=True)
+        return zip(*self.apart(), strict=True)
+
+    def apart(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """Return the rows and the columns of the cells."""
+        return self.rows, [self.names[c] for c in self.columns]
 
 
 _NO_KEYS = KeyColumns((), (), ())
@@ -88,6 +102,10 @@ class ConsumedState(Struct, frozen=True):
     previous: tuple[float | bytes | None, ...]
     magnitude: float
     fresh: bool
+    listed: ListState | None = None
+    """``distinct``, where it is in the log."""
+    past: int = 0
+    """x′, where it is in the log; 0 for none."""
 
 
 class PendingState(Struct, frozen=True):
@@ -107,6 +125,8 @@ class ScanningState(Struct, frozen=True):
     written: KeyColumns
     deleted_rows: tuple[bytes, ...]
     emptied: bool
+    listed: tuple[ListState | None, ListState | None] = (None, None)
+    """Both, where they are in the log."""
 
 
 class CellsState(Struct, frozen=True):
@@ -127,6 +147,8 @@ class CellsState(Struct, frozen=True):
     scanned: bool
     dead_letters: int
     pendings: tuple[PendingState, ...]
+    logged: LoggedState | None = None
+    """Where the log has the cells."""
 
 
 class ActionState(Struct, frozen=True):
@@ -166,16 +188,18 @@ class EngineState(Struct, frozen=True):
     cells: tuple[CellsState, ...]
     retired: dict[str, int] = {}
     samples: tuple[ResourceSample, ...] = ()
+    log: LogState | None = None
+    """None where everything is here."""
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(EngineState)
 
 
-def write_snapshot(engine: Foundation) -> bytes:
-    """Return the engine's state."""
+def write_snapshot(engine: Foundation, log: Changelog | None = None) -> bytes:
+    """Return the engine's state, without what the log has where there is one."""
     state = EngineState(
-        version=SNAPSHOT_VERSION,
+        version=_WHOLE_VERSION if log is None else SNAPSHOT_VERSION,
         dataflow=engine.spec.name,
         incarnation=engine.incarnation,
         paused=engine.paused,
@@ -184,9 +208,10 @@ def write_snapshot(engine: Foundation) -> bytes:
             (*identity, source) for identity, source in engine.deliveries.sources.items()
         ),
         actions=tuple(_action_state(action) for action in engine.actions.values()),
-        cells=tuple(_cells_state(cells) for cells in engine.cells.values()),
+        cells=tuple(_cells_state(cells, log) for cells in engine.cells.values()),
         retired=engine.retired,
         samples=tuple(s for samples in engine.machines.samples.values() for s in samples),
+        log=None if log is None else LogState(log.items, log.small),
     )
     return zlib.compress(_encoder.encode(state), _LEVEL)
 
@@ -209,8 +234,19 @@ def read_snapshot(data: bytes) -> EngineState:
     return state
 
 
-def restore(engine: Foundation, state: EngineState) -> None:
-    """Give a newly built engine the state of what it has in common with the snapshot."""
+def restore(
+    engine: Foundation,
+    state: EngineState,
+    pieces: Iterable[bytes] = (),
+    log: Changelog | None = None,
+) -> None:
+    """Give a newly built engine the state of what it has in common with the snapshot.
+
+    ``pieces`` are those of the log, which then goes on as ``log``.
+
+    Raises:
+        SnapshotError: the log is not whole.
+    """
     engine.incarnation = state.incarnation
     engine.paused = state.paused
     engine.deliveries.positions = {topic: list(p) for topic, p in state.positions.items()}
@@ -219,10 +255,20 @@ def restore(engine: Foundation, state: EngineState) -> None:
         for topic, partition, observer, epoch, source in state.sources
     }
     engine.machines.take(state.samples)
-    for stored in state.cells:
-        cells = engine.cells.get((stored.watched.id, stored.table))
-        if cells is not None and cells.watched == stored.watched:
-            _restore_cells(cells, stored)
+    common = [
+        (cells, stored)
+        for stored in state.cells
+        if (cells := engine.cells.get((stored.watched.id, stored.table))) is not None
+        and cells.watched == stored.watched
+    ]
+    reader = LogReader()
+    for cells, stored in common:
+        _want(cells, stored, reader)
+    reader.read(pieces)
+    for cells, stored in common:
+        _restore_cells(cells, stored, reader)
+        if log is not None and stored.logged is not None and cells.detail == stored.detail:
+            log.adopt(cells, listed(stored.logged.keys), listed(stored.logged.names))
     for saved in state.actions:
         action = engine.actions.get(saved.name)
         if action is not None:
@@ -280,39 +326,96 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.wait_until = state.wait_until
 
 
-def _cells_state(cells: Cells) -> CellsState:
-    scanning = cells.scanning
+def _cells_state(cells: Cells, log: Changelog | None) -> CellsState:
+    known = _logged_state(cells, log) if log and cells.detail is not Detail.COUNTS else None
+    stamped = np.flatnonzero(() if cells.stamps is None else cells.stamps.data)
     return CellsState(
         watched=cells.watched,
         table=cells.table,
         detail=int(cells.detail),
-        keys=_keys_at(cells, cells.slots),
-        values=() if cells.values is None else tuple(cells.values.data[cells.slots].tolist()),
-        stamped=key_columns(cells.timestamps),
-        timestamps=tuple(cells.timestamps.values()),
+        keys=_NO_KEYS if known else _keys_at(cells, cells.slots),
+        values=() if known or cells.values is None else _values_at(cells.values, cells.slots),
+        stamped=_NO_KEYS if known else _keys_at(cells, stamped),
+        timestamps=() if known or not len(stamped) else _timestamps_at(cells, stamped),
         deletes=cells.deletes,
         unsettled=key_columns(sorted(cells.unsettled)),
         reading=key_columns(sorted(cells.reading)),
         read_awaited=cells.read_awaited,
-        scanning=None
-        if scanning is None
-        else ScanningState(
-            key_columns(sorted(scanning.written)),
-            tuple(sorted(scanning.deleted_rows)),
-            scanning.emptied,
-        ),
+        scanning=_scanning_state(cells.scanning, log),
         scanned=cells.scanned,
         dead_letters=cells.dead_letters,
-        pendings=tuple(_pending_state(cells, pending) for pending in cells.pendings),
+        pendings=tuple(_pending_state(cells, pending, log) for pending in cells.pendings),
+        logged=known,
     )
 
 
-def _restore_cells(cells: Cells, state: CellsState) -> None:
+def _logged_state(cells: Cells, log: Changelog) -> LoggedState:
+    known, grid = log.of(cells), cells.grid
+    return LoggedState(
+        ListState(known.keys.number, grid.keys_known, known.keys.merged),
+        ListState(known.names.number, grid.names_known, known.names.merged),
+        grid.shape,
+    )
+
+
+def _scanning_state(scanning: Scanning | None, log: Changelog | None) -> ScanningState | None:
+    if scanning is None:
+        return None
+    if log is not None:
+        both = (_list_state(scanning.written), _list_state(scanning.deleted_rows))
+        return ScanningState(_NO_KEYS, (), scanning.emptied, both)
+    return ScanningState(
+        key_columns(sorted(scanning.written)),
+        tuple(sorted(scanning.deleted_rows)),
+        scanning.emptied,
+    )
+
+
+def _list_state(elements: Elements[Any]) -> ListState | None:
+    known = elements.listed
+    return ListState(known.number, len(elements), known.merged) if known and elements else None
+
+
+def _values_at(column: Column, slots: Array) -> tuple[Any, ...]:
+    return tuple(column.data[slots].tolist())
+
+
+def _timestamps_at(cells: Cells, slots: Array) -> tuple[int, ...]:
+    return tuple(cells.stamp_at(slot) or 0 for slot in slots.tolist())
+
+
+def _want(cells: Cells, state: CellsState, reader: LogReader) -> None:
+    """Have read what the log has of cells and the new engine has too."""
+    logged = state.logged if cells.detail == state.detail else None
+    if logged is not None:
+        reader.want(cells, logged)
+    if state.scanning is not None:
+        for elements in state.scanning.listed:
+            reader.want_elements(elements)
+    for pending, stored in _matching(cells, state):
+        for consumed in filter(None, (stored.now, stored.taken)):
+            reader.want_elements(consumed.listed)
+            if logged is not None and pending.keeps_values and consumed.past:
+                reader.want_past(logged, pending.new_past(), consumed.past)
+
+
+def _matching(cells: Cells, state: CellsState) -> Iterator[tuple[Pending, PendingState]]:
+    for stored in state.pendings:
+        for pending in cells.pendings:
+            if pending.action == stored.action:
+                yield pending, stored
+
+
+def _restore_cells(cells: Cells, state: CellsState, reader: LogReader) -> None:
     cells.dead_letters = state.dead_letters
     if cells.detail == state.detail:
-        values: Sequence[Value] = state.values or [PRESENT] * len(state.keys.rows)
-        cells.load(state.keys.rows, [state.keys.names[c] for c in state.keys.columns], values)
-        cells.timestamps = dict(zip(state.stamped.keys(), state.timestamps, strict=True))
+        if state.logged is None:
+            values: Sequence[Value] = state.values or [PRESENT] * len(state.keys.rows)
+            cells.load(*state.keys.apart(), values)
+        if state.stamped.rows:
+            slots = cells.grid.slots(*state.stamped.apart())
+            there = cells.grid.present.data[slots]
+            cells.stamp(slots[there], np.array(state.timestamps)[there])
         cells.deletes = state.deletes
         cells.unsettled = set(state.unsettled.keys())
         cells.reading = set(state.reading.keys())
@@ -320,16 +423,24 @@ def _restore_cells(cells: Cells, state: CellsState) -> None:
         cells.scanned = state.scanned
         if state.scanning is not None:
             cells.scanning = Scanning()
-            cells.scanning.written = set(state.scanning.written.keys())
-            cells.scanning.deleted_rows = set(state.scanning.deleted_rows)
+            written, deleted = state.scanning.listed
+            cells.scanning.written = reader.elements(written)
+            cells.scanning.written.update(dict.fromkeys(state.scanning.written.keys()))
+            cells.scanning.deleted_rows = reader.elements(deleted)
+            cells.scanning.deleted_rows.update(dict.fromkeys(state.scanning.deleted_rows))
             cells.scanning.emptied = state.scanning.emptied
-    for stored in state.pendings:
-        for pending in cells.pendings:
-            if pending.action == stored.action:
-                _restore_pending(cells, pending, stored)
+    for pending, stored in _matching(cells, state):
+        _restore_pending(cells, pending, stored, _Source(state.logged, reader))
 
 
-def _pending_state(cells: Cells, pending: Pending) -> PendingState:
+class _Source(Struct, frozen=True):
+    """Where x′ of a container's cells is, where it is in the log."""
+
+    logged: LoggedState | None
+    reader: LogReader
+
+
+def _pending_state(cells: Cells, pending: Pending, log: Changelog | None) -> PendingState:
     taken = cells.consumed.get(pending.action)
     now = Consumed(
         pending.updates, pending.distinct, pending.past, pending.magnitude, pending.fresh
@@ -337,15 +448,15 @@ def _pending_state(cells: Cells, pending: Pending) -> PendingState:
     return PendingState(
         action=pending.action,
         values=pending.keeps_values,
-        now=_consumed_state(cells, now),
+        now=_consumed_state(cells, now, log),
         received=pending.received,
         committed=pending.committed,
-        taken=None if taken is None else _consumed_state(cells, taken),
+        taken=None if taken is None else _consumed_state(cells, taken, log),
     )
 
 
-def _restore_pending(cells: Cells, pending: Pending, state: PendingState) -> None:
-    now = _consumed(cells, pending, state.now)
+def _restore_pending(cells: Cells, pending: Pending, state: PendingState, source: _Source) -> None:
+    now = _consumed(cells, pending, state.now, source)
     pending.updates = now.updates
     pending.distinct = now.distinct
     pending.past = now.past
@@ -358,29 +469,43 @@ def _restore_pending(cells: Cells, pending: Pending, state: PendingState) -> Non
         pending.follow_all()
     pending.recount()
     if state.taken is not None:
-        cells.consumed[pending.action] = _consumed(cells, pending, state.taken)
+        cells.consumed[pending.action] = _consumed(cells, pending, state.taken, source)
 
 
-def _consumed_state(cells: Cells, consumed: Consumed) -> ConsumedState:
+def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> ConsumedState:
     past = consumed.past
+    if log is not None:
+        return ConsumedState(
+            consumed.updates,
+            _element_columns(()),
+            _NO_KEYS,
+            (),
+            consumed.magnitude,
+            consumed.fresh,
+            _list_state(consumed.distinct),
+            0 if past is None else past.logged,
+        )
     return ConsumedState(
         consumed.updates,
         _element_columns(consumed.distinct),
         key_columns(()) if past is None else _keys_at(cells, past.slots),
-        () if past is None else tuple(past.values.data[past.slots].tolist()),
+        () if past is None else _values_at(past.values, past.slots),
         consumed.magnitude,
         consumed.fresh,
     )
 
 
-def _consumed(cells: Cells, pending: Pending, state: ConsumedState) -> Consumed:
+def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Source) -> Consumed:
     past: Past | None = None
-    if pending.keeps_values and state.previous:
-        columns = [state.keys.names[c] for c in state.keys.columns]
-        slots = cells.grid.slots(state.keys.rows, columns)
+    if source.logged is not None:
+        past = source.reader.past(source.logged, state.past)
+    elif pending.keeps_values and state.previous:
+        slots = cells.grid.slots(*state.keys.apart())
         past = pending.new_past()
         past.put(slots, cells.column_of(state.previous))
-    return Consumed(state.updates, _elements(state.distinct), past, state.magnitude, state.fresh)
+    distinct: Elements[Element] = source.reader.elements(state.listed)
+    distinct.update(dict.fromkeys(_elements(state.distinct)))
+    return Consumed(state.updates, distinct, past, state.magnitude, state.fresh)
 
 
 def _keys_at(cells: Cells, slots: Array) -> KeyColumns:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import count
-from typing import Any, Protocol
+from itertools import count, islice
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 
 class Index(Protocol):
@@ -26,8 +27,8 @@ class Index(Protocol):
     def find(self, key: bytes) -> int | None:
         """Return a key's number; None if it has none."""
 
-    def keys(self) -> Iterable[bytes]:
-        """Return all keys in the order of their numbers."""
+    def keys(self, first: int = 0) -> Iterable[bytes]:
+        """Return the keys from a number on, in the order of their numbers."""
 
     def close(self) -> None:
         """Forget everything."""
@@ -60,9 +61,9 @@ class MemoryIndex:
         """See ``Index``."""
         return self._numbers.get(key)
 
-    def keys(self) -> Iterable[bytes]:
+    def keys(self, first: int = 0) -> Iterable[bytes]:
         """See ``Index``."""
-        return self._numbers.keys()
+        return newest(self._numbers, len(self._numbers) - first) if first else self._numbers.keys()
 
     def close(self) -> None:
         """See ``Index``."""
@@ -83,6 +84,13 @@ class MemoryStorage:
     def array(self, size: int, dtype: DTypeLike) -> Array:
         """See ``Storage``."""
         return blank(size, dtype)
+
+
+def newest(keys: dict[T, Any], count: int) -> list[T]:
+    """Return the ``count`` keys that came last, in their order, without a look at the others."""
+    found = list(islice(reversed(keys), count))
+    found.reverse()
+    return found
 
 
 def blank(size: int, dtype: DTypeLike) -> Array:

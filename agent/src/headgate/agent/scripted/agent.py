@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from headgate.agent.scripted.worker import ScriptedWorker
 from headgate.agent.seams import Report, WorkerState
 from headgate.agent.store import Owner, RunRecord, SavedState
 from headgate.agent.surroundings import Surroundings
+from headgate.engine import Kept
 from headgate.events import VERSION, ObserverLease
 from headgate.spark import Thrift2Address
 
@@ -83,6 +84,7 @@ class ScriptedAgent:
             kafka_properties={},
             ledger_table="headgate",
             checkpoint_seconds=1.0,
+            saved_whole=self.world.saved_whole,
             barrier_repeat=1.0,
             history=50,
             post=self._inbox.append,
@@ -103,6 +105,11 @@ class ScriptedAgent:
     def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
         """See ``Store``."""
         self.world.store.save(self.world.dataflow.name, self.epoch, state, records, now)
+
+    def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
+        """See ``Store``."""
+        definition = self.world.store.listing(self.world.dataflow.name).definition
+        return self.world.store.pieces(definition, self.epoch, kept)
 
     def trim(self, newest: int) -> None:
         """See ``Store``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class MemoryRows:
@@ -51,6 +51,16 @@ class MemoryRows:
             for row, columns in sorted(self.rows.items())
             if start <= row < stop
         ]
+
+    def names(self, start: bytes, stop: bytes) -> list[bytes]:
+        """See ``Rows``."""
+        return sorted(row for row in self.rows if start <= row < stop)
+
+    def drop(self, rows: Sequence[bytes]) -> None:
+        """See ``Rows``."""
+        for row in rows:
+            self._point()
+            self.rows.pop(row, None)
 
 
 def _of(columns: Mapping[bytes, bytes], named: tuple[bytes, ...]) -> dict[bytes, bytes]:

@@ -51,6 +51,7 @@ class World:
         kill: at which point (counted from 1) something ends; 0 for never.
         victims: what ends there: ``agent``, ``worker`` or both.
         seed: of the order in which parties move, some of them slowly; in turn where None.
+        saved_whole: cells up to which a checkpoint is the whole state.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class World:
         kill: int = 0,
         victims: frozenset[str] = frozenset(),
         seed: int | None = None,
+        saved_whole: int = 1000,
     ) -> None:
         self.dataflow = dataflow
+        self.saved_whole = saved_whole
         self.partitions = partitions
         self.now = 1_000_000.0
         self.points = 0

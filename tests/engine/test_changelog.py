@@ -1,0 +1,377 @@
+"""Checkpoints that say what changed, and engines that are made of them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    Checkpoint,
+    Codec,
+    CodecName,
+    Count,
+    DataflowSpec,
+    Engine,
+    EngineTester,
+    Kept,
+    Metric,
+    ReconciliationDue,
+    Restarted,
+    RetryPolicy,
+    Role,
+    SavedEngine,
+    SequenceBound,
+    SequenceUnit,
+    SnapshotError,
+    SpecificationChanged,
+    ValueBound,
+    WatchedContainer,
+    check_invariants,
+)
+from headgate.engine.snapshot import read_snapshot
+from headgate.events import (
+    VERSION,
+    Container,
+    ContainerId,
+    Item,
+    Outcome,
+    RequestPart,
+    UpdateBatch,
+    UpdateKind,
+)
+
+LOGGED = -1
+"""Cells up to which a state is saved whole: never."""
+ROWS = [b"r%d" % i for i in range(12)]
+COLUMNS = [b"f:a", b"f:b", b"g:a", b"g:b", b"g:c"]
+IN, OUT = ContainerId("in"), ContainerId("out")
+
+
+class Log:
+    """Where pieces of a log are kept."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[tuple[str, int], bytes] = {}
+        self.head = b""
+        self.kept: tuple[Kept, ...] = ()
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        change = checkpoint.log
+        for piece in change.written:
+            assert (piece.lane, piece.number) not in self.pieces, "a number comes twice"
+            self.pieces[piece.lane, piece.number] = piece.data
+        self.head, self.kept = checkpoint.head, change.kept
+        for place in places(change.dropped):
+            del self.pieces[place]
+        assert sorted(self.pieces) == sorted(places(self.kept)), "what is kept is not what is there"
+
+    def saved(self) -> SavedEngine:
+        return SavedEngine(self.head, self.kept, [self.pieces[p] for p in places(self.kept)])
+
+
+def comparable(engine: Engine) -> bytes:
+    """Return all of an engine's state; what is no number equals itself."""
+    return msgspec.json.encode(read_snapshot(engine.snapshot()), order="sorted")
+
+
+def places(kept: tuple[Kept, ...]) -> list[tuple[str, int]]:
+    return [(one.lane, number) for one in kept for number in range(one.first, one.end)]
+
+
+class Story:
+    """An engine that is saved now and then, and whose successors go on where it was."""
+
+    def __init__(self, codec: CodecName, count: Count) -> None:
+        relative = ValueBound(Metric.RELATIVE, 0.5)
+        changed = ValueBound(Metric.CHANGED, 0.5)
+        distinct = SequenceBound(60, SequenceUnit.PERCENT, distinct=True)
+        value = relative if codec is CodecName.UTF8 else changed
+        watched = (
+            WatchedContainer(Container(IN, (Item("in"),)), Codec(codec), count),
+            WatchedContainer(Container(OUT, (Item("out", b"f"),)), Codec(codec), count),
+        )
+        retry = RetryPolicy(2, 1.0)
+        self.tester = EngineTester(
+            DataflowSpec(
+                "flow",
+                watched,
+                (
+                    ActionSpec("feed", Role.INPUT, writes=(IN,)),
+                    ActionSpec(
+                        "first",
+                        after=("feed",),
+                        reads=(IN,),
+                        writes=(OUT,),
+                        bounds=(Bound("k", IN, None, distinct, value),),
+                        retry=retry,
+                    ),
+                    ActionSpec(
+                        "second",
+                        after=("first",),
+                        reads=(OUT,),
+                        bounds=(Bound("l", OUT, None, SequenceBound(3, distinct=True), value),),
+                        retry=retry,
+                    ),
+                ),
+            ),
+            partitions=2,
+        )
+        self.log = Log()
+        self.epoch = 0
+        self.intents = 0
+
+    def play(self, step: tuple) -> None:
+        tester = self.tester
+        match step:
+            case ("write", table, by, cells):
+                rows: dict[bytes, dict[bytes, bytes | None]] = {}
+                for row, column, value in cells:
+                    rows.setdefault(row, {})[column] = value
+                tester.write(table, rows, by=by)
+            case ("stamp", stamp, cells):
+                self.stamped(stamp, [c for c in cells if c[2] is not None])
+            case ("wave",):
+                tester.wave("feed")
+            case ("finish", action) if tester.engine.actions[action].run is not None:
+                if tester.engine.actions[action].run.retry_at is None:
+                    tester.finish(action)
+            case ("fail", action) if tester.engine.actions[action].run is not None:
+                if tester.engine.actions[action].run.retry_at is None:
+                    tester.fail(action)
+            case ("wait",):
+                tester.pass_time(2.0)
+            case ("lose", cells):
+                table = tester.tables.setdefault("in", {})
+                for row, column, value in cells:
+                    table.pop((row, column), None)
+                    if value is not None:
+                        table[row, column] = value
+                tester.tell(ReconciliationDue(tester.now))
+            case ("save whole",):
+                self.log.save(tester.engine.checkpoint(5))
+            case ("take over",):
+                tester.engine = self.successor()
+                tester.tell(Restarted(tester.now))
+        self.successor()
+
+    def stamped(self, stamp: int, cells: list[tuple[bytes, bytes, bytes]]) -> None:
+        """Write cells with a timestamp."""
+        for row, column, value in cells:
+            self.intents += 1
+            part = RequestPart(self.intents, "mutateRowTs", Outcome.APPLIED, self.tester.now, 1)
+            batch = UpdateBatch(
+                version=VERSION,
+                observer="other",
+                epoch=1,
+                sequence=self.intents,
+                watermark=self.intents,
+                table="in",
+                requests=(part,),
+                kinds=bytes([UpdateKind.PUT]),
+                rows=(row,),
+                columns=(column,),
+                timestamps=(stamp,),
+                values=(value,),
+            )
+            self.tester.tables.setdefault("in", {})[row, column] = value
+            self.tester.publish("in", batch)
+
+    def successor(self) -> Engine:
+        """Save, and return an engine made of what is saved."""
+        self.epoch += 1
+        self.log.save(self.tester.engine.checkpoint(LOGGED))
+        engine = Engine(self.tester.spec, self.log.saved(), log_number=self.epoch << 32)
+        check_invariants(engine)
+        assert comparable(engine) == comparable(self.tester.engine)
+        return engine
+
+
+values = st.sampled_from([b"0", b"1", b"2", b"-3.5", b"7", b"junk", None])
+written = st.tuples(
+    st.just("write"),
+    st.sampled_from(["in", "out"]),
+    st.sampled_from([None, None, "first"]),
+    st.lists(
+        st.tuples(st.sampled_from(ROWS), st.sampled_from(COLUMNS), values), min_size=1, max_size=9
+    ),
+)
+stamped = st.tuples(
+    st.just("stamp"),
+    st.sampled_from([0, 7, 2**63 - 1]),
+    st.lists(st.tuples(st.sampled_from(ROWS), st.sampled_from(COLUMNS), values), max_size=3),
+)
+lost = st.tuples(st.just("lose"), written.map(lambda step: step[3]))
+ended = st.tuples(st.sampled_from(["finish", "fail"]), st.sampled_from(["first", "second"]))
+stories = st.lists(
+    st.one_of(
+        written,
+        written,
+        stamped,
+        ended,
+        st.just(("wave",)),
+        st.just(("wait",)),
+        lost,
+        st.just(("save whole",)),
+        st.just(("take over",)),
+    ),
+    min_size=2,
+    max_size=25,
+)
+codecs = st.sampled_from([CodecName.UTF8, CodecName.OPAQUE])
+small = patch.multiple(
+    "headgate.engine.changelog",
+    _PIECE=100,
+    _ITEMS=2,
+    _SLOTS=4,
+    _OPAQUE=3,
+    _MERGED=3,
+    _MANY=5,
+    _SPARE=4,
+    _TURN=3,
+)
+
+in_columns = patch("headgate.engine.cells._FEW", 1)
+
+
+@settings(max_examples=200)
+@given(codecs, st.sampled_from(Count), stories)
+def test_whoever_takes_over_has_what_was_there(codec, count, story):
+    with small, in_columns:
+        told = Story(codec, count)
+        for step in story:
+            told.play(step)
+
+
+@settings(max_examples=200)
+@given(codecs, st.sampled_from(Count), st.integers(1, 4), stories)
+def test_it_holds_where_slots_move(codec, count, widest, story):
+    grid = {"_WIDEST": widest, "_FEW_ROWS": 0, "_SPARSE": 2}
+    with small, in_columns, patch.multiple("headgate.engine.grid", **grid):
+        told = Story(codec, count)
+        for step in story:
+            told.play(step)
+
+
+def many(pair: Callable[..., EngineTester], rows: int) -> EngineTester:
+    tester = pair(Bound("k", IN, value=ValueBound(Metric.RELATIVE, 1e9)))
+    tester.write("in", {b"%06d" % i: {b"f:x": b"%d" % i} for i in range(rows)})
+    return tester
+
+
+def size(checkpoint: Checkpoint) -> int:
+    return len(checkpoint.head) + sum(len(piece.data) for piece in checkpoint.log.written)
+
+
+def test_a_checkpoint_after_few_changes_is_small(pair):
+    tester = many(pair, 20_000)
+    first = tester.engine.checkpoint(LOGGED)
+    tester.write("in", {b"%06d" % i: {b"f:x": b"0"} for i in range(10)})
+    assert size(tester.engine.checkpoint(LOGGED)) < size(first) / 50
+
+
+def test_a_checkpoint_after_no_change_is_a_head_only(pair):
+    tester = many(pair, 100)
+    tester.engine.checkpoint(LOGGED)
+    assert tester.engine.checkpoint(LOGGED).log.written == ()
+
+
+def test_the_log_stays_in_proportion_to_what_it_holds(pair):
+    tester = many(pair, 2000)
+    log = Log()
+    first = tester.engine.checkpoint(LOGGED)
+    log.save(first)
+    for wave in range(200):
+        rows = {b"%06d" % ((wave * 97 + i) % 2000): {b"f:x": b"%d" % wave} for i in range(50)}
+        tester.write("in", rows)
+        log.save(tester.engine.checkpoint(LOGGED))
+    assert sum(map(len, log.pieces.values())) < 8 * size(first)
+    assert len(log.pieces) < 200
+
+
+def test_a_small_state_is_saved_whole_and_takes_no_log(pair, rows):
+    tester = many(pair, 10)
+    log = Log()
+    log.save(tester.engine.checkpoint(10))
+    assert log.kept == ()
+    tester.write("in", rows(5))
+    log.save(tester.engine.checkpoint(10))
+    assert log.kept
+    tester.write("in", {row: {column: None} for row, column in tester.tables["in"]})
+    log.save(tester.engine.checkpoint(10))
+    assert (log.kept, log.pieces) == ((), {})
+    assert comparable(Engine(tester.spec, log.head)) == comparable(tester.engine)
+
+
+def test_another_specification_begins_the_log_anew(pair, rows):
+    tester = many(pair, 100)
+    log = Log()
+    log.save(tester.engine.checkpoint(LOGGED))
+    bound = Bound("k", IN, sequence=SequenceBound(90, SequenceUnit.PERCENT, distinct=True))
+    a, b = tester.spec.actions
+    tester.tell(
+        SpecificationChanged(
+            tester.now, replace(tester.spec, actions=(a, replace(b, bounds=(bound,))))
+        )
+    )
+    tester.write("in", rows(3))
+    log.save(tester.engine.checkpoint(LOGGED))
+    again = Engine(tester.engine.spec, log.saved())
+    assert comparable(again) == comparable(tester.engine)
+
+
+def test_a_log_is_read_under_another_specification(pair, rows):
+    both = {"sequence": SequenceBound(5), "value": ValueBound(Metric.RELATIVE, 1e9)}
+    tester = pair(Bound("k", IN, **both))
+    tester.write("in", rows(3))
+    log = Log()
+    log.save(tester.engine.checkpoint(LOGGED))
+    a, b = tester.spec.actions
+    counted = Bound("k", IN, sequence=SequenceBound(5))
+    spec = replace(tester.spec, actions=(a, replace(b, bounds=(counted,))))
+    again = Engine(spec, log.saved())
+    assert [p.updates for cells in again.cells.values() for p in cells.pendings] == [3]
+
+
+@pytest.fixture
+def saved(pair) -> tuple[EngineTester, Log]:
+    tester = many(pair, 300)
+    log = Log()
+    with small:
+        log.save(tester.engine.checkpoint(LOGGED))
+    return tester, log
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense"])
+def test_what_is_no_piece_is_refused(saved, data):
+    tester, log = saved
+    log.pieces[places(log.kept)[0]] = data
+    with pytest.raises(SnapshotError, match="not a piece"):
+        Engine(tester.spec, log.saved())
+
+
+@pytest.mark.parametrize("place", [0, 3, -1])
+def test_a_log_without_one_of_its_lists_is_refused(saved, place):
+    tester, log = saved
+    lists = [p for p in places(log.kept) if p[0] != "c"]
+    saved = log.saved()
+    kept = [
+        data for p, data in zip(places(log.kept), saved.pieces, strict=True) if p != lists[place]
+    ]
+    with pytest.raises(SnapshotError, match="list"):
+        Engine(tester.spec, replace(saved, pieces=kept))
+
+
+def test_a_piece_of_a_later_version_says_so(saved):
+    tester, log = saved
+    log.pieces[places(log.kept)[0]] = zlib.compress(msgspec.msgpack.encode((99, (), ())))
+    with pytest.raises(SnapshotError, match="upgrade"):
+        Engine(tester.spec, log.saved())
