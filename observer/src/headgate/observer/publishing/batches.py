@@ -20,7 +20,7 @@ from headgate.observer.publishing.ended import EndedWrite
 # cut in the same way by every version and configuration: its number is a part of its identity.
 PIECE_BYTES: Final = 512 * 1024
 MESSAGE_BYTES: Final = 768 * 1024
-_CELL_BYTES: Final = 24  # msgpack's own bytes for one cell's entries in all columns, at most
+CELL_BYTES: Final = 24  # msgpack's own bytes for one cell's entries in all columns, at most
 # After a crash it is not known where a request was cut; with numbers of their own its pieces may be
 # counted twice, but not taken for others and dropped.
 RECOVERED_PIECES: Final = 1 << 20
@@ -98,14 +98,14 @@ def size_of(ended: EndedWrite) -> int:
     """Return how much of a message the cells take, at most."""
     if len(ended.rows) == 1:
         value = ended.values[0]
-        size = len(ended.rows[0]) + len(ended.columns[0]) + _CELL_BYTES
+        size = len(ended.rows[0]) + len(ended.columns[0]) + CELL_BYTES
         return size if value is None else size + len(value)
     size = sum(map(len, ended.rows)) + sum(map(len, ended.columns))
     try:
         size += sum(map(len, ended.values))  # type: ignore[arg-type]
     except TypeError:
         size += sum(len(value) for value in ended.values if value is not None)
-    return size + _CELL_BYTES * len(ended.rows)
+    return size + CELL_BYTES * len(ended.rows)
 
 
 def pieces_of(ended: EndedWrite) -> list[tuple[EndedWrite, int]]:
@@ -122,7 +122,7 @@ def pieces_of(ended: EndedWrite) -> list[tuple[EndedWrite, int]]:
     for at, row in enumerate(ended.rows):
         value = ended.values[at] if ended.kinds[at] == _PUT else None
         value_size = 0 if value is None or len(value) > PIECE_BYTES else len(value)
-        cell = len(row) + len(ended.columns[at]) + value_size + _CELL_BYTES
+        cell = len(row) + len(ended.columns[at]) + value_size + CELL_BYTES
         if size + cell > PIECE_BYTES and at > start:
             pieces.append(_sliced(ended, start, at))
             start, size = at, 0
@@ -160,6 +160,25 @@ def fill(draft: Draft, piece: EndedWrite, number: int, size: int, *, values: boo
     draft.columns += piece.columns
     draft.timestamps += piece.timestamps
     draft.values += kept
+    draft.size += size
+
+
+def fill_put(
+    draft: Draft,
+    part: RequestPart,
+    row: bytes,
+    column: bytes,
+    timestamp: int,
+    value: bytes | None,
+    size: int,
+) -> None:
+    """Add a request that puts one cell, which takes ``size`` bytes, to a draft."""
+    draft.requests.append(part)
+    draft.kinds.append(_PUT)
+    draft.rows.append(row)
+    draft.columns.append(column)
+    draft.timestamps.append(timestamp)
+    draft.values.append(value)
     draft.size += size
 
 

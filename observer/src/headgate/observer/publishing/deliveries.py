@@ -134,6 +134,11 @@ class Deliveries:
         self.failures = 0
         """Deliveries that failed and were or will be repeated."""
 
+    def queue_last(self, lane: Lane, value: bytes, intents: Sequence[int]) -> None:
+        """Do as ``queue`` and then ``close`` each of the intents: nothing else is about them."""
+        lane.queue.append(_Outgoing(value, intents))
+        self.undelivered += 1
+
     def queue(
         self, lane: Lane, value: bytes, intents: Sequence[int], *, closing: bool = False
     ) -> None:

@@ -7,6 +7,7 @@ the topic's partitions, which are delivered in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 from zlib import crc32
 
 from msgspec import Struct
@@ -16,12 +17,17 @@ from headgate.events import (
     VERSION,
     BarrierMark,
     Gap,
+    Origin,
+    Outcome,
+    RequestPart,
     TableChange,
+    UpdateKind,
     UpdateMessage,
     encode_update,
     updates_topic,
 )
 from headgate.observer.publishing.batches import (
+    CELL_BYTES,
     MESSAGE_BYTES,
     PIECE_BYTES,
     RECOVERED_PIECES,
@@ -29,11 +35,15 @@ from headgate.observer.publishing.batches import (
     batch_of,
     by_partition,
     fill,
+    fill_put,
     pieces_of,
     size_of,
 )
 from headgate.observer.publishing.deliveries import Deliveries, Lane, Producer
 from headgate.observer.publishing.ended import Ended, EndedDefinition, EndedUnread, EndedWrite
+
+_ONE_PUT: Final = bytes([UpdateKind.PUT])
+_FIRST: Final = (0,)
 
 
 class _Mark(Struct):
@@ -46,18 +56,31 @@ class _Passed(Struct):
     reason: str
 
 
-_Item = Ended | _Mark | _Passed
+class _Puts:
+    """Writes of one cell of which HBase said that they were done: drafts by partition."""
+
+    __slots__ = ("drafts", "lowest")
+
+    def __init__(self) -> None:
+        self.drafts: dict[int, Draft] = {}
+        self.lowest = -1
+        """The lowest intent in them; -1: they are empty."""
+
+
+_Item = Ended | _Mark | _Passed | _Puts
 
 
 class _Table:
     """What ended on one table and is not yet in its lanes."""
 
-    __slots__ = ("items", "lanes", "name", "topic", "values")
+    __slots__ = ("items", "lanes", "name", "puts", "topic", "values")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.topic = updates_topic(name)
         self.items: list[_Item] = []
+        self.puts = _Puts()
+        """What came after the items."""
         self.lanes: list[Lane] | None = None
         self.values = True
 
@@ -142,6 +165,60 @@ class Publisher:
             return
         self._append(name, ended)
 
+    def add_put(
+        self,
+        name: str,
+        intent: int,
+        method: str,
+        received: float,
+        origin: Origin | None,
+        row: bytes,
+        column: bytes,
+        timestamp: int,
+        value: bytes,
+        ambiguous: bool,  # noqa: FBT001 - compiled code is faster without keywords
+    ) -> None:
+        """Do as ``add`` for a put of one cell that was applied: most are, where there are many."""
+        table = self._tables.get(name)
+        if table is None:
+            table = self.table(name)
+        lanes = table.lanes
+        size = len(row) + len(column) + len(value) + CELL_BYTES
+        if lanes is None or size > PIECE_BYTES:
+            rows = (row,)
+            unsure = frozenset(rows) if ambiguous else frozenset[bytes]()
+            columns = ((column,), (timestamp,), (value,))
+            ended = EndedWrite(
+                intent, method, Outcome.APPLIED, received, origin, _ONE_PUT, rows, *columns, unsure
+            )
+            self.add(name, ended)
+            return
+        self._deliveries.open(intent)
+        partition = crc32(row) % len(lanes)
+        puts = table.puts
+        draft = puts.drafts.get(partition)
+        if draft is None or draft.size + size > MESSAGE_BYTES:
+            if draft is not None:
+                self._end_puts(table)
+                puts = table.puts
+            draft = puts.drafts[partition] = Draft()
+        if puts.lowest < 0 or intent < puts.lowest:
+            puts.lowest = intent
+        part = RequestPart(
+            intent, method, Outcome.APPLIED, received, 1, 0, origin, _FIRST if ambiguous else ()
+        )
+        fill_put(draft, part, row, column, timestamp, value if table.values else None, size)
+        self._due.add(name)
+        if not self._scheduled:
+            self._scheduled = True
+            self._later(self._linger, self.flush)
+
+    @staticmethod
+    def _end_puts(table: _Table) -> None:
+        if table.puts.lowest >= 0:
+            table.items.append(table.puts)
+            table.puts = _Puts()
+
     def mark(self, name: str, barrier: str) -> None:
         """Mark every partition of the table, after all that was added before."""
         self._append(name, _Mark(barrier))
@@ -164,6 +241,7 @@ class Publisher:
         table = self._tables.get(name)
         if table is None:
             table = self.table(name)
+        self._end_puts(table)
         table.items.append(item)
         self._due.add(name)
         if not self._scheduled:
@@ -173,7 +251,9 @@ class Publisher:
     @property
     def idle(self) -> bool:
         """Whether everything that was added is acknowledged."""
-        return not self.undelivered and not any(table.items for table in self._tables.values())
+        return not self.undelivered and not any(
+            table.items or table.puts.drafts for table in self._tables.values()
+        )
 
     def sequences(self) -> dict[str, tuple[int, ...]]:
         """Return the next publish sequence of each partition, by topic."""
@@ -220,14 +300,17 @@ class Publisher:
             if table.lanes is None:
                 self._due.add(name)
                 continue
+            self._end_puts(table)
             items, table.items = table.items, []
             self._publish(table, table.lanes, items)
 
     def _publish(self, table: _Table, lanes: list[Lane], items: list[_Item]) -> None:
         floor = self._unfinished(table.name)
         for item in items:
-            if isinstance(item, Ended) and item.intent < floor:
-                floor = item.intent
+            if isinstance(item, Ended):
+                floor = min(floor, item.intent)
+            elif isinstance(item, _Puts):
+                floor = min(floor, item.lowest)
         writes: list[EndedWrite] = []
         for item in items:
             if isinstance(item, EndedWrite):
@@ -236,7 +319,13 @@ class Publisher:
             if writes:
                 self._publish_writes(table, lanes, writes, floor)
                 writes = []
-            self._publish_everywhere(table, lanes, item)
+            if isinstance(item, _Puts):
+                for partition, draft in item.drafts.items():
+                    batch = self._batch(table, lanes[partition], draft, floor)
+                    intents = [part.intent for part in draft.requests]
+                    self._deliveries.queue_last(lanes[partition], batch, intents)
+            else:
+                self._publish_everywhere(table, lanes, item)
         if writes:
             self._publish_writes(table, lanes, writes, floor)
         for item in items:
@@ -306,10 +395,14 @@ class Publisher:
         for partition, draft in drafts.items():
             self._finish(table, lanes[partition], draft, watermark)
 
-    def _finish(self, table: _Table, lane: Lane, draft: Draft, watermark: int) -> None:
+    def _batch(self, table: _Table, lane: Lane, draft: Draft, watermark: int) -> bytes:
         batch = batch_of(table.name, self._observer, self._epoch, lane.sequence, watermark, draft)
         lane.sequence += 1
-        self._deliveries.queue(lane, encode_update(batch), [part.intent for part in draft.requests])
+        return encode_update(batch)
+
+    def _finish(self, table: _Table, lane: Lane, draft: Draft, watermark: int) -> None:
+        batch = self._batch(table, lane, draft, watermark)
+        self._deliveries.queue(lane, batch, [part.intent for part in draft.requests])
 
     def recover(self, name: str, epoch: int, writes: Iterable[EndedWrite]) -> None:
         """Publish what an earlier epoch left, under its identity; needs the table's topic.

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import structlog
 from msgspec import Struct
 
-from headgate.events import Origin, Outcome, UpdateKind
+from headgate.events import Origin, Outcome
 from headgate.hbase import (
     Definition,
     Dialect,
@@ -45,7 +45,6 @@ _AFTERMATH_SECONDS = 60.0
 
 _NONE: Final[frozenset[bytes]] = frozenset()
 _OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
-_ONE_PUT: Final = bytes([UpdateKind.PUT])
 
 
 class IntentLog(Protocol):
@@ -349,21 +348,17 @@ class Recorder:
         self._uncounted = ticket
         self._puts += 1
         row, column, value = cell
-        self._publisher.add(
+        self._publisher.add_put(
             ticket.tables[0],
-            EndedWrite(
-                ticket.intent,
-                pattern.method.name,
-                Outcome.APPLIED,
-                ticket.received,
-                ticket.origin,
-                _ONE_PUT,
-                (row,),
-                (column,),
-                (pattern.timestamp,),
-                (value,),
-                ticket.flights[0].ambiguous,
-            ),
+            ticket.intent,
+            pattern.method.name,
+            ticket.received,
+            ticket.origin,
+            row,
+            column,
+            pattern.timestamp,
+            value,
+            bool(ticket.flights[0].ambiguous),
         )
 
     def _count_puts(self) -> None:
