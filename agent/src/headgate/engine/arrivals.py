@@ -171,8 +171,7 @@ def _writer(request: RequestPart, dataflow: str) -> str | None:
 def joined(writer: str | None, batches: Sequence[UpdateBatch]) -> Arrivals:
     """Return batches of one table as if they were one: of puts, certain, that one writer sent."""
     if len(batches) == 1:
-        (batch,) = batches
-        return _stretch(batch, writer, 0, len(batch.requests), 0, len(batch.rows))
+        return _whole(writer, batches[0])
     return Arrivals(
         writer,
         tuple(chain.from_iterable(map(_REQUESTS, batches))),
@@ -189,10 +188,10 @@ def arrivals_of(batch: UpdateBatch, dataflow: str) -> list[Arrivals]:
     """Return the batch in stretches of one writer; most batches are one stretch."""
     requests = batch.requests
     if not any(map(_ORIGIN, requests)):
-        return [_stretch(batch, None, 0, len(requests), 0, len(batch.rows))]
+        return [_whole(None, batch)]
     writers = [_writer(request, dataflow) for request in requests]
     if len(writers) == 1 or len(set(writers)) == 1:
-        return [_stretch(batch, writers[0], 0, len(requests), 0, len(batch.rows))]
+        return [_whole(writers[0], batch)]
     stretches = []
     start = first = 0
     for last, writer in enumerate(writers, 1):
@@ -202,6 +201,18 @@ def arrivals_of(batch: UpdateBatch, dataflow: str) -> list[Arrivals]:
         stretches.append(_stretch(batch, writer, first, last, start, stop))
         start, first = stop, last
     return stretches
+
+
+def _whole(writer: str | None, batch: UpdateBatch) -> Arrivals:
+    return Arrivals(
+        writer,
+        batch.requests,
+        batch.kinds,
+        batch.rows,
+        batch.columns,
+        batch.timestamps,
+        batch.values,
+    )
 
 
 def _stretch(

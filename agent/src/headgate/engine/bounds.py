@@ -109,12 +109,12 @@ def is_below(
     sequence, value = bound.sequence, bound.value
     if sequence is not None:
         limit = current_limit(limits, bound.name, Dimension.SEQUENCE, sequence.limit)
-        known = sequence.unit is not SequenceUnit.PERCENT or all(c.scanned for c, _ in parts)
+        known = sequence.unit is not SequenceUnit.PERCENT or _scanned(parts)
         if not known or _counted(sequence, parts, rises)[2] >= limit:
             return False
     if value is not None:
         limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
-        if not all(cells.scanned and not cells.unsettled for cells, _ in parts):
+        if not _scanned(parts) or _unsettled(parts):
             return False
         divergence = divergence_of(parts, value.metric, exact=False, rises=rises)
         amount = METRICS[value.metric](divergence, value.constant or 0.0)
@@ -127,19 +127,27 @@ def _counted(
     sequence: SequenceBound, parts: Sequence[Part], rises: Rises = _NOTHING_COMES
 ) -> tuple[int, int, float]:
     """Return updates (or distinct elements), all elements, and the bound's value of them."""
-    if sequence.distinct:
-        updates = sum(len(pending.distinct) for _, pending in parts)
-        updates += sum(rise.distinct for rise in _rises_in(parts, rises))
-    else:
-        updates = sum(pending.updates for _, pending in parts)
-        updates += sum(rise.updates for rise in _rises_in(parts, rises))
-    elements = sum(cells.elements for cells, _ in parts)
+    updates = elements = 0
+    for cells, pending in parts:
+        elements += cells.elements
+        rise = rises.get(pending, NO_RISE)
+        if sequence.distinct:
+            updates += len(pending.distinct) + rise.distinct
+        else:
+            updates += pending.updates + rise.updates
     percent = sequence.unit is SequenceUnit.PERCENT
     return updates, elements, 100 * ratio(updates, elements) if percent else float(updates)
 
 
-def _rises_in(parts: Sequence[Part], rises: Rises) -> Iterable[Rise]:
-    return (rises.get(pending, NO_RISE) for _, pending in parts) if rises else ()
+def _scanned(parts: Iterable[Part]) -> bool:
+    return all([cells.scanned for cells, _ in parts])  # noqa: C419 -- asked at every write
+
+
+def _unsettled(parts: Iterable[Part]) -> int:
+    unsettled = 0
+    for cells, _ in parts:
+        unsettled += len(cells.unsettled)
+    return unsettled
 
 
 def _time(clock: Clock, limit: float) -> VectorResult:
@@ -164,7 +172,7 @@ def _sequence(
 ) -> VectorResult:
     percent = sequence.unit is SequenceUnit.PERCENT
     unit = "%" if percent else "updates"
-    if percent and not all(cells.scanned for cells, _ in parts):
+    if percent and not _scanned(parts):
         return _unknown(Dimension.SEQUENCE, bound, limit, unit, precision)
     updates, elements, value = _counted(sequence, parts)
     reached = value >= limit
@@ -188,7 +196,7 @@ def _value(
 ) -> VectorResult:
     unit = "" if value.metric is Metric.ABSOLUTE else "%"
     scale = 1.0 if value.metric is Metric.ABSOLUTE else 100.0
-    if not all(cells.scanned for cells, _ in parts):
+    if not _scanned(parts):
         return _unknown(Dimension.VALUE, bound, limit, unit, precision)
     metric, constant = value.metric, value.constant or 0.0
     exact = precision is Precision.EXACT
@@ -196,7 +204,7 @@ def _value(
     if not exact and abs(amount - limit) <= _TRUST * limit:
         amount = METRICS[metric](divergence_of(parts, metric, exact=True), constant)
     reached = amount >= limit
-    unsettled = sum(len(cells.unsettled) for cells, _ in parts)
+    unsettled = _unsettled(parts)
     if not reached and unsettled and precision is Precision.OPTIMISTIC:
         reached = True
     verb = "reached" if reached else "is at"
@@ -228,12 +236,11 @@ def divergence_of(
 ) -> Divergence:
     """Return what the metric needs of how far the parts of a container have moved.
 
-    ``exact`` computes it from scratch.
-
-    With ``rises`` it is the most that these updates may make of it, all of them puts.
+    ``exact`` computes it from scratch. With ``rises`` it is the most that these updates may make
+    of it, all of them puts.
     """
-    found = (_part(*part, metric, rises, exact=exact) for part in parts)
-    return reduce(Divergence.__add__, found, NO_DIVERGENCE)
+    found = [_part(*part, metric, rises, exact=exact) for part in parts]
+    return found[0] if len(found) == 1 else reduce(Divergence.__add__, found, NO_DIVERGENCE)
 
 
 def _part(

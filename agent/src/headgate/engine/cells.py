@@ -11,7 +11,7 @@ from headgate.engine.arrivals import SERVER_TIME, Arrivals
 from headgate.engine.codecs import decode_column
 from headgate.engine.elements import Element, Key
 from headgate.engine.known import Detail
-from headgate.engine.pending import Change, Pending, Steps
+from headgate.engine.pending import Change
 from headgate.engine.rescans import Rescanned
 from headgate.engine.spec import Count
 from headgate.engine.storage import Array
@@ -57,11 +57,12 @@ class Cells(Rescanned):
         slots = self.grid.slots(*arrivals.cells_at(positions))
         return LookedUp(slots, *self._column(arrivals.values_at(positions)))
 
-    def steps(self, pending: Pending, looked_up: LookedUp) -> Steps:
-        """Return what puts may add to what is pending of values."""
+    def values_at(self, slots: Array) -> Array:
+        """Return what is known of the cells in these slots."""
         if self.values is None:
             raise TypeError(f"no values are kept of {self.watched.id!r}")
-        return pending.steps(looked_up.slots, self.values.data[looked_up.slots], looked_up.values)
+        found: Array = self.values.data[slots]
+        return found
 
     def _take_puts(
         self, arrivals: Arrivals, positions: Sequence[int], looked_up: LookedUp | None

@@ -102,17 +102,21 @@ class Source(Struct):
         keys = list(map(_KEY, batch.requests))
         low = self.watermark
         new: list[int] | None = None
-        if len(set(keys)) != len(keys) or not self.seen.isdisjoint(keys) or min(keys)[0] < low:
+        distinct = set(keys)
+        first = min(keys)[0]
+        if len(distinct) != len(keys) or first < low or not self.seen.isdisjoint(distinct):
             new = []
             for i, key in enumerate(keys):
                 if key[0] >= low and key not in self.seen:
                     self.seen.add(key)
                     new.append(i)
-        else:
-            self.seen.update(keys)
+            distinct = set()
         if batch.watermark > low:
             self.watermark = batch.watermark
             self.seen = set(filter((batch.watermark,).__le__, self.seen))
+            if first < batch.watermark:
+                distinct = set(filter((batch.watermark,).__le__, distinct))
+        self.seen |= distinct
         return new
 
     def once(self, intent: int) -> bool:

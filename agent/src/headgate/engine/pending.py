@@ -187,6 +187,12 @@ class Pending:
         if self.keeps_distinct:
             self.distinct.update(dict.fromkeys(elements))
 
+    def reach(self, slots: Array, old: Array, new: Array) -> tuple[Number, Number]:
+        """Return the most that puts may add to Σ|x−x′|, roughly, and their largest |x−x′|."""
+        before = old if self.past is None else self.past.over(slots, old)[0]
+        then = distances(new, before)
+        return float(then.sum()), float(then.max())
+
     def steps(self, slots: Array, old: Array, new: Array) -> Steps:
         """Return what puts may add to the sums, whichever of them come to stay in their cells.
 

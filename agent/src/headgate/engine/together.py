@@ -13,6 +13,7 @@ from functools import partial
 
 from headgate.engine.actions import Action, ActionInputs
 from headgate.engine.arrivals import Arrivals, certain, joined, writers_of
+from headgate.engine.bounds import Rises
 from headgate.engine.cells import Cells, LookedUp
 from headgate.engine.evaluation import AT_WRITE
 from headgate.engine.instructions import DecisionKind
@@ -21,11 +22,12 @@ from headgate.engine.pending import Pending, Rise, Steps
 from headgate.engine.requests import Requests
 from headgate.engine.routing import Router
 from headgate.engine.stimuli import RecordArrived
+from headgate.engine.storage import Array
 from headgate.events import BarrierMark, UpdateBatch, UpdateKind
 
 _MOST_UPDATES = 1 << 16  # in a pass: what more would save is less than what it keeps others waiting
 _MOST_RECORDS = 1 << 10
-_SOME = 64  # records of an engine's first pass, and after one that would have saved nothing
+_SOME = 16  # records of an engine's first pass, and after one that would have saved nothing
 _MOST_SINGLE = 512
 """Records taken singly, at most, before a pass is tried again."""
 _WORTH = 0.75
@@ -51,18 +53,34 @@ class Touch:
     def rise(self, pending: Pending, records: int) -> Rise:
         """Return how far the updates in the pass's first so many records may raise bounds."""
         updates = bisect_left(self._positions, self._table.updates_before(records))
-        distinct = 0
-        if pending.keeps_distinct and updates:
-            elements = self.cells.elements_of(self._table.arrivals, self._positions[:updates])
-            distinct = len(set(elements).difference(pending.distinct))
+        distinct = self._distinct(pending, updates)
         if not pending.keeps_values:
             return Rise(updates, distinct)
         steps = self._steps.get(pending)
         if steps is None:
-            if self._looked_up is None:
-                self._looked_up = self.cells.look_up(self._table.arrivals, self._positions)
-            steps = self._steps[pending] = self.cells.steps(pending, self._looked_up)
+            steps = self._steps[pending] = pending.steps(*self._change())
         return Rise(updates, distinct, *steps.rise(updates))
+
+    def reach(self, pending: Pending) -> Rise:
+        """Return how far all updates of the pass may raise bounds: more than ``rise``, sooner."""
+        updates = len(self._positions)
+        distinct = self._distinct(pending, updates)
+        if not pending.keeps_values:
+            return Rise(updates, distinct)
+        return Rise(updates, distinct, updates, *pending.reach(*self._change()))
+
+    def _distinct(self, pending: Pending, updates: int) -> int:
+        if not pending.keeps_distinct:
+            return 0
+        elements = self.cells.elements_of(self._table.arrivals, self._positions[:updates])
+        return len([element for element in set(elements) if element not in pending.distinct])
+
+    def _change(self) -> tuple[Array, Array, Array]:
+        """Return slots, what is in them, and what the updates put into them."""
+        found = self._looked_up
+        if found is None:
+            found = self._looked_up = self.cells.look_up(self._table.arrivals, self._positions)
+        return found.slots, self.cells.values_at(found.slots), found.values
 
     def take(self) -> None:
         """Have the container take the updates."""
@@ -204,8 +222,9 @@ class Together(Requests):
         watched: dict[str, list[Touch]] = {}
         for touch in tried.touches(self.graph.routers):
             container = touch.cells.watched.id
-            if not all(feeder.has_run for feeder in self.graph.feeders.get(container, ())):
-                quiet = min(quiet, touch.first)
+            for feeder in self.graph.feeders.get(container, ()):
+                if not feeder.has_run:
+                    quiet = min(quiet, touch.first)
             for action in self.graph.watchers.get(container, ()):
                 watched.setdefault(action.name, []).append(touch)
         for name, touches in watched.items():
@@ -220,13 +239,16 @@ class Together(Requests):
 
     def _quiet_for(self, action: Action, touches: Sequence[Touch], records: int) -> int:
         """Return how many of so many records come before the first at which the action may act."""
-        first = min(touch.first for touch in touches)
         told = action.shown == DecisionKind.SKIPPED and not action.requested
         own = any(touch.writer == action.name for touch in touches)
-        if not told or own:
+        parts = list(_parts(action, touches))
+        if told and not own and self._rests(action, {p: touch.reach(p) for touch, p in parts}):
+            return records
+        first = min(touch.first for touch in touches)
+        if records <= first or not told or own:
             return min(records, first)
-        stays = partial(self._stays_at_rest, action, list(_parts(action, touches)))
-        if records <= first or stays(records):
+        stays = partial(self._stays_at_rest, action, parts)
+        if stays(records):
             return records
         low, high = first, records  # it stays at rest during the former, not during the latter
         while high - low > 1:
@@ -237,7 +259,9 @@ class Together(Requests):
     def _stays_at_rest(
         self, action: Action, parts: Iterable[tuple[Touch, Pending]], records: int
     ) -> bool:
-        rises = {pending: touch.rise(pending, records) for touch, pending in parts}
+        return self._rests(action, {p: touch.rise(p, records) for touch, p in parts})
+
+    def _rests(self, action: Action, rises: Rises) -> bool:
         inputs = ActionInputs(action, self._now, rises=rises)
         return action.policy.rests(inputs, self._now, action.wait_until)
 

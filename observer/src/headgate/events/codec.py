@@ -49,16 +49,14 @@ def decode_update(data: bytes) -> UpdateMessage:
 def _check_columns(batch: UpdateBatch) -> None:
     parts = list(map(_CELLS, batch.requests))
     cells = sum(parts)
-    lengths = {
-        "kinds": len(batch.kinds),
-        "rows": len(batch.rows),
-        "columns": len(batch.columns),
-        "timestamps": len(batch.timestamps),
-        "values": len(batch.values),
-    }
-    wrong = {name: length for name, length in lengths.items() if length != cells}
-    if wrong or min(parts, default=0) < 0:
-        raise MalformedMessage(f"a batch of {cells} cells has columns of length {wrong}")
+    kinds, rows, columns = len(batch.kinds), len(batch.rows), len(batch.columns)
+    timestamps, values = len(batch.timestamps), len(batch.values)
+    if cells == kinds == rows == columns == timestamps == values and min(parts, default=0) >= 0:
+        return
+    raise MalformedMessage(
+        f"a batch of {cells} cells has {kinds} kinds, {rows} rows, {columns} columns, "
+        f"{timestamps} timestamps and {values} values"
+    )
 
 
 def encode_control(message: ControlMessage) -> bytes:
