@@ -98,6 +98,13 @@ class AgentProcess:
         assert answer.status_code == 200, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json()
 
+    def await_dataflows(self) -> None:
+        """Wait until all dataflows run here: their leases with an agent before have ended."""
+        deadline = time.monotonic() + SETTLE
+        while not all(row["here"] for row in self.ask("GET", "/v1/flows")):
+            assert time.monotonic() < deadline, self.log.read_text()[-3000:]
+            time.sleep(0.05)
+
     def show(self, flow: str) -> Any:
         return self.ask("GET", f"/v1/flows/{flow}")
 
@@ -204,6 +211,70 @@ directory = "{self.directory / "workers" / name}"
             self.observer.stop()
 
 
+class Scene:
+    """A dataflow of one action, and the files by which it is told what to do.
+
+    ``step`` is what a test says of the action: indented lines of YAML.
+    """
+
+    def __init__(self, stand: Stand, folder: Path, action: str) -> None:
+        self.stand = stand
+        self.folder = folder
+        self.action = action
+        self.name = f"{action}-{uuid.uuid4().hex[:10]}"
+        self.hold = folder / "hold"
+        self.tables = {name: stand.stack.table(name) for name in ("input", "output")}
+        self.step = ""
+        self.attempts = 3
+
+    @property
+    def text(self) -> str:
+        return f"""
+name: {self.name}
+containers:
+  input: {self.tables["input"]} f:v
+  output: {self.tables["output"]} f:v
+actions:
+  feed: {{input: input}}
+  {self.action}:
+    reads: input
+    writes: output
+    when: {{input: {{sequence: 1}}}}
+    retries: {{attempts: {self.attempts}, backoff: 0.2 s}}
+{self.step}
+"""
+
+    def submit(self) -> AgentProcess:
+        """Hand it to the agent that runs, or to a first one, and return that."""
+        running = [agent for agent in self.stand.agents if agent.running]
+        agent = running[-1] if running else self.stand.start_agent()
+        body = {"source": self.text, "file": "scene.yaml", "directory": str(self.folder)}
+        agent.ask("POST", "/v1/flows", body)
+        return agent
+
+    def restarted(self) -> AgentProcess:
+        """Start the agent again after it was killed, and return it when it has the dataflow."""
+        agent = self.stand.start_agent()
+        agent.await_dataflows()
+        return agent
+
+    def begin(self, agent: AgentProcess) -> int:
+        """Let one run become due and return its wave."""
+        self.stand.write(self.tables["input"], {b"1": b"10.0", b"2": b"20.0"})
+        return int(agent.ask("POST", f"/v1/flows/{self.name}/waves", {})["wave"])
+
+    def starts(self) -> list[str]:
+        """Return a line for each time that the step began."""
+        path = self.folder / "starts"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def outcomes(self, agent: AgentProcess) -> list[tuple[int, str]]:
+        return [(r["attempt"], r["outcome"]) for r in agent.runs(self.name, self.action)]
+
+    def result(self) -> dict[bytes, bytes]:
+        return self.stand.rows(self.tables["output"])
+
+
 def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -228,6 +299,11 @@ def make_stand(stack: Any) -> Iterator[Callable[[Path], Stand]]:
     yield make
     for stand in made:
         stand.close()
+
+
+@pytest.fixture
+def make_scene(stand: Stand, tmp_path: Path) -> Callable[[str], Scene]:
+    return lambda action: Scene(stand, tmp_path, action)
 
 
 @pytest.fixture

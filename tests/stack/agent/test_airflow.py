@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -164,90 +163,55 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
         yield airflow
 
 
-class Scene:
-    """A dataflow of one DAG, and the files by which its task is told what to do."""
-
-    def __init__(self, stand: Any, folder: Path, airflow: Airflow) -> None:
-        self.stand = stand
-        self.name = f"reported-{uuid.uuid4().hex[:10]}"
-        self.folder = folder
-        (folder / "write.py").write_text(SCRIPT)
-        self.hold = folder / "hold"
-        self.starts = folder / "starts"
-        self.tables = {name: stand.stack.table(name) for name in ("input", "output")}
-        self.text = f"""
-name: {self.name}
-containers:
-  input: {self.tables["input"]} f:v
-  output: {self.tables["output"]} f:v
-actions:
-  feed: {{input: input}}
-  report:
-    dag: report
-    launcher: {{airflow: {{url: "{airflow.url}"}}}}
-    reads: input
-    writes: output
-    when: {{input: {{sequence: 1}}}}
-    retries: {{attempts: 2, backoff: 0.2 s}}
-    parameters:
-      python: {sys.executable}
-      script: {folder / "write.py"}
-      folder: {folder}
-      table: {self.tables["output"]}
-"""
-
-    def begin(self, agent: Any) -> int:
-        self.stand.write(self.tables["input"], {b"1": b"10.0"})
-        return int(agent.ask("POST", f"/v1/flows/{self.name}/waves", {})["wave"])
-
-    def submit(self, agent: Any) -> None:
-        body = {"source": self.text, "file": "report.yaml", "directory": str(self.folder)}
-        agent.ask("POST", "/v1/flows", body)
-
-    def outcomes(self, agent: Any) -> list[tuple[int, str]]:
-        return [(r["attempt"], r["outcome"]) for r in agent.runs(self.name, "report")]
-
-
 @pytest.fixture
-def scene(stand: Any, tmp_path: Path, airflow: Airflow, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def scene(
+    make_scene: Callable[[str], Any], airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> Any:
     monkeypatch.setenv("HEADGATE_AGENT_LAUNCHERS_AIRFLOW_USER", "headgate")
     monkeypatch.setenv("HEADGATE_AGENT_LAUNCHERS_AIRFLOW_PASSWORD", "secret")
-    return Scene(stand, tmp_path, airflow)
+    scene = make_scene("report")
+    (scene.folder / "write.py").write_text(SCRIPT)
+    scene.step = f"""
+    dag: report
+    launcher: {{airflow: {{url: "{airflow.url}"}}}}
+    parameters:
+      python: {sys.executable}
+      script: {scene.folder / "write.py"}
+      folder: {scene.folder}
+      table: {scene.tables["output"]}
+"""
+    return scene
 
 
 def test_a_dag_is_run_once_whatever_is_killed_and_its_logs_are_kept(
-    scene: Scene, airflow: Airflow, eventually: Eventually
+    scene: Any, airflow: Airflow, eventually: Eventually
 ) -> None:
-    agent = scene.stand.start_agent("one")
-    scene.submit(agent)
+    agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
-    eventually(scene.starts.exists, 300)
+    eventually(scene.starts, 300)
     below = agent.descendants()
     agent.kill()
     for process in below:
         process.kill()
-    again = scene.stand.start_agent("one")
-    eventually(lambda: all(row["here"] for row in again.ask("GET", "/v1/flows")))
+    again = scene.restarted()
     scene.hold.unlink()
     eventually(lambda: scene.outcomes(again)[-1:] == [(2, "committed")], 300)
     again.settle(scene.name, wave)
-    assert len(scene.starts.read_text().splitlines()) == 1, "the DAG was triggered twice"
-    assert len(scene.stand.rows(scene.tables["output"])) == 1
+    assert len(scene.starts()) == 1, "the DAG was triggered twice"
+    assert len(scene.result()) == 1
     assert list(airflow.runs().values()) == ["success"]
     logs = again.ask("GET", f"/v1/flows/{scene.name}/logs?of=report")
     assert "asked for by report" in logs["text"]
-    again.stop()
 
 
 def test_a_dag_run_of_a_removed_dataflow_is_marked_as_failed(
-    scene: Scene, airflow: Airflow, eventually: Eventually
+    scene: Any, airflow: Airflow, eventually: Eventually
 ) -> None:
-    agent = scene.stand.start_agent("one")
-    scene.submit(agent)
+    agent = scene.submit()
     scene.hold.touch()
     scene.begin(agent)
-    eventually(scene.starts.exists, 300)
+    eventually(scene.starts, 300)
     agent.ask("DELETE", f"/v1/flows/{scene.name}")
     mine = next(state for run, state in airflow.runs().items() if scene.name in run)
     assert mine == "failed"

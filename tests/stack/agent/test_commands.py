@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,86 +36,40 @@ with Thrift2Connection(host, int(port)) as connection:
 """
 
 
-class Scene:
-    """A dataflow of one command, and the files by which it is told what to do."""
-
-    def __init__(self, stand: Any, folder: Path) -> None:
-        self.stand = stand
-        self.name = f"commands-{uuid.uuid4().hex[:10]}"
-        self.folder = folder
-        (self.folder / "command.py").write_text(SCRIPT)
-        self.tables = {name: stand.stack.table(name) for name in ("input", "output")}
-        self.text = f"""
-name: {self.name}
-containers:
-  input: {self.tables["input"]} f:v
-  output: {self.tables["output"]} f:v
-actions:
-  feed: {{input: input}}
-  report:
-    command: [{sys.executable}, command.py, {self.folder}]
-    reads: input
-    writes: output
-    when: {{input: {{sequence: 1}}}}
-    retries: {{attempts: 3, backoff: 0.2 s}}
-    timeout: 60 s
-    parameters: {{table: {self.tables["output"]}}}
-"""
-
-    def submit(self) -> Any:
-        """Hand it to the agent that runs, and return that."""
-        agent = self.stand.agents[-1] if self.stand.agents else self.stand.start_agent("one")
-        body = {"source": self.text, "file": "commands.yaml", "directory": str(self.folder)}
-        agent.ask("POST", "/v1/flows", body)
-        return agent
-
-    def restarted(self, eventually: Callable[..., Any]) -> Any:
-        """Start the agent again after it was killed, and return it when it has the dataflow."""
-        agent = self.stand.start_agent("one")
-        eventually(lambda: all(row["here"] for row in agent.ask("GET", "/v1/flows")))
-        return agent
-
-    @property
-    def hold(self) -> Path:
-        return self.folder / "hold"
-
-    def starts(self) -> list[str]:
-        path = self.folder / "starts"
-        return path.read_text().split() if path.exists() else []
-
-    def begin(self, agent: Any) -> int:
-        """Let one run become due and return its wave."""
-        self.stand.write(self.tables["input"], {b"1": os.urandom(4).hex().encode()})
-        return int(agent.ask("POST", f"/v1/flows/{self.name}/waves", {})["wave"])
-
-    def outcomes(self, agent: Any) -> list[tuple[int, str]]:
-        return [(r["attempt"], r["outcome"]) for r in agent.runs(self.name, "report")]
+Eventually = Callable[..., Any]
 
 
 @pytest.fixture
-def scene(stand: Any, tmp_path: Path) -> Scene:
-    return Scene(stand, tmp_path)
+def scene(make_scene: Callable[[str], Any]) -> Any:
+    scene = make_scene("report")
+    (scene.folder / "command.py").write_text(SCRIPT)
+    scene.step = f"""
+    command: [{sys.executable}, command.py, {scene.folder}]
+    timeout: 60 s
+    parameters: {{table: {scene.tables["output"]}}}
+"""
+    return scene
 
 
 def test_a_command_outlives_its_agent_and_its_run_is_committed_once(
-    scene: Scene, eventually: Callable[..., Any]
+    scene: Any, eventually: Eventually
 ) -> None:
     agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
     eventually(scene.starts)
     agent.kill()
-    again = scene.restarted(eventually)
+    again = scene.restarted()
     eventually(lambda: scene.outcomes(again)[-1:] == [(2, "running")])
     scene.hold.unlink()
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
     assert len(scene.starts()) == 1, "the command was started twice"
-    assert list(scene.stand.rows(scene.tables["output"])) == [scene.starts()[0].encode()]
+    assert list(scene.result()) == [scene.starts()[0].encode()]
 
 
 def test_a_command_killed_with_its_attendant_and_the_agent_is_begun_again(
-    scene: Scene, eventually: Callable[..., Any]
+    scene: Any, eventually: Eventually
 ) -> None:
     agent = scene.submit()
     scene.hold.touch()
@@ -128,18 +80,18 @@ def test_a_command_killed_with_its_attendant_and_the_agent_is_begun_again(
     for process in below:
         if "headgate.agent.launchers" in process.cmdline():
             process.kill()
-    again = scene.restarted(eventually)
+    again = scene.restarted()
     eventually(lambda: len(scene.starts()) == 2)
     for process in below:
         assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     scene.hold.unlink()
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
-    assert set(scene.starts()) == {row.decode() for row in scene.stand.rows(scene.tables["output"])}
+    assert set(scene.starts()) == {row.decode() for row in scene.result()}
 
 
 def test_a_command_that_fails_is_tried_again_and_shows_its_last_words(
-    scene: Scene, eventually: Callable[..., Any]
+    scene: Any, eventually: Eventually
 ) -> None:
     agent = scene.submit()
     (scene.folder / "fail").touch()
@@ -153,7 +105,7 @@ def test_a_command_that_fails_is_tried_again_and_shows_its_last_words(
     assert scene.outcomes(agent)[-1][1] == "committed"
 
 
-def test_a_removed_dataflow_leaves_no_process(scene: Scene, eventually: Callable[..., Any]) -> None:
+def test_a_removed_dataflow_leaves_no_process(scene: Any, eventually: Eventually) -> None:
     agent = scene.submit()
     scene.hold.touch()
     scene.begin(agent)
@@ -165,10 +117,9 @@ def test_a_removed_dataflow_leaves_no_process(scene: Scene, eventually: Callable
     assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in attended)
 
 
-def test_a_command_beyond_its_timeout_is_ended(
-    scene: Scene, eventually: Callable[..., Any]
-) -> None:
-    scene.text = scene.text.replace("timeout: 60 s", "timeout: 1 s").replace("3, back", "1, back")
+def test_a_command_beyond_its_timeout_is_ended(scene: Any, eventually: Eventually) -> None:
+    scene.step = scene.step.replace("timeout: 60 s", "timeout: 1 s")
+    scene.attempts = 1
     agent = scene.submit()
     scene.hold.touch()
     scene.begin(agent)

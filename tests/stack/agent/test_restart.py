@@ -87,16 +87,9 @@ def survive(stand: Any, seed: int, kills: int) -> None:
         if victim in ("agent", "both"):
             agent.kill()
             agent = stand.start_agent(f"agent-{seed}-{kill}")
-            taken_over(agent)
+            agent.await_dataflows()
         agent.settle(flow, waves)
     check(stand, agent, flow, tables, waves)
-
-
-def taken_over(agent: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not any(row["here"] for row in agent.ask("GET", "/v1/flows")):
-        assert time.monotonic() < deadline, "the dataflow was not taken over"
-        time.sleep(0.1)
 
 
 def check(stand: Any, agent: Any, flow: str, tables: dict[str, str], waves: int) -> None:
@@ -142,7 +135,7 @@ def test_a_stopped_agent_that_wakes_up_after_a_takeover_starts_nothing(
     os.kill(sleeper.pid, signal.SIGSTOP)
     other = stand.start_agent("other")
     try:
-        taken_over(other)
+        other.await_dataflows()
         stand.write(tables["input"], {b"1": b"1"})
         number = other.ask("POST", f"/v1/flows/{flow}/waves", {})["wave"]
         os.kill(sleeper.pid, signal.SIGCONT)

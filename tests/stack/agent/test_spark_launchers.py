@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -133,84 +132,49 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     servers.close()
 
 
-class Scene:
-    """A dataflow of one step, and the files by which it is told what to do."""
-
-    def __init__(self, stand: Any, folder: Path, launcher: str) -> None:
-        self.stand = stand
-        self.name = f"scaled-{uuid.uuid4().hex[:10]}"
-        self.folder = folder
-        (folder / "scaling.py").write_text(STEPS)
-        self.hold = folder / "hold"
-        self.starts = folder / "starts"
-        self.tables = {name: stand.stack.table(name) for name in ("input", "output")}
-        self.text = f"""
-name: {self.name}
-containers:
-  input: {self.tables["input"]} f:v
-  output: {self.tables["output"]} f:v
-actions:
-  feed: {{input: input}}
-  scale:
+@pytest.fixture
+def make_scaling(make_scene: Callable[[str], Any]) -> Callable[[str], Any]:
+    def make(launcher: str) -> Any:
+        scene = make_scene("scale")
+        (scene.folder / "scaling.py").write_text(STEPS)
+        scene.step = f"""
     step: scaling:scale
     launcher: {launcher}
-    reads: input
-    writes: output
-    when: {{input: {{sequence: 1}}}}
-    retries: {{attempts: 3, backoff: 0.2 s}}
-    parameters: {{hold: {self.hold}, starts: {self.starts}}}
+    parameters: {{hold: {scene.hold}, starts: {scene.folder / "starts"}}}
 """
+        return scene
 
-    def submit(self) -> Any:
-        agent = self.stand.agents[-1] if self.stand.agents else self.stand.start_agent("one")
-        body = {"source": self.text, "file": "scaled.yaml", "directory": str(self.folder)}
-        agent.ask("POST", "/v1/flows", body)
-        return agent
-
-    def begin(self, agent: Any) -> int:
-        self.stand.write(self.tables["input"], {b"1": b"10.0", b"2": b"20.0"})
-        return int(agent.ask("POST", f"/v1/flows/{self.name}/waves", {})["wave"])
-
-    def restarted(self, eventually: Eventually) -> Any:
-        agent = self.stand.start_agent("one")
-        eventually(lambda: all(row["here"] for row in agent.ask("GET", "/v1/flows")))
-        return agent
-
-    def outcomes(self, agent: Any) -> list[tuple[int, str]]:
-        return [(r["attempt"], r["outcome"]) for r in agent.runs(self.name, "scale")]
-
-    def result(self) -> dict[bytes, bytes]:
-        return dict(self.stand.rows(self.tables["output"]))
+    return make
 
 
 def test_a_step_is_run_by_spark_submit_and_outlives_its_agent(
-    stand: Any, tmp_path: Path, servers: Servers, eventually: Eventually
+    make_scaling: Callable[[str], Any], servers: Servers, eventually: Eventually
 ) -> None:
     conf = "spark.driver.host: 127.0.0.1, spark.executor.memory: 512m, spark.ui.enabled: false"
     launcher = f"{{submit: {{master: '{servers.cluster()}', conf: {{{conf}}}}}}}"
-    scene = Scene(stand, tmp_path, launcher)
+    scene = make_scaling(launcher)
     agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
-    eventually(scene.starts.exists, 120)
+    eventually(scene.starts, 120)
     agent.kill()
-    again = scene.restarted(eventually)
+    again = scene.restarted()
     scene.hold.unlink()
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
-    assert len(scene.starts.read_text().splitlines()) == 1, "the application was submitted twice"
+    assert len(scene.starts()) == 1, "the application was submitted twice"
     assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
 
 
 def test_an_application_that_dies_with_its_agent_loses_nothing(
-    stand: Any, tmp_path: Path, eventually: Eventually
+    make_scaling: Callable[[str], Any], eventually: Eventually
 ) -> None:
     launcher = "{submit: {master: 'local[1]', conf: {spark.ui.enabled: false}}}"
-    scene = Scene(stand, tmp_path, launcher)
+    scene = make_scaling(launcher)
     agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
-    eventually(scene.starts.exists, 120)
+    eventually(scene.starts, 120)
     below = agent.descendants()
     agent.kill()
     for process in below:
@@ -219,26 +183,26 @@ def test_an_application_that_dies_with_its_agent_loses_nothing(
         except psutil.NoSuchProcess:
             continue  # it ended with its parent
     scene.hold.unlink()
-    again = scene.restarted(eventually)
+    again = scene.restarted()
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
     assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
 
 
 def test_a_step_is_run_on_a_connect_server_and_outlives_its_agent(
-    stand: Any, tmp_path: Path, servers: Servers, eventually: Eventually
+    make_scaling: Callable[[str], Any], servers: Servers, eventually: Eventually
 ) -> None:
-    scene = Scene(stand, tmp_path, f"{{connect: {{remote: '{servers.connect()}'}}}}")
+    scene = make_scaling(f"{{connect: {{remote: '{servers.connect()}'}}}}")
     agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
-    eventually(scene.starts.exists, 120)
+    eventually(scene.starts, 120)
     agent.kill()
-    again = scene.restarted(eventually)
+    again = scene.restarted()
     scene.hold.unlink()
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
-    assert len(scene.starts.read_text().splitlines()) == 1, "the step was begun twice"
+    assert len(scene.starts()) == 1, "the step was begun twice"
     assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
     logs = again.ask("GET", f"/v1/flows/{scene.name}/logs?of=scale")
     assert "rows to scale: 2" in logs["text"]
