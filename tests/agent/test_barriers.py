@@ -52,6 +52,27 @@ def test_an_observer_is_live_until_its_lease_ends() -> None:
     assert table.live(110.0) == {}
 
 
+def test_a_time_in_which_nobody_was_heard_ends_no_lease() -> None:
+    table = ObserverTable(30.0)
+    table.hear(lease("o"), 100.0)
+    table.hear(lease("p"), 101.0)
+    table.hear(lease("o"), 1000.0)
+    assert table.required(1000.0) == {"o": 1, "p": 1}
+    # From here on it is silent by itself.
+    table.hear(lease("o"), 1008.0)
+    assert table.live(1010.0) == {"o": "o:1"}
+    table.hear(lease("o"), 1016.0)
+    assert table.required(1040.0) == {"o": 1}
+
+
+def test_leases_from_before_the_agent_listened_are_as_old_as_they_are() -> None:
+    table = ObserverTable(30.0)
+    table.recall(lease("o"), 100.0)
+    table.recall(lease("p"), 999.0)
+    table.hear(lease("p"), 1000.0)
+    assert table.required(1000.0) == {"p": 1}
+
+
 def test_one_that_vanished_is_waited_for_in_its_grace() -> None:
     table = ObserverTable(30.0)
     table.hear(lease(), 100.0)

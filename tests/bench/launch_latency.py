@@ -32,6 +32,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headgate.agent import Kafka
 from headgate.agent.broker import KafkaBroker, Record
+from headgate.agent.observers import ObserverTable
 from headgate.engine import (
     ActionSpec,
     Bound,
@@ -240,7 +241,7 @@ def main() -> None:
     messages = int(options.rate * options.seconds / PER_MESSAGE)
     with bootstrap() as kafka:
         table = f"latency-{uuid.uuid4().hex[:8]}"
-        broker = KafkaBroker(Kafka(kafka, partitions=PARTITIONS), lambda *_: None)
+        broker = KafkaBroker(Kafka(kafka, partitions=PARTITIONS), ObserverTable(0.0))
         topics = broker.topics([table])
         (topic,) = topics
         arguments = (kafka, table, options.rate, options.seconds, options.spread)

@@ -25,6 +25,7 @@ from msgspec import Struct
 from headgate.agent.configuration import Kafka
 from headgate.agent.errors import Unreachable
 from headgate.agent.found_cells import Found
+from headgate.agent.observers import ObserverTable
 from headgate.events import (
     DECISIONS_TOPIC,
     FLOWS_TOPIC,
@@ -114,10 +115,10 @@ class KafkaBroker:
 
     Args:
         kafka: its configuration.
-        hear: called with each observer lease and the time of its receipt (Unix seconds).
+        observers: hears the leases that observers give on the control topic.
     """
 
-    def __init__(self, kafka: Kafka, hear: Callable[[ObserverLease, float], None]) -> None:
+    def __init__(self, kafka: Kafka, observers: ObserverTable) -> None:
         self._common: dict[str, Any] = {
             **kafka.properties,
             "bootstrap.servers": kafka.bootstrap,
@@ -129,7 +130,7 @@ class KafkaBroker:
         self._control_topic = kafka.control_topic
         self.flow_partitions = FLOW_PARTITIONS
         """Of the flows topic, which another version may have created."""
-        self._hear = hear
+        self._observers = observers
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
         self._control_end = 0
@@ -368,8 +369,10 @@ class KafkaBroker:
         if isinstance(content, ObserverLease):
             now = time.time()
             # Before the end that was there at the start, a lease is as old as its record says.
-            old = message.offset() < self._control_end
-            self._hear(content, min(now, message.timestamp()[1] / 1000) if old else now)
+            if message.offset() < self._control_end:
+                self._observers.recall(content, min(now, message.timestamp()[1] / 1000))
+            else:
+                self._observers.hear(content, now)
 
 
 class KafkaFeed:

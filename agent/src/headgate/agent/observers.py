@@ -22,22 +22,40 @@ class ObserverTable:
     A lease counts from its receipt by this agent's own clock, so clocks of other hosts do not
     matter. An observer that ended without a goodbye may still hold updates in its journal, which
     its next epoch publishes: barriers wait for it ``grace`` seconds longer.
+
+    While no observer at all is heard, it is Kafka that is away, or this agent that slept: that
+    time ends no lease. Else a barrier would pass with the mark of the one that is heard first.
     """
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._heard: dict[str, _Heard] = {}
+        self._last: float | None = None
+        """When a lease was last heard as it was given."""
         self._lock = threading.Lock()
+
+    def recall(self, lease: ObserverLease, then: float) -> None:
+        """Note a lease that was given at ``then`` (Unix seconds), before this agent listened."""
+        with self._lock:
+            self._note(lease, then)
 
     def hear(self, lease: ObserverLease, now: float) -> None:
         """Note a lease received at ``now`` (Unix seconds)."""
         with self._lock:
-            known = self._heard.get(lease.observer)
-            if known is not None and known.epoch > lease.epoch:
-                return
-            self._heard[lease.observer] = _Heard(
-                lease.epoch, now + lease.seconds, lease.address, lease.ended
-            )
+            silence = 0.0 if self._last is None else now - self._last
+            self._last = now
+            if silence > lease.seconds:
+                for heard in self._heard.values():
+                    heard.until += silence
+            self._note(lease, now)
+
+    def _note(self, lease: ObserverLease, now: float) -> None:
+        known = self._heard.get(lease.observer)
+        if known is not None and known.epoch > lease.epoch:
+            return
+        self._heard[lease.observer] = _Heard(
+            lease.epoch, now + lease.seconds, lease.address, lease.ended
+        )
 
     def required(self, now: float) -> dict[str, int]:
         """Return the observers whose marks a barrier needs: the least epoch of each, by name."""

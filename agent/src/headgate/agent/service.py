@@ -87,7 +87,7 @@ class Agent:
         self._rows = HBaseRows(self._connections, configuration.hbase.state_table)
         self.store = StateStore(self._rows, configuration.history)
         self._scanner = TableScanner(self._connections)
-        self._broker = KafkaBroker(configuration.kafka, self.observers.hear)
+        self._broker = KafkaBroker(configuration.kafka, self.observers)
         self._scans = TableScans(
             ScanSettings(
                 store=ScanStore(self._rows),
