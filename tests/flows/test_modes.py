@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.flows import FoundBy, Mode, Scans, changes, parse_dataflow
+from headgate.flows import Deletes, FoundBy, Mode, Scans, changes, parse_dataflow
 
 ACTIONS = "containers: {in: t f:q}\nactions:\n  feed: {input: in}\n  s: {step: 'm:f', reads: in}\n"
 
@@ -46,6 +46,13 @@ def test_observer_mode_is_scanned_by_default_every_ten_seconds():
 def test_scans_are_as_written():
     scans = parsed("mode: observer\nscans: {every: 1 min, whole: 2 h, by: notify}").scans
     assert scans == Scans(60.0, 7200.0, FoundBy.NOTIFY)
+
+
+@pytest.mark.parametrize("deletes", Deletes)
+def test_keys_are_kept_where_deletes_count(deletes):
+    dataflow = parsed(f"mode: observer\nscans: {{deletes: {deletes}}}")
+    assert dataflow.scans.deletes is deletes
+    assert dataflow.spec.keeps_keys is (deletes is Deletes.COUNTED)
 
 
 def test_scans_outside_of_observer_mode_are_refused(problems):

@@ -198,6 +198,37 @@ def test_the_agents_view_is_the_table_whoever_wrote(
     print(trial.check())
 
 
+def test_deletes_that_went_round_count_where_keys_are_kept(
+    stand: Any, eventually: Callable[..., Any]
+) -> None:
+    table = stand.stack.table("kept")
+    name = f"kept-{stand.identity}"
+    agent = stand.start_agent("keeping")
+    text = f"""
+name: {name}
+mode: observer
+scans: {{every: 500 ms, whole: 1 s, deletes: counted}}
+containers:
+  values: {table} f:v
+actions:
+  feed: {{input: values}}
+  look: {{step: "steps:copy", after: feed, when: {{values: {{sequence: 1000000}}}}}}
+"""
+    stand.submit(agent, text, shadow=True)
+
+    def counted() -> tuple[int, int]:
+        explained = agent.ask("GET", f"/v1/flows/{name}/explain")
+        (look,) = (a for a in explained["actions"] if a["action"] == "look")
+        return look["updates"][0]["counted"], explained["containers"][0]["elements"]
+
+    with Thrift2Connection(*stand.stack.thrift2) as around:
+        around.put(table, [(b"%d" % n, {b"f:v": b"1"}) for n in range(5)])
+        eventually(lambda: counted() == (5, 5))
+        around.delete(table, [b"1", b"3"])
+        eventually(lambda: counted() == (7, 3))
+    agent.ask("DELETE", f"/v1/flows/{name}")
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_ten_minutes_of_mixed_writers_and_killed_agents(

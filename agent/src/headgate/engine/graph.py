@@ -109,6 +109,7 @@ class Graph:
 
 
 def _details(spec: DataflowSpec) -> dict[ContainerId, Detail]:
+    least = Detail.KEYS if spec.keeps_keys else Detail.COUNTS
     details: dict[ContainerId, Detail] = {}
     for action in spec.actions:
         if action.role is Role.INPUT:
@@ -116,7 +117,7 @@ def _details(spec: DataflowSpec) -> dict[ContainerId, Detail]:
                 details.setdefault(container, Detail.COUNTS)
         for bound in action.bounds:
             known = details.get(bound.container, Detail.COUNTS)
-            details[bound.container] = max(known, detail_of(bound))
+            details[bound.container] = max(known, least, detail_of(bound))
     if spec.significance is not None:
         details[spec.significance.output] = Detail.VALUES
     return details

@@ -215,6 +215,9 @@ class DataflowSpec(Struct, frozen=True):
 
     A writer's name, a dataflow, or an action of one as ``dataflow/action``.
     """
+    keeps_keys: bool = False
+    """Whether all elements are known, where bounds alone would not need them: a scan of everything
+    then finds which are gone, and which are new."""
 
 
 def launch_order(actions: Iterable[ActionSpec]) -> tuple[str, ...]:

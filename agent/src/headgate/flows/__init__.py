@@ -19,7 +19,7 @@ from headgate.flows.launchers import (
     SubmitLauncher,
 )
 from headgate.flows.limits import bounded_actions, scale_limits
-from headgate.flows.modes import FoundBy, Mode, Scans
+from headgate.flows.modes import Deletes, FoundBy, Mode, Scans
 from headgate.flows.oozie import (
     ImportChoices,
     ImportedWorkflow,
@@ -40,6 +40,7 @@ __all__ = [
     "ConnectLauncher",
     "Dataflow",
     "DataflowErrors",
+    "Deletes",
     "FoundBy",
     "ImportChoices",
     "ImportedWorkflow",

@@ -26,7 +26,7 @@ from headgate.flows.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.launchers import Launcher
 from headgate.flows.launching import read_launcher, spark_settings
 from headgate.flows.matching import matched
-from headgate.flows.modes import Mode, read_mode
+from headgate.flows.modes import Deletes, Mode, read_mode
 from headgate.flows.places import overlap, read_container
 from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
 from headgate.flows.quantities import duration_seconds
@@ -137,6 +137,7 @@ class _Builder:
                 read_adjustment(self._tree.get("adjustment"), self._findings),
                 sought,
                 feeders if mode is Mode.ISOLATION else None,
+                scans.deletes is Deletes.COUNTED,
             ),
             self._waves(),
             dict(self._launchers()),

@@ -32,6 +32,15 @@ class FoundBy(StrEnum):
     """The cell ``hg:all``, which observers set, and which writers that go round them set too."""
 
 
+class Deletes(StrEnum):
+    """What becomes of deletes that went round, where only numbers of updates are bounded."""
+
+    IGNORED = "ignored"
+    """Which elements there are is not known there, so none is missed."""
+    COUNTED = "counted"
+    """The keys of all elements are kept, and compared by each scan of everything."""
+
+
 class Scans(Struct, frozen=True):
     """How the tables of a dataflow in observer mode are scanned. Times are in seconds."""
 
@@ -40,6 +49,7 @@ class Scans(Struct, frozen=True):
     whole: float = 3600.0
     """Between two scans of everything, which find what was deleted."""
     by: FoundBy = FoundBy.TIMES
+    deletes: Deletes = Deletes.IGNORED
 
 
 _DURATION = Single(
@@ -67,6 +77,12 @@ MODE_KEYS = {
                 "by": Key(
                     Single("`times` or `notify`", words=tuple(FoundBy)),
                     "what tells the rows that were written: timestamps, or the column `hg:all`",
+                ),
+                "deletes": Key(
+                    Single("`counted` or `ignored`", words=tuple(Deletes)),
+                    "whether scans of everything count what is gone, or dated wrongly, where only "
+                    "numbers of updates are bounded too: keys of all elements are then kept; "
+                    "default `ignored`",
                 ),
             },
         ),
@@ -101,11 +117,12 @@ def read_mode(tree: Mapping, findings: Findings) -> tuple[Mode, Scans, tuple[str
 def _scans(written: object) -> Scans:
     if not isinstance(written, Mapping):
         return Scans()
-    every, whole, by = (written.get(key) for key in ("every", "whole", "by"))
+    every, whole, by, deletes = (written.get(k) for k in ("every", "whole", "by", "deletes"))
     return Scans(
         _seconds(every) if isinstance(every, Scalar) else Scans().every,
         _seconds(whole) if isinstance(whole, Scalar) else Scans().whole,
         FoundBy(by.text) if isinstance(by, Scalar) else FoundBy.TIMES,
+        Deletes(deletes.text) if isinstance(deletes, Scalar) else Deletes.IGNORED,
     )
 
 

@@ -1,0 +1,55 @@
+"""Numbers of updates where all keys are kept: a scan of everything counts what is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from headgate.engine import (
+    Bound,
+    ContainerScanned,
+    EngineTester,
+    ReconciliationDue,
+    ScanContainer,
+    SequenceBound,
+)
+
+Pair = Any
+BOUND = Bound("k", "in", sequence=SequenceBound(99))
+
+
+@pytest.fixture
+def keeping(pair: Pair) -> EngineTester:
+    """Its first scan found two elements."""
+    tester = EngineTester(replace(pair(BOUND).spec, keeps_keys=True), answering=False)
+    scanned(tester, b"r0", b"r1")
+    return tester
+
+
+def scanned(tester: EngineTester, *rows: bytes) -> None:
+    tester.tell(ContainerScanned(tester.now, "in", "in", rows, (b"f:x",) * len(rows), ()))
+
+
+def counted(tester: EngineTester) -> int:
+    (step,) = (a for a in tester.engine.explain(tester.now).actions if a.action == "b")
+    return step.updates[0].counted
+
+
+def test_what_was_there_at_first_is_no_update(keeping: EngineTester) -> None:
+    assert counted(keeping) == 0
+    assert keeping.engine.explain(keeping.now).containers[0].elements == 2
+
+
+def test_what_is_gone_and_what_is_new_count_each_as_one(keeping: EngineTester) -> None:
+    keeping.tell(ReconciliationDue(keeping.now))
+    scanned(keeping, b"r1", b"r2", b"r3")
+    assert counted(keeping) == 3
+    assert keeping.engine.explain(keeping.now).containers[0].elements == 3
+
+
+def test_without_keys_there_is_nothing_to_scan_for(pair: Pair) -> None:
+    tester = pair(BOUND)
+    told = tester.tell(ReconciliationDue(tester.now))
+    assert not [one for one in told if isinstance(one, ScanContainer)]
