@@ -16,6 +16,7 @@ from headgate.agent.seams import Cells
 from headgate.client import Cell, RequestRefused, ScanRange
 from headgate.events import Container, ContainerId, Item, Notify
 
+STAMP = 1000  # milliseconds
 WAIT = 30.0  # seconds until something that must happen counts as missing
 Data = dict[str, dict[tuple[bytes, bytes], bytes]]
 
@@ -60,7 +61,7 @@ class Tables:
                 column == one or column.startswith(one + b":") for one in extent.columns
             )
             if wanted and row >= extent.start and (extent.stop is None or row < extent.stop):
-                yield Cell(row, column, 1, value)
+                yield Cell(row, column, STAMP, value)
 
     def scan(self, table: str, extent: ScanRange) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
         rows: dict[bytes, dict[bytes, bytes]] = {}
@@ -83,9 +84,13 @@ class Desk:
         self.scanner = TableScanner(self.tables, threads=1)
         self.answers: queue.Queue[Cells] = queue.Queue()
 
-    def scan(self, table: str, *items: Item, mark: Notify | None = None) -> None:
+    def scan(
+        self, table: str, *items: Item, mark: Notify | None = None, recent: int | None = None
+    ) -> None:
         container = Container(ContainerId("c"), items or (Item(table),))
-        self.scanner.scan(container, table, values=True, mark=mark, done=self.answers.put)
+        self.scanner.scan(
+            container, table, values=True, mark=mark, recent=recent, done=self.answers.put
+        )
 
     def read(self, table: str, cells: Iterable[tuple[bytes, bytes]]) -> list[bytes | None]:
         rows, columns = zip(*cells, strict=True)
@@ -122,6 +127,18 @@ def test_a_scan_returns_each_cell_of_the_container_once(desk: Callable[[Data], D
         (b"1", b"g:a", b"y"),
         (b"2", b"f:a", b"z"),
     ]
+
+
+def test_the_timestamps_of_recent_cells_are_told_where_they_are_wanted(
+    desk: Callable[[Data], Desk],
+) -> None:
+    one = desk(FULL)
+    one.scan("t")
+    assert one.answer().recent == {}
+    one.scan("t", recent=STAMP)
+    assert one.answer().recent == dict.fromkeys(range(3), STAMP)
+    one.scan("t", recent=STAMP + 1)
+    assert one.answer().recent == {}
 
 
 def test_notify_cells_are_nobodys_data_and_tell_the_rows_that_a_dataflow_wrote(

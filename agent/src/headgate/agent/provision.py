@@ -23,7 +23,7 @@ from headgate.agent.scans import TableScanner
 from headgate.agent.sessions import SessionLauncher
 from headgate.agent.store import Ownership, RunRecord, SavedState, StateStore
 from headgate.agent.surroundings import Surroundings
-from headgate.agent.table_scan import Extent
+from headgate.agent.table_scan import Extent, TimeRange
 from headgate.engine import Kept
 from headgate.flows import Dataflow
 from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
@@ -146,6 +146,10 @@ class _Observation:
     def want(self, extents: Mapping[str, Extent]) -> None:
         """See ``seams.Observation``."""
         self._scans.want(self._dataflow, extents)
+
+    def untold(self, table: str, now: float) -> TimeRange | None:
+        """See ``seams.Observation``."""
+        return self._scans.untold(table, now)
 
     def withdraw(self, tables: Sequence[str]) -> None:
         """See ``seams.Observation``."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from headgate.agent.seams import Cells
+from headgate.agent.table_scan import TimeRange
 from headgate.engine import Launch, ScanContainer
 from headgate.events import Cut
 
@@ -47,6 +48,8 @@ class ScanStarts(Struct, frozen=True):
     """What a scan finds is no older than what was consumed."""
 
     scan: ScanContainer
+    untold: TimeRange | None
+    """How cells are dated that another scan is to tell of; it may have told of some by now."""
 
 
 class ScanEnds(Struct, frozen=True):
@@ -54,6 +57,8 @@ class ScanEnds(Struct, frozen=True):
 
     scan: ScanContainer
     cells: Cells
+    recent: tuple[int, ...]
+    """Places of cells that another scan tells of."""
     positions: Cut
 
 

@@ -273,8 +273,7 @@ class Runtime(Commands, Reporting):
             case NotifyAt():
                 self._notify = instruction.time
             case ScanContainer():
-                self._scans[instruction.container, instruction.table] = instruction
-                self._ask(ScanStarts(instruction), (instruction.table,), now)
+                self._ask_for_scan(instruction, now)
             case ReadCells():
                 self._read(instruction)
             case Quarantine():
@@ -309,7 +308,7 @@ class Runtime(Commands, Reporting):
             case MayStart():
                 self._enqueue(self._active[purpose.launch.action], now)
             case ScanStarts():
-                self._scan(purpose.scan)
+                self._scan(purpose, started)
             case ScanEnds():
                 self._scan_ended(purpose, now)
             case _:

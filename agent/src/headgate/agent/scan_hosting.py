@@ -23,6 +23,7 @@ from headgate.agent.table_scan import (
     ScanProgress,
     ScanSurroundings,
     TableScan,
+    TimeRange,
 )
 
 log = structlog.get_logger("headgate.agent.table-scan")
@@ -73,6 +74,15 @@ class TableScans:
         with self._lock:
             self._wanted[dataflow] = set(extents)
         self._start_and_stop()
+
+    def untold(self, table: str, now: float) -> TimeRange | None:
+        """Return how cells are dated that the next scan of a table reads, whoever scans it.
+
+        Raises:
+            Unreachable: the state table cannot be reached.
+        """
+        progress = self._settings.store.progress(table)
+        return None if progress is None else progress.next(now, self._settings.clock_skew)
 
     def withdraw(self, dataflow: str, tables: Sequence[str]) -> None:
         """Forget what a dataflow wanted of these tables: it is removed, or in another mode now.

@@ -76,9 +76,12 @@ class ScanStore:
             if self._rows.check_and_put(row, _LEASE, columns.get(_LEASE), changed):
                 lease = new
                 break
-        saved = self._rows.get(row, (b"state",)).get(_PROGRESS)
-        progress = msgspec.msgpack.decode(saved, type=ScanProgress) if saved is not None else None
-        return lease.epoch, progress
+        return lease.epoch, self.progress(table)
+
+    def progress(self, table: str) -> ScanProgress | None:
+        """Return how far the scans of a table are; None where nobody has scanned it yet."""
+        saved = self._rows.get(_row(table), (b"state",)).get(_PROGRESS)
+        return msgspec.msgpack.decode(saved, type=ScanProgress) if saved is not None else None
 
     def renew(self, table: str, epoch: int, owner: Owner, until: float) -> None:
         """Extend the lease.

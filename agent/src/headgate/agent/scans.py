@@ -58,6 +58,7 @@ class TableScanner:
         *,
         values: bool,
         mark: Notify | None,
+        recent: int | None,
         done: Callable[[Cells], None],
     ) -> None:
         """See ``Scanner``."""
@@ -65,7 +66,7 @@ class TableScanner:
 
         def read(connection: Thrift2Connection) -> Cells:
             marked = frozenset(_marked(connection, items, mark)) if mark is not None else None
-            found = _columns(_cells(connection, items, values=values), values=values)
+            found = _columns(_cells(connection, items, values=values), values=values, since=recent)
             return found if marked is None else replace(found, marked=marked)
 
         self._submit(done, read)
@@ -156,12 +157,16 @@ def _present(connection: Thrift2Connection, table: str, extent: ScanRange) -> It
             raise
 
 
-def _columns(cells: Iterator[Cell], *, values: bool) -> Cells:
+def _columns(cells: Iterator[Cell], *, values: bool, since: int | None) -> Cells:
     found = list(cells)
+    recent = {}
+    if since is not None:
+        recent = {i: cell.timestamp for i, cell in enumerate(found) if cell.timestamp >= since}
     return Cells(
         [cell.row for cell in found],
         [cell.column for cell in found],
         [cell.value for cell in found] if values else (),
+        recent=recent,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from headgate.agent.table_scan import Extent
+from headgate.agent.table_scan import Extent, TimeRange
 from headgate.events import Container, Notify
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
@@ -85,13 +85,15 @@ class Ledger(Protocol):
 class Cells(Struct, frozen=True):
     """Columns of equal length; ``values`` may be empty where none were asked for.
 
-    ``marked`` are the rows with the notify cell that was asked for.
+    ``marked`` are the rows with the notify cell that was asked for; ``recent`` the timestamps in
+    milliseconds of cells, by their places, that are dated from the time on that was asked for.
     """
 
     rows: Sequence[bytes]
     columns: Sequence[bytes]
     values: Sequence[bytes | None]
     marked: frozenset[bytes] = frozenset()
+    recent: Mapping[int, int] = {}
 
 
 class Observation(Protocol):
@@ -99,6 +101,12 @@ class Observation(Protocol):
 
     def want(self, extents: Mapping[str, Extent]) -> None:
         """Have these tables scanned, and no others; may raise ``Unreachable``."""
+
+    def untold(self, table: str, now: float) -> TimeRange | None:
+        """Return how cells are dated that scans for writes are still to tell of.
+
+        None where nobody has scanned the table yet; may raise ``Unreachable``.
+        """
 
     def withdraw(self, tables: Sequence[str]) -> None:
         """Forget what the dataflow wanted of these tables; may raise ``Unreachable``."""
@@ -124,9 +132,13 @@ class Scanner(Protocol):
         *,
         values: bool,
         mark: Notify | None,
+        recent: int | None,
         done: Callable[[Cells], None],
     ) -> None:
-        """Read all cells of the container's part in the table, and which rows have a mark."""
+        """Read all cells of the container's part in the table, and which rows have a mark.
+
+        ``recent`` is the time in milliseconds from which on timestamps are wanted, if at all.
+        """
 
     def read(
         self,

@@ -44,6 +44,13 @@ class Extent(Struct, frozen=True):
     """Whether only rows with a new notify cell ``hg:all`` are read."""
 
 
+class TimeRange(Struct, frozen=True):
+    """Timestamps of cells from ``since`` to before ``until``, in milliseconds."""
+
+    since: int
+    until: int
+
+
 class ScanProgress(Struct, frozen=True):
     """Where the next scan goes on: with writes since a time, and the topic read from a cut on."""
 
@@ -53,12 +60,12 @@ class ScanProgress(Struct, frozen=True):
     baseline: float = 0.0
     """What the table's clock dates before this (Unix seconds) was there before all scans."""
 
-
-class TimeRange(Struct, frozen=True):
-    """Timestamps of cells from ``since`` to before ``until``, in milliseconds."""
-
-    since: int
-    until: int
+    def next(self, now: float, clock_skew: float) -> TimeRange:
+        """Return how cells are dated that the next scan reads, if it begins now."""
+        since = max(self.since - clock_skew, self.baseline)
+        # What writers have dated in the future would be found by every scan.
+        until = now + 2 * clock_skew + 1.0
+        return TimeRange(int(since * _MILLISECONDS), int(until * _MILLISECONDS))
 
 
 class Chunk(Struct, frozen=True):
@@ -240,11 +247,7 @@ class TableScan:
             self._progress = ScanProgress(now, self._window.cut, now)
             self._around.save(self._progress)
         skew, progress = self._around.clock_skew, self._progress
-        since = max(progress.since - skew, progress.baseline)
-        # What writers have dated in the future would be found by every scan.
-        until = now + 2 * skew + 1.0
-        written = TimeRange(int(since * _MILLISECONDS), int(until * _MILLISECONDS))
-        self._round = _Round(now, written)
+        self._round = _Round(now, progress.next(now, skew))
         self.extent = self._around.wanted() or self.extent
         self._window.forget(progress.since - 2 * skew)
         self._window.divide(now, Cut({self._topic: tuple(self._positions)}))

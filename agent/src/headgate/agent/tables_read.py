@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from headgate.agent.purposes import ScanEnds
+from headgate.agent.purposes import ScanEnds, ScanStarts
 from headgate.agent.seams import Cells
 from headgate.agent.waves import Waves
 from headgate.engine import CellsRead, ContainerScanned, DecisionKind, ReadCells, ScanContainer
 from headgate.events import Container, Cut
+from headgate.flows import Mode
+
+_MILLISECONDS = 1000
 
 
 class TablesRead(Waves):
@@ -28,14 +31,28 @@ class TablesRead(Waves):
                 return watched.container
         return None
 
-    def _scan(self, scan: ScanContainer) -> None:
+    def _ask_for_scan(self, scan: ScanContainer, now: float) -> None:
+        self._scans[scan.container, scan.table] = scan
+        untold = None
+        if self._dataflow.mode is Mode.OBSERVER:
+            # Asked before the barrier: what was told until then is consumed when it has passed.
+            untold = self._around.observation.untold(scan.table, now)
+        self._ask(ScanStarts(scan, untold), (scan.table,), now)
+
+    def _scan(self, starts: ScanStarts, asked: float) -> None:
+        scan, untold = starts.scan, starts.untold
         positions = self._position()
         container = self._wanted(scan)
         if container is None:
             return
 
         def answer(cells: Cells) -> None:
-            self._around.post(lambda now: self._scanned(scan, cells, positions, now))
+            self._around.post(lambda now: scanned(cells, now))
+
+        def scanned(cells: Cells, now: float) -> None:
+            until = 0 if untold is None else untold.until + int((now - asked) * _MILLISECONDS)
+            recent = tuple(place for place, dated in cells.recent.items() if dated < until)
+            self._scanned(scan, cells, recent, positions, now)
 
         self._outside += 1
         isolated = self._dataflow.spec.feeders is not None
@@ -44,14 +61,22 @@ class TablesRead(Waves):
             scan.table,
             values=scan.values,
             mark=self._notify_column if isolated else None,
+            recent=None if untold is None else untold.since,
             done=answer,
         )
 
-    def _scanned(self, scan: ScanContainer, cells: Cells, positions: Cut, now: float) -> None:
+    def _scanned(
+        self,
+        scan: ScanContainer,
+        cells: Cells,
+        recent: tuple[int, ...],
+        positions: Cut,
+        now: float,
+    ) -> None:
         # What was written while the scan ran must have been consumed before the engine compares.
         self._outside -= 1
         if self._wanted(scan) is not None:
-            self._ask(ScanEnds(scan, cells, positions), (scan.table,), now)
+            self._ask(ScanEnds(scan, cells, recent, positions), (scan.table,), now)
 
     def _scan_ended(self, end: ScanEnds, now: float) -> None:
         if self._wanted(end.scan) is None:
@@ -69,6 +94,7 @@ class TablesRead(Waves):
                 end.cells.values,
                 end.positions,
                 end.cells.marked,
+                end.recent,
             )
         )
         self._settle()

@@ -148,7 +148,7 @@ class Records(Evaluation):
             return
         if self.spec.feeders is not None:
             stimulus = own_cells(stimulus, {row for row, _ in cells.keys(cells.slots)})
-        found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values)
+        found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values, stimulus.recent)
         if found:
             self._touched((cells.watched.id,))
         self._take_up(action for action in self.graph.watching(cells) if action.missed is not None)

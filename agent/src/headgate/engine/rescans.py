@@ -23,14 +23,21 @@ class Rescanned(Known):
         self.scanning = Scanning()
 
     def scan(
-        self, rows: Sequence[bytes], columns: Sequence[bytes], values: Sequence[bytes | None]
+        self,
+        rows: Sequence[bytes],
+        columns: Sequence[bytes],
+        values: Sequence[bytes | None],
+        recent: Iterable[int] = (),
     ) -> int:
         """Take all present cells; return the number of elements found changed behind the stream.
 
-        The first scan is what there was before. A later one looks for what no event told.
+        The first scan is what there was before. A later one looks for what no event told, nor will
+        tell: ``recent`` cells, by their places, are left to updates that are still to come.
         """
         seen = self.scanning or Scanning()
         first = not self.scanned
+        if not first:
+            seen.written.update(dict.fromkeys((rows[i], columns[i]) for i in recent))
         self.scanning, self.scanned = None, True
         read = values if len(values) == len(rows) else [None] * len(rows)
         if seen.written or seen.deleted_rows:

@@ -94,6 +94,8 @@ class ContainerScanned(Struct, frozen=True):
     positions: Cut = Cut()
     marked: frozenset[bytes] = frozenset()
     """In isolation, the rows with the dataflow's notify cell: those that it has written."""
+    recent: tuple[int, ...] = ()
+    """Cells (by their place) so new that updates are still to tell of them, in observer mode."""
 
 
 class CellsRead(Struct, frozen=True):

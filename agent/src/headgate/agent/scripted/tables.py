@@ -32,6 +32,10 @@ class ScriptedTables:
         """See ``Observation``."""
         self._world.wanted = dict(extents)
 
+    def untold(self, table: str, now: float) -> None:
+        """See ``Observation``; nobody writes round the observer."""
+        del table, now
+
     def withdraw(self, tables: Sequence[str]) -> None:
         """See ``Observation``."""
         for table in tables:
@@ -54,10 +58,11 @@ class ScriptedTables:
         *,
         values: bool,
         mark: Notify | None,
+        recent: int | None,
         done: Callable[[Cells], None],
     ) -> None:
         """See ``Scanner``."""
-        del mark
+        del mark, recent
         found = [
             (row, column, value)
             for (row, column), value in sorted(self._world.tables.get(table, {}).items())
