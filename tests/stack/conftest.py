@@ -314,6 +314,28 @@ def _address(written: str | int) -> Address:
     return Address(host or "127.0.0.1", int(port))
 
 
+@pytest.fixture(scope="session")
+def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """A stack whose parts may be killed; ``up`` starts again what is missing."""
+    stack = LocalStack(tmp_path_factory.mktemp("fragile"), "faults", lifetime=Lifetime.WITH_CALLER)
+    try:
+        stack.up()
+        yield stack
+    finally:
+        stack.down()
+
+
+@pytest.fixture
+def addresses(fragile: LocalStack) -> Addresses:
+    return fragile.up()
+
+
+@pytest.fixture
+def fragile_stack(addresses: Addresses) -> RunningStack:
+    """The stack that may be killed, as tests see the shared one."""
+    return RunningStack(addresses)
+
+
 @pytest.fixture(scope="module")
 def thrift_servers(
     stack: RunningStack, tmp_path_factory: pytest.TempPathFactory

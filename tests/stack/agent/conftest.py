@@ -45,6 +45,30 @@ def slow(run):
 """
 
 
+COMMAND = """
+import json, os, sys, time
+from pathlib import Path
+from headgate.client import Thrift2Connection
+from headgate.events import Origin
+
+folder = Path(sys.argv[1])
+with (folder / "starts").open("a") as starts:
+    starts.write(os.environ["HEADGATE_RUN_ID"] + "\\n")
+print("at work for", os.environ["HEADGATE_ACTION"], flush=True)
+while (folder / "hold").exists():
+    time.sleep(0.05)
+if (folder / "fail").exists():
+    sys.exit("it was told to fail")
+request = json.loads(Path(os.environ["HEADGATE_RUN"]).read_text())
+origin = Origin(request["dataflow"], request["action"], request["run"], request["token"])
+host, port = os.environ["HEADGATE_THRIFT2"].split(":")
+with Thrift2Connection(host, int(port)) as connection:
+    row = request["run"].encode()
+    cells = [(row, {b"f:v": b"1"})]
+    connection.put(request["parameters"]["table"], cells, origin=origin)
+"""
+
+
 class AgentProcess:
     """``headgate agent`` in a process that ends with the tests."""
 
@@ -214,7 +238,10 @@ directory = "{self.directory / "workers" / name}"
 class Scene:
     """A dataflow of one action, and the files by which it is told what to do.
 
-    ``step`` is what a test says of the action: indented lines of YAML.
+    Attributes:
+        step: what a test says of the action: indented lines of YAML.
+        bound: of the action on its input.
+        attempts: of each run.
     """
 
     def __init__(self, stand: Stand, folder: Path, action: str) -> None:
@@ -225,6 +252,7 @@ class Scene:
         self.hold = folder / "hold"
         self.tables = {name: stand.stack.table(name) for name in ("input", "output")}
         self.step = ""
+        self.bound = "{sequence: 1}"
         self.attempts = 3
 
     @property
@@ -239,7 +267,7 @@ actions:
   {self.action}:
     reads: input
     writes: output
-    when: {{input: {{sequence: 1}}}}
+    when: {{input: {self.bound}}}
     retries: {{attempts: {self.attempts}, backoff: 0.2 s}}
 {self.step}
 """
@@ -258,8 +286,17 @@ actions:
         agent.await_dataflows()
         return agent
 
+    def run_command(self, table: str) -> None:
+        """Let the step be a command that writes a row named after its run to one of the tables."""
+        (self.folder / "command.py").write_text(COMMAND)
+        self.step = f"""
+    command: [{sys.executable}, command.py, {self.folder}]
+    timeout: 60 s
+    parameters: {{table: {self.tables[table]}}}
+"""
+
     def begin(self, agent: AgentProcess) -> int:
-        """Let one run become due and return its wave."""
+        """Write two rows, end the wave and return its number."""
         self.stand.write(self.tables["input"], {b"1": b"10.0", b"2": b"20.0"})
         return int(agent.ask("POST", f"/v1/flows/{self.name}/waves", {})["wave"])
 
@@ -289,16 +326,22 @@ def stand(stack: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stan
 
 
 @pytest.fixture
-def make_stand(stack: Any) -> Iterator[Callable[[Path], Stand]]:
+def make_stand(stack: Any) -> Iterator[Callable[..., Stand]]:
     made: list[Stand] = []
 
-    def make(directory: Path) -> Stand:
-        made.append(Stand(stack, directory))
+    def make(directory: Path, on: Any = stack) -> Stand:
+        made.append(Stand(on, directory))
         return made[-1]
 
     yield make
     for stand in made:
         stand.close()
+
+
+@pytest.fixture(scope="session")
+def scene_of() -> type[Scene]:
+    """For a stand of the test's own."""
+    return Scene
 
 
 @pytest.fixture

@@ -12,42 +12,13 @@ import pytest
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
-SCRIPT = """
-import json, os, sys, time
-from pathlib import Path
-from headgate.client import Thrift2Connection
-from headgate.events import Origin
-
-folder = Path(sys.argv[1])
-with (folder / "starts").open("a") as starts:
-    starts.write(os.environ["HEADGATE_RUN_ID"] + "\\n")
-print("at work for", os.environ["HEADGATE_ACTION"], flush=True)
-while (folder / "hold").exists():
-    time.sleep(0.05)
-if (folder / "fail").exists():
-    sys.exit("it was told to fail")
-request = json.loads(Path(os.environ["HEADGATE_RUN"]).read_text())
-origin = Origin(request["dataflow"], request["action"], request["run"], request["token"])
-host, port = os.environ["HEADGATE_THRIFT2"].split(":")
-with Thrift2Connection(host, int(port)) as connection:
-    row = request["run"].encode()
-    cells = [(row, {b"f:v": b"1"})]
-    connection.put(request["parameters"]["table"], cells, origin=origin)
-"""
-
-
 Eventually = Callable[..., Any]
 
 
 @pytest.fixture
 def scene(make_scene: Callable[[str], Any]) -> Any:
     scene = make_scene("report")
-    (scene.folder / "command.py").write_text(SCRIPT)
-    scene.step = f"""
-    command: [{sys.executable}, command.py, {scene.folder}]
-    timeout: 60 s
-    parameters: {{table: {scene.tables["output"]}}}
-"""
+    scene.run_command("output")
     return scene
 
 

@@ -1,4 +1,4 @@
-"""A TCP fault injector, and a stack of the tests' own whose parts they may kill."""
+"""A TCP fault injector, and the desk of the stack whose parts may be killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from enum import Enum, auto
 import pytest
 from msgspec import Struct
 
-from headgate.local import Addresses, Lifetime, LocalStack
+from headgate.local import Addresses
 
 _CHUNK = 65536
 _DRIPPED = 2000  # bytes that go one by one; a large batch would take minutes
@@ -192,22 +192,6 @@ def inject() -> Iterator[Callable[[tuple[str, int], int], Injector]]:
     yield begin
     for injector in injectors:
         injector.close()
-
-
-@pytest.fixture(scope="session")
-def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """A stack whose parts may be killed; ``up`` starts again what is missing."""
-    stack = LocalStack(tmp_path_factory.mktemp("fragile"), "faults", lifetime=Lifetime.WITH_CALLER)
-    try:
-        stack.up()
-        yield stack
-    finally:
-        stack.down()
-
-
-@pytest.fixture
-def addresses(fragile: LocalStack) -> Addresses:
-    return fragile.up()
 
 
 @pytest.fixture
