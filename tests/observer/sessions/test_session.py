@@ -209,6 +209,19 @@ def test_an_unknown_method_is_passed_and_counted(scene: Scene) -> None:
     assert scene.metrics.requests == {("thrift1", "(unknown)", "answered"): 1}
 
 
+def test_requests_of_a_known_kind_are_counted_as_others_are(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    for _ in range(5):
+        session.data_received(get(b"r"))
+        session.reply_received(CELLS)
+    session.data_received(put(b"r"))  # it shows that the client has read the reply before
+    scene.metrics.settle()
+    assert scene.metrics.reads == {"t": 5}
+    assert scene.metrics.requests == {("thrift1", "get", "answered"): 5}
+    assert scene.metrics.received_bytes == 5 * len(get(b"r")) + len(put(b"r"))
+    assert scene.metrics.sent_bytes == 5 * len(CELLS)
+
+
 def test_a_write_that_cannot_be_decoded_leaves_a_gap(scene: Scene) -> None:
     session, _, upstream = scene.connect()
     request = call("mutateRow", StructWriter().binary(1, b"t").end())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
@@ -42,9 +42,16 @@ class Histogram:
     def settle(self) -> None:
         """Count what was observed. Call it now and then: until then each value takes memory."""
         new, counts, bounds = self._new, self.counts, self.bounds
+        if not new:
+            return
         self._total += sum(new)
-        for seconds in new:
-            counts[bisect_left(bounds, seconds)] += 1
+        new.sort()
+        before = 0
+        for bucket, bound in enumerate(bounds):
+            through = bisect_right(new, bound, before)
+            counts[bucket] += through - before
+            before = through
+        counts[-1] += len(new) - before
         new.clear()
 
     @property
@@ -106,6 +113,7 @@ class Metrics(Collector):
         self._gauges: list[tuple[str, str, Callable[[], float]]] = []
         self._counters: list[tuple[str, str, Callable[[], float]]] = []
         self._histograms: list[tuple[str, str, Histogram]] = []
+        self._before_settling: dict[str, Callable[[], None]] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -130,8 +138,14 @@ class Metrics(Collector):
         """Return the histograms of a listener."""
         return self.timings.setdefault(listener, Timings())
 
+    def before_settling(self, listener: str, call: Callable[[], None]) -> None:
+        """Have a listener called that counts some of its requests many at a time."""
+        self._before_settling[listener] = call
+
     def settle(self) -> None:
-        """Count what the histograms have taken since the last call."""
+        """Count what listeners have put aside and histograms have taken since the last call."""
+        for call in self._before_settling.values():
+            call()
         for timings in self.timings.values():
             timings.added.settle()
             timings.upstream.settle()
@@ -165,14 +179,14 @@ class Metrics(Collector):
             origin = _OTHER
         denied[listener, origin] = denied.get((listener, origin), 0) + 1
 
-    def count_read(self, table: str) -> None:
-        """Count a read of a table."""
+    def count_read(self, table: str, count: int = 1) -> None:
+        """Count a read of a table, or several."""
         reads = self.reads
         if table in reads:
-            reads[table] += 1
+            reads[table] += count
             return
         name = table if len(reads) < _MAX_TABLES else _OTHER
-        reads[name] = reads.get(name, 0) + 1
+        reads[name] = reads.get(name, 0) + count
 
     def text(self) -> bytes:
         """Return everything in Prometheus' text format."""
@@ -180,6 +194,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metric families; called by the Prometheus client."""
+        self.settle()
         yield _counter(
             "requests",
             "Requests that have ended.",

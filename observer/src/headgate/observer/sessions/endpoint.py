@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from headgate.hbase import Dialect, Patterns
+from headgate.hbase import Dialect, Pattern, Patterns
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -81,6 +82,27 @@ class Endpoint:
         """Of clients, to all listeners of the process; 0 for any number."""
         self.patterns = Patterns(dialect)
         self.replies = KnownReplies()
+        self.asked: list[Pattern] = []
+        """Of what kinds are the reads that came since ``count``."""
+        self.answered: list[Pattern] = []
+        """Of what kinds are the requests that ended since then, with an answer."""
+        self.received_bytes = 0
+        """From clients, since ``count``."""
+        self.sent_bytes = 0
+        """To clients, likewise."""
+        metrics.before_settling(self.name, self.count)
+
+    def count(self) -> None:
+        """Count bytes and requests of known kinds, which come too fast to be counted one by one."""
+        self.metrics.received_bytes += self.received_bytes
+        self.metrics.sent_bytes += self.sent_bytes
+        self.received_bytes = self.sent_bytes = 0
+        for pattern, count in Counter(self.asked).items():
+            self.metrics.count_read(pattern.tables[0], count)
+        self.asked.clear()
+        for pattern, count in Counter(self.answered).items():
+            self.metrics.count_request(self.name, pattern.method.name, "answered", count)
+        self.answered.clear()
 
     @property
     def looks_closer(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
-from headgate.hbase import Method
+from headgate.hbase import Method, Pattern
 from headgate.observer.recording.recorder import Ticket
 
 _NAMED: Final = 100  # requests that one line of the log may name
@@ -15,10 +15,28 @@ _NAMED: Final = 100  # requests that one line of the log may name
 class Exchange:
     """A request and the reply that is due for it."""
 
-    __slots__ = ("begun", "forwarded", "local", "marked", "method", "tables", "ticket", "waiters")
+    __slots__ = (
+        "begun",
+        "forwarded",
+        "local",
+        "marked",
+        "method",
+        "pattern",
+        "tables",
+        "ticket",
+        "waiters",
+    )
 
-    def __init__(self, method: Method, tables: tuple[str, ...], ticket: Ticket | None) -> None:
+    def __init__(
+        self,
+        method: Method,
+        tables: tuple[str, ...],
+        ticket: Ticket | None,
+        pattern: Pattern | None = None,
+    ) -> None:
         self.method = method
+        self.pattern = pattern
+        """The request's kind, where it is a known one."""
         self.tables = tables
         self.ticket = ticket
         self.begun = False

@@ -169,7 +169,7 @@ class Session:
         if self._closing:
             return
         started = perf_counter()
-        self._metrics.received_bytes += len(data)
+        self._endpoint.received_bytes += len(data)
         if self._pass_known(data, started):
             self._timings.added.observe(perf_counter() - started)
             return
@@ -320,7 +320,7 @@ class Session:
         permit = self._permit
         if permit is not None and pattern not in self._cleared:
             return False
-        exchange = Exchange(pattern.method, pattern.tables, None)
+        exchange = Exchange(pattern.method, pattern.tables, None, pattern)
         if pattern.writes:
             if endpoint.gates.closed:
                 return False
@@ -337,7 +337,7 @@ class Session:
                     exchange.ticket.origin = permit.origin
                 started = perf_counter()
         elif pattern.tables:
-            self._metrics.count_read(pattern.tables[0])
+            endpoint.asked.append(pattern)
         exchange.forwarded = started
         if outlet.write(data):
             self._enqueue(exchange, pattern.layout.transport)
@@ -654,7 +654,7 @@ class Session:
         self._touched = started
         if self._to_client is not None and not self._by_message:
             self._to_client.write(data)
-        self._metrics.sent_bytes += len(data)
+        self._endpoint.sent_bytes += len(data)
         in_flight = self.in_flight
         if not in_flight:
             return
@@ -741,6 +741,8 @@ class Session:
             self._endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
         if ticket is not None:
             self._endpoint.recorder.end(ticket, reply)
+        elif exchange.pattern is not None and outcome == "answered":
+            self._endpoint.answered.append(exchange.pattern)
         else:
             name = exchange.method.name
             if exchange.method.effect is Effect.UNKNOWN:
