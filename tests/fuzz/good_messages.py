@@ -118,38 +118,50 @@ BATCHES = (
 
 
 def alike_rows() -> list[bytes]:
-    """Return rows of batches behind the number of their method, with ``#`` in what may differ."""
-    one, two = _table()["ONE"], _table()["TWO"]
-    value = partial(two.TColumnValue, family=b"f")
-    cells = [value(qualifier=b"a", value=b"#1#"), value(qualifier=b"b", value=b"", timestamp=5)]
-    attributes = {b"k": b"v", b"l": b""}
-    rows = [
-        (0, one.BatchMutation(row=b"r#", mutations=[one.Mutation(column=b"f:a", value=b"#")])),
-        (
-            0,
-            one.BatchMutation(
-                row=b"#",
-                mutations=[
-                    one.Mutation(column=b"f:a", value=b"1#"),
-                    one.Mutation(column=b"f:b", value=b"#2"),
-                    one.Mutation(column=b"g", value=b"#3"),
-                ],
-            ),
-        ),
-        (0, one.BatchMutation(row=b"#", mutations=[one.Mutation(isDelete=True, column=b"f:#")])),
-        (1, two.TPut(row=b"r#", columnValues=cells[:1])),
-        (1, two.TPut(row=b"#", columnValues=cells, timestamp=9, attributes=attributes)),
-        (2, two.TDelete(row=b"r#")),
-        (2, two.TDelete(row=b"#", columns=[two.TColumn(family=b"f", qualifier=b"#")])),
+    """Return rows of batches behind the number of their method, with ``#`` in what may differ.
+
+    Behind each are rows like it, but for the lengths of what may differ.
+    """
+    lengths = (0, 1, 3, 2, 0, 2, 5, 1, 4, 3)
+    written = [
+        bytes((number,)) + b"".join(_struct(row(b"#" * length)) for length in (1, *lengths))
+        for number, row in _alike()
     ]
-    found = []
-    for number, row in rows:
-        buffer = TCyMemoryBuffer()
-        TCyBinaryProtocol(buffer).write_struct(row)
-        found.append(bytes((number,)) + bytes(buffer.getvalue()) * 2)
     value_twice = b"\x0c\0\0\0\1" + b"\x0b\0\3\0\0\0\1#" * 2 + b"\x0b\0\2\0\0\0\3f:a\0"
     row_twice = b"\x0b\0\1\0\0\0\1#" * 2 + b"\x0f\0\2" + value_twice + b"\0"
-    return [*found, b"\0" + row_twice]
+    return [*written, b"\0" + row_twice]
+
+
+def _alike() -> list[tuple[int, Callable[[bytes], Any]]]:
+    one, two = _table()["ONE"], _table()["TWO"]
+    batch, mutation = one.BatchMutation, one.Mutation
+    put = partial(mutation, column=b"f:a")
+    value = partial(two.TColumnValue, family=b"f")
+    constant = value(qualifier=b"b", value=b"", timestamp=5)
+    more = {"timestamp": 9, "attributes": {b"k": b"v", b"l": b""}}
+    column = two.TColumn(family=b"f", qualifier=b"#")
+    return [
+        (0, lambda it: batch(row=b"r" + it, mutations=[put(value=it)])),
+        (0, lambda it: batch(row=it, mutations=[put(value=b"1"), put(value=it)])),
+        # HBase ignores a put without a qualifier: its value is no cell's.
+        (0, lambda it: batch(row=it, mutations=[put(), mutation(column=b"g", value=it)])),
+        (0, lambda it: batch(row=it, mutations=[mutation(isDelete=True, column=b"f:#")])),
+        (1, lambda it: two.TPut(row=it, columnValues=[value(qualifier=b"a", value=b"1" + it)])),
+        (
+            1,
+            lambda it: two.TPut(
+                row=b"r", columnValues=[value(qualifier=b"#", value=it), constant], **more
+            ),
+        ),
+        (2, lambda it: two.TDelete(row=b"r" + it)),
+        (2, lambda it: two.TDelete(row=it, columns=[column])),
+    ]
+
+
+def _struct(value: Any) -> bytes:
+    buffer = TCyMemoryBuffer()
+    TCyBinaryProtocol(buffer).write_struct(value)
+    return bytes(buffer.getvalue())
 
 
 def samples(kind: str) -> Callable[[], list[bytes]]:

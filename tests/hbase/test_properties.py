@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, UpdateKind, encode_origin
@@ -83,6 +83,31 @@ def test_runs_of_alike_rows_of_thrift1_come_out_as_they_went_in(encoder, describ
     assert list(zip(cells.rows, cells.columns, cells.values, strict=True)) == expected
     assert cells.kinds == bytes(len(expected))
     assert cells.timestamps == [-1] * len(expected)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 3), min_size=8, max_size=40),
+    into=st.lists(
+        st.tuples(st.sampled_from([b"f:a", b"f:b", b"f"]), st.booleans()), min_size=1, max_size=3
+    ),
+)
+@example(lengths=[0, 1, 2, 3] * 3, into=[(b"f:a", False), (b"f", True)])
+def test_rows_alike_but_for_lengths_come_out_as_they_went_in(encoder, lengths, into):
+    """Some puts have no value, some no qualifier: then HBase ignores them."""
+    one = encoder.one
+    batch, expected = [], []
+    for length in lengths:
+        row, value = b"r" * length, b"v" * length
+        mutations = [
+            one.Mutation(column=column, value=value if valued else None) for column, valued in into
+        ]
+        batch.append(one.BatchMutation(row=row, mutations=mutations))
+        expected += [
+            (row, column, value if valued else b"") for column, valued in into if b":" in column
+        ]
+    data = encoder.call(Dialect.THRIFT1, "mutateRows", tableName=b"t", rowBatches=batch)
+    cells = decode_request(Dialect.THRIFT1, read(data)).cells
+    assert list(zip(cells.rows, cells.columns, cells.values, strict=True)) == expected
 
 
 alike = st.lists(

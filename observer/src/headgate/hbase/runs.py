@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from struct import Struct as Layout
+from struct import error as ShortBuffer  # noqa: N812 - what it means here
+from typing import Any, Final
 
 from headgate.hbase.requests import Cells
 from headgate.wire import ENOUGH, LIST, STRING, Cursor, all_but, run_of
@@ -12,9 +14,13 @@ from headgate.wire import ENOUGH, LIST, STRING, Cursor, all_but, run_of
 _ROW: Final = 1
 _CELLS: Final = 2
 _VALUE: Final = 3
+_LENGTH: Final = 4  # bytes of a string's length, before it
 
 Place = tuple[int, int]
 """Where a string's content begins, and the position behind it."""
+
+Part = tuple[Callable[..., tuple[Any, ...]], bytes, int]
+"""What reads the bytes before a string and its length, those bytes, and the number of both."""
 
 
 def read_rows(
@@ -35,12 +41,12 @@ def read_rows(
         MalformedMessage: a row makes no sense.
     """
     origin: bytes | None = None
-    in_runs = True
+    alike = True
     while count:
         passed = 0
-        if in_runs and count >= ENOUGH:
-            passed, found = _read_run(cursor, count, cells, read_one)
-            in_runs = passed >= ENOUGH
+        if alike and count >= ENOUGH:
+            passed, found = _read_alike(cursor, count, cells, read_one)
+            alike = passed >= ENOUGH
         if not passed:
             passed, found = 1, read_one(cursor, cells)
         count -= passed
@@ -48,7 +54,7 @@ def read_rows(
     return origin
 
 
-def _read_run(
+def _read_alike(
     cursor: Cursor,
     most: int,
     cells: Cells,
@@ -56,7 +62,7 @@ def _read_run(
 ) -> tuple[int, bytes | None]:
     """Read the rows like the first; return how many, none where it cannot be told, and its origin.
 
-    The rows have the first one's bytes, but for keys and values.
+    They have the first one's bytes, but for keys and values.
     """
     data = cursor.data
     begin = cursor.pos
@@ -67,32 +73,97 @@ def _read_run(
     first = Cells.empty()
     origin = read_one(reader, first)
     values = places[1:]
-    count = len(first.kinds)
     if values and [data[start:behind] for start, behind in values] != first.values:
         # Some cell has no value, or some value became no cell, and one of these is not empty.
         return 0, None
-    size = reader.pos - begin
-    shared = all_but(data, begin, reader.pos, places)
-    passed = run_of(data, begin, most, size, shared)
+    passed = run_of(data, begin, most, reader.pos - begin, all_but(data, begin, reader.pos, places))
+    _take_run(data, begin, reader.pos - begin, passed, first, places, cells)
+    cursor.pos = begin + passed * (reader.pos - begin)
+    if passed < ENOUGH and all(start < behind for start, behind in values):
+        # As none is empty, it is known of each value which cell's it is, whatever its length.
+        passed += _take_of_any_length(
+            cursor, most - passed, begin, reader.pos, first, places, cells
+        )
+    return passed, origin
+
+
+def _take_run(
+    data: bytes, begin: int, size: int, passed: int, first: Cells, places: list[Place], cells: Cells
+) -> None:
+    """Append what rows of one size write."""
     end = begin + passed * size
     start, behind = places[0]
     length = behind - start
     rows = [data[at : at + length] for at in range(start, end, size)]
+    values: list[bytes | None]
+    if len(places) == 1:
+        values = first.values * passed
+    elif len(places) == 2:
+        start, behind = places[1]
+        length = behind - start
+        values = [data[at : at + length] for at in range(start, end, size)]
+    else:
+        steps = range(0, passed * size, size)
+        values = [data[a + at : b + at] for at in steps for a, b in places[1:]]
+    _append(cells, first, rows, values)
+
+
+def _take_of_any_length(
+    cursor: Cursor,
+    most: int,
+    begin: int,
+    end: int,
+    first: Cells,
+    places: list[Place],
+    cells: Cells,
+) -> int:
+    """Read and append rows like the one from ``begin`` to ``end``; return how many there are."""
+    data = cursor.data
+    parts: list[Part] = []
+    at = begin
+    for start, behind in places:
+        gap = data[at : start - _LENGTH]
+        parts.append((Layout(f">{len(gap)}sI").unpack_from, gap, len(gap) + _LENGTH))
+        at = behind
+    tail = data[at:end]
+    (read_key, head, head_size), *others = parts
+    rows: list[bytes] = []
+    values: list[bytes | None] = []
+    pos = cursor.pos
+    try:
+        while len(rows) < most:
+            found, length = read_key(data, pos)
+            if found != head:
+                break
+            start = pos + head_size
+            at = behind = start + length
+            row_values = []
+            for read, gap, size in others:
+                found, length = read(data, at)
+                if found != gap:
+                    break
+                at += size + length
+                row_values.append(data[at - length : at])
+            if len(row_values) < len(others) or not data.startswith(tail, at):
+                break
+            rows.append(data[start:behind])
+            values += row_values
+            pos = at + len(tail)
+    except ShortBuffer:
+        pass  # cut short: reading it by itself tells where
+    _append(cells, first, rows, values if others else first.values * len(rows))
+    cursor.pos = pos
+    return len(rows)
+
+
+def _append(cells: Cells, first: Cells, rows: list[bytes], values: list[bytes | None]) -> None:
+    """Append rows with these keys and values, and all else as the first one has it."""
+    passed, count = len(rows), len(first.kinds)
     cells.kinds += first.kinds * passed
     cells.rows += rows if count == 1 else [row for row in rows for _ in range(count)]
     cells.columns += first.columns * passed
     cells.timestamps += first.timestamps * passed
-    if not values:
-        cells.values += first.values * passed
-    elif count == 1:
-        start, behind = values[0]
-        length = behind - start
-        cells.values += [data[at : at + length] for at in range(start, end, size)]
-    else:
-        steps = range(0, passed * size, size)
-        cells.values += [data[a + at : b + at] for at in steps for a, b in values]
-    cursor.pos = end
-    return passed, origin
+    cells.values += values
 
 
 def _places(cursor: Cursor) -> list[Place]:
