@@ -193,9 +193,8 @@ def test_the_writer_is_named_and_an_older_run_is_refused(stack, desk, start: Sta
     assert [p.origin for b in batches(messages) for p in b.requests] == [old, new]
 
 
-def acknowledged_writes(observer: ObserverProcess, name: str, prefix: bytes) -> list[bytes]:
-    """Write rows until the connection breaks; return those that were acknowledged."""
-    rows: list[bytes] = []
+def write_until_cut(observer: ObserverProcess, name: str, prefix: bytes, rows: list[bytes]) -> None:
+    """Write rows until the connection breaks; append those that were acknowledged."""
     table = connect(observer).table(name)
     try:
         while True:
@@ -203,7 +202,28 @@ def acknowledged_writes(observer: ObserverProcess, name: str, prefix: bytes) -> 
             table.put(row, {b"f:a": row})
             rows.append(row)
     except (OSError, EOFError, Exception):  # noqa: BLE001 - however the connection breaks
-        return rows
+        return
+
+
+def writers(
+    observer: ObserverProcess, name: str, prefix: bytes
+) -> tuple[list[list[bytes]], list[threading.Thread]]:
+    """Begin to write from four threads; return what each has written so far, and the threads."""
+    results: list[list[bytes]] = [[] for _ in range(4)]
+    threads = [
+        threading.Thread(target=write_until_cut, args=(observer, name, prefix + b"%d" % at, rows))
+        for at, rows in enumerate(results)
+    ]
+    for thread in threads:
+        thread.start()
+    return results, threads
+
+
+def wait_for_writes(results: list[list[bytes]], count: int) -> None:
+    deadline = time.monotonic() + 60
+    while sum(map(len, results)) < count:
+        assert time.monotonic() < deadline, "nobody writes"
+        time.sleep(0.001)
 
 
 @pytest.mark.parametrize(
@@ -218,15 +238,8 @@ def test_a_killed_observer_loses_no_acknowledged_write(
     rng = random.Random(3)
     acknowledged: list[bytes] = []
     for life in range(lives):
-        results: list[list[bytes]] = [[] for _ in range(4)]
-
-        def work(at: int, life: int = life, results: list[list[bytes]] = results) -> None:
-            results[at] = acknowledged_writes(observer, name, b"%d-%d" % (life, at))  # noqa: B023
-
-        threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
-        for thread in threads:
-            thread.start()
-        time.sleep(rng.uniform(0.3, 1.0))
+        results, threads = writers(observer, name, b"%d-" % life)
+        wait_for_writes(results, rng.randrange(30, 400))
         observer.kill()
         for thread in threads:
             thread.join()
@@ -349,22 +362,14 @@ def test_a_clean_end_under_load_leaves_no_write_uncertain(stack, desk, start: St
     name = stack.table("observer")
     observer = start()
     desk.watch(name)
-    results: list[list[bytes]] = [[] for _ in range(4)]
-
-    def work(at: int) -> None:
-        results[at] = acknowledged_writes(observer, name, b"%d" % at)
-
-    threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
-    for thread in threads:
-        thread.start()
-    time.sleep(0.5)
+    results, threads = writers(observer, name, b"")
+    wait_for_writes(results, 50)
     assert observer.stop() == 0
     for thread in threads:
         thread.join()
     start()
     messages = desk.read(name, desk.barrier(name))
     acknowledged = {row for rows in results for row in rows}
-    assert len(acknowledged) > 20
     assert {row for _, row, _, _ in cells(messages)} == acknowledged
     assert {p.outcome for b in batches(messages) for p in b.requests} == {Outcome.APPLIED}
 
