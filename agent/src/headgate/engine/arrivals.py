@@ -147,6 +147,10 @@ def certain(
     requests: Sequence[RequestPart], timestamps: Sequence[int], values: Sequence[bytes | None]
 ) -> bool:
     """Tell whether puts certainly happened in this order, at the server's time."""
+    if len(requests) == len(values) == 1:
+        request = requests[0]
+        certainly = request.outcome is Outcome.APPLIED and not request.ambiguous
+        return certainly and timestamps[0] == SERVER_TIME and values[0] is not None
     return (
         timestamps.count(SERVER_TIME) == len(timestamps)
         and None not in values

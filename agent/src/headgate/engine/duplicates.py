@@ -99,6 +99,8 @@ class Source(Struct):
 
     def unseen(self, batch: UpdateBatch) -> list[int] | None:
         """Remember a batch's requests; return the positions of new ones, or None for all."""
+        if len(batch.requests) == 1:
+            return self._unseen_one(batch)
         keys = list(map(_KEY, batch.requests))
         low = self.watermark
         new: list[int] | None = None
@@ -118,6 +120,17 @@ class Source(Struct):
                 distinct = set(filter((batch.watermark,).__le__, distinct))
         self.seen |= distinct
         return new
+
+    def _unseen_one(self, batch: UpdateBatch) -> list[int] | None:
+        key = _KEY(batch.requests[0])
+        new = key[0] >= self.watermark and key not in self.seen
+        if batch.watermark > self.watermark:
+            self.watermark = batch.watermark
+            if self.seen:
+                self.seen = set(filter((batch.watermark,).__le__, self.seen))
+        if new and key[0] >= self.watermark:
+            self.seen.add(key)
+        return None if new else []
 
     def once(self, intent: int) -> bool:
         """Remember a change of the table; tell whether it is new."""

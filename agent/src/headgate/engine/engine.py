@@ -73,10 +73,12 @@ class Engine(Together):
         return taken, told
 
     def _told(self) -> list[Instruction]:
-        times = [time for time in (self._timers.next, self._assess_at) if time is not None]
-        if min(times, default=None) != self._notified:
-            self._notified = min(times, default=None)
-            self._out.append(NotifyAt(self._notified))
+        due, assess = self._timers.next, self._assess_at
+        if assess is not None and (due is None or assess < due):
+            due = assess
+        if due != self._notified:
+            self._notified = due
+            self._out.append(NotifyAt(due))
         out, self._out = self._out, []
         return out
 

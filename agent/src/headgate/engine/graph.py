@@ -93,6 +93,9 @@ class Graph:
 
     def in_order(self, names: Iterable[str]) -> list[Action]:
         """Return these actions, each once, predecessors first."""
+        names = list(names)
+        if len(names) == 1:
+            return [self.actions[names[0]]]
         return sorted((self.actions[name] for name in set(names)), key=lambda a: a.place)
 
     def watching(self, cells: Cells) -> list[Action]:
