@@ -1,6 +1,7 @@
 """Every decision of a dataflow, as a pure state machine: stimuli in, instructions out.
 
-Time comes only from the stimuli. The service carries stimuli in and instructions out, saves
+Time comes only from the stimuli. The service carries stimuli in (records that it has read together
+through ``Engine.arrive``, everything else through ``Engine.handle``) and instructions out, saves
 ``Engine.snapshot`` before it carries out a ``Launch`` and after a ``RunFinished``, and sends
 ``Restarted`` first to an engine made from a snapshot.
 """
