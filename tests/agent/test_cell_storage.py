@@ -21,6 +21,7 @@ from headgate.engine import (
     Metric,
     RecordArrived,
     Role,
+    SavedEngine,
     Storage,
     Tick,
     ValueBound,
@@ -60,6 +61,7 @@ def test_keys_have_the_same_numbers_in_memory_and_on_disk(storage, batches):
         for index, other in ((ours[which], plain[which]), (ours[not which], plain[not which])):
             assert len(index) == len(other)
             assert list(index.keys()) == list(other.keys())
+            assert list(index.keys(len(other) // 2)) == list(other.keys(len(other) // 2))
             assert [index.find(key) for key in batch] == [other.find(key) for key in batch]
     for index in ours.values():
         index.close()
@@ -102,6 +104,24 @@ def test_an_engine_decides_the_same_with_cells_on_disk(storage):
     assert on_disk.snapshot() == in_memory.snapshot()
     (cells,) = on_disk.cells.values()
     assert cells.size > 20
+
+
+def test_an_engine_with_cells_on_disk_is_made_of_its_log_again(tmp_path):
+    storages = [CellStorage(5, tmp_path / name) for name in ("one", "two")]
+    first = engine(storages[0])
+    pieces: dict[tuple[str, int], bytes] = {}
+    for sequence in range(40):
+        first.handle(RecordArrived(1.0, updates_topic("t"), 0, sequence, message(sequence), 1))
+        saved = first.checkpoint(0)
+        pieces |= {(piece.lane, piece.number): piece.data for piece in saved.log.written}
+    kept = saved.log.kept
+    order = [(one.lane, number) for one in kept for number in range(one.first, one.end)]
+    log = SavedEngine(saved.head, kept, [pieces[place] for place in order])
+    again = Engine(first.spec, log, storage=storages[1], log_number=1 << 32)
+    check_invariants(again)
+    assert again.snapshot() == first.snapshot()
+    for storage in storages:
+        storage.close()
 
 
 def engine(storage: Storage) -> Engine:

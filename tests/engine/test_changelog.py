@@ -234,6 +234,7 @@ small = patch.multiple(
     _SLOTS=4,
     _OPAQUE=3,
     _MERGED=3,
+    _RECENT=12,
     _MANY=5,
     _SPARE=4,
     _TURN=3,

@@ -1,4 +1,4 @@
-"""A state that is too large for its row: killed agents, empty folders, another specification."""
+"""A state that is too large for its row: agents that are killed, and a row that is lost."""
 
 from __future__ import annotations
 
@@ -65,14 +65,25 @@ actions:
         (look,) = (a for a in explained["actions"] if a["action"] == "look")
         return [(v["dimension"], v["value"]) for v in vectors(look["result"])]
 
-    def pieces(self) -> int:
-        """Return how many rows of the state table have pieces of states."""
+    def pieces(self) -> list[bytes]:
+        """Return the rows of the state table that have pieces of states."""
         with closing(self.stand.stack.happybase()) as connection:
             table = connection.table(f"headgate-{self.stand.identity}")
-            return len(list(table.scan(row_prefix=b"cells/", columns=[b"state:seal"])))
+            return [row for row, _ in table.scan(row_prefix=b"cells/", columns=[b"state:seal"])]
+
+    def lose(self, piece: bytes) -> None:
+        with closing(self.stand.stack.happybase()) as connection:
+            connection.table(f"headgate-{self.stand.identity}").delete(piece)
+
+    def listed(self) -> Any:
+        (row,) = self.agent.ask("GET", "/v1/flows")
+        return row
 
     def is_here(self) -> bool:
-        return any(row["here"] for row in self.agent.ask("GET", "/v1/flows"))
+        return bool(self.listed()["here"])
+
+    def is_refused(self) -> bool:
+        return bool(self.listed()["state"] == "failed")
 
 
 def vectors(result: Any) -> list[Any]:
@@ -96,14 +107,37 @@ def test_another_agent_goes_on_with_the_same_bounds_when_one_is_killed(
     before = made.bounds()
     assert len(made.runs()) == 1
     assert [round(value, 3) for _, value in before] == [33.333, 0.033]
-    for successor in ("second", "third"):
-        made.agent.kill()
-        made.agent = made.start(successor)
-        eventually(made.is_here)
-        assert made.bounds() == before
-    assert made.pieces() > 0
+    made.agent.kill()
+    made.agent = made.start("second")
+    eventually(made.is_here)
+    assert made.bounds() == before
+    assert made.pieces()
     made.write(dict.fromkeys(range(1, CELLS, 3), 110))
     made.wave()
-    assert len(made.runs()) == 2, "the bound was reached by updates before and after both kills"
+    assert len(made.runs()) == 2, "the bound was reached by updates before and after the kill"
     made.agent.ask("DELETE", f"/v1/flows/{made.flow}")
-    assert made.pieces() == 0
+    assert made.pieces() == []
+
+
+def test_a_state_that_lost_a_piece_is_refused_until_the_dataflow_is_submitted_again(
+    stack: Any,
+    tmp_path: Path,
+    make_stand: Callable[[Path], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    eventually: Callable[..., Any],
+) -> None:
+    made = Remembering(make_stand(tmp_path), monkeypatch)
+    made.submit()
+    made.write(dict.fromkeys(range(CELLS), 100))
+    made.wave()
+    (former,) = made.runs()
+    made.agent.kill()
+    made.lose(made.pieces()[0])
+    made.agent = made.start("second")
+    eventually(made.is_refused)
+    assert "is missing; submit the dataflow again" in made.listed()["words"]
+    made.submit()
+    assert made.is_here()
+    made.wave()
+    *_, again = made.runs()
+    assert again != former, "its steps run once more"

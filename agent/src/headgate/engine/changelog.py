@@ -2,7 +2,7 @@
 
 The log has three lanes of numbered pieces, each of which grows at its end and is cut off at its
 beginning. Two have lists that only grow, keys of cells and distinct elements: what came since the
-last checkpoint goes to ``RECENT``, and many of those together, once more, to ``LISTS``. The third
+last checkpoint goes to ``RECENT``, and when that is much, all of it to ``LISTS``. The third
 has cells: those that changed, and with them about as many others, in turn. When the turn has come
 to all, nothing that was written before it began is needed any more. So no checkpoint writes the
 whole (but the first, and one after slots have moved), and the log stays in proportion to the state.
@@ -38,7 +38,8 @@ _ITEMS = 4096  # items of a list, written together
 _SLOTS = 1 << 15  # slots written together: half a megabyte with two numbers each
 _OPAQUE = 1 << 10  # the same where values are bytes, of any length
 _MERGED = 100
-"""Pieces of recent items after which they are written once more, together."""
+_RECENT = 1 << 15
+"""Pieces and items of lane ``RECENT`` after which they go to ``LISTS`` together."""
 _SMALL = 1 << 16  # bytes: many pieces below it take longer to read than one of them all
 _MANY = 1000
 """Small pieces of lists after which all are written anew."""
@@ -231,7 +232,7 @@ class Changelog:
         )
         self._lists.small = small
         self._logged: dict[tuple[ContainerId, str], Logged] = {}
-        self._valid = number
+        self._valid = 0
         """Lists with lower numbers are not in the log."""
         self.items = items
         self._turn = (0, 0)
@@ -297,15 +298,17 @@ class Changelog:
             self._recent.cut(self._recent.next)
             self._lists.cut(self._lists.next)
             self.items = 0
+        recent = sum(length - listed.merged for listed, length, _ in lists)
+        merging = recent > _RECENT or self._recent.pieces >= _MERGED
+        lane = self._lists if merging else self._recent
         for listed, length, since in lists:
-            self._write_items(self._recent, listed.number, listed.logged, length, since)
             self.items += length - listed.logged
+            first = listed.merged if merging else listed.logged
+            self._write_items(lane, listed.number, first, length, since)
             listed.logged = length
-        self._recent.flush()
-        if self._recent.pieces >= _MERGED:
-            for listed, length, since in lists:
-                self._write_items(self._lists, listed.number, listed.merged, length, since)
+            if merging:
                 listed.merged = length
+        if merging:
             self._recent.cut(self._recent.next)
 
     def _keys(self, held: Sequence[Cells]) -> Iterator[_List]:
