@@ -231,7 +231,9 @@ class Adoption:
             self._store.release(name, ownership.epoch)
             return
         flow = Hosted(
-            name, lambda hosted: self._settings.build(hosted, ownership, dataflow), self._flow_ended
+            name,
+            lambda hosted: self._settings.build(hosted, ownership, dataflow),
+            lambda hosted, error: self._flow_ended(hosted, error, definition.revision),
         )
         with self._lock:
             begins = not self._stopping.is_set()
@@ -242,24 +244,24 @@ class Adoption:
         if not begins:
             self._store.release(name, ownership.epoch)
 
-    def _flow_ended(self, flow: Hosted, error: Exception | None) -> None:
+    def _flow_ended(self, flow: Hosted, error: Exception | None, revision: int) -> None:
+        """Give up what has ended; ``revision`` is that of the definition with which it began."""
         self._settings.ended(flow.name)
+        if isinstance(error, DamagedState):
+            self._broken[flow.name] = (revision, str(error))
         with self._lock:
             epoch = self._epochs.get(flow.name)
             if self._hosted.get(flow.name) is flow:
                 del self._hosted[flow.name]
                 self._epochs.pop(flow.name, None)
-        if isinstance(error, DamagedState):
-            listing = self._store.listing(flow.name)
-            self._broken[flow.name] = (listing.definition.revision, str(error))
-        elif error is not None and not isinstance(error, AgentError):
+        if error is not None and not isinstance(error, AgentError):
             # The same would happen again at once; a new submit is a new attempt.
             listing = self._store.listing(flow.name)
             self._broken[flow.name] = (
                 listing.definition.revision,
                 f"{type(error).__name__}: {error}",
             )
-        elif error is not None:
+        elif error is not None and not isinstance(error, DamagedState):
             # Kafka or HBase was away: look again soon, not at once.
             again = threading.Timer(_AGAIN, self._look.set)
             again.daemon = True
