@@ -138,6 +138,7 @@ def test_a_state_that_lost_a_piece_is_refused_until_the_dataflow_is_submitted_ag
     assert "is missing; submit the dataflow again" in made.listed()["words"]
     made.submit()
     assert made.is_here()
+    made.write({0: 100})
     made.wave()
     *_, again = made.runs()
     assert again != former, "its steps run once more"
