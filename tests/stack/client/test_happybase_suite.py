@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tarfile
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -54,8 +54,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if fetched.returncode:
         pytest.skip(f"happybase's source cannot be had: {fetched.stderr.strip()[-300:]}")
     (archive,) = folder.glob("happybase-*.tar.gz")
-    with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+    shutil.unpack_archive(archive, folder)
     (tests,) = folder.glob("happybase-*/tests")
     (tests / "conftest.py").write_text(SURROUNDINGS, encoding="utf-8")
     return tests
