@@ -58,7 +58,7 @@ from headgate.events import (
 )
 
 CONTAINERS = 1_000
-POLLED = 500  # messages that an agent's feed hands on together when it has as many
+POLLED = 1000  # messages that an agent's feed hands on together when it has as many
 ROWS = 50  # rows of a container: 50,000 cells are more than a second-level cache holds
 NEVER = 1e15  # a limit that no bench reaches, so that all work is counting and evaluating
 PASSES = 3  # of each measurement; the fastest counts, since others disturb

@@ -49,7 +49,7 @@ FLOW_PARTITIONS = 16
 """Over which dataflows are spread: more than agents, few enough to be assigned at once."""
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
 _FETCH_WAIT = "100"  # milliseconds until a fetch without data returns, hence until a new one starts
-_BATCH = 500  # messages handed on together, so that one checkpoint or barrier sees few hand-overs
+_BATCH = 1000  # messages handed on together, so that one checkpoint or barrier sees few hand-overs
 _LAG = 1.0  # seconds between two looks at all partitions' ends while records come: there are many
 _LEADERS = 0.02  # seconds until a partition's leader is asked for again
 _NOT_YET = (

@@ -21,7 +21,7 @@ log = structlog.get_logger("headgate.agent.flow")
 
 T = TypeVar("T")
 
-_BATCHES_WAITING = 64
+_BATCHES_WAITING = 32
 """Of records between feed and runtime: beyond it the feed waits, and Kafka keeps the rest."""
 _ROOM = 0.1  # seconds the feed waits for room before it looks whether it is closed
 _DRAIN_LOOK = 0.05  # seconds between two looks whether the last attempt has ended

@@ -25,7 +25,7 @@ from headgate.engine.stimuli import RecordArrived
 from headgate.engine.storage import Array
 from headgate.events import BarrierMark, UpdateBatch, UpdateKind
 
-_MOST_UPDATES = 1 << 16  # in a pass: what more would save is less than what it keeps others waiting
+_MOST_UPDATES = 1 << 17  # in a pass: what more would save is less than what it keeps others waiting
 _MOST_RECORDS = 1 << 10
 _SOME = 16  # records of an engine's first pass, and after one that would have saved nothing
 _MOST_SINGLE = 512
