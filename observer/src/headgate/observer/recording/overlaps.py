@@ -17,7 +17,7 @@ class Flight:
         self.intent = intent
         self._rows: Collection[bytes] = ()
         self._set: frozenset[bytes] | None = None
-        self.ambiguous: frozenset[bytes] = _NONE
+        self.ambiguous: frozenset[bytes] | set[bytes] = _NONE
         """Rows that another write wrote at the same time."""
 
     def identify(self, rows: Collection[bytes]) -> None:
@@ -27,7 +27,11 @@ class Flight:
 
     def overlap(self, rows: Collection[bytes]) -> None:
         """Note that another write wrote the rows at the same time."""
-        self.ambiguous = self.ambiguous.union(rows)
+        known = self.ambiguous
+        if isinstance(known, set):
+            known.update(rows)
+        else:
+            self.ambiguous = set(rows)
 
     def only_row(self) -> bytes | None:
         """Return the row of a write that has just one cell."""
