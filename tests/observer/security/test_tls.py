@@ -175,6 +175,22 @@ def test_a_client_with_the_wrong_ca_gives_up_and_that_is_told(
     run(scenario())
 
 
+def refusal(server: Tls, context: ssl.SSLContext, reason: str) -> str:
+    """Have a client refused for the reason; return what the log says of it."""
+    text = ""
+
+    async def scenario() -> None:
+        nonlocal text
+        async with listening(client_side("thrift1", server)) as listener:
+            with contextlib.suppress(OSError):
+                assert await listener.call(context) == b""
+            line = await listener.failed(reason)
+            text = str(line["text"])
+
+    run(scenario())
+    return text
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize(
     ("shown", "reason", "text"),
@@ -199,16 +215,9 @@ def test_a_client_is_refused_by_its_certificate(
         "expired": lambda: authority.issue("client", days=-1),
     }[shown]()
 
-    async def scenario() -> None:
-        async with listening(client_side("thrift1", mutual)) as listener:
-            context = client(authority, certificate)
-            context.maximum_version = version
-            with contextlib.suppress(OSError):
-                assert await listener.call(context) == b""
-            line = await listener.failed(reason)
-            assert text in line["text"]
-
-    run(scenario())
+    context = client(authority, certificate)
+    context.maximum_version = version
+    assert text in refusal(mutual, context, reason)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -239,17 +248,9 @@ def test_a_client_is_refused_by_the_list_of_revoked_certificates(
     crl = tmp_path / "crl.pem"
     crl.write_text(revoked)
 
-    async def scenario() -> None:
-        credentials = client_side("thrift1", replace(mutual, client_crl=str(crl)))
-        async with listening(credentials) as listener:
-            context = client(authority, shown)
-            context.maximum_version = version
-            with contextlib.suppress(OSError):
-                assert await listener.call(context) == b""
-            line = await listener.failed(reason)
-            assert text in line["text"]
-
-    run(scenario())
+    context = client(authority, shown)
+    context.maximum_version = version
+    assert text in refusal(replace(mutual, client_crl=str(crl)), context, reason)
 
 
 def test_a_certificate_that_is_revoked_while_clients_are_served_is_refused_from_then_on(

@@ -40,6 +40,16 @@ def counted(scene: Any, agent: Any) -> int:
     return int(step["updates"][0]["counted"])
 
 
+def under_way(scene: Any, eventually: Eventually) -> tuple[Any, int]:
+    """Begin a run that waits to be let go on; return its agent and its wave."""
+    agent = scene.submit()
+    scene.hold.touch()
+    write(scene, *range(BOUND))
+    wave = agent.ask("POST", f"/v1/flows/{scene.name}/waves", {})["wave"]
+    eventually(scene.starts)
+    return agent, wave
+
+
 def test_updates_count_exactly_over_a_death_of_kafka_and_runs_are_launched_after_it(
     scene: Any, fragile: LocalStack, eventually: Eventually
 ) -> None:
@@ -66,11 +76,7 @@ def test_updates_count_exactly_over_a_death_of_kafka_and_runs_are_launched_after
 def test_a_run_that_ends_while_kafka_is_dead_is_committed_once(
     scene: Any, fragile: LocalStack, eventually: Eventually
 ) -> None:
-    agent = scene.submit()
-    scene.hold.touch()
-    write(scene, *range(BOUND))
-    wave = agent.ask("POST", f"/v1/flows/{scene.name}/waves", {})["wave"]
-    eventually(scene.starts)
+    agent, wave = under_way(scene, eventually)
     fragile.kill(Part.KAFKA)
     scene.hold.unlink()
     eventually(scene.result)
@@ -105,11 +111,7 @@ def test_updates_count_exactly_while_the_agent_cannot_save_and_a_run_is_launched
 def test_a_run_under_way_while_thrift2_is_dead_is_committed_once(
     scene: Any, fragile: LocalStack, eventually: Eventually
 ) -> None:
-    agent = scene.submit()
-    scene.hold.touch()
-    write(scene, *range(BOUND))
-    wave = agent.ask("POST", f"/v1/flows/{scene.name}/waves", {})["wave"]
-    eventually(scene.starts)
+    agent, wave = under_way(scene, eventually)
     fragile.kill(Part.THRIFT2)
     scene.hold.unlink()
     eventually(lambda: agent.client.get("/healthz").json()["status"] == "impaired")

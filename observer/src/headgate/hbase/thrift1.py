@@ -11,17 +11,7 @@ from headgate.hbase.attributes import read_origin, understood
 from headgate.hbase.requests import LATEST, Cells, Write
 from headgate.hbase.runs import read_rows
 from headgate.hbase.tables import table_name
-from headgate.wire import (
-    BOOL,
-    I64,
-    LIST,
-    MAP,
-    STRING,
-    STRUCT,
-    Cursor,
-    MalformedMessage,
-    Message,
-)
+from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
 
 _PUT: Final = int(UpdateKind.PUT)
 _DELETE_COLUMN: Final = int(UpdateKind.DELETE_COLUMN)

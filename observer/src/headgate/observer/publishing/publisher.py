@@ -208,10 +208,7 @@ class Publisher:
             intent, method, Outcome.APPLIED, received, 1, 0, origin, _FIRST if ambiguous else ()
         )
         fill_put(draft, part, row, column, timestamp, value if table.values else None, size)
-        self._due.add(name)
-        if not self._scheduled:
-            self._scheduled = True
-            self._later(self._linger, self.flush)
+        self._flush_later(name)
 
     @staticmethod
     def _end_puts(table: _Table) -> None:
@@ -243,6 +240,9 @@ class Publisher:
             table = self.table(name)
         self._end_puts(table)
         table.items.append(item)
+        self._flush_later(name)
+
+    def _flush_later(self, name: str) -> None:
         self._due.add(name)
         if not self._scheduled:
             self._scheduled = True
