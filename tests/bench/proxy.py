@@ -5,7 +5,7 @@ its own that sends prepared bytes and waits for each reply. The table is watched
 and events go to Kafka with acks of all replicas. Printed are medians over rounds, of ratios too,
 which are taken round by round. With a C compiler, the observer of ``make wheel`` is a target too.
 
-    python tests/bench/proxy.py [--rounds 7] [--seconds 0.8] [--cases get,put] [--connections 1,8]
+    python tests/bench/proxy.py [--rounds 7] [--seconds 0.8] [--cases get put] [--connections 1 8]
 
 ``HEADGATE_TEST_STACK`` names a JSON file of a running stack's addresses; otherwise one is started.
 """
@@ -412,8 +412,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.8, help="of each target in each round")
-    parser.add_argument("--cases", default=";".join(CASES), help="separated by semicolons")
-    parser.add_argument("--connections", default=",".join(map(str, _CONNECTIONS)))
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--connections", nargs="+", type=int, default=_CONNECTIONS)
     options = parser.parse_args()
     with ExitStack() as running:
         stack = running.enter_context(running_stack())
@@ -450,8 +450,8 @@ def main() -> None:
         compare(
             table.encode(),
             targets,
-            options.cases.split(";"),
-            [int(count) for count in options.connections.split(",")],
+            options.cases,
+            options.connections,
             options.rounds,
             options.seconds,
         )
