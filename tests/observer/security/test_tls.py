@@ -10,7 +10,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import structlog
@@ -23,6 +23,8 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.credentials import Credentials, CredentialsError, client_side
 from headgate.observer.security.tls import TlsServer, listening_sockets
 from headgate.wire import MessageReader, MessageType, StructWriter, Transport, write_message
+
+T = TypeVar("T")
 
 GET = write_message(
     Transport.FRAMED,
@@ -108,13 +110,13 @@ async def listening(
             server.close()
 
 
-def run(scenario: Awaitable[None]) -> None:
-    async def bounded() -> None:
+def run(scenario: Awaitable[T]) -> T:
+    async def bounded() -> T:
         async with asyncio.timeout(20):
-            await scenario
+            return await scenario
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(bounded())
+        return runner.run(bounded())
 
 
 def client(authority: Any, certificate: tuple[Path, Path] | None = None) -> ssl.SSLContext:
@@ -177,18 +179,15 @@ def test_a_client_with_the_wrong_ca_gives_up_and_that_is_told(
 
 def refusal(server: Tls, context: ssl.SSLContext, reason: str) -> str:
     """Have a client refused for the reason; return what the log says of it."""
-    text = ""
 
-    async def scenario() -> None:
-        nonlocal text
+    async def scenario() -> str:
         async with listening(client_side("thrift1", server)) as listener:
             with contextlib.suppress(OSError):
                 assert await listener.call(context) == b""
             line = await listener.failed(reason)
-            text = str(line["text"])
+            return str(line["text"])
 
-    run(scenario())
-    return text
+    return run(scenario())
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
