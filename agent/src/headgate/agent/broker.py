@@ -50,6 +50,10 @@ FLOW_PARTITIONS = 16
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
 _FETCH_WAIT = "100"  # milliseconds until a fetch without data returns, hence until a new one starts
 _BATCH = 1000  # messages handed on together, so that one checkpoint or barrier sees few hand-overs
+BATCHES_WAITING = 32
+"""Hand-overs that nobody has taken yet: beyond these the feed waits, and Kafka keeps the rest."""
+ROOM = 0.1
+"""Seconds a feed waits for room before it looks whether it is closed."""
 _LAG = 1.0  # seconds between two looks at all partitions' ends while records come: there are many
 _LEADERS = 0.02  # seconds until a partition's leader is asked for again
 _NOT_YET = (

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from headgate.agent.broker import Record
+from headgate.agent.broker import BATCHES_WAITING, ROOM, Record
 from headgate.agent.errors import AgentError, Fenced, Refused
 from headgate.agent.runtime import Runtime
 from headgate.agent.seams import Report
@@ -21,9 +21,6 @@ log = structlog.get_logger("headgate.agent.flow")
 
 T = TypeVar("T")
 
-_BATCHES_WAITING = 32
-"""Of records between feed and runtime: beyond it the feed waits, and Kafka keeps the rest."""
-_ROOM = 0.1  # seconds the feed waits for room before it looks whether it is closed
 _DRAIN_LOOK = 0.05  # seconds between two looks whether the last attempt has ended
 
 Build = Callable[["Hosted"], Runtime]
@@ -49,7 +46,7 @@ class Hosted:
             queue.SimpleQueue()
         )
         self._calls: set[Future[Any]] = set()
-        self._room = threading.Semaphore(_BATCHES_WAITING)
+        self._room = threading.Semaphore(BATCHES_WAITING)
         self._stopping = False
         self._save = True
         self._drain_until = 0.0
@@ -83,7 +80,7 @@ class Hosted:
 
     def deliver(self, records: Sequence[Record]) -> bool:
         """Hand records to the runtime; False if too many are waiting already, after a moment."""
-        if not self._room.acquire(timeout=_ROOM):
+        if not self._room.acquire(timeout=ROOM):
             return False
 
         def consume(runtime: Runtime, now: float) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 from msgspec import Struct
 
-from headgate.agent.broker import Record
+from headgate.agent.broker import BATCHES_WAITING, ROOM, Record
 from headgate.agent.errors import AgentError, Fenced, Held
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
@@ -28,9 +28,6 @@ from headgate.agent.table_scan import (
 
 log = structlog.get_logger("headgate.agent.table-scan")
 
-_BATCHES_WAITING = 64
-"""Of records between feed and scan: beyond it the feed waits, and Kafka keeps the rest."""
-_ROOM = 0.1  # seconds the feed waits for room before it looks whether it is closed
 _AGAIN = 1.0  # seconds until a scan that could not start is tried again
 
 
@@ -129,7 +126,7 @@ class ScannedTable:
         self._inbox: queue.SimpleQueue[Callable[[TableScan, float], None] | None] = (
             queue.SimpleQueue()
         )
-        self._room = threading.Semaphore(_BATCHES_WAITING)
+        self._room = threading.Semaphore(BATCHES_WAITING)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"scan-{table}", daemon=True)
 
@@ -162,7 +159,7 @@ class ScannedTable:
         epoch, progress = settings.store.acquire(self.table, settings.owner, time.time(), lease)
         log.info("table is scanned here", table=self.table, epoch=epoch)
         self._inbox = queue.SimpleQueue()
-        self._room = threading.Semaphore(_BATCHES_WAITING)
+        self._room = threading.Semaphore(BATCHES_WAITING)
         scan = TableScan(self.table, epoch, extent, progress, self._surroundings(epoch))
         try:
             scan.start(time.time())
@@ -179,7 +176,7 @@ class ScannedTable:
         inbox, room = self._inbox, self._room
 
         def deliver(records: Sequence[Record]) -> bool:
-            if not room.acquire(timeout=_ROOM):
+            if not room.acquire(timeout=ROOM):
                 return False
 
             def consume(scan: TableScan, now: float) -> None:
