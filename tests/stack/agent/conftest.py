@@ -69,6 +69,11 @@ with Thrift2Connection(host, int(port)) as connection:
 """
 
 
+def action_of(explanation: Any, action: str) -> Any:
+    (found,) = (a for a in explanation["actions"] if a["action"] == action)
+    return found
+
+
 class AgentProcess:
     """``headgate agent`` in a process that ends with the tests."""
 
@@ -131,6 +136,19 @@ class AgentProcess:
 
     def show(self, flow: str) -> Any:
         return self.ask("GET", f"/v1/flows/{flow}")
+
+    def explain(self, flow: str) -> Any:
+        return self.ask("GET", f"/v1/flows/{flow}/explain")
+
+    def explained(self, flow: str, action: str) -> Any:
+        """Return what is explained of one action."""
+        return action_of(self.explain(flow), action)
+
+    def counted(self, flow: str, action: str) -> tuple[int, int]:
+        """Return updates and elements of an action's first and of the only container."""
+        told = self.explain(flow)
+        (container,) = told["containers"]
+        return action_of(told, action)["updates"][0]["counted"], container["elements"]
 
     def runs(self, flow: str, action: str) -> list[Any]:
         """Return the attempts of an action, oldest first."""

@@ -90,21 +90,16 @@ def flow(stand: Any, agent: Any) -> Flow:
     return flow
 
 
-def explained(agent: Any, flow: Flow, action: str) -> Any:
-    explanation = agent.ask("GET", f"/v1/flows/{flow.name}/explain")
-    return next(a for a in explanation["actions"] if a["action"] == action)
-
-
 def test_a_step_runs_only_when_its_bound_is_reached(stand: Any, agent: Any, flow: Flow) -> None:
     stand.write(flow.tables["a"], {b"1": b"10.0", b"2": b"20.0"})
     agent.wave(flow.name)
     assert agent.runs(flow.name, "first") == []
-    assert "needs 1 more update of `a`" in explained(agent, flow, "first")["words"]
+    assert "needs 1 more update of `a`" in agent.explained(flow.name, "first")["words"]
     stand.write(flow.tables["a"], {b"3": b"30.0"})
     agent.wave(flow.name)
     assert [r["outcome"] for r in agent.runs(flow.name, "first")] == ["committed"]
     assert stand.rows(flow.tables["copied2"]) == {b"1": b"10.0", b"2": b"20.0", b"3": b"30.0"}
-    assert "reached 3 of 3 updates" in explained(agent, flow, "first")["words"]
+    assert "reached 3 of 3 updates" in agent.explained(flow.name, "first")["words"]
 
 
 def test_a_successor_without_bounds_runs_after_each_run(agent: Any, flow: Flow) -> None:
@@ -121,7 +116,7 @@ def test_a_step_that_raises_is_retried_then_quarantined_then_released(
     assert [(r["attempt"], r["outcome"]) for r in attempts] == [(1, "failed"), (2, "failed")]
     assert "ValueError: the flag is up" in attempts[-1]["detail"]
     assert "steps.py" in attempts[-1]["detail"]
-    assert "quarantine" in explained(agent, flow, "moody")["words"]
+    assert "quarantine" in agent.explained(flow.name, "moody")["words"]
     flow.moody.unlink()
     assert agent.ask("POST", f"/v1/flows/{flow.name}/release", {"action": "moody"}) == {
         "actions": ["moody"]

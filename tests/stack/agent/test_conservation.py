@@ -330,8 +330,7 @@ class Trial:
 
     def updates(self, action: str) -> dict[str, Any]:
         """Return what the engine counted of an action's one container."""
-        explanation = self.supervisor.agent.ask("GET", f"/v1/flows/{self.name}/explain")
-        (updates,) = next(a for a in explanation["actions"] if a["action"] == action)["updates"]
+        (updates,) = self.supervisor.agent.explained(self.name, action)["updates"]
         return dict(updates)
 
     # -- what must hold

@@ -46,10 +46,7 @@ actions:
         """Return updates and elements of a dataflow, as soon as all was consumed."""
         flow = self.flows[name]
         self.agent.wave(flow)
-        explained = self.agent.ask("GET", f"/v1/flows/{flow}/explain")
-        (look,) = (a for a in explained["actions"] if a["action"] == "look")
-        (container,) = explained["containers"]
-        return look["updates"][0]["counted"], container["elements"]
+        return self.agent.counted(flow, "look")
 
     def remove(self, name: str) -> None:
         self.agent.ask("DELETE", f"/v1/flows/{self.flows[name]}")

@@ -45,10 +45,7 @@ actions:
 
     def counted(self) -> tuple[int, int]:
         """Return updates and elements as they are known now."""
-        explained = self.agent.ask("GET", f"/v1/flows/{self.name}/explain")
-        (look,) = (a for a in explained["actions"] if a["action"] == "look")
-        (container,) = explained["containers"]
-        return look["updates"][0]["counted"], container["elements"]
+        return self.agent.counted(self.name, "look")
 
     def scans(self) -> int:
         """Return how many scans have ended."""

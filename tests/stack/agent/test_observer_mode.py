@@ -151,8 +151,7 @@ class Trial:
         return self.stand.rows(self.table)
 
     def counted(self) -> dict[str, int]:
-        explained = self.agent.ask("GET", f"/v1/flows/{self.name}/explain")
-        (look,) = (a for a in explained["actions"] if a["action"] == "look")
+        look = self.agent.explained(self.name, "look")
         return {updates["container"]: updates["counted"] for updates in look["updates"]}
 
     def await_view(self) -> None:
@@ -216,21 +215,13 @@ actions:
 """
     stand.submit(agent, text, shadow=True)
 
-    def explained() -> Any:
-        return agent.ask("GET", f"/v1/flows/{name}/explain")
-
-    def counted() -> tuple[int, int]:
-        told = explained()
-        (look,) = (a for a in told["actions"] if a["action"] == "look")
-        return look["updates"][0]["counted"], told["containers"][0]["elements"]
-
     # What is there when the dataflow first reads the table is no update.
-    eventually(lambda: explained()["containers"][0]["scanned"])
+    eventually(lambda: agent.explain(name)["containers"][0]["scanned"])
     with Thrift2Connection(*stand.stack.thrift2) as around:
         around.put(table, [(b"%d" % n, {b"f:v": b"1"}) for n in range(5)])
-        eventually(lambda: counted() == (5, 5))
+        eventually(lambda: agent.counted(name, "look") == (5, 5))
         around.delete(table, [b"1", b"3"])
-        eventually(lambda: counted() == (7, 3))
+        eventually(lambda: agent.counted(name, "look") == (7, 3))
     agent.ask("DELETE", f"/v1/flows/{name}")
 
 

@@ -35,9 +35,7 @@ def write(scene: Any, *numbers: int) -> None:
 
 def counted(scene: Any, agent: Any) -> int:
     """Return the updates that count for the next run, as they are known now."""
-    explained = agent.ask("GET", f"/v1/flows/{scene.name}/explain")
-    step = next(a for a in explained["actions"] if a["action"] == scene.action)
-    return int(step["updates"][0]["counted"])
+    return int(agent.explained(scene.name, scene.action)["updates"][0]["counted"])
 
 
 def under_way(scene: Any, eventually: Eventually) -> tuple[Any, int]:

@@ -67,8 +67,7 @@ adjustment:
     )
 
     def adjusted() -> Any:
-        actions = agent.ask("GET", f"/v1/flows/{name}/explain")["actions"]
-        return next(a for a in actions if a["action"] == "step")["adjusted"][0]
+        return agent.explained(name, "step")["adjusted"][0]
 
     sensor = Sensor(stand, "far-away")
     found = eventually(

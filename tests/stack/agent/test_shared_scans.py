@@ -117,8 +117,7 @@ class Shared:
 
     def counted(self, agent: str, flow: str) -> dict[str, int]:
         """Return what a dataflow has counted, as an agent tells it."""
-        explained = self.agents[agent].ask("GET", f"/v1/flows/{flow}/explain")
-        (look,) = (a for a in explained["actions"] if a["action"] == "look")
+        look = self.agents[agent].explained(flow, "look")
         return {updates["container"]: updates["counted"] for updates in look["updates"]}
 
 

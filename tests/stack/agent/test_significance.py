@@ -83,8 +83,7 @@ spark:
             self.outputs.append(output)
 
     def search(self, action: str) -> Any:
-        explained = self.agent.ask("GET", f"/v1/flows/{self.name}/explain")
-        return next(a for a in explained["actions"] if a["action"] == action)["search"]
+        return self.agent.explained(self.name, action)["search"]
 
     def until_found(self, action: str, waves: int) -> int:
         """Let waves come until a limit is found; return how many."""

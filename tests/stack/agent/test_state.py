@@ -61,8 +61,7 @@ actions:
 
     def bounds(self) -> list[tuple[str, float]]:
         """Return σ and ν as they stand."""
-        explained = self.agent.ask("GET", f"/v1/flows/{self.flow}/explain")
-        (look,) = (a for a in explained["actions"] if a["action"] == "look")
+        look = self.agent.explained(self.flow, "look")
         return [(v["dimension"], v["value"]) for v in vectors(look["result"])]
 
     def pieces(self) -> list[bytes]:

@@ -59,8 +59,8 @@ actions:
     def elements(self) -> dict[str, int]:
         """Return the elements of both containers, as soon as all that was written is consumed."""
         self.agent.wave(self.name)
-        explained = self.agent.ask("GET", f"/v1/flows/{self.name}/explain")
-        return {c["container"]: c["elements"] for c in explained["containers"]}
+        containers = self.agent.explain(self.name)["containers"]
+        return {c["container"]: c["elements"] for c in containers}
 
     def come_to(self, expected: dict[str, int]) -> None:
         """Wait until the containers have so many elements; a slow server's answers come late."""

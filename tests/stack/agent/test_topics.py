@@ -56,8 +56,7 @@ actions:
     def count(self) -> int:
         """Return how many updates count, everything written so far included."""
         self.agent.wave(self.name)
-        told = self.agent.ask("GET", f"/v1/flows/{self.name}/explain")
-        words = next(a["words"] for a in told["actions"] if a["action"] == "step")
+        words = self.agent.explained(self.name, "step")["words"]
         found = re.search(r"needs (\d+) more updates? of", words)
         assert found is not None, words
         return LIMIT - int(found[1])
