@@ -21,7 +21,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from thriftpy2.transport import TTransportException
 
 from headgate.events import Outcome, UpdateBatch, UpdateMessage
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    Journal,
+    Kafka,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+    Scheduling,
+)
 from headgate.observer.process import as_toml
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -35,7 +42,7 @@ def config(stack, desk, tmp_path: Path) -> ObserverConfig:
         name="o1",
         workers=WORKERS,
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(str(stack.kafka), control_topic=desk.control_topic),
+        kafka=Kafka(str(stack.kafka), control_topic=desk.control_topic, partitions=4),
         journal=Journal(str(tmp_path / "journal")),
         lease_seconds=3.0,
     )
@@ -277,8 +284,11 @@ def test_sighup_changes_what_it_can_without_closing_connections(
         os.kill(observer.pid, signal.SIGHUP)
         await_that(lambda: observer.log.read_text().count(words) >= times)
 
-    wanted = replace(config, name="other", journal=replace(config.journal, limit_bytes=99 << 20))
+    assert {os.sched_getscheduler(each.pid) for each in workers(observer)} == {os.SCHED_BATCH}
+    journal = replace(config.journal, limit_bytes=99 << 20)
+    wanted = replace(config, name="other", journal=journal, scheduling=Scheduling.NORMAL)
     reload(as_toml(wanted), "configuration reloaded", WORKERS)
+    assert {os.sched_getscheduler(each.pid) for each in workers(observer)} == {os.SCHED_OTHER}
     assert set(samples(observer, "journal_limit_bytes").values()) == {99 << 20}
     log = observer.log.read_text()
     assert log.count("needs a restart") == WORKERS

@@ -56,6 +56,15 @@ class WhenFull(StrEnum):
     """They go on without events; the gap is announced, so that agents reconcile."""
 
 
+class Scheduling(StrEnum):
+    """When the kernel lets a process run whose time has come."""
+
+    BATCH = "batch"
+    """When the processor is free or its turn has come: it works on more at once, for less time."""
+    NORMAL = "normal"
+    """At once, in the place of whatever runs there."""
+
+
 class Check(StrEnum):
     """What a health check asks of an HBase Thrift server."""
 
@@ -206,8 +215,9 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     """Where events go. ``properties`` are librdkafka's own (TLS, SASL ...), passed through."""
 
     bootstrap: str
-    partitions: Annotated[int, Meta(ge=1, le=1000)] = 4
-    """Of a table's topic, when the observer creates it."""
+    partitions: Annotated[int, Meta(ge=1, le=1000)] = 1
+    """Of a table's topic, when the observer creates it: each costs a request to Kafka in every
+    ``linger_seconds`` in which some of its rows are written."""
     replication: Annotated[int, Meta(ge=1)] = 1
     linger_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """How long events wait for others to share a message with."""
@@ -269,6 +279,7 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     thrift2: Listener | None = None
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     """Processes that share the addresses; each is an observer of its own."""
+    scheduling: Scheduling = Scheduling.BATCH
     admin: str = "127.0.0.1:0"
     """Address of ``/metrics`` and ``/healthz``; port 0 takes a free one."""
     log_level: LogLevel = LogLevel.INFO

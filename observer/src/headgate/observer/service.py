@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import resource
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -47,6 +45,7 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.introduction import Introduction, encode_introduction
 from headgate.observer.sessions.listening import Listeners, wire_limits
 from headgate.observer.starting import Addresses, StartError
+from headgate.observer.tuning import schedule, tune_process
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.pool import UpstreamMetrics, UpstreamView
@@ -58,9 +57,6 @@ _DELIVERY_SECONDS = 0.004  # how soon an acknowledgement of Kafka's is looked at
 _TEND_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 _DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering events
-_COLLECTED_AFTER = (20_000, 50, 100)  # objects and generations: a tenth off a put's time
-_DESCRIPTORS_PER_CLIENT = 2  # its connection and the one to HBase
-_OWN_DESCRIPTORS = 100  # journal, Kafka, libraries
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
 _BARRIER_SECONDS = 60.0  # agents ask again long before for what they still wait for
 _LIVE_OF_LISTENERS = ("upstream", "upstream_transport", "upstream_protocol", "health")
@@ -188,6 +184,7 @@ class Observer:
             "kafka.partitions",
             prepare=lambda _old, new: lambda: self._update_topics.reconfigure(new),
         )
+        at("scheduling", prepare=lambda _old, new: lambda: schedule(new.scheduling))
         at("log_level", prepare=lambda _old, new: lambda: set_log_level(new.log_level))
         at(
             "journal.limit_bytes",
@@ -284,18 +281,7 @@ class Observer:
         self.addresses.admin = f"{host}:{port}"
 
     def _tune_process(self) -> None:
-        # What was made at start lives as long as the process, and requests leave few cycles.
-        gc.freeze()
-        gc.set_threshold(*_COLLECTED_AFTER)
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        needed = _DESCRIPTORS_PER_CLIENT * self._config.limits.connections + _OWN_DESCRIPTORS
-        if resource.RLIM_INFINITY != most < needed:
-            _log.warning(
-                "limits.connections cannot be reached: raise the limit of open files (ulimit -n)",
-                open_files=most,
-                needed=needed,
-            )
+        tune_process(self._config)
 
     async def _serve(self, ready: Callable[[Addresses], None]) -> None:
         deadline = self._loop.time() + self._config.start_seconds
