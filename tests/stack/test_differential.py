@@ -380,7 +380,7 @@ def test_a_program_does_the_same_through_the_observer(stack, desk, tmp_path: Pat
         name="differential",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
+        kafka=Kafka(stack.kafka, control_topic=desk.control_topic, partitions=4),
         journal=Journal(str(tmp_path / "journal")),
     )
     operations = Program(SEED).make(OPERATIONS)

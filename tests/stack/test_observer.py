@@ -51,7 +51,7 @@ def configuration(stack, desk, directory: Path, name: str = "o1", **changes) -> 
             "name": name,
             "thrift1": Listener("127.0.0.1:0", str(stack.thrift1)),
             "thrift2": Listener("127.0.0.1:0", str(stack.thrift2)),
-            "kafka": Kafka(stack.kafka, control_topic=desk.control_topic),
+            "kafka": Kafka(stack.kafka, control_topic=desk.control_topic, partitions=4),
             "journal": Journal(str(directory / name / "journal")),
             "lease_seconds": 3.0,
             **changes,

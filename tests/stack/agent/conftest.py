@@ -186,7 +186,7 @@ class Stand:
                 name=f"observer-{self.identity}",
                 thrift1=Listener(f"127.0.0.1:{thrift1}", str(self.stack.thrift1)),
                 thrift2=Listener(f"127.0.0.1:{thrift2}", str(self.stack.thrift2)),
-                kafka=Kafka(self.stack.kafka, control_topic=self.control_topic),
+                kafka=Kafka(self.stack.kafka, control_topic=self.control_topic, partitions=4),
                 journal=Journal(str(self.directory / "journal")),
                 lease_seconds=3.0,
             ),
@@ -214,6 +214,7 @@ state_table = "headgate-{self.identity}"
 bootstrap = "{self.stack.kafka}"
 group = "agents-{self.identity}"
 control_topic = "{self.control_topic}"
+partitions = 4
 [workers]
 directory = "{self.directory / "workers" / name}"
 """,

@@ -98,7 +98,7 @@ class Pair:
         config = ObserverConfig(
             name=name,
             thrift1=Listener(f"{host}:{port}", str(self._stack.thrift1)),
-            kafka=Kafka(self._stack.kafka, control_topic=self._control_topic),
+            kafka=Kafka(self._stack.kafka, control_topic=self._control_topic, partitions=4),
             journal=Journal(str(self._directory / name / "journal")),
             lease_seconds=3.0,
         )

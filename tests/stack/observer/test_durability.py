@@ -39,7 +39,12 @@ def start(stack, desk, tmp_path: Path) -> Iterator[Start]:
         config = ObserverConfig(
             name="o1",
             thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-            kafka=Kafka(stack.kafka, control_topic=desk.control_topic, acknowledge=acknowledge),
+            kafka=Kafka(
+                stack.kafka,
+                control_topic=desk.control_topic,
+                partitions=4,
+                acknowledge=acknowledge,
+            ),
             journal=Journal(str(directory), **journal),
             lease_seconds=1.5,
         )

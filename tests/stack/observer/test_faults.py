@@ -515,7 +515,7 @@ def examine(
         name="o1",
         thrift1=Listener(f"127.0.0.1:{fronts[0][1]}", str(thrift1)),
         thrift2=Listener(f"127.0.0.1:{fronts[1][1]}", str(thrift2)),
-        kafka=Kafka(addresses.kafka, control_topic=fragile_desk.control_topic),
+        kafka=Kafka(addresses.kafka, control_topic=fragile_desk.control_topic, partitions=4),
         journal=Journal(
             str(tmp_path / "journal"),
             segment_bytes=rng.choice([20_000, 1 << 20]),

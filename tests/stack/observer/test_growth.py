@@ -52,7 +52,7 @@ def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="grows-not",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
+        kafka=Kafka(stack.kafka, control_topic=desk.control_topic, partitions=4),
         journal=Journal(str(tmp_path / "journal"), segment_bytes=MIB),
     )
     with ObserverProcess(config, tmp_path) as process:

@@ -191,7 +191,12 @@ def observer(stack, cluster: Cluster, desk, tmp_path: Path) -> Iterator[Observer
     config = ObserverConfig(
         name="o1",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(cluster.bootstrap, control_topic=desk.control_topic, replication=BROKERS),
+        kafka=Kafka(
+            cluster.bootstrap,
+            control_topic=desk.control_topic,
+            partitions=4,
+            replication=BROKERS,
+        ),
         journal=Journal(str(tmp_path / "journal")),
         lease_seconds=3.0,
         start_seconds=SECONDS,

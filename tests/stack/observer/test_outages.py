@@ -41,7 +41,7 @@ def start(addresses: Addresses, fragile_desk, tmp_path: Path) -> Iterator[Start]
         config = ObserverConfig(
             name="o1",
             thrift1=Listener("127.0.0.1:0", str(addresses.thrift1)),
-            kafka=Kafka(addresses.kafka, control_topic=fragile_desk.control_topic),
+            kafka=Kafka(addresses.kafka, control_topic=fragile_desk.control_topic, partitions=4),
             journal=Journal(str(tmp_path / "journal"), **journal),
             lease_seconds=1.5,
             shutdown_seconds=3.0,

@@ -38,7 +38,7 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
 
     bootstrap: Text
     """Servers, ``host:port`` separated by commas."""
-    partitions: Annotated[int, Meta(ge=1, le=1000)] = 4
+    partitions: Annotated[int, Meta(ge=1, le=1000)] = 1
     """Of a table's topic, when the agent creates it."""
     replication: Count = 1
     group: Text = "headgate-agents"

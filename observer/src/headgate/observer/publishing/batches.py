@@ -46,6 +46,8 @@ class Draft:
 
 def by_partition(ended: EndedWrite, partitions: int) -> list[tuple[int, EndedWrite]]:
     """Return the request's cells by partition, each in their order in the request."""
+    if partitions == 1:
+        return [(0, ended)]
     rows = ended.rows
     if len(rows) == 1:
         return [(crc32(rows[0]) % partitions, ended)]
