@@ -1,7 +1,9 @@
 """Writes of watched tables: written down before they are forwarded, told when they have ended.
 
 Decoding waits in a backlog, so that requests and replies go on first and many small writes are
-decoded in one go. Beginnings and ends stay in their order there, which is what tells overlaps.
+decoded in one go. A large one waits there too: right after it was forwarded, HBase's Thrift server
+needs the processor to read it. Beginnings and ends stay in their order in the backlog, which is
+what tells overlaps.
 """
 
 from __future__ import annotations
@@ -116,9 +118,6 @@ _CANCELLED: Final = 2
 _CALL: Final = 3
 _Step = tuple[int, Ticket | None, Message | None, Callable[[], None] | None]
 
-_LARGE: Final = 16 * 1024
-"""Bytes of a request that is decoded at once, while HBase works on it, alone."""
-
 
 class Recorder:
     """Follows watched writes from the journal to the publisher."""
@@ -137,7 +136,7 @@ class Recorder:
         """Connect the recorder.
 
         ``clock`` is Unix time in seconds, ``soon`` runs a call after what there is to send was
-        sent, ``later`` after so many seconds. Small writes wait ``gather_seconds`` for others to be
+        sent, ``later`` after so many seconds. Writes wait ``gather_seconds`` for others to be
         decoded and published with.
         """
         self._journal = journal
@@ -181,10 +180,7 @@ class Recorder:
             JournalError: the journal's disk refused.
         """
         ticket = self._journalled(dialect, message.raw, message, tables, None)
-        if len(message.raw) > _LARGE:
-            self._work_soon()
-        else:
-            self._work_later()
+        self._work_later()
         return ticket
 
     def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> Ticket:
