@@ -291,6 +291,8 @@ def test_a_server_killed_in_a_scan_looks_the_same_through_the_observer(
     for scan in (through, direct):
         scan.go_on()
     pinned.kill()
+    # A request that meets the end on its way is answered by a reset, from HBase as from here.
+    await_connections(observer, 0)
     for scan in (through, direct):
         scan.go_on()
     pinned.restart()
