@@ -44,9 +44,8 @@ def schedule(scheduling: Scheduling) -> None:
     if sys.platform != "linux":
         return
     wanted = os.SCHED_BATCH if scheduling is Scheduling.BATCH else os.SCHED_OTHER
-    if os.sched_getscheduler(0) not in (os.SCHED_BATCH, os.SCHED_OTHER):
-        return
     try:
-        os.sched_setscheduler(0, wanted, os.sched_param(0))
+        if os.sched_getscheduler(0) in (os.SCHED_BATCH, os.SCHED_OTHER):
+            os.sched_setscheduler(0, wanted, os.sched_param(0))
     except OSError as error:
         _log.warning("the kernel keeps its scheduling", wanted=scheduling, reason=error.strerror)
