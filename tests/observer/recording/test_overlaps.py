@@ -1,3 +1,7 @@
+import random
+
+import pytest
+
 from headgate.observer.recording.overlaps import Flight, TableFlights
 
 
@@ -43,3 +47,31 @@ def test_the_lowest_flight_is_the_oldest_that_has_not_landed() -> None:
     assert flights.lowest() == 3
     flights.land(first)
     assert flights.lowest() == 5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_row_that_two_writes_under_way_share_is_ambiguous(seed: int) -> None:
+    chance = random.Random(seed)
+    keys = [b"%02d" % number for number in range(40)]
+    flights = TableFlights()
+    under_way: list[tuple[Flight, set[bytes]]] = []
+    shared: dict[int, set[bytes]] = {}
+    for intent in range(300):
+        begin = chance.randrange(len(keys))
+        rows = {
+            "one": [keys[begin]],
+            "range": keys[begin : begin + 6],
+            "anywhere": chance.sample(keys, 4),
+            "unknown": [],
+        }[chance.choice(["one", "range", "anywhere", "unknown"])]
+        flight = departed(flights, intent, rows)
+        shared[intent] = set()
+        for other, others in under_way:
+            common = others.intersection(rows)
+            shared[intent] |= common
+            shared[other.intent] |= common
+        under_way.append((flight, set(rows)))
+        while len(under_way) > chance.randrange(1, 8):
+            landed, _ = under_way.pop(chance.randrange(len(under_way)))
+            flights.land(landed)
+            assert landed.ambiguous == shared[landed.intent]

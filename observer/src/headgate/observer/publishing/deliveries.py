@@ -57,13 +57,17 @@ class Producer(Protocol):
 
 
 class _Outgoing:
-    __slots__ = ("closing", "done", "failure", "intents", "value")
+    __slots__ = ("closing", "done", "failure", "intents", "sole", "value")
 
-    def __init__(self, value: bytes, intents: Sequence[int], *, closing: bool = False) -> None:
+    def __init__(
+        self, value: bytes, intents: Sequence[int], *, closing: bool = False, sole: bool = False
+    ) -> None:
         self.value = value
         self.intents = intents
         self.closing = closing
         """Nothing handed over earlier may come after it: it waits until all of that is there."""
+        self.sole = sole
+        """Nothing else is about its intents: they were not opened, and end with it."""
         self.done = False
         self.failure: Failure | None = None
 
@@ -134,9 +138,9 @@ class Deliveries:
         self.failures = 0
         """Deliveries that failed and were or will be repeated."""
 
-    def queue_last(self, lane: Lane, value: bytes, intents: Sequence[int]) -> None:
-        """Do as ``queue`` and then ``close`` each of the intents: nothing else is about them."""
-        lane.queue.append(_Outgoing(value, intents))
+    def queue_sole(self, lane: Lane, value: bytes, intents: Sequence[int]) -> None:
+        """Do as ``queue`` for intents that nothing else is about; they must not be open."""
+        lane.queue.append(_Outgoing(value, intents, sole=True))
         self.undelivered += 1
 
     def queue(
@@ -194,8 +198,9 @@ class Deliveries:
         if failure is None:
             outgoing.done = True
             self.undelivered -= 1
+            end = self._settle if outgoing.sole else self.close
             for intent in outgoing.intents:
-                self.close(intent)
+                end(intent)
             self.published += 1
         else:
             outgoing.failure = failure
@@ -286,8 +291,9 @@ class Deliveries:
         for each in found:
             for intent in each.intents:
                 self.open(intent)
-        for intent in outgoing.intents:
-            self.close(intent)
+        if not outgoing.sole:
+            for intent in outgoing.intents:
+                self.close(intent)
         return found
 
 

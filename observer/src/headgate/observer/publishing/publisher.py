@@ -193,8 +193,7 @@ class Publisher:
             )
             self.add(name, ended)
             return
-        self._deliveries.open(intent)
-        partition = crc32(row) % len(lanes)
+        partition = crc32(row) % len(lanes) if len(lanes) > 1 else 0
         puts = table.puts
         draft = puts.drafts.get(partition)
         if draft is None or draft.size + size > MESSAGE_BYTES:
@@ -202,13 +201,13 @@ class Publisher:
                 self._end_puts(table)
                 puts = table.puts
             draft = puts.drafts[partition] = Draft()
+            self._flush_later(name)
         if puts.lowest < 0 or intent < puts.lowest:
             puts.lowest = intent
         part = RequestPart(
             intent, method, Outcome.APPLIED, received, 1, 0, origin, _FIRST if ambiguous else ()
         )
         fill_put(draft, part, row, column, timestamp, value if table.values else None, size)
-        self._flush_later(name)
 
     @staticmethod
     def _end_puts(table: _Table) -> None:
@@ -323,7 +322,7 @@ class Publisher:
                 for partition, draft in item.drafts.items():
                     batch = self._batch(table, lanes[partition], draft, floor)
                     intents = [part.intent for part in draft.requests]
-                    self._deliveries.queue_last(lanes[partition], batch, intents)
+                    self._deliveries.queue_sole(lanes[partition], batch, intents)
             else:
                 self._publish_everywhere(table, lanes, item)
         if writes:

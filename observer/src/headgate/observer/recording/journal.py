@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import zlib
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -107,7 +108,8 @@ class Journal:
         """Told of each intent that is settled, once."""
         self._next = 0
         self._settled: set[int] = set()
-        self._times: dict[int, float] = {}
+        self._times: deque[float] = deque()
+        """When the intents from the watermark on came."""
         self._segments: list[_Segment] = []
         self._bytes = self._left_over_bytes()
         self._segment: _Segment | None = None
@@ -189,8 +191,7 @@ class Journal:
 
     def oldest_age(self, now: float) -> float:
         """Return for how many seconds the oldest unsettled intent has waited."""
-        received = self._times.get(self.watermark)
-        return 0.0 if received is None else max(0.0, now - received)
+        return max(0.0, now - self._times[0]) if self._times else 0.0
 
     def append(
         self, request: bytes, table: str, *, listener: int, dialect: int, received: float
@@ -222,7 +223,7 @@ class Journal:
         segment.end = number + 1
         self._bytes += written
         self._next = number + 1
-        self._times[number] = received
+        self._times.append(received)
         self._dirty = True
         return number
 
@@ -276,11 +277,15 @@ class Journal:
             return
         if self.on_settled is not None:
             self.on_settled(number)
-        self._settled.add(number)
-        while self.watermark in self._settled:
+        if number != self.watermark:
+            self._settled.add(number)
+            return
+        self.watermark += 1
+        self._times.popleft()
+        while self._settled and self.watermark in self._settled:
             self._settled.remove(self.watermark)
-            del self._times[self.watermark]
             self.watermark += 1
+            self._times.popleft()
 
     def save_watermark(self) -> None:
         """Write the watermark down and remove the segments below it.

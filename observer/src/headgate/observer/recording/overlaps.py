@@ -11,19 +11,20 @@ _NONE: Final[frozenset[bytes]] = frozenset()
 class Flight:
     """A journalled write between forwarding and its end."""
 
-    __slots__ = ("_rows", "_set", "ambiguous", "intent")
+    __slots__ = ("_rows", "_set", "_span", "ambiguous", "intent")
 
     def __init__(self, intent: int) -> None:
         self.intent = intent
         self._rows: Collection[bytes] = ()
         self._set: frozenset[bytes] | None = None
+        self._span: tuple[bytes, bytes] | None = None
         self.ambiguous: frozenset[bytes] | set[bytes] = _NONE
         """Rows that another write wrote at the same time."""
 
     def identify(self, rows: Collection[bytes]) -> None:
         """Say which rows the write has."""
         self._rows = rows
-        self._set = None
+        self._set = self._span = None
 
     def overlap(self, rows: Collection[bytes]) -> None:
         """Note that another write wrote the rows at the same time."""
@@ -45,6 +46,12 @@ class Flight:
         if self._set is None:
             self._set = frozenset(self._rows)
         return self._set
+
+    def span(self) -> tuple[bytes, bytes] | None:
+        """Return the first and the last of the rows; None while they are not known."""
+        if self._span is None and self._rows:
+            self._span = min(self._rows), max(self._rows)
+        return self._span
 
 
 class TableFlights:
@@ -90,18 +97,23 @@ class TableFlights:
 
     def _identify_wide(self, flight: Flight) -> None:
         wide, narrow = self._wide, self._narrow
-        if narrow or wide:
-            mine = flight.rows()
+        span = flight.span() if wide or narrow else None
+        if span is not None:
+            # Loaders write one range each: then the ends of the ranges tell, with no row looked up.
+            first, last = span
             for other in wide.values():
+                others = other.span()
+                if others is None or others[0] > last or others[1] < first:
+                    continue
+                mine = flight.rows()
                 if not mine.isdisjoint(other.rows()):
                     common = mine & other.rows()
                     flight.overlap(common)
                     other.overlap(common)
-            common = frozenset(narrow.keys() & mine)
-            if common:
-                flight.overlap(common)
-                for row in common:
-                    for other in narrow[row]:
+            for row, flights in narrow.items():
+                if first <= row <= last and row in flight.rows():
+                    flight.overlap({row})
+                    for other in flights:
                         other.overlap({row})
         wide[flight.intent] = flight
 

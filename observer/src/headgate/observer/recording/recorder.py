@@ -8,8 +8,8 @@ what tells overlaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -32,6 +32,7 @@ from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.publishing.ended import EndedDefinition, EndedUnread, EndedWrite
 from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.overlaps import Flight, TableFlights
 from headgate.observer.recording.segments import Intent
 from headgate.wire import Limits, Message, MessageReader, ProtocolError
@@ -49,28 +50,14 @@ _NONE: Final[frozenset[bytes]] = frozenset()
 _OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
 
 
-class IntentLog(Protocol):
-    """The seam to the journal."""
-
-    @property
-    def next_intent(self) -> int:
-        """The number that the next intent will have."""
-
-    def append(
-        self, request: bytes, table: str, *, listener: int, dialect: int, received: float
-    ) -> int:
-        """Write a request down; return its intent's number."""
-
-    def settle(self, number: int) -> None:
-        """Note that nothing of the intent is left to publish."""
-
-
 class Ticket:
     """A journalled request from before it is forwarded to its end."""
 
     __slots__ = (
+        "cancelled",
         "cell",
         "decoded",
+        "departed",
         "dialect",
         "flights",
         "intent",
@@ -80,6 +67,7 @@ class Ticket:
         "pattern",
         "raw",
         "received",
+        "reply",
         "tables",
     )
 
@@ -101,7 +89,10 @@ class Ticket:
         self.pattern = pattern
         self.tables = tables
         self.received = received
-        self.flights: list[Flight] = []
+        self.departed = False
+        """Whether its beginning has left the backlog."""
+        self.flights: Sequence[Flight] = ()
+        """One for each table, once it has departed."""
         self.cell: tuple[bytes, bytes, bytes] | None = None
         """Row, column and value of what is known to be a put of one cell."""
         self.decoded: Write | Definition | None = None
@@ -109,14 +100,13 @@ class Ticket:
         """Who wrote, where the request itself does not say."""
         self.log: ClientLog | None = None
         """Of the connection that it came on."""
+        self.reply: Message | None = None
+        """HBase's, once it has ended; none came where its connection broke."""
+        self.cancelled = False
 
 
-# What waits in the backlog: a kind, the ticket, its reply, or a call to make.
-_BEGUN: Final = 0
-_ENDED: Final = 1
-_CANCELLED: Final = 2
-_CALL: Final = 3
-_Step = tuple[int, Ticket | None, Message | None, Callable[[], None] | None]
+# What waits in the backlog: a ticket for its beginning and again for its end, or a call to make.
+_Step = Ticket | Callable[[], None]
 
 
 class Recorder:
@@ -125,7 +115,7 @@ class Recorder:
     def __init__(
         self,
         *,
-        journal: IntentLog,
+        journal: Journal,
         publisher: Publisher,
         metrics: Metrics,
         clock: Callable[[], float],
@@ -162,9 +152,9 @@ class Recorder:
         if lowest is not None:
             return lowest
         # What waits there came after all that is under way otherwise.
-        for kind, ticket, _, _ in self._backlog:
-            if kind == _BEGUN and ticket is not None and table in ticket.tables:
-                return ticket.intent
+        for step in self._backlog:
+            if isinstance(step, Ticket) and not step.departed and table in step.tables:
+                return step.intent
         return self._journal.next_intent
 
     def begin(
@@ -204,31 +194,36 @@ class Recorder:
             raw, tables[0], listener=number, dialect=number, received=received
         )
         ticket = Ticket(intent, dialect, raw, message, tables, received, pattern)
-        self._backlog.append((_BEGUN, ticket, None, None))
+        self._backlog.append(ticket)
         return ticket
 
     def _depart(self, ticket: Ticket) -> None:
+        ticket.departed = True
+        departed = []
         for table in ticket.tables:
             flights = self._flights.get(table)
             if flights is None:
                 flights = self._flights[table] = TableFlights()
             flight = Flight(ticket.intent)
             flights.depart(flight)
-            ticket.flights.append(flight)
+            departed.append(flight)
+        ticket.flights = departed
 
     def end(self, ticket: Ticket, reply: Message | None) -> None:
         """Take the reply of a request that was forwarded; None: its connection broke."""
-        self._backlog.append((_ENDED, ticket, reply, None))
+        ticket.reply = reply
+        self._backlog.append(ticket)
         self._work_later()
 
     def cancel(self, ticket: Ticket) -> None:
         """Take back a request that was not forwarded after all."""
-        self._backlog.append((_CANCELLED, ticket, None, None))
+        ticket.cancelled = True
+        self._backlog.append(ticket)
         self._work_later()
 
     def after(self, call: Callable[[], None]) -> None:
         """Run a call after all ends that were reported so far."""
-        self._backlog.append((_CALL, None, None, call))
+        self._backlog.append(call)
         self._work_soon()
 
     def _work_later(self) -> None:
@@ -251,16 +246,15 @@ class Recorder:
         """Do what waits in the backlog."""
         self._due = False
         backlog, self._backlog = self._backlog, []
-        for kind, ticket, reply, call in backlog:
-            if ticket is None:
-                if call is not None:
-                    call()
-            elif kind == _BEGUN:
-                self._decode(ticket)
-            elif kind == _ENDED:
-                self._end(ticket, reply)
+        for step in backlog:
+            if not isinstance(step, Ticket):
+                step()
+            elif not step.departed:
+                self._decode(step)
+            elif step.cancelled:
+                self._cancel(step)
             else:
-                self._cancel(ticket)
+                self._end(step, step.reply)
         self._count_puts()
 
     def _decode(self, ticket: Ticket) -> None:
