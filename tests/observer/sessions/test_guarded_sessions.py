@@ -58,6 +58,7 @@ class Recorder:
         return self.tickets[-1]
 
     begin_alike = begin
+    ripe = False
 
     def end(self, *_reply: object) -> None:
         pass

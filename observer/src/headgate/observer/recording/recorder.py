@@ -1,9 +1,9 @@
 """Writes of watched tables: written down before they are forwarded, told when they have ended.
 
 Decoding waits in a backlog, so that requests and replies go on first and many small writes are
-decoded in one go. A large one waits there too: right after it was forwarded, HBase's Thrift server
-needs the processor to read it. Beginnings and ends stay in their order in the backlog, which is
-what tells overlaps.
+decoded in one go, best right after a small request was forwarded, when HBase has the next move. A
+large one is not the moment: its Thrift server needs the processor to read it. Beginnings and ends
+stay in their order in the backlog, which is what tells overlaps.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ _NAMES: Final = tuple(dialect.value for dialect in DIALECTS)
 
 _AFTERMATH_SECONDS = 60.0
 """How long a write whose connection broke may still take effect: HBase's ``hbase.rpc.timeout``."""
+
+_PATIENCE_SECONDS = 0.001
+"""How long a ripe backlog waits for a request to be forwarded."""
 
 _NONE: Final[frozenset[bytes]] = frozenset()
 _OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
@@ -139,6 +142,12 @@ class Recorder:
         self._flights: dict[str, TableFlights] = {}
         self._backlog: list[_Step] = []
         self._gathering = False
+        self.ripe = False
+        """Whether the backlog has gathered for long enough.
+
+        Whoever forwards a small request may call ``work`` then: while HBase does that request, no
+        client waits for what is done here. If nobody does, it is done a moment later.
+        """
         self._due = False
         self._uncounted: Ticket | None = None
         """The last of some puts alike that were done and are not counted yet."""
@@ -234,8 +243,12 @@ class Recorder:
             self._at(self._gather, self._gathered)
 
     def _gathered(self) -> None:
-        self._gathering = False
-        self.work()
+        self.ripe = True
+        self._at(_PATIENCE_SECONDS, self._work_if_ripe)
+
+    def _work_if_ripe(self) -> None:
+        if self.ripe:
+            self.work()
 
     def _work_soon(self) -> None:
         if not self._due:
@@ -244,6 +257,8 @@ class Recorder:
 
     def work(self) -> None:
         """Do what waits in the backlog."""
+        if self.ripe:
+            self.ripe = self._gathering = False
         self._due = False
         backlog, self._backlog = self._backlog, []
         for step in backlog:

@@ -341,6 +341,8 @@ class Session:
         exchange.forwarded = started
         if outlet.write(data):
             self._enqueue(exchange, pattern.layout.transport)
+            if endpoint.recorder.ripe:
+                endpoint.recorder.work()
         else:
             self._cancel(exchange)
         return True
