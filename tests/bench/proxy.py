@@ -404,7 +404,7 @@ def warm_broker(bootstrap: str, seconds: float) -> None:
     alone, with a hundred requests a second, would be measured beside the compiler.
     """
     topic = f"bench-{uuid.uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, num_partitions=1)])[topic].result(30)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     end = time.monotonic() + seconds
