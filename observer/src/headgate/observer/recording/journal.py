@@ -280,12 +280,12 @@ class Journal:
         if number != self.watermark:
             self._settled.add(number)
             return
-        self.watermark += 1
-        self._times.popleft()
-        while self._settled and self.watermark in self._settled:
-            self._settled.remove(self.watermark)
+        while True:
             self.watermark += 1
             self._times.popleft()
+            if self.watermark not in self._settled:
+                return
+            self._settled.remove(self.watermark)
 
     def save_watermark(self) -> None:
         """Write the watermark down and remove the segments below it.

@@ -53,6 +53,19 @@ class Flight:
             self._span = min(self._rows), max(self._rows)
         return self._span
 
+    def has(self, row: bytes) -> bool:
+        """Tell whether the write has the row."""
+        span = self.span()
+        return span is not None and span[0] <= row <= span[1] and row in self.rows()
+
+    def shared_with(self, other: Flight) -> frozenset[bytes]:
+        """Return the rows that both writes have."""
+        mine, others = self.span(), other.span()
+        if mine is None or others is None or others[0] > mine[1] or others[1] < mine[0]:
+            # Loaders write one range each: then the ends of the ranges tell, with no row looked up.
+            return _NONE
+        return self.rows() & other.rows()
+
 
 class TableFlights:
     """The writes of one table that are under way.
@@ -91,31 +104,22 @@ class TableFlights:
             flight.overlap({row})
             same.append(flight)
         for other in self._wide.values():
-            if row in other.rows():
+            if other.has(row):
                 other.overlap({row})
                 flight.overlap({row})
 
     def _identify_wide(self, flight: Flight) -> None:
-        wide, narrow = self._wide, self._narrow
-        span = flight.span() if wide or narrow else None
-        if span is not None:
-            # Loaders write one range each: then the ends of the ranges tell, with no row looked up.
-            first, last = span
-            for other in wide.values():
-                others = other.span()
-                if others is None or others[0] > last or others[1] < first:
-                    continue
-                mine = flight.rows()
-                if not mine.isdisjoint(other.rows()):
-                    common = mine & other.rows()
-                    flight.overlap(common)
-                    other.overlap(common)
-            for row, flights in narrow.items():
-                if first <= row <= last and row in flight.rows():
-                    flight.overlap({row})
-                    for other in flights:
-                        other.overlap({row})
-        wide[flight.intent] = flight
+        for other in self._wide.values():
+            common = flight.shared_with(other)
+            if common:
+                flight.overlap(common)
+                other.overlap(common)
+        for row, flights in self._narrow.items():
+            if flight.has(row):
+                flight.overlap({row})
+                for other in flights:
+                    other.overlap({row})
+        self._wide[flight.intent] = flight
 
     def land(self, flight: Flight) -> None:
         """Note that a write has ended."""

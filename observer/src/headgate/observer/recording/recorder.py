@@ -178,16 +178,11 @@ class Recorder:
             JournalFull: there is no room.
             JournalError: the journal's disk refused.
         """
-        ticket = self._journalled(dialect, message.raw, message, tables, None)
-        self._work_later()
-        return ticket
+        return self._journalled(dialect, message.raw, message, tables, None)
 
     def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> Ticket:
         """Do as ``begin`` for a request that is known to be of the kind."""
-        ticket = self._journalled(dialect, raw, None, pattern.tables, pattern)
-        if not self._gathering:
-            self._work_later()
-        return ticket
+        return self._journalled(dialect, raw, None, pattern.tables, pattern)
 
     def _journalled(
         self,
@@ -204,6 +199,7 @@ class Recorder:
         )
         ticket = Ticket(intent, dialect, raw, message, tables, received, pattern)
         self._backlog.append(ticket)
+        self._work_later()
         return ticket
 
     def _depart(self, ticket: Ticket) -> None:
