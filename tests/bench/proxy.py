@@ -1,11 +1,12 @@
 """What the observer costs: against a direct connection, and against HAProxy as a bare TCP proxy.
 
-All targets are measured in one run, in alternating rounds, by a load generator in a process of
-its own that sends prepared bytes and waits for each reply. The table is watched, the journal is on
-and events go to Kafka with acks of all replicas. Printed are medians over rounds, of ratios too,
+All targets are measured in one run, in alternating slices of each round, by clients in a process
+of their own that send prepared bytes and wait for each reply. The table is watched, the journal is
+on and events go to Kafka with acks of all replicas. Printed are medians over rounds, of ratios too,
 which are taken round by round. With a C compiler, the observer of ``make wheel`` is a target too.
 
-    python tests/bench/proxy.py [--rounds 7] [--seconds 0.8] [--cases get put] [--connections 1 8]
+    python tests/bench/proxy.py [--rounds 7] [--slices 4] [--seconds 0.5] [--cases get put]
+        [--connections 1 8]
 
 ``HEADGATE_TEST_STACK`` names a JSON file of a running stack's addresses; otherwise one is started.
 """
@@ -30,6 +31,7 @@ import uuid
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import happybase
@@ -64,8 +66,10 @@ _CONNECTIONS = (1, 8, 64)
 _MOST_BATCHES = 8  # connections that send batches: each is a thousand rows under way
 _IDLE = 1000
 _WARM_SECONDS = 20.0
+_REST_SECONDS = 0.03  # after a slice: the events of its last writes are not the next target's
 _BATCH_BYTES = 6000  # what an observer sends at once where there are many small writes
 _PACED = 1000  # writes whose events are timed
+_PRELOADED = ["happybase", "confluent_kafka.admin", "headgate.local", "headgate.observer"]
 _LINE = "{:<16}{:>5} {:<18}{:>10}{:>10}{:>10}{:>11}{:>8}{:>9}"
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,57 +141,77 @@ def _reply_length(client: socket.socket, request: bytes) -> int:
             return len(reply.raw)
 
 
-def generate(address: Address, requests: list[bytes], seconds: float, results: object) -> None:
+def generate(address: Address, requests: list[bytes], seconds: float, results: Connection) -> None:
     """Send each connection's request again and again, each after the reply to the one before."""
-    selector = selectors.DefaultSelector()
-    times: list[float] = []
     clients = []
     for request in requests:
         client = socket.create_connection(address)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         clients.append((client, request, _reply_length(client, request)))
+    send = _send_in_turn if len(clients) == 1 else _send_at_once
+    results.send(send(clients, seconds))
+    for client, _, _ in clients:
+        client.close()
+
+
+Clients = list[tuple[socket.socket, bytes, int]]
+
+
+def _send_in_turn(clients: Clients, seconds: float) -> Measured:
+    ((client, request, length),) = clients
+    times: list[float] = []
     clock = time.perf_counter
-    started = clock()
+    began = started = clock()
     end = started + seconds
-    if len(clients) == 1:
-        client, request, length = clients[0]
-        began = started
-        while began < end or len(times) < _FEWEST:
-            client.sendall(request)
-            received = 0
-            while received < length:
-                received += len(client.recv(1 << 20))
-            now = clock()
-            times.append(now - began)
-            began = now
-    else:
-        begun: dict[int, float] = {}
-        received_of: dict[int, int] = {}
+    while began < end or len(times) < _FEWEST:
+        client.sendall(request)
+        received = 0
+        while received < length:
+            received += len(client.recv(1 << 20))
+        now = clock()
+        times.append(now - began)
+        began = now
+    return Measured(len(times) / (began - started), statistics.median(times))
+
+
+def _send_at_once(clients: Clients, seconds: float) -> Measured:
+    times: list[float] = []
+    begun: dict[int, float] = {}
+    received_of: dict[int, int] = {}
+    clock = time.perf_counter
+    last = started = clock()
+    end = started + seconds
+    with selectors.DefaultSelector() as selector:
         for client, request, length in clients:
             selector.register(client, selectors.EVENT_READ, (client, request, length))
             received_of[client.fileno()] = 0
             begun[client.fileno()] = clock()
             client.sendall(request)
-        while clock() < end or len(times) < _FEWEST:
+        while begun:
             for key, _ in selector.select(1.0):
                 client, request, length = key.data
                 number = key.fd
                 received_of[number] += len(client.recv(1 << 20))
-                if received_of[number] == length:
-                    received_of[number] = 0
-                    now = clock()
+                if received_of[number] < length:
+                    continue
+                received_of[number] = 0
+                now = clock()
+                if now < end or len(times) < _FEWEST:
                     times.append(now - begun[number])
-                    begun[number] = now
+                    begun[number] = last = now
                     client.sendall(request)
-    elapsed = clock() - started
-    for client, _, _ in clients:
-        client.close()
-    results.send(Measured(len(times) / elapsed, statistics.median(times)))  # type: ignore[attr-defined]
+                else:
+                    # Of what was under way at the end only the replies are taken.
+                    del begun[number]
+    return Measured(len(times) / (last - started), statistics.median(times))
 
 
 def measure(address: Address, requests: list[bytes], seconds: float) -> Measured:
-    """Return one round of one target."""
-    context = multiprocessing.get_context("spawn")
+    """Return what new clients, in a process of their own, measure in a while.
+
+    On which processor the system puts them weighs as much as what is measured here.
+    """
+    context = multiprocessing.get_context("forkserver")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=generate, args=(address, requests, seconds, sending))
     process.start()
@@ -195,6 +219,28 @@ def measure(address: Address, requests: list[bytes], seconds: float) -> Measured
     measured: Measured = receiving.recv()
     process.join()
     return measured
+
+
+def measure_round(
+    targets: dict[str, Address], requests: list[bytes], slices: int, seconds: float
+) -> dict[str, Measured]:
+    """Return one round of all targets: slices that go forth and back between them.
+
+    How fast a shared machine is changes within a second.
+    """
+    parts: dict[str, list[Measured]] = {target: [] for target in targets}
+    forth = list(targets.items())
+    for number in range(slices):
+        for target, address in forth if number % 2 else reversed(forth):
+            parts[target].append(measure(address, requests, seconds))
+            time.sleep(_REST_SECONDS)
+    return {
+        target: Measured(
+            statistics.fmean(part.rate for part in measured),
+            statistics.median(part.median for part in measured),
+        )
+        for target, measured in parts.items()
+    }
 
 
 @contextmanager
@@ -312,6 +358,7 @@ def compare(
     cases: list[str],
     connections: list[int],
     rounds: int,
+    slices: int,
     seconds: float,
 ) -> None:
     """Measure and print every case."""
@@ -324,10 +371,10 @@ def compare(
                 continue
             requests = [CASES[name](table, connection) for connection in range(count)]
             found: dict[str, list[Measured]] = {target: [] for target in targets}
-            forth = list(targets.items())
-            for number in range(rounds):
-                for target, address in forth if number % 2 else reversed(forth):
-                    found[target].append(measure(address, requests, seconds))
+            for _ in range(rounds):
+                parts = measure_round(targets, requests, slices, seconds)
+                for target, measured in parts.items():
+                    found[target].append(measured)
             for target in targets:
                 print(_row(name, count, target, found), flush=True)
 
@@ -430,10 +477,12 @@ def main() -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.8, help="of each target in each round")
+    parser.add_argument("--slices", type=int, default=4, help="of each target in each round")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a slice")
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--connections", nargs="+", type=int, default=_CONNECTIONS)
     options = parser.parse_args()
+    multiprocessing.set_forkserver_preload(_PRELOADED)
     with ExitStack() as running:
         stack = running.enter_context(running_stack())
         directory = Path(running.enter_context(tempfile.TemporaryDirectory()))
@@ -458,8 +507,8 @@ def main() -> None:
             targets["headgate compiled"] = observer.thrift1
         print(
             f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
-            f"{options.rounds} rounds of {options.seconds:g} s; medians over rounds; ratios of "
-            "requests per second"
+            f"{options.rounds} rounds of {options.slices} slices of {options.seconds:g} s; medians "
+            "over rounds; ratios of requests per second"
         )
         print(f"an idle connection: {idle_memory(observer) / 1024:.1f} KiB")
         # Java compiles what has run often enough: Kafka's broker and HBase.
@@ -473,6 +522,7 @@ def main() -> None:
             options.cases,
             options.connections,
             options.rounds,
+            options.slices,
             options.seconds,
         )
         delays = event_delays(stack, table, observer.thrift1)
