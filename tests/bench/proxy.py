@@ -1,9 +1,10 @@
 """What the observer costs: against a direct connection, and against HAProxy as a bare TCP proxy.
 
 All targets are measured in one run, in alternating slices of each round, by clients in a process
-of their own that send prepared bytes and wait for each reply. The table is watched, the journal is
-on and events go to Kafka with acks of all replicas. Printed are medians over rounds, of ratios too,
-which are taken round by round. With a C compiler, the observer of ``make wheel`` is a target too.
+of their own that send prepared bytes and wait for each reply. Proxies are started anew for each
+round. The table is watched, the journal is on and events go to Kafka with acks of all replicas.
+Printed are medians over rounds, of ratios too, which are taken round by round. With a C compiler,
+the observer of ``make wheel`` is a target too.
 
     python tests/bench/proxy.py [--rounds 7] [--slices 4] [--seconds 0.5] [--cases get put]
         [--connections 1 8]
@@ -66,6 +67,7 @@ _CONNECTIONS = (1, 8, 64)
 _MOST_BATCHES = 8  # connections that send batches: each is a thousand rows under way
 _IDLE = 1000
 _WARM_SECONDS = 20.0
+_WARM_OBSERVER_SECONDS = 1.0
 _REST_SECONDS = 0.03  # after a slice: the events of its last writes are not the next target's
 _BATCH_BYTES = 6000  # what an observer sends at once where there are many small writes
 _PACED = 1000  # writes whose events are timed
@@ -221,10 +223,10 @@ def measure(address: Address, requests: list[bytes], seconds: float) -> Measured
     return measured
 
 
-def measure_round(
+def measure_case(
     targets: dict[str, Address], requests: list[bytes], slices: int, seconds: float
 ) -> dict[str, Measured]:
-    """Return one round of all targets: slices that go forth and back between them.
+    """Return what each target does in some slices, which go forth and back between the targets.
 
     How fast a shared machine is changes within a second.
     """
@@ -352,31 +354,20 @@ def compiled(directory: Path) -> Path | None:
     return unpacked
 
 
-def compare(
-    table: bytes,
-    targets: dict[str, Address],
-    cases: list[str],
-    connections: list[int],
-    rounds: int,
-    slices: int,
-    seconds: float,
-) -> None:
-    """Measure and print every case."""
-    print(
-        _LINE.format("", "conn.", "", "p50 us", "+p50 us", "/direct", "/HAProxy", "best", "req/s")
-    )
-    for name in cases:
-        for count in connections:
-            if name == "1,000-row batch" and count > _MOST_BATCHES:
-                continue
-            requests = [CASES[name](table, connection) for connection in range(count)]
-            found: dict[str, list[Measured]] = {target: [] for target in targets}
-            for _ in range(rounds):
-                parts = measure_round(targets, requests, slices, seconds)
-                for target, measured in parts.items():
-                    found[target].append(measured)
-            for target in targets:
-                print(_row(name, count, target, found), flush=True)
+Case = tuple[str, int]
+"""What is sent, and over how many connections."""
+
+
+def measure_round(
+    table: bytes, targets: dict[str, Address], cases: list[Case], slices: int, seconds: float
+) -> dict[Case, dict[str, Measured]]:
+    """Return one round of all cases and targets."""
+    return {
+        (name, count): measure_case(
+            targets, [CASES[name](table, number) for number in range(count)], slices, seconds
+        )
+        for name, count in cases
+    }
 
 
 def _row(name: str, connections: int, target: str, found: dict[str, list[Measured]]) -> str:
@@ -473,6 +464,27 @@ def idle_memory(observer: ObserverProcess) -> float:
     return (after - before) / _IDLE
 
 
+@contextmanager
+def running_targets(
+    stack: dict[str, str], table: str, directory: Path, source: Path | None
+) -> Iterator[tuple[dict[str, Address], ObserverProcess]]:
+    """Yield what is compared, and the last of the observers: the compiled one, if there is one."""
+    targets = {"direct": address_of(stack["thrift1"])}
+    directory.mkdir()
+    with ExitStack() as running:
+        haproxy = running.enter_context(running_haproxy(stack["thrift1"], directory))
+        if haproxy is not None:
+            targets["HAProxy"] = haproxy
+        observer = running.enter_context(running_observer(stack, table, directory / "plain"))
+        targets["headgate"] = observer.thrift1
+        if source is not None:
+            observer = running.enter_context(
+                running_observer(stack, table, directory / "compiled", source)
+            )
+            targets["headgate compiled"] = observer.thrift1
+        yield targets, observer
+
+
 def main() -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -482,6 +494,13 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--connections", nargs="+", type=int, default=_CONNECTIONS)
     options = parser.parse_args()
+    cases = [
+        (name, count)
+        for name in options.cases
+        for count in options.connections
+        if name != "1,000-row batch" or count <= _MOST_BATCHES
+    ]
+    found: dict[Case, dict[str, list[Measured]]] = {}
     multiprocessing.set_forkserver_preload(_PRELOADED)
     with ExitStack() as running:
         stack = running.enter_context(running_stack())
@@ -493,39 +512,46 @@ def main() -> None:
         with connection.table(table).batch() as batch:
             for number in range(max(_CONNECTIONS)):
                 batch.put(b"row%04d" % number, {b"f:v": _VALUE})
-        targets = {"direct": (host, port)}
-        haproxy = running.enter_context(running_haproxy(stack["thrift1"], directory))
-        if haproxy is not None:
-            targets["HAProxy"] = haproxy
-        observer = running.enter_context(running_observer(stack, table, directory / "plain"))
-        targets["headgate"] = observer.thrift1
         source = compiled(directory / "wheel")
-        if source is not None:
-            observer = running.enter_context(
-                running_observer(stack, table, directory / "compiled", source)
-            )
-            targets["headgate compiled"] = observer.thrift1
         print(
             f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
             f"{options.rounds} rounds of {options.slices} slices of {options.seconds:g} s; medians "
-            "over rounds; ratios of requests per second"
+            "over rounds; ratios of requests per second",
+            flush=True,
         )
-        print(f"an idle connection: {idle_memory(observer) / 1024:.1f} KiB")
         # Java compiles what has run often enough: Kafka's broker and HBase.
         warm_broker(stack["kafka"], _WARM_SECONDS)
-        for name, address in targets.items():
-            requests = [put_request(table.encode(), number) for number in range(8)]
-            measure(address, requests, _WARM_SECONDS if name == "headgate" else 1.0)
-        compare(
-            table.encode(),
-            targets,
-            options.cases,
-            options.connections,
-            options.rounds,
-            options.slices,
-            options.seconds,
+        for request in CASES.values():
+            requests = [request(table.encode(), number) for number in range(8)]
+            measure((host, port), requests, _WARM_SECONDS)
+        puts = [put_request(table.encode(), number) for number in range(8)]
+        for number in range(options.rounds):
+            print(f"round {number + 1}", file=sys.stderr, flush=True)
+            # Where a process's memory happens to lie makes it some percents faster or slower.
+            with running_targets(stack, table, directory / str(number), source) as (
+                targets,
+                observer,
+            ):
+                if number == 0:
+                    print(f"an idle connection: {idle_memory(observer) / 1024:.1f} KiB")
+                for address in targets.values():
+                    measure(address, puts, _WARM_OBSERVER_SECONDS)
+                measured = measure_round(
+                    table.encode(), targets, cases, options.slices, options.seconds
+                )
+                for case, by_target in measured.items():
+                    for target, each in by_target.items():
+                        found.setdefault(case, {}).setdefault(target, []).append(each)
+                if number == options.rounds - 1:
+                    delays = event_delays(stack, table, observer.thrift1)
+        print(
+            _LINE.format(
+                "", "conn.", "", "p50 us", "+p50 us", "/direct", "/HAProxy", "best", "req/s"
+            )
         )
-        delays = event_delays(stack, table, observer.thrift1)
+        for (name, count), of_targets in found.items():
+            for target in of_targets:
+                print(_row(name, count, target, of_targets))
         print(
             f"an event is read from Kafka {delays[len(delays) // 2] * 1e3:.1f} ms after the reply "
             f"(median), {delays[len(delays) * 99 // 100] * 1e3:.1f} ms (p99 of {len(delays)})"
