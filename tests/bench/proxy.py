@@ -76,6 +76,10 @@ _LINE = "{:<16}{:>5} {:<18}{:>10}{:>10}{:>10}{:>11}{:>8}{:>9}"
 _ROOT = Path(__file__).resolve().parents[2]
 
 Address = tuple[str, int]
+Clients = list[tuple[socket.socket, bytes, int]]
+"""Connections, each with its request and the length of the reply."""
+Case = tuple[str, int]
+"""What is sent, and over how many connections."""
 
 
 class Measured(Struct):
@@ -154,9 +158,6 @@ def generate(address: Address, requests: list[bytes], seconds: float, results: C
     results.send(send(clients, seconds))
     for client, _, _ in clients:
         client.close()
-
-
-Clients = list[tuple[socket.socket, bytes, int]]
 
 
 def _send_in_turn(clients: Clients, seconds: float) -> Measured:
@@ -352,10 +353,6 @@ def compiled(directory: Path) -> Path | None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)
     return unpacked
-
-
-Case = tuple[str, int]
-"""What is sent, and over how many connections."""
 
 
 def measure_round(
