@@ -133,6 +133,11 @@ CASES: dict[str, Callable[[bytes, int], bytes]] = {
 }
 
 
+def requests_of(name: str, table: str, count: int) -> list[bytes]:
+    """Return a case's request for each of some connections."""
+    return [CASES[name](table.encode(), connection) for connection in range(count)]
+
+
 def _reply_length(client: socket.socket, request: bytes) -> int:
     """Send a request once and return how long its reply is: later ones are as long."""
     client.sendall(request)
@@ -355,18 +360,6 @@ def compiled(directory: Path) -> Path | None:
     return unpacked
 
 
-def measure_round(
-    table: bytes, targets: dict[str, Address], cases: list[Case], slices: int, seconds: float
-) -> dict[Case, dict[str, Measured]]:
-    """Return one round of all cases and targets."""
-    return {
-        (name, count): measure_case(
-            targets, [CASES[name](table, number) for number in range(count)], slices, seconds
-        )
-        for name, count in cases
-    }
-
-
 def _row(name: str, connections: int, target: str, found: dict[str, list[Measured]]) -> str:
     def ratios(below: str) -> list[float]:
         return [a.rate / b.rate for a, b in zip(found[target], found.get(below, ()), strict=False)]
@@ -518,10 +511,8 @@ def main() -> None:
         )
         # Java compiles what has run often enough: Kafka's broker and HBase.
         warm_broker(stack["kafka"], _WARM_SECONDS)
-        for request in CASES.values():
-            requests = [request(table.encode(), number) for number in range(8)]
-            measure((host, port), requests, _WARM_SECONDS)
-        puts = [put_request(table.encode(), number) for number in range(8)]
+        for name in CASES:
+            measure((host, port), requests_of(name, table, 8), _WARM_SECONDS)
         for number in range(options.rounds):
             print(f"round {number + 1}", file=sys.stderr, flush=True)
             # Where a process's memory happens to lie makes it some percents faster or slower.
@@ -532,13 +523,13 @@ def main() -> None:
                 if number == 0:
                     print(f"an idle connection: {idle_memory(observer) / 1024:.1f} KiB")
                 for address in targets.values():
-                    measure(address, puts, _WARM_OBSERVER_SECONDS)
-                measured = measure_round(
-                    table.encode(), targets, cases, options.slices, options.seconds
-                )
-                for case, by_target in measured.items():
-                    for target, each in by_target.items():
-                        found.setdefault(case, {}).setdefault(target, []).append(each)
+                    measure(address, requests_of("put", table, 8), _WARM_OBSERVER_SECONDS)
+                for name, count in cases:
+                    of_targets = found.setdefault((name, count), {})
+                    requests = requests_of(name, table, count)
+                    measured = measure_case(targets, requests, options.slices, options.seconds)
+                    for target, each in measured.items():
+                        of_targets.setdefault(target, []).append(each)
                 if number == options.rounds - 1:
                     delays = event_delays(stack, table, observer.thrift1)
         print(
