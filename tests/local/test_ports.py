@@ -72,17 +72,36 @@ def test_the_port_of_the_last_run_is_replaced_when_another_program_listens_there
         assert reservation.choose(Port.THRIFT1, before=other.getsockname()[1]) == free
 
 
+@pytest.mark.parametrize("before_of_the_first", [False, True])
+@pytest.mark.parametrize("before_of_the_second", [False, True])
 def test_a_reserved_port_is_not_chosen_by_another_stack(
-    monkeypatch: pytest.MonkeyPatch, reservation: PortReservation
+    monkeypatch: pytest.MonkeyPatch,
+    reservation: PortReservation,
+    *,
+    before_of_the_first: bool,
+    before_of_the_second: bool,
 ) -> None:
     first, second = free_number(), free_number()
     offer(monkeypatch, first, second)
     other = PortReservation()
     try:
-        assert other.choose(Port.THRIFT1, before=None) == first
-        assert reservation.choose(Port.THRIFT1, before=None) == second
+        before = first if before_of_the_first else None
+        assert other.choose(Port.THRIFT1, before=before) == first
+        before = first if before_of_the_second else None
+        assert reservation.choose(Port.THRIFT1, before=before) == second
     finally:
         other.close()
+
+
+def test_a_port_is_free_again_when_its_reservation_ends(
+    monkeypatch: pytest.MonkeyPatch, reservation: PortReservation
+) -> None:
+    number = free_number()
+    offer(monkeypatch, number)
+    other = PortReservation()
+    other.choose(Port.THRIFT1, before=None)
+    other.close()
+    assert reservation.choose(Port.THRIFT1, before=None) == number
 
 
 def test_a_server_may_listen_on_the_port_that_is_reserved_for_it(

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import psutil
 
-from headgate.local import ProcessIdentity, processes
+from headgate.local import Part, ProcessIdentity, processes
+from headgate.local.parts import PLANS
+from headgate.local.ports import HOST
 from headgate.local.processes import Children, Lifetime
 
 SLEEPER = "import time; time.sleep(600)"
@@ -60,6 +64,36 @@ def test_a_zombie_does_not_live(tmp_path: Path) -> None:
     try:
         assert not identity.lives()
     finally:
+        child.wait()
+
+
+def test_a_port_is_listened_on_by_one_process_and_not_by_its_child(tmp_path: Path) -> None:
+    me = ProcessIdentity(pid=os.getpid(), started=psutil.Process().create_time())
+    child = start_sleeper(tmp_path, "kafka", tmp_path)
+    identity = identity_of(child)
+    try:
+        with socket.create_server((HOST, 0)) as server:
+            port = server.getsockname()[1]
+            assert me.listens(port)
+            assert not identity.listens(port)
+        assert not me.listens(port)
+    finally:
+        child.kill()
+        child.wait()
+    assert not identity.listens(port)
+
+
+def test_a_part_is_not_ready_where_another_program_answers(tmp_path: Path) -> None:
+    plan = msgspec.structs.replace(PLANS[Part.HBASE], ready_line=None)
+    me = ProcessIdentity(pid=os.getpid(), started=psutil.Process().create_time())
+    child = start_sleeper(tmp_path, "hbase", tmp_path)
+    try:
+        with socket.create_server((HOST, 0)) as server:
+            port = server.getsockname()[1]
+            assert plan.is_ready(me, tmp_path / "hbase.log", port)
+            assert not plan.is_ready(identity_of(child), tmp_path / "hbase.log", port)
+    finally:
+        child.kill()
         child.wait()
 
 

@@ -64,12 +64,12 @@ class Ascent:
             self._begun[part] = now
             return
         self._begun.setdefault(part, now)
-        if plan.is_ready(self._places.log(part.value), self._ports[plan.ports[0].key]):
+        port = self._ports[plan.ports[0].key]
+        if plan.is_ready(self._running[part], self._places.log(part.value), port):
             self._launch.mark_initialised(part)
             self._ready.add(part)
-            listening = ", ".join(f"{HOST}:{self._ports[port.key]}" for port in plan.ports[:1])
             verb = "runs" if part in self._adopted else "ready"
-            self._listen(Progress(subject=part.value, text=f"{verb} at {listening}"))
+            self._listen(Progress(subject=part.value, text=f"{verb} at {HOST}:{port}"))
             return
         waited = now - self._begun[part]
         if part is Part.HBASE:

@@ -10,6 +10,7 @@ import msgspec
 
 from headgate.local.ports import Port
 from headgate.local.probes import kafka_answers, listens, thrift1_answers, thrift2_answers
+from headgate.local.processes import ProcessIdentity
 
 
 class Part(Enum):
@@ -51,11 +52,14 @@ class PartPlan(msgspec.Struct, frozen=True):
     start_seconds: float
     stop_seconds: float
 
-    def is_ready(self, log: Path, port: int) -> bool:
-        """Say whether the part works: its log says so, where only that tells, and it answers."""
+    def is_ready(self, process: ProcessIdentity, log: Path, port: int) -> bool:
+        """Say whether the part works: its log says so, where only that tells, and it answers.
+
+        What answers at its port may be another program, which was there before it.
+        """
         if self.ready_line is not None and not log_says(log, self.ready_line):
             return False
-        return self.answers(port)
+        return self.answers(port) and process.listens(port)
 
 
 _EVERY_JVM = (

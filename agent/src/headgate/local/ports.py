@@ -37,8 +37,9 @@ class PortReservation:
     """Holds chosen ports, bound but not listening, until it is closed.
 
     On Linux a server that sets SO_REUSEADDR, as Java's do, may listen on a port that another
-    socket with SO_REUSEADDR only has bound. So a port that was found free cannot be chosen by
-    another stack in the seconds that a JVM takes to start, and the JVM still gets it.
+    socket with SO_REUSEADDR only has bound. So a port that was found free cannot be given to
+    another program in the seconds that a JVM takes to start, and the JVM still gets it. Another
+    stack binds in the same way: what keeps it away is a name that goes with each port.
     """
 
     def __init__(self) -> None:
@@ -72,13 +73,20 @@ class PortReservation:
     def _hold(self, number: int, *, returning: bool) -> bool:
         if not returning and not _unbound(number):
             return False
+        if sys.platform != "linux":
+            # A bound port would keep its own server out.
+            held = _bind(number, reuse=True)
+            if held is not None:
+                held.close()
+            return held is not None
+        name = _named(number)
+        if name is None:
+            return False
         held = _bind(number, reuse=True)
         if held is None:
+            name.close()
             return False
-        if sys.platform == "linux":
-            self._held.append(held)
-        else:
-            held.close()  # elsewhere a bound port would keep its own server out
+        self._held += (name, held)
         return True
 
 
@@ -104,6 +112,21 @@ def _unbound(number: int) -> bool:
         return False
     probe.close()
     return True
+
+
+def _named(number: int) -> socket.socket | None:
+    """Return what holds the name of a port; None where another reservation holds it.
+
+    An abstract address (unix(7)) belongs to the network namespace, as ports do, and is free again
+    when its process has ended, however that ends.
+    """
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        name.bind(f"\0headgate-local-port-{number}")
+    except OSError:
+        name.close()
+        return None
+    return name
 
 
 def _bind(number: int, *, reuse: bool) -> socket.socket | None:

@@ -59,6 +59,19 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
         except psutil.NoSuchProcess:
             return False
 
+    def listens(self, port: int) -> bool:
+        """Say whether it is this process that listens on a port of this host."""
+        process = self.process()
+        if process is None:
+            return False
+        try:
+            connections = process.net_connections("tcp")
+        except psutil.NoSuchProcess:
+            return False
+        return any(
+            each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in connections
+        )
+
     def process(self) -> psutil.Process | None:
         """Return it for psutil, or None when it has ended."""
         try:

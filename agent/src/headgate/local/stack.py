@@ -408,7 +408,7 @@ class LocalStack:
         state, memory = PartState.STOPPED, 0
         if process is not None:
             port = record.ports.get(plan.ports[0].key)
-            answers = port is not None and plan.is_ready(self.log(plan.part), port)
+            answers = port is not None and plan.is_ready(identities[0], self.log(plan.part), port)
             state = PartState.READY if answers else PartState.NOT_ANSWERING
             try:
                 memory = process.memory_info().rss
