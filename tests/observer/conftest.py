@@ -108,7 +108,7 @@ class Bench:
             observer="o",
             epoch=7,
             producer=self.producer,
-            settle=self.settled.append,
+            settle=self.settled.extend,
             unfinished=lambda _table: self.unfinished,
             ensure=lambda table, _topic: self.ensured.append(table),
             later=self.timers.later,
@@ -180,7 +180,7 @@ class Loopback:
             soon=loop.call_soon,
             later=self.bench.timers.later,
         )
-        self.publisher._deliveries._settle = self.journal.settle
+        self.publisher._deliveries._settle = self.journal.settle_all
         self.publisher._unfinished = self.recorder.lowest_unfinished
         control.apply(WatchList(1, "d", 1, (Watch("t"),)), "o")
         self.publisher.prepare("t", values=True)

@@ -39,7 +39,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> str:
         metrics.count_tls_failure("thrift1", "expired")
         metrics.count_denied("thrift1", "flow/step")
         metrics.certificate_expiries = lambda: [(("thrift1", "server"), 1.0)]
-        metrics.timings_of("thrift1").upstream.observe(0.003)
+        metrics.timings_of("thrift1").upstream.new.append(0.003)
         metrics.events["applied"] = 1
         observer._journal.close()
         return metrics.text().decode()

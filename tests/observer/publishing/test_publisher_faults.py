@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
@@ -100,9 +101,10 @@ def test_however_deliveries_fail_all_is_told_in_its_place(make_bench, script, li
         logs = [each for partition in range(PARTITIONS) for each in delivered(partition)]
         return {cell for each in logs if isinstance(each, UpdateBatch) for cell in cells_of(each)}
 
-    def settle(intent: int) -> None:
-        assert expected[intent] <= seen(), "settled before Kafka had it"
-        settled.append(intent)
+    def settle(intents: Sequence[int]) -> None:
+        for intent in intents:
+            assert expected[intent] <= seen(), "settled before Kafka had it"
+        settled.extend(intents)
 
     publisher._deliveries._settle = settle
     for action, detail in script:

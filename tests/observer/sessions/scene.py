@@ -111,7 +111,7 @@ class Scene:
             soon=self.pending.append,
             later=bench.timers.later,
         )
-        self.publisher._deliveries._settle = self.journal.settle
+        self.publisher._deliveries._settle = self.journal.settle_all
         self.publisher._unfinished = self.recorder.lowest_unfinished
         self.admission = Admission(self.journal, self.publisher, config, clock=lambda: self.now)
         loop = cast("asyncio.AbstractEventLoop", self)

@@ -12,7 +12,7 @@ def worker(requests: int, connections: int, seconds: float) -> bytes:
     metrics.barriers = requests
     metrics.gauge("depth", "A gauge.", lambda: float(connections))
     histogram = Histogram((0.5, 1.0))
-    histogram.observe(seconds)
+    histogram.new.append(seconds)
     metrics.histogram("waited_seconds", "A histogram.", histogram)
     return metrics.text()
 

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from headgate.events import NOTIFY_FAMILY
 from headgate.hbase.methods import Dialect
+from headgate.hbase.requests import COLON
 from headgate.wire import (
     BOOL,
     LIST,
@@ -216,7 +217,7 @@ def _in_mutations(cursor: Cursor, cells: NotifyCells) -> _Splice | None:
         if is_delete:
             written = True
             hidden = hidden or column == NOTIFY_FAMILY
-        elif b":" in column:
+        elif COLON in column:
             written = True
     if hidden or not written:
         return None

@@ -16,6 +16,7 @@ Taken from the behaviour of HBase 2.6.1's Thrift servers, not from the methods' 
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from msgspec import Struct
 
@@ -65,7 +66,8 @@ class Judgement(Struct, frozen=True):
     reason: str = ""
 
 
-_STOP = b"\x00"
+_REPLY: Final = MessageType.REPLY
+_STOP: Final = b"\x00"
 _BEFORE_ANY_EFFECT = frozenset(
     {
         ApplicationError.UNKNOWN_METHOD,
@@ -101,7 +103,8 @@ def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) 
 
 def is_void(reply: Message) -> bool:
     """Tell whether a reply holds nothing, in any protocol: mostly that is all there is to read."""
-    return reply.type is MessageType.REPLY and reply.raw[reply.body : reply.body + 1] == _STOP
+    body = reply.body
+    return reply.type is _REPLY and reply.raw[body : body + 1] == _STOP
 
 
 def _judge(method: Method, request: Write | Definition, cells: Cells, reply: Message) -> Judgement:

@@ -7,7 +7,7 @@ from typing import Final, final
 from headgate.events import UpdateKind
 from headgate.hbase.decoding import decode_request, peek_origins
 from headgate.hbase.methods import METHODS, Dialect, Effect, Method, TableIn
-from headgate.hbase.requests import Cells, Write
+from headgate.hbase.requests import COLON, Cells, Write
 from headgate.hbase.tables import peek_table
 from headgate.wire import Layout, Message, MessageType, ProtocolError, layout_of
 
@@ -29,46 +29,53 @@ _PUTS: Final = {Dialect.THRIFT1: "mutateRow", Dialect.THRIFT2: "put"}
 class Pattern:
     """A kind of request: its method, its table, and where a put has its cell."""
 
-    __slots__ = ("_cell", "layout", "method", "table", "tables", "timestamp")
+    __slots__ = (
+        "_column",
+        "_family",
+        "_row",
+        "_value",
+        "layout",
+        "method",
+        "name",
+        "table",
+        "tables",
+        "timestamp",
+        "writes",
+    )
 
     def __init__(self, layout: Layout, method: Method, table: str | None) -> None:
         self.layout = layout
         self.method = method
+        self.name = method.name
         self.table = table
         """None where the request names none."""
         self.tables: tuple[str, ...] = () if table is None else (table,)
         self.timestamp = -1
-        self._cell: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def writes(self) -> bool:
-        """Whether requests of this kind put one cell."""
-        return bool(self._cell)
+        self.writes = False
+        """Whether requests of this kind put one cell; then its parts lie as follows."""
+        self._row = self._family = self._column = self._value = (0, 0)
 
     def message(self, raw: bytes) -> Message:
         """Return a request of this kind as the message that reading it would have given."""
         layout = self.layout
         seqid = layout.sequence_number(raw)
-        return Message(
-            raw, layout.body, self.method.name, MessageType.CALL, seqid, layout.transport
-        )
+        return Message(raw, layout.body, self.name, MessageType.CALL, seqid, layout.transport)
 
     def cell(self, raw: bytes) -> tuple[bytes, bytes, bytes] | None:
         """Return row, column and value of a request that puts one cell.
 
         None where it must be decoded after all, for what it says need not be one cell.
         """
-        cell = self._cell
-        begin, end = cell[1]
+        begin, end = self._column
         column = raw[begin:end]
-        if len(cell) == 4:
-            begin, end = cell[2]
-            column = column + b":" + raw[begin:end]
-        elif b":" not in column:
+        begin, end = self._family
+        if end:
+            column = raw[begin:end] + b":" + column
+        elif COLON not in column:
             return None
-        begin, end = cell[0]
+        begin, end = self._row
         row = raw[begin:end]
-        begin, end = cell[-1]
+        begin, end = self._value
         return row, column, raw[begin:end]
 
     def put(self, raw: bytes) -> Write | None:
@@ -79,7 +86,7 @@ class Pattern:
         row, column, value = cell
         assert self.table is not None  # noqa: S101 - puts name theirs
         cells = Cells(bytearray(1), [row], [column], [self.timestamp], [value])
-        return Write(self.method.name, self.table, cells)
+        return Write(self.name, self.table, cells)
 
     def learn_put(self, raw: bytes, write: Write) -> bool:
         """Find the cell of a put in its bytes; tell whether there is no doubt about it."""
@@ -93,7 +100,11 @@ class Pattern:
             or len({raw[begin:end] for begin, end in parts}) != len(parts)
         ):
             return False
-        self._cell = tuple(parts)
+        self.writes = True
+        self._row, *column, self._value = parts
+        self._column = column[-1]
+        if len(column) > 1:
+            self._family = column[0]
         self.timestamp = cells.timestamps[0]
         return self.put(raw) == write
 
@@ -114,9 +125,8 @@ class Patterns:
         known = self._by_length.get(len(data))
         if known is None:
             return None
-        number = int.from_bytes(data, "big")
         for pattern in known:
-            if pattern.layout.fits(number):
+            if pattern.layout.fits(data):
                 return pattern
         return None
 

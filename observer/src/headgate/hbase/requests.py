@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from headgate.events import Origin, TableChangeKind, UpdateKind
 
+COLON: Final = 0x3A
+"""Between family and qualifier. ``bytes`` finds a number ten times as fast as ``b":"``."""
+
 LATEST: Final = 2**63 - 1
 """HBase's timestamp for "now", chosen by the region server."""
 

@@ -91,20 +91,22 @@ def _take_run(
     data: bytes, begin: int, size: int, passed: int, first: Cells, places: list[Place], cells: Cells
 ) -> None:
     """Append what rows of one size write."""
-    end = begin + passed * size
-    start, behind = places[0]
-    length = behind - start
-    rows = [data[at : at + length] for at in range(start, end, size)]
+    parts = ["="]
+    at = begin
+    for start, behind in places:
+        parts.append(f"{start - at}x{behind - start}s")
+        at = behind
+    parts.append(f"{begin + size - at}x")
+    with memoryview(data)[begin : begin + passed * size] as rows_only:
+        found = list(Layout("".join(parts)).iter_unpack(rows_only))
+    rows = [each[0] for each in found]
     values: list[bytes | None]
     if len(places) == 1:
         values = first.values * passed
     elif len(places) == 2:
-        start, behind = places[1]
-        length = behind - start
-        values = [data[at : at + length] for at in range(start, end, size)]
+        values = [each[1] for each in found]
     else:
-        steps = range(0, passed * size, size)
-        values = [data[a + at : b + at] for at in steps for a, b in places[1:]]
+        values = [value for each in found for value in each[1:]]
     _append(cells, first, rows, values)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from headgate.events import UpdateKind
 from headgate.hbase.attributes import read_origin, understood
-from headgate.hbase.requests import LATEST, Cells, Write
+from headgate.hbase.requests import COLON, LATEST, Cells, Write
 from headgate.hbase.runs import read_rows
 from headgate.hbase.tables import table_name
 from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
@@ -177,7 +177,7 @@ def _read_mutations(cursor: Cursor, count: int, row: bytes, cells: Cells) -> Non
                     column = data[pos + 11 : value]
                     pos = tail + _TAIL
                     # HBase answers a put without a qualifier with success and ignores it.
-                    if b":" in column:
+                    if COLON in column:
                         cells.kinds.append(_PUT)
                         cells.rows.append(row)
                         cells.columns.append(column)
@@ -207,7 +207,7 @@ def _read_mutation(cursor: Cursor, row: bytes, cells: Cells) -> None:
             cursor.skip(kind)
     if column is None:
         raise MalformedMessage("a Mutation without its column")
-    qualified = b":" in column
+    qualified = COLON in column
     if is_delete:
         cells.kinds.append(_DELETE_COLUMN if qualified else _DELETE_FAMILY)
         cells.rows.append(row)
@@ -247,7 +247,7 @@ def _delete(name: str, cursor: Cursor) -> Write:
     cells = Cells.empty()
     if column is None:
         cells.add(_DELETE_ROW, row, b"", stamp, None)
-    elif b":" in column:
+    elif COLON in column:
         cells.add(_DELETE_COLUMN, row, column, stamp, None)
     else:
         cells.add(_DELETE_FAMILY, row, column + b":", stamp, None)
@@ -348,7 +348,7 @@ def _read_increment(cursor: Cursor, tables: dict[str, Cells]) -> None:
     if table is None or row is None or column is None:
         raise MalformedMessage("a TIncrement without its table, row or column")
     cells = tables.setdefault(table_name(table), Cells.empty())
-    if b":" in column:  # one without a qualifier is refused, or dropped when coalesced
+    if COLON in column:  # one without a qualifier is refused, or dropped when coalesced
         cells.add(UpdateKind.INCREMENT_DELTA, row, column, -1, _counter(amount))
 
 
@@ -390,7 +390,7 @@ def _read_strings(cursor: Cursor) -> list[bytes]:
 
 def _qualified(column: bytes) -> bytes:
     """Return ``family:qualifier`` of a column that may stand for its family's empty qualifier."""
-    return column if b":" in column else column + b":"
+    return column if COLON in column else column + b":"
 
 
 def _counter(amount: int) -> bytes:

@@ -98,7 +98,7 @@ class Observer:
             observer=config.name,
             epoch=self._journal.epoch,
             producer=self._producer,
-            settle=self._journal.settle,
+            settle=self._journal.settle_all,
             unfinished=lambda table: self._recorder.lowest_unfinished(table),
             ensure=lambda table, topic: self._update_topics.ensure(self._publisher, table, topic),
             later=self._loop.call_later,

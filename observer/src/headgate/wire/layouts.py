@@ -7,6 +7,8 @@ places: one comparison tells, and it need not be walked.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from struct import Struct
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final, final
 
@@ -42,29 +44,25 @@ class Layout:
         transport: the message's.
     """
 
-    __slots__ = ("_expected", "_mask", "body", "strings", "transport")
+    __slots__ = ("_expected", "_fixed", "body", "strings", "transport")
 
     def __init__(
-        self,
-        message: Message,
-        strings: list[tuple[int, int]],
-        mask: int,
-        expected: int,
+        self, message: Message, strings: list[tuple[int, int]], fixed: Callable[[bytes], object]
     ) -> None:
         self.body = message.body
         self.transport = message.transport
         self.strings = strings
-        self._mask = mask
-        self._expected = expected
+        self._fixed = fixed
+        self._expected = fixed(message.raw)
 
     def sequence_number(self, raw: bytes) -> int:
         """Return the sequence number of a message that fits."""
         number: int = i32_at(raw, self.body - 4)[0]
         return number
 
-    def fits(self, number: int) -> bool:
-        """Tell whether a message of the same length, read as a big-endian number, is alike."""
-        return number & self._mask == self._expected
+    def fits(self, data: bytes) -> bool:
+        """Tell whether a message of the same length is alike."""
+        return self._fixed(data) == self._expected
 
 
 def layout_of(message: Message, *, fixed: int, numbers: bool) -> Layout | None:
@@ -86,14 +84,15 @@ def layout_of(message: Message, *, fixed: int, numbers: bool) -> Layout | None:
         return None
     if end != len(raw):
         return None
-    mask = bytearray(b"\xff" * len(raw))
     free = [*strings[fixed:], (message.body - 4, message.body)]  # with the sequence number
     if numbers:
         free += scalars
-    for begin, end in free:
-        mask[begin:end] = bytes(end - begin)
-    bits = int.from_bytes(mask, "big")
-    return Layout(message, strings, bits, int.from_bytes(raw, "big") & bits)
+    pieces, at = ["="], 0
+    for begin, end in sorted(free):
+        pieces.append(f"{begin - at}s{end - begin}x")
+        at = end
+    pieces.append(f"{len(raw) - at}s")
+    return Layout(message, strings, Struct("".join(pieces)).unpack)
 
 
 def _note(

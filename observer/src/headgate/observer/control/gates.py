@@ -187,7 +187,7 @@ class Gates:
 
     def _end(self, hold: _Hold, now: float) -> None:
         del self._holds[hold.session]
-        self.held_seconds.observe(max(0.0, now - hold.since))
+        self.held_seconds.new.append(max(0.0, now - hold.since))
 
 
 _GONE: Final = (

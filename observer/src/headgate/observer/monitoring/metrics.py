@@ -29,19 +29,18 @@ SECONDS: Final = (
 class Histogram:
     """Counts of seconds in fixed buckets."""
 
-    __slots__ = ("_new", "_total", "bounds", "counts", "observe")
+    __slots__ = ("_total", "bounds", "counts", "new")
 
     def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self._total = 0.0
-        self._new: list[float] = []
-        self.observe: Callable[[float], None] = self._new.append
-        """Take one value. ``settle`` puts it into its bucket: whoever observes is in a hurry."""
+        self.new: list[float] = []
+        """What was observed, until ``settle`` puts it into buckets: who observes is in a hurry."""
 
     def settle(self) -> None:
         """Count what was observed. Call it now and then: until then each value takes memory."""
-        new, counts, bounds = self._new, self.counts, self.bounds
+        new, counts, bounds = self.new, self.counts, self.bounds
         if not new:
             return
         self._total += sum(new)
@@ -57,7 +56,7 @@ class Histogram:
     @property
     def total(self) -> float:
         """Sum of all values, in seconds."""
-        return self._total + sum(self._new)
+        return self._total + sum(self.new)
 
     def buckets(self) -> list[tuple[str, int]]:
         """Return how many values are at or below each bound, as Prometheus wants them."""

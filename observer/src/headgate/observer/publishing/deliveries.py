@@ -118,11 +118,11 @@ class Deliveries:
         observer: str,
         epoch: int,
         producer: Producer,
-        settle: Callable[[int], None],
+        settle: Callable[[Sequence[int]], None],
         ensure: Callable[[str, str], None],
         later: Callable[[float, Callable[[], None]], object],
     ) -> None:
-        """Connect to the producer; ``settle(intent)`` is called once nothing of one is open."""
+        """Connect to the producer; ``settle(intents)`` is called once nothing of them is open."""
         self._observer = observer
         self._epoch = epoch
         self._producer = producer
@@ -164,7 +164,7 @@ class Deliveries:
             self._open_parts[intent] = left
         else:
             del self._open_parts[intent]
-            self._settle(intent)
+            self._settle((intent,))
 
     def hand_over(self, lane: Lane) -> None:
         """Give the producer what waits in a lane, as far as it may go now."""
@@ -198,9 +198,11 @@ class Deliveries:
         if failure is None:
             outgoing.done = True
             self.undelivered -= 1
-            end = self._settle if outgoing.sole else self.close
-            for intent in outgoing.intents:
-                end(intent)
+            if outgoing.sole:
+                self._settle(outgoing.intents)
+            else:
+                for intent in outgoing.intents:
+                    self.close(intent)
             self.published += 1
         else:
             outgoing.failure = failure

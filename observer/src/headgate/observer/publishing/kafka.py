@@ -145,7 +145,7 @@ class KafkaProducer:
         def delivered(failure: Failure | None) -> None:
             del self._handed_over[number]
             if failure is None:
-                self.delivery.observe(time.monotonic() - begun)
+                self.delivery.new.append(time.monotonic() - begun)
             done(failure)
 
         if self._broken:

@@ -6,7 +6,7 @@ the topic's partitions, which are delivered in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -44,6 +44,7 @@ from headgate.observer.publishing.ended import Ended, EndedDefinition, EndedUnre
 
 _ONE_PUT: Final = bytes([UpdateKind.PUT])
 _FIRST: Final = (0,)
+_APPLIED: Final = Outcome.APPLIED
 
 
 class _Mark(Struct):
@@ -98,7 +99,7 @@ class Publisher:
         observer: str,
         epoch: int,
         producer: Producer,
-        settle: Callable[[int], None],
+        settle: Callable[[Sequence[int]], None],
         unfinished: Callable[[str], int],
         ensure: Callable[[str, str], None],
         later: Callable[[float, Callable[[], None]], object],
@@ -106,7 +107,7 @@ class Publisher:
     ) -> None:
         """Connect the publisher to its surroundings.
 
-        ``settle(intent)`` is called once all of an intent's messages are acknowledged;
+        ``settle(intents)`` is called once all of their messages are acknowledged;
         ``unfinished(table)`` returns the lowest intent of the table that has not been given to the
         publisher, or the next one to come.
         """
@@ -189,7 +190,7 @@ class Publisher:
             unsure = frozenset(rows) if ambiguous else frozenset[bytes]()
             columns = ((column,), (timestamp,), (value,))
             ended = EndedWrite(
-                intent, method, Outcome.APPLIED, received, origin, _ONE_PUT, rows, *columns, unsure
+                intent, method, _APPLIED, received, origin, _ONE_PUT, rows, *columns, unsure
             )
             self.add(name, ended)
             return
@@ -205,7 +206,7 @@ class Publisher:
         if puts.lowest < 0 or intent < puts.lowest:
             puts.lowest = intent
         part = RequestPart(
-            intent, method, Outcome.APPLIED, received, 1, 0, origin, _FIRST if ambiguous else ()
+            intent, method, _APPLIED, received, 1, 0, origin, _FIRST if ambiguous else ()
         )
         fill_put(draft, part, row, column, timestamp, value if table.values else None, size)
 

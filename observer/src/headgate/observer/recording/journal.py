@@ -11,8 +11,9 @@ import fcntl
 import os
 import zlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import structlog
@@ -30,6 +31,13 @@ from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.recording.segments import CHECKED, MAGIC, SEGMENT
 
 _log = structlog.get_logger("headgate.observer.recording.journal")
+
+_COPIED: Final = 4096
+"""Bytes that are put together sooner than written from two places."""
+
+_crc32: Final = zlib.crc32
+_pack: Final = CHECKED.pack
+_write: Final = os.write
 
 
 class _Segment:
@@ -57,7 +65,7 @@ def _sync_directory(directory: Path) -> None:
 def _write_all(handle: int, head: bytes, body: bytes) -> int:
     """Write both; return their length. A short write is completed."""
     total = len(head) + len(body)
-    written = os.writev(handle, (head, body))
+    written = _write(handle, head + body) if total <= _COPIED else os.writev(handle, (head, body))
     if written < total:
         rest = memoryview(head + body)[written:]
         while rest:
@@ -108,6 +116,8 @@ class Journal:
         """Told of each intent that is settled, once."""
         self._next = 0
         self._settled: set[int] = set()
+        self._table, self._name = "", b""
+        """Of the last request, and as it stands in records."""
         self._times: deque[float] = deque()
         """When the intents from the watermark on came."""
         self._segments: list[_Segment] = []
@@ -205,13 +215,15 @@ class Journal:
         length = len(request)
         if not self.has_room(length):
             raise JournalFull(f"journal {self._directory} has reached {self._limit} bytes")
-        name = table.encode("utf-8", "surrogateescape")
+        if table != self._table:
+            self._table, self._name = table, table.encode("utf-8", "surrogateescape")
+        name = self._name
         number = self._next
         segment = self._segment
         if segment is None or segment.size >= self._segment_limit:
             segment = self._begin_segment()
-        header = CHECKED.pack(len(name), length, number, received, listener, dialect) + name
-        checksum = zlib.crc32(request, zlib.crc32(header))
+        header = _pack(len(name), length, number, received, listener, dialect) + name
+        checksum = _crc32(request, _crc32(header))
         try:
             written = _write_all(self._handle, checksum.to_bytes(4, "big") + header, request)
         except OSError as error:
@@ -286,6 +298,11 @@ class Journal:
             if self.watermark not in self._settled:
                 return
             self._settled.remove(self.watermark)
+
+    def settle_all(self, numbers: Iterable[int]) -> None:
+        """Settle one after the other."""
+        for number in numbers:
+            self.settle(number)
 
     def save_watermark(self) -> None:
         """Write the watermark down and remove the segments below it.

@@ -11,10 +11,12 @@ _NONE: Final[frozenset[bytes]] = frozenset()
 class Flight:
     """A journalled write between forwarding and its end."""
 
-    __slots__ = ("_rows", "_set", "_span", "ambiguous", "intent")
+    __slots__ = ("_rows", "_set", "_span", "ambiguous", "intent", "row")
 
     def __init__(self, intent: int) -> None:
         self.intent = intent
+        self.row: bytes | None = None
+        """Of a write that has just one."""
         self._rows: Collection[bytes] = ()
         self._set: frozenset[bytes] | None = None
         self._span: tuple[bytes, bytes] | None = None
@@ -22,9 +24,8 @@ class Flight:
         """Rows that another write wrote at the same time."""
 
     def identify(self, rows: Collection[bytes]) -> None:
-        """Say which rows the write has."""
+        """Say which rows the write has, once."""
         self._rows = rows
-        self._set = self._span = None
 
     def overlap(self, rows: Collection[bytes]) -> None:
         """Note that another write wrote the rows at the same time."""
@@ -33,13 +34,6 @@ class Flight:
             known.update(rows)
         else:
             self.ambiguous = set(rows)
-
-    def only_row(self) -> bytes | None:
-        """Return the row of a write that has just one cell."""
-        if len(self._rows) != 1:
-            return None
-        (row,) = self._rows
-        return row
 
     def rows(self) -> frozenset[bytes]:
         """Return the rows, none while they are not known; most writes are never asked."""
@@ -90,11 +84,16 @@ class TableFlights:
 
     def identify(self, flight: Flight, rows: Collection[bytes]) -> None:
         """Say which rows a write has; must come before any flight that it overlaps lands."""
-        flight.identify(rows)
-        row = flight.only_row()
-        if row is None:
+        if len(rows) == 1:
+            (row,) = rows
+            self.identify_row(flight, row)
+        else:
+            flight.identify(rows)
             self._identify_wide(flight)
-            return
+
+    def identify_row(self, flight: Flight, row: bytes) -> None:
+        """Do as ``identify`` for a write of just one row."""
+        flight.row = row
         same = self._narrow.get(row)
         if same is None:
             self._narrow[row] = [flight]
@@ -124,7 +123,7 @@ class TableFlights:
     def land(self, flight: Flight) -> None:
         """Note that a write has ended."""
         del self._flights[flight.intent]
-        row = flight.only_row()
+        row = flight.row
         if row is None:
             self._wide.pop(flight.intent, None)
             return

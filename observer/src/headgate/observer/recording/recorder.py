@@ -8,7 +8,7 @@ stay in their order in the backlog, which is what tells overlaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -39,18 +39,20 @@ from headgate.wire import Limits, Message, MessageReader, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.recording.recorder")
 
-DIALECTS = (Dialect.THRIFT1, Dialect.THRIFT2)
+DIALECTS: Final = (Dialect.THRIFT1, Dialect.THRIFT2)
 """A dialect's number in the journal is its position here."""
+_FIRST: Final = DIALECTS[0]
 _NAMES: Final = tuple(dialect.value for dialect in DIALECTS)
 
-_AFTERMATH_SECONDS = 60.0
+_AFTERMATH_SECONDS: Final = 60.0
 """How long a write whose connection broke may still take effect: HBase's ``hbase.rpc.timeout``."""
 
-_PATIENCE_SECONDS = 0.001
+_PATIENCE_SECONDS: Final = 0.001
 """How long a ripe backlog waits for a request to be forwarded."""
 
 _NONE: Final[frozenset[bytes]] = frozenset()
-_OUTCOMES = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
+_NO_FLIGHTS: Final[list[Flight]] = []
+_OUTCOMES: Final = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
 
 
 class Ticket:
@@ -94,7 +96,7 @@ class Ticket:
         self.received = received
         self.departed = False
         """Whether its beginning has left the backlog."""
-        self.flights: Sequence[Flight] = ()
+        self.flights: list[Flight] = _NO_FLIGHTS
         """One for each table, once it has departed."""
         self.cell: tuple[bytes, bytes, bytes] | None = None
         """Row, column and value of what is known to be a put of one cell."""
@@ -193,7 +195,7 @@ class Recorder:
         pattern: Pattern | None,
     ) -> Ticket:
         received = self._clock()
-        number = DIALECTS.index(dialect)
+        number = 0 if dialect is _FIRST else 1
         intent = self._journal.append(
             raw, tables[0], listener=number, dialect=number, received=received
         )
@@ -202,17 +204,11 @@ class Recorder:
         self._work_later()
         return ticket
 
-    def _depart(self, ticket: Ticket) -> None:
-        ticket.departed = True
-        departed = []
-        for table in ticket.tables:
-            flights = self._flights.get(table)
-            if flights is None:
-                flights = self._flights[table] = TableFlights()
-            flight = Flight(ticket.intent)
-            flights.depart(flight)
-            departed.append(flight)
-        ticket.flights = departed
+    def _flights_of(self, table: str) -> TableFlights:
+        flights = self._flights.get(table)
+        if flights is None:
+            flights = self._flights[table] = TableFlights()
+        return flights
 
     def end(self, ticket: Ticket, reply: Message | None) -> None:
         """Take the reply of a request that was forwarded; None: its connection broke."""
@@ -269,13 +265,19 @@ class Recorder:
         self._count_puts()
 
     def _decode(self, ticket: Ticket) -> None:
-        self._depart(ticket)
+        ticket.departed = True
+        flights: list[Flight] = []
+        for table in ticket.tables:
+            flight = Flight(ticket.intent)
+            self._flights_of(table).depart(flight)
+            flights.append(flight)
+        ticket.flights = flights
         pattern, message = ticket.pattern, ticket.message
         if pattern is not None:
             cell = pattern.cell(ticket.raw)
             if cell is not None:
                 ticket.cell = cell
-                self._flights[ticket.tables[0]].identify(ticket.flights[0], cell[:1])
+                self._flights[ticket.tables[0]].identify_row(flights[0], cell[0])
                 return
         if message is None:
             assert pattern is not None  # noqa: S101 - one of the two is there
@@ -296,14 +298,14 @@ class Recorder:
             return
         ticket.decoded = decoded
         for part in _parts(decoded):
-            for table, flight in zip(ticket.tables, ticket.flights, strict=True):
+            for at, table in enumerate(ticket.tables):
                 if table == part.table:
                     rows = part.cells.rows if isinstance(part, Write) else ()
-                    self._flights[table].identify(flight, rows)
+                    self._flights[table].identify(flights[at], rows)
 
     def _land(self, ticket: Ticket) -> None:
-        for table, flight in zip(ticket.tables, ticket.flights, strict=True):
-            self._flights[table].land(flight)
+        for at, table in enumerate(ticket.tables):
+            self._flights[table].land(ticket.flights[at])
 
     def _cancel(self, ticket: Ticket) -> None:
         self._land(ticket)
@@ -352,7 +354,7 @@ class Recorder:
         self._publisher.add_put(
             ticket.tables[0],
             ticket.intent,
-            pattern.method.name,
+            pattern.name,
             ticket.received,
             ticket.origin,
             row,
@@ -371,7 +373,7 @@ class Recorder:
 
     def _count(self, ticket: Ticket, outcome: str, count: int = 1) -> None:
         metrics = self._metrics
-        name = _NAMES[DIALECTS.index(ticket.dialect)]
+        name = _NAMES[0 if ticket.dialect is _FIRST else 1]
         metrics.count_request(name, _name(ticket), outcome, count)
         metrics.events[outcome] = metrics.events.get(outcome, 0) + count
 
@@ -413,7 +415,7 @@ class Recorder:
 def _name(ticket: Ticket) -> str:
     """Return the request's method."""
     if ticket.pattern is not None:
-        return ticket.pattern.method.name
+        return ticket.pattern.name
     return ticket.message.name if ticket.message is not None else ""
 
 

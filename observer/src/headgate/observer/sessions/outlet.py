@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import final
+from typing import Final, final
+
+_write: Final = os.write
 
 
 @final
@@ -38,7 +40,7 @@ class Outlet:
             transport.write(data)
             return True
         try:
-            sent = os.write(self._descriptor, data)
+            sent = _write(self._descriptor, data)
         except BlockingIOError:
             sent = 0
         except OSError:

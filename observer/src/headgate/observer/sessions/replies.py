@@ -43,8 +43,7 @@ class KnownReplies:
         """Return a reply that says the same as these bytes, if they are all of one."""
         known = self._by_length.get(len(data))
         if known is not None:
-            number = int.from_bytes(data, "big")
             for layout, reply in known:
-                if layout.fits(number):
+                if layout.fits(data):
                     return reply
         return None

@@ -8,7 +8,6 @@ a reply's first bytes tell that the server is done, and the next request that it
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from time import perf_counter
 from typing import Final, cast
 
@@ -55,6 +54,7 @@ from headgate.wire import (
     write_reply,
 )
 
+_clock: Final = perf_counter
 _PIPELINE_HIGH: Final = 128  # requests under way on one connection before its client must wait
 _PIPELINE_LOW: Final = 64
 _LONG_READ: Final = 1 << 16  # bytes of a request that is not whole, after which others have a turn
@@ -86,7 +86,8 @@ class Session:
         """Wait for a client of the endpoint."""
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
-        self._timings = endpoint.timings
+        self._added = endpoint.timings.added.new
+        self._waited = endpoint.timings.upstream.new
         self._dialect = endpoint.dialect
         self._methods = METHODS[endpoint.dialect]
         self._loop = endpoint.loop
@@ -97,7 +98,8 @@ class Session:
         self._cleared: set[Pattern] = set()
         """Kinds of request that the guard lets this client make."""
         self._upstream: asyncio.Transport | None = None
-        self._to_client: Outlet | HeldReplies | None = None
+        self._to_client: Outlet | None = None
+        """The way of replies back; None where they are held."""
         self._to_upstream: Outlet | None = None
         self._straight: Outlet | None = None
         """The way of requests that go on unread; None where they are read further on."""
@@ -111,8 +113,8 @@ class Session:
         # Set while a reply of our own waits for its turn: replies then go back whole, one by one.
         self._by_message = False
         self._passed = 0
-        self.in_flight: deque[Exchange] = deque()
-        """What was forwarded and not wholly answered, oldest first."""
+        self.in_flight: list[Exchange] = []
+        """What was forwarded and not wholly answered, oldest first. Mostly one: no deque."""
         self._paused = 0
         self._waiting: tuple[Message, Method, tuple[str, ...]] | None = None
         self._at_gate: Message | None = None
@@ -134,8 +136,7 @@ class Session:
         if acknowledgements is None:
             self._to_client = Outlet(self._client)
         else:
-            self._client = self._to_client = acknowledgements.guard(self._client, log)
-            self._held_replies = self._to_client
+            self._client = self._held_replies = acknowledgements.guard(self._client, log)
         metrics = self._metrics
         metrics.connections += 1
         limit = self._endpoint.most_connections
@@ -168,17 +169,17 @@ class Session:
         """Take bytes from the client."""
         if self._closing:
             return
-        started = perf_counter()
+        started = _clock()
         self._endpoint.received_bytes += len(data)
         if self._pass_known(data, started):
-            self._timings.added.observe(perf_counter() - started)
+            self._added.append(_clock() - started)
             return
         self._reader.feed(data)
         if self._upstream is None and not self._unreachable:
             self._connect()
             return
         self._pump()
-        self._timings.added.observe(perf_counter() - started)
+        self._added.append(_clock() - started)
         if len(data) >= _LONG_READ and self._reader.buffered:
             # A transport reads on as long as there is something: others would wait for all of it.
             self._pause(_OTHERS)
@@ -284,7 +285,7 @@ class Session:
                 reason=str(error) if error else "closed",
             )
         while self.in_flight:
-            exchange = self.in_flight.popleft()
+            exchange = self.in_flight.pop(0)
             if exchange.local is None:
                 self._finish(exchange, None, "answered" if exchange.begun else "broken")
         self._closing = True
@@ -335,7 +336,7 @@ class Session:
                     return False
                 if permit is not None:
                     exchange.ticket.origin = permit.origin
-                started = perf_counter()
+                started = _clock()
         elif pattern.tables:
             endpoint.asked.append(pattern)
         exchange.forwarded = started
@@ -616,7 +617,7 @@ class Session:
 
     def _forward(self, message: Message, exchange: Exchange) -> None:
         outlet = self._to_upstream
-        exchange.forwarded = perf_counter()
+        exchange.forwarded = _clock()
         if outlet is None or not outlet.write(message.raw):
             # It broke a moment ago: nothing was sent, and the client is being closed.
             self._cancel(exchange)
@@ -637,7 +638,7 @@ class Session:
                 self._lose_track("a request came in the middle of the reply to the one before")
             else:
                 # The client has read that reply: it would not have gone on otherwise.
-                in_flight.popleft()
+                in_flight.pop(0)
                 self._finish(head, None, "answered")
         if not self._tracks:
             self._finish(exchange, None, "untracked")
@@ -652,10 +653,14 @@ class Session:
 
     def reply_received(self, data: bytes) -> None:
         """Take bytes from HBase."""
-        started = perf_counter()
+        started = _clock()
         self._touched = started
-        if self._to_client is not None and not self._by_message:
-            self._to_client.write(data)
+        if not self._by_message:
+            outlet = self._to_client
+            if outlet is not None:
+                outlet.write(data)
+            elif self._client is not None:
+                self._client.write(data)
         self._endpoint.sent_bytes += len(data)
         in_flight = self.in_flight
         if not in_flight:
@@ -672,8 +677,8 @@ class Session:
                 and not replies.buffered
                 and known.transport is replies.transport
             ):
-                in_flight.popleft()
-                self._timings.upstream.observe(started - head.forwarded)
+                in_flight.pop(0)
+                self._waited.append(started - head.forwarded)
                 self._finish(head, known, "answered")
             else:
                 self._walk(data, started)
@@ -681,9 +686,9 @@ class Session:
             self._last_byte = data[-1]
             if not head.begun:
                 head.begun = True
-                self._timings.upstream.observe(started - head.forwarded)
+                self._waited.append(started - head.forwarded)
                 self._wake(head)
-        self._timings.added.observe(perf_counter() - started)
+        self._added.append(_clock() - started)
 
     def _walk(self, data: bytes, started: float) -> None:
         replies = self._replies
@@ -700,8 +705,8 @@ class Session:
                     if self._client is not None:
                         self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
                     self._passed = 0
-                exchange = self.in_flight.popleft()
-                self._timings.upstream.observe(started - exchange.forwarded)
+                exchange = self.in_flight.pop(0)
+                self._waited.append(started - exchange.forwarded)
                 outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
                 self._finish(exchange, reply, outcome)
                 self._send_locals()
@@ -731,7 +736,7 @@ class Session:
             return
         self._tracks = self._walking = False
         while self.in_flight:
-            exchange = self.in_flight.popleft()
+            exchange = self.in_flight.pop(0)
             self._finish(exchange, None, "answered" if exchange.begun else "untracked")
         self._unpause(_PIPELINE)
         if self._closing:
@@ -781,7 +786,7 @@ class Session:
     def _send_locals(self) -> None:
         in_flight = self.in_flight
         while in_flight and in_flight[0].local is not None:
-            local = in_flight.popleft().local
+            local = in_flight.pop(0).local
             if self._client is not None and local is not None:
                 self._client.write(local)
         if not in_flight:
@@ -820,7 +825,7 @@ class Session:
         held = self._waiting is not None or self._at_gate is not None
         if self.waits_for_reply() or held or self._reader.buffered:
             return False
-        return not self.in_flight or perf_counter() - self._touched > _QUIET_SECONDS
+        return not self.in_flight or _clock() - self._touched > _QUIET_SECONDS
 
     def drain(self) -> None:
         """Go towards the end: close between requests, take no more than those under way."""
