@@ -219,7 +219,7 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     """Of a table's topic, when the observer creates it: each costs a request to Kafka in every
     ``linger_seconds`` in which some of its rows are written."""
     replication: Annotated[int, Meta(ge=1)] = 1
-    linger_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.01
+    linger_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.012
     """How long events wait for others to share a message with."""
     acknowledge: Acknowledge = Acknowledge.JOURNAL
     """Whether replies to watched writes wait until Kafka has the events."""

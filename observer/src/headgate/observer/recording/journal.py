@@ -33,7 +33,7 @@ from headgate.observer.recording.segments import CHECKED, MAGIC, SEGMENT
 _log = structlog.get_logger("headgate.observer.recording.journal")
 
 _COPIED: Final = 4096
-"""Bytes that are put together sooner than written from two places."""
+"""Bytes of a request that are copied behind its header sooner than written from two places."""
 
 _crc32: Final = zlib.crc32
 _pack: Final = CHECKED.pack
@@ -65,7 +65,7 @@ def _sync_directory(directory: Path) -> None:
 def _write_all(handle: int, head: bytes, body: bytes) -> int:
     """Write both; return their length. A short write is completed."""
     total = len(head) + len(body)
-    written = _write(handle, head + body) if total <= _COPIED else os.writev(handle, (head, body))
+    written = os.writev(handle, (head, body)) if body else _write(handle, head)
     if written < total:
         rest = memoryview(head + body)[written:]
         while rest:
@@ -223,9 +223,15 @@ class Journal:
         if segment is None or segment.size >= self._segment_limit:
             segment = self._begin_segment()
         header = _pack(len(name), length, number, received, listener, dialect) + name
-        checksum = _crc32(request, _crc32(header))
+        if length <= _COPIED:
+            head, body = header + request, b""
+        else:
+            head, body = header, request
+        checksum = _crc32(head)
+        if body:
+            checksum = _crc32(body, checksum)
         try:
-            written = _write_all(self._handle, checksum.to_bytes(4, "big") + header, request)
+            written = _write_all(self._handle, checksum.to_bytes(4, "big") + head, body)
         except OSError as error:
             self._cut_torn(segment)
             raise JournalError(
@@ -285,23 +291,25 @@ class Journal:
 
     def settle(self, number: int) -> None:
         """Note that all of the intent's events are on Kafka, or that it has none."""
-        if number < self.watermark or number in self._settled:
+        watermark, settled = self.watermark, self._settled
+        if number < watermark or (number != watermark and number in settled):
             return
         if self.on_settled is not None:
             self.on_settled(number)
-        if number != self.watermark:
-            self._settled.add(number)
+        if number != watermark:
+            settled.add(number)
             return
         while True:
-            self.watermark += 1
+            watermark += 1
             self._times.popleft()
-            if self.watermark not in self._settled:
-                return
-            self._settled.remove(self.watermark)
+            if not settled or watermark not in settled:
+                break
+            settled.remove(watermark)
+        self.watermark = watermark
 
     def settle_all(self, numbers: Iterable[int]) -> None:
-        """Settle one after the other."""
-        for number in numbers:
+        """Settle many, lowest first: then few have to be kept until those below them are."""
+        for number in sorted(numbers):
             self.settle(number)
 
     def save_watermark(self) -> None:
