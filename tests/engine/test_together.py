@@ -334,6 +334,28 @@ def records_of(log: Log, number: int, value: bytes = b"1") -> list[RecordArrived
     ]
 
 
+def test_elements_are_told_apart_where_a_table_is_written_to_late_in_a_poll():
+    kinds = (WatchedContainer(Container(ContainerId("both"), SHAPES["both"])),)
+    bounds = (
+        Bound("k0", ContainerId("both"), sequence=SequenceBound(3.0, distinct=True)),
+        Bound("k1", ContainerId("both"), sequence=SequenceBound(6.0)),
+    )
+    step = ActionSpec("s", bounds=bounds, evaluation=Evaluation(write=True))
+    driven, log = Driven(DataflowSpec("flow", kinds, (step,)), together=True), Log()
+
+    def written(table: str, row: bytes) -> RecordArrived:
+        column = b"g:a" if table == "t" else b"f:a"
+        return log.record(("write", table, None, [[(UpdateKind.PUT, row, column, b"1")]]))
+
+    driven.take([written("t", b"r0")])
+    driven.take(
+        [*(written("t", b"r0") for _ in range(4)), written("u", b"r1"), written("u", b"r2")]
+    )
+    (launch,) = [one for one in driven.told if isinstance(one, Launch)]
+    assert launch.cut.position(updates_topic("t"), 0) == 5
+    assert launch.cut.position(updates_topic("u"), 0) == 2
+
+
 def test_records_that_decide_nothing_are_taken_in_few_passes():
     driven = flow(Bound("k", ContainerId("c"), sequence=SequenceBound(1000.0)))
     passes = []

@@ -134,8 +134,8 @@ T = TypeVar("T")
 def _at(column: Sequence[T], positions: Sequence[int]) -> Sequence[T]:
     if len(positions) == len(column):
         return column
-    if len(positions) == 1:
-        return (column[positions[0]],)
+    if len(positions) < 2:
+        return tuple(column[at] for at in positions)
     chosen: tuple[T, ...] = itemgetter(*positions)(column)
     return chosen
 
