@@ -195,7 +195,7 @@ class Recorder:
         pattern: Pattern | None,
     ) -> Ticket:
         received = self._clock()
-        number = 0 if dialect is _FIRST else 1
+        number = _number(dialect)
         intent = self._journal.append(
             raw, tables[0], listener=number, dialect=number, received=received
         )
@@ -373,7 +373,7 @@ class Recorder:
 
     def _count(self, ticket: Ticket, outcome: str, count: int = 1) -> None:
         metrics = self._metrics
-        name = _NAMES[0 if ticket.dialect is _FIRST else 1]
+        name = _NAMES[_number(ticket.dialect)]
         metrics.count_request(name, _name(ticket), outcome, count)
         metrics.events[outcome] = metrics.events.get(outcome, 0) + count
 
@@ -410,6 +410,11 @@ class Recorder:
             published = True
         if not published:
             self._journal.settle(ticket.intent)
+
+
+def _number(dialect: Dialect) -> int:
+    """Return its position in ``DIALECTS``, without a call into the interpreter."""
+    return 0 if dialect is _FIRST else 1
 
 
 def _name(ticket: Ticket) -> str:
