@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +64,10 @@ class CompiledModules(BuildHookInterface[Any]):
         built = directory / "built"
         command = [sys.executable, str(setup), "--quiet", "build_ext"]
         command += ["--build-lib", str(built), "--build-temp", str(directory / "objects")]
-        done = subprocess.run(command, cwd=sources, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "MYPY_CACHE_DIR": str(directory / "cache")}
+        done = subprocess.run(
+            command, cwd=sources, env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise RuntimeError(
                 "the modules could not be compiled; a C compiler and Python's headers are needed "
