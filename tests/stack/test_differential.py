@@ -371,7 +371,6 @@ class Replay:
                 self.into.put(self.table, [(row, {column: there})], timestamp=self.clock)
 
 
-@pytest.mark.timeout(600)
 def test_a_program_does_the_same_through_the_observer(stack, desk, tmp_path: Path) -> None:
     direct, proxied, rebuilt = (
         stack.table("differential", ("f", "g"), versions=VERSIONS) for _ in range(3)

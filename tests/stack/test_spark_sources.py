@@ -23,7 +23,7 @@ from headgate.spark.worker import session_of
 if TYPE_CHECKING:
     from conftest import RunningStack
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture(scope="module")

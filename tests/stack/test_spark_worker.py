@@ -51,7 +51,7 @@ from headgate.spark import (
 if TYPE_CHECKING:
     from conftest import RunningStack
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.stack
 
 WAIT = 120.0  # seconds; a Spark start on two busy cores takes tens of them
 STEPS = """

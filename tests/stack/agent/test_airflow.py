@@ -189,14 +189,14 @@ def test_a_dag_is_run_once_whatever_is_killed_and_its_logs_are_kept(
     agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
-    eventually(scene.starts, 300)
+    eventually(scene.starts)
     below = agent.descendants()
     agent.kill()
     for process in below:
         process.kill()
     again = scene.restarted()
     scene.hold.unlink()
-    eventually(lambda: scene.outcomes(again)[-1:] == [(2, "committed")], 300)
+    eventually(lambda: scene.outcomes(again)[-1:] == [(2, "committed")])
     again.settle(scene.name, wave)
     assert len(scene.starts()) == 1, "the DAG was triggered twice"
     assert len(scene.result()) == 1
@@ -211,7 +211,7 @@ def test_a_dag_run_of_a_removed_dataflow_is_marked_as_failed(
     agent = scene.submit()
     scene.hold.touch()
     scene.begin(agent)
-    eventually(scene.starts, 300)
+    eventually(scene.starts)
     agent.ask("DELETE", f"/v1/flows/{scene.name}")
     mine = next(state for run, state in airflow.runs().items() if scene.name in run)
     assert mine == "failed"

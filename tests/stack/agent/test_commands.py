@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.stack
 
 Eventually = Callable[..., Any]
 

@@ -23,7 +23,7 @@ from headgate.client import ClientError, Thrift2Connection
 from headgate.events import Outcome, RequestPart, UpdateBatch, decode_update, updates_topic
 from headgate.spark import Committed, RunKey, RunLedger
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.stack
 
 WRITERS = 2  # of each dialect
 PAUSE = 0.01  # seconds between two requests of a writer: others use this machine too

@@ -23,7 +23,7 @@ from fire_risk.weather import generated
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.stack
 
 
 class Listener:

@@ -11,7 +11,7 @@ from typing import Any
 import Hbase_thrift  # made by happybase, which the conftest imports
 import pytest
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.stack
 
 Eventually = Callable[..., Any]
 LEASE = 10.0  # seconds a gate stays closed when its agent is lost (docs/dataflow-file.md)

@@ -10,7 +10,7 @@ import pytest
 from headgate.client import RequestRefused, ScanRange, Thrift2Connection
 from headgate.events import NOTIFY_FAMILY, Origin
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.stack
 
 NAMES = ("one", "other")
 FAMILY = NOTIFY_FAMILY.decode()

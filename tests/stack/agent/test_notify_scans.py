@@ -11,7 +11,7 @@ import pytest
 from headgate.client import ScanRange, Thrift2Connection
 from headgate.events import NOTIFY_FAMILY
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.stack
 
 MARK = NOTIFY_FAMILY + b":all"
 SELDOM = "1 h"

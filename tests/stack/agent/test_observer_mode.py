@@ -20,7 +20,7 @@ from headgate.client import ClientError, Thrift2Connection
 from headgate.engine import Engine
 from headgate.flows import parse_dataflow
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.stack
 
 PAUSE = 0.01  # seconds between two requests of a writer: others use this machine too
 ROWS = 150  # of each kind, so that rows are written again and again

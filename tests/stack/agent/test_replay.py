@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.stack
 
 WAVES = ({1: 10, 2: 20, 3: 30}, {1: 11}, {2: 21, 3: 31}, {1: 16, 2: 22, 3: 34})
 

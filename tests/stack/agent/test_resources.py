@@ -13,7 +13,7 @@ import pytest
 
 from headgate.local import Lifetime, start_process
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.stack
 
 
 class Sensor:

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.stack
 
 VICTIMS = ("worker", "agent", "both")
 LONGEST = 1.2  # seconds after a wave's mark: past the launch, both runs and their commits

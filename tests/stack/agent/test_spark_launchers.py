@@ -19,7 +19,7 @@ import pytest
 
 from headgate.local import Lifetime, start_process
 
-pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
 
 Eventually = Callable[..., Any]
 READY = 180.0
@@ -156,7 +156,7 @@ def test_a_step_is_run_by_spark_submit_and_outlives_its_agent(
     agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
-    eventually(scene.starts, 120)
+    eventually(scene.starts)
     agent.kill()
     again = scene.restarted()
     scene.hold.unlink()
@@ -174,7 +174,7 @@ def test_an_application_that_dies_with_its_agent_loses_nothing(
     agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
-    eventually(scene.starts, 120)
+    eventually(scene.starts)
     below = agent.descendants()
     agent.kill()
     for process in below:
@@ -196,7 +196,7 @@ def test_a_step_is_run_on_a_connect_server_and_outlives_its_agent(
     agent = scene.submit()
     scene.hold.touch()
     wave = scene.begin(agent)
-    eventually(scene.starts, 120)
+    eventually(scene.starts)
     agent.kill()
     again = scene.restarted()
     scene.hold.unlink()

@@ -13,7 +13,7 @@ from thriftpy2.rpc import make_client
 
 from headgate.client import Thrift2Connection
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.stack
 
 PATIENCE = 60.0  # seconds
 IDL = Path(__file__).parents[2] / "hbase" / "thrift2.thrift"

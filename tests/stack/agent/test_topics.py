@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from headgate.events import updates_topic
 
-pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
 
 LIMIT = 1000
 MARKS = 40  # in each partition: the topic that is made again must not soon be as long as it was

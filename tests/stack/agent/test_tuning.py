@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
 
 ROWS = 40
 WAVES = 16

@@ -43,7 +43,7 @@ from headgate.observer import (
     ObserverProcess,
 )
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.stack
 
 ONE = thriftpy2.load(
     str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="faults_one_thrift"

@@ -32,7 +32,7 @@ from headgate.observer import (
 )
 from headgate.observer.publishing.kafka import KafkaUnavailable, Topics
 
-pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
 
 _START_SECONDS = 240.0
 _USER = "observer-1"

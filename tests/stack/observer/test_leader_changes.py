@@ -28,7 +28,7 @@ from headgate.local.ports import HOST, Port
 from headgate.local.probes import kafka_answers
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 
-pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.soak]
 
 BROKERS = 3
 WRITERS = 3

@@ -26,7 +26,7 @@ from headgate.observer import (
 )
 from headgate.wire import MessageType, StructWriter, Transport, write_message
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.stack
 
 MIB = 1 << 20
 IDLE = 5000

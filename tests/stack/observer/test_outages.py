@@ -18,7 +18,7 @@ from headgate.events import Outcome, UpdateBatch, UpdateMessage
 from headgate.local import Addresses, LocalStack, Part
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.stack
 
 Start = Callable[..., ObserverProcess]
 _MIB = 1 << 20

@@ -104,7 +104,7 @@ def connections(observer: ObserverProcess) -> list[int]:
 
 
 def await_connections(observer: ObserverProcess, count: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while sum(connections(observer)) > count:
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -30,8 +30,9 @@ from headgate.observer import (
     Scheduling,
 )
 from headgate.observer.process import as_toml
+from headgate.observer.upstreams.asking import FORMATS, PING, call
 
-pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.stack
 
 WORKERS = 2
 
@@ -275,7 +276,7 @@ def _put_in_vain(client: happybase.Connection, table: str, row: bytes) -> None:
 def test_sighup_changes_what_it_can_without_closing_connections(
     config: ObserverConfig, start: Start, tmp_path: Path
 ) -> None:
-    observer = start(config)
+    observer = start(replace(config, scheduling=Scheduling.BATCH))
     connections = spread(observer)
     file = tmp_path / "observer.toml"
 
@@ -286,7 +287,7 @@ def test_sighup_changes_what_it_can_without_closing_connections(
 
     assert {os.sched_getscheduler(each.pid) for each in workers(observer)} == {os.SCHED_BATCH}
     journal = replace(config.journal, limit_bytes=99 << 20)
-    wanted = replace(config, name="other", journal=journal, scheduling=Scheduling.NORMAL)
+    wanted = replace(config, name="other", journal=journal, scheduling=Scheduling.AUTO)
     reload(as_toml(wanted), "configuration reloaded", WORKERS)
     assert {os.sched_getscheduler(each.pid) for each in workers(observer)} == {os.SCHED_OTHER}
     assert set(samples(observer, "journal_limit_bytes").values()) == {99 << 20}
@@ -302,3 +303,22 @@ def test_sighup_changes_what_it_can_without_closing_connections(
     victim.kill()
     await_that(lambda: samples(observer, "worker_restarts_total") == {(): 1})
     await_that(lambda: samples(observer, "workers") == {(): WORKERS})
+
+
+def test_the_load_says_when_a_worker_has_its_turn(config: ObserverConfig, start: Start) -> None:
+    observer = start(replace(config, workers=1))
+    ping = call(FORMATS[0], PING)
+    with socket.create_connection(observer.thrift1) as client, client.makefile("rb") as replies:
+        client.sendall(ping)
+        length = len(client.recv(1000))
+
+        def policy_after(count: int) -> int:
+            """Return the policy after some requests of which so many are sent at a time."""
+            for _ in range(20):
+                client.sendall(ping * count)
+                replies.read(length * count)
+            return os.sched_getscheduler(observer.pid)
+
+        assert policy_after(1) == os.SCHED_OTHER
+        await_that(lambda: policy_after(64) == os.SCHED_BATCH)
+        await_that(lambda: policy_after(1) == os.SCHED_OTHER)
