@@ -94,3 +94,12 @@ def test_histogram_buckets_are_cumulated() -> None:
         histogram.new.append(seconds)
     assert histogram.buckets() == [("0.1", 2), ("1.0", 3), ("+Inf", 4)]
     assert histogram.total == pytest.approx(7.65)
+
+
+def test_a_thinned_value_counts_for_all_that_it_stands_for() -> None:
+    histogram = Histogram((0.1, 1.0))
+    histogram.new.append(0.05)
+    histogram.thinned += [0.5, 7.0]
+    assert histogram.total == pytest.approx(0.05 + 8 * 7.5)
+    assert histogram.buckets() == [("0.1", 1), ("1.0", 9), ("+Inf", 17)]
+    assert histogram.total == pytest.approx(0.05 + 8 * 7.5)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from structlog.testing import capture_logs
 
 from headgate.observer import Scheduling
-from headgate.observer.tuning import schedule
+from headgate.observer.tuning import Turns
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="scheduling is Linux's")
 
 
-def policies(before: int, *wanted: Scheduling) -> list[int]:
-    """Return the policies of a thread of its own that begins with one, after each change."""
+def policies(before: int, *steps: Callable[[], None]) -> list[int]:
+    """Return the policies of a thread of its own that begins with one, after each step."""
 
     def change() -> list[int]:
         os.sched_setscheduler(0, before, os.sched_param(0))
         found = []
-        for each in wanted:
-            schedule(each)
+        for step in steps:
+            step()
             found.append(os.sched_getscheduler(0))
         return found
 
@@ -30,17 +33,74 @@ def policies(before: int, *wanted: Scheduling) -> list[int]:
 
 
 def test_the_thread_gets_the_policy_and_can_change_it() -> None:
-    wanted = (Scheduling.BATCH, Scheduling.NORMAL, Scheduling.BATCH)
+    turns = Turns(Scheduling.BATCH)
+    wanted = (Scheduling.NORMAL, Scheduling.BATCH)
+    changes = [lambda to=to: turns.reconfigure(to) for to in wanted]
     expected = [os.SCHED_BATCH, os.SCHED_OTHER, os.SCHED_BATCH]
-    assert policies(os.SCHED_OTHER, *wanted) == expected
+    assert policies(os.SCHED_OTHER, turns.begin, *changes) == expected
 
 
 @pytest.mark.parametrize("scheduling", Scheduling)
 def test_another_policy_is_the_operators_and_stays(scheduling: Scheduling) -> None:
-    assert policies(os.SCHED_IDLE, scheduling) == [os.SCHED_IDLE]
+    turns = Turns(scheduling)
+    loaded = [turns.begin, lambda: turns.tend(1.0, 8.0)]
+    assert policies(os.SCHED_IDLE, *loaded) == [os.SCHED_IDLE] * 2
 
 
 def test_other_threads_keep_theirs() -> None:
     before = os.sched_getscheduler(0)
-    assert policies(os.SCHED_OTHER, Scheduling.BATCH) == [os.SCHED_BATCH]
+    assert policies(os.SCHED_OTHER, Turns(Scheduling.BATCH).begin) == [os.SCHED_BATCH]
     assert os.sched_getscheduler(0) == before
+
+
+def test_a_thread_is_left_alone_until_it_begins() -> None:
+    turns = Turns(Scheduling.BATCH)
+    steps = [lambda: turns.reconfigure(Scheduling.AUTO), lambda: turns.tend(1.0, 8.0)]
+    assert policies(os.SCHED_OTHER, *steps) == [os.SCHED_OTHER] * 2
+
+
+def load(scheduling: Scheduling, *under_way: float) -> list[int]:
+    """Return the policy at the start, and after each tenth of a second with so many requests."""
+    turns = Turns(scheduling)
+    turns.tend(100.0, 3.0)
+    waited = 3.0
+    steps = [turns.begin]
+    for at, count in enumerate(under_way, 1):
+        waited += count / 10
+        steps.append(lambda now=100 + at / 10, sum_=waited: turns.tend(now, sum_))  # type: ignore[misc]
+    return policies(os.SCHED_OTHER, *steps)
+
+
+def test_a_batch_is_made_while_several_requests_are_under_way() -> None:
+    found = load(Scheduling.AUTO, 0.8, 7.0, 60.0, 2.0, 0.7)
+    one, many = os.SCHED_OTHER, os.SCHED_BATCH
+    assert found == [one, one, many, many, many, one]
+
+
+def test_between_few_and_several_nothing_changes() -> None:
+    assert load(Scheduling.AUTO, 2.0, 2.0) == [os.SCHED_OTHER] * 3
+
+
+def test_without_requests_the_last_ones_count() -> None:
+    many = os.SCHED_BATCH
+    assert load(Scheduling.AUTO, 5.0, 0.0, 0.0)[1:] == [many] * 3
+
+
+@pytest.mark.parametrize("scheduling", [Scheduling.BATCH, Scheduling.NORMAL])
+def test_load_changes_nothing_where_the_operator_chose(scheduling: Scheduling) -> None:
+    assert len(set(load(scheduling, 0.5, 9.0, 0.5))) == 1
+
+
+def test_a_kernel_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    turns = Turns(Scheduling.AUTO)
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    with capture_logs() as lines:
+        turns.begin()
+        for now in range(1, 10):
+            turns.tend(float(now), now * (9.0 if now % 2 else 0.5))
+        assert [line["event"] for line in lines] == ["the kernel keeps its scheduling"]
+        turns.reconfigure(Scheduling.BATCH)
+    assert len(lines) == 2

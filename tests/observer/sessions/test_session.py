@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 from scene import CELLS, FALSE, OK, TRUE, Scene, call, check, get, put, reply
 from structlog.testing import capture_logs
 
 from headgate.events import Gap, Outcome, UpdateBatch
+from headgate.observer.sessions.session import Session
 from headgate.wire import MessageType, StructWriter, Transport, write_message
 
 
@@ -209,17 +212,97 @@ def test_an_unknown_method_is_passed_and_counted(scene: Scene) -> None:
     assert scene.metrics.requests == {("thrift1", "(unknown)", "answered"): 1}
 
 
-def test_requests_of_a_known_kind_are_counted_as_others_are(scene: Scene) -> None:
-    session, _, _ = scene.connect()
-    for _ in range(5):
+def read(session: Session, count: int) -> None:
+    for _ in range(count):
         session.data_received(get(b"r"))
         session.reply_received(CELLS)
+
+
+def test_requests_of_a_known_kind_are_counted_as_others_are(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    read(session, 5)
     session.data_received(put(b"r"))  # it shows that the client has read the reply before
     scene.metrics.settle()
     assert scene.metrics.reads == {"t": 5}
     assert scene.metrics.requests == {("thrift1", "get", "answered"): 5}
     assert scene.metrics.received_bytes == 5 * len(get(b"r")) + len(put(b"r"))
     assert scene.metrics.sent_bytes == 5 * len(CELLS)
+
+
+def times(scene: Scene) -> dict[str, int]:
+    """How many times of each kind are counted."""
+    scene.metrics.settle()
+    timings = scene.metrics.timings["thrift1"]
+    return {"added": sum(timings.added.counts), "upstream": sum(timings.upstream.counts)}
+
+
+def test_a_few_requests_are_timed_one_by_one(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    for rounds in range(1, 4):
+        read(session, 50)
+        assert times(scene) == {"added": 100 * rounds, "upstream": 50 * rounds}
+
+
+def test_of_many_requests_one_in_eight_is_timed_and_counts_for_eight(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    read(session, 200)
+    assert times(scene) == {"added": 400, "upstream": 200}
+    read(session, 400)
+    timings = scene.metrics.timings["thrift1"]
+    assert len(timings.upstream.thinned) == 50
+    assert times(scene) == {"added": 1200, "upstream": 600}
+    for _ in range(800):
+        session.data_received(put(b"r"))
+        session.reply_received(OK)
+    assert 1400 - 16 <= times(scene)["upstream"] <= 1400 + 16
+    read(session, 5)  # fewer than eight, so that none of them need be
+    times(scene)
+    before = times(scene)["upstream"]
+    read(session, 10)
+    assert times(scene)["upstream"] == before + 10
+    assert scene.metrics.requests["thrift1", "get", "answered"] >= 614
+    assert len(scene.outcomes()) == 800
+    assert len(client.taken()) == 615 * len(CELLS) + 800 * len(OK)
+
+
+def test_what_waits_for_hbase_tells_since_when_however_many_there_are(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    read(session, 200)
+    scene.metrics.settle()
+    begun = perf_counter()
+    read(session, 8)
+    session.data_received(get(b"r"))
+    since = session.waits_since()
+    assert since is not None
+    assert begun <= since <= perf_counter()
+
+
+def test_reads_of_a_known_kind_may_be_sent_ahead(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    read(session, 3)
+    session.data_received(get(b"1"))
+    session.data_received(get(b"2"))
+    session.data_received(put(b"3"))
+    session.reply_received(CELLS + CELLS + OK)
+    assert client.taken() == CELLS * 5 + OK
+    assert upstream.taken() == get(b"r") * 3 + get(b"1") + get(b"2") + put(b"3")
+    assert scene.outcomes() == [(b"3", Outcome.APPLIED)]
+    scene.metrics.settle()
+    assert scene.metrics.reads == {"t": 5}
+    assert scene.metrics.requests["thrift1", "get", "answered"] == 5
+
+
+def test_a_read_of_a_known_kind_in_the_middle_of_a_reply_loses_track(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    read(session, 3)
+    session.data_received(get(b"r"))
+    session.reply_received(CELLS[:10])
+    session.data_received(get(b"r"))
+    session.reply_received(CELLS[10:] + CELLS)
+    session.data_received(put(b"later"))
+    session.reply_received(OK)
+    assert client.taken() == CELLS * 5 + OK
+    assert scene.outcomes() == [(b"later", Outcome.UNKNOWN)]
 
 
 def test_a_write_that_cannot_be_decoded_leaves_a_gap(scene: Scene) -> None:

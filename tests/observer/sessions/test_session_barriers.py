@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scene import OK, Scene, barrier, get, kinds, put
+from scene import CELLS, OK, Scene, barrier, get, kinds, put
 
 from headgate.events import BarrierMark, UpdateBatch
 
@@ -33,6 +33,21 @@ def test_a_barrier_waits_for_writes_that_were_forwarded_before_the_watch(scene: 
     barrier(scene, "new")
     assert kinds(scene) == []
     session.reply_received(OK[:1])
+    assert kinds(scene) == ["BarrierMark"]
+
+
+def test_a_barrier_waits_for_a_write_of_a_known_kind_behind_reads_of_one(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    for _ in range(4):
+        session.data_received(get(b"r", b"other"))
+        session.reply_received(CELLS)
+        session.data_received(put(b"unwatched", b"new"))
+        session.reply_received(OK)
+    session.data_received(put(b"unwatched", b"new"))
+    scene.watch("t", "new")
+    barrier(scene, "new")
+    assert kinds(scene) == []
+    session.reply_received(OK)
     assert kinds(scene) == ["BarrierMark"]
 
 

@@ -34,6 +34,8 @@ class Pattern:
         "_family",
         "_row",
         "_value",
+        "answered",
+        "asked",
         "layout",
         "method",
         "name",
@@ -50,6 +52,10 @@ class Pattern:
         self.table = table
         """None where the request names none."""
         self.tables: tuple[str, ...] = () if table is None else (table,)
+        self.asked = 0
+        """Requests of this kind that came, since they were counted."""
+        self.answered = 0
+        """Those that ended with an answer since then."""
         self.timestamp = -1
         self.writes = False
         """Whether requests of this kind put one cell; then its parts lie as follows."""
@@ -116,13 +122,16 @@ class Patterns:
         """Begin with none."""
         self._dialect = dialect
         self._methods = METHODS[dialect]
-        self._by_length: dict[int, list[Pattern]] = {}
+        self._by_length: list[list[Pattern] | None] = [None] * (_LONGEST + 1)
         self._count = 0
         self._seen: set[tuple[int, str]] = set()
 
     def find(self, data: bytes) -> Pattern | None:
         """Return the kind of the one whole request that the bytes are; None: it must be read."""
-        known = self._by_length.get(len(data))
+        length = len(data)
+        if length > _LONGEST:
+            return None
+        known = self._by_length[length]
         if known is None:
             return None
         for pattern in known:
@@ -141,13 +150,15 @@ class Patterns:
             if len(self._seen) < _TRIED:
                 self._seen.add(key)
             return
-        known = self._by_length.get(length)
+        known = self._by_length[length]
         if known is not None and (len(known) >= _ALIKE or self.find(raw) is not None):
             return
         pattern = self._learn(message)
         if pattern is not None:
             self._count += 1
-            self._by_length.setdefault(length, []).append(pattern)
+            if known is None:
+                known = self._by_length[length] = []
+            known.append(pattern)
 
     def _learn(self, message: Message) -> Pattern | None:
         method = self._methods.get(message.name)

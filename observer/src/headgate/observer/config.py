@@ -59,6 +59,8 @@ class WhenFull(StrEnum):
 class Scheduling(StrEnum):
     """When the kernel lets a process run whose time has come."""
 
+    AUTO = "auto"
+    """``BATCH`` while several requests are under way at a time, else ``NORMAL``."""
     BATCH = "batch"
     """When the processor is free or its turn has come: it works on more at once, for less time."""
     NORMAL = "normal"
@@ -279,7 +281,7 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     thrift2: Listener | None = None
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     """Processes that share the addresses; each is an observer of its own."""
-    scheduling: Scheduling = Scheduling.BATCH
+    scheduling: Scheduling = Scheduling.AUTO
     admin: str = "127.0.0.1:0"
     """Address of ``/metrics`` and ``/healthz``; port 0 takes a free one."""
     log_level: LogLevel = LogLevel.INFO

@@ -45,7 +45,7 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.introduction import Introduction, encode_introduction
 from headgate.observer.sessions.listening import Listeners, wire_limits
 from headgate.observer.starting import Addresses, StartError
-from headgate.observer.tuning import schedule, tune_process
+from headgate.observer.tuning import Turns, tune_process
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.pool import UpstreamMetrics, UpstreamView
@@ -140,6 +140,7 @@ class Observer:
             clock=self._loop.time,
         )
         self._listeners = Listeners(config, keyring=self._keyring, metrics=self._metrics)
+        self._turns = Turns(config.scheduling)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: BaseException | None = None
         self._loop.set_exception_handler(self._fail)
@@ -184,7 +185,10 @@ class Observer:
             "kafka.partitions",
             prepare=lambda _old, new: lambda: self._update_topics.reconfigure(new),
         )
-        at("scheduling", prepare=lambda _old, new: lambda: schedule(new.scheduling))
+        at(
+            "scheduling",
+            prepare=lambda _old, new: lambda: self._turns.reconfigure(new.scheduling),
+        )
         at("log_level", prepare=lambda _old, new: lambda: set_log_level(new.log_level))
         at(
             "journal.limit_bytes",
@@ -282,6 +286,7 @@ class Observer:
 
     def _tune_process(self) -> None:
         tune_process(self._config)
+        self._turns.begin()
 
     async def _serve(self, ready: Callable[[Addresses], None]) -> None:
         deadline = self._loop.time() + self._config.start_seconds
@@ -453,6 +458,7 @@ class Observer:
         self._admission.tend()
         self._gates.tend()
         self._metrics.settle()
+        self._turns.tend(now, self._metrics.waited_seconds)
         if self._acknowledgements is not None:
             self._acknowledgements.tend()
         self._admission.sync_if_due()

@@ -24,12 +24,14 @@ SECONDS: Final = (
     10.0,
 )
 """Upper bounds of the buckets: from what a bare relay adds to where clients give up."""
+THINNED: Final = 8
+"""Where requests of known kinds come in great numbers, one in so many is observed for all."""
 
 
 class Histogram:
     """Counts of seconds in fixed buckets."""
 
-    __slots__ = ("_total", "bounds", "counts", "new")
+    __slots__ = ("_total", "bounds", "counts", "new", "thinned")
 
     def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
         self.bounds = bounds
@@ -37,26 +39,32 @@ class Histogram:
         self._total = 0.0
         self.new: list[float] = []
         """What was observed, until ``settle`` puts it into buckets: who observes is in a hurry."""
+        self.thinned: list[float] = []
+        """Likewise; each stands for ``THINNED`` of which it was the only one to be observed."""
 
     def settle(self) -> None:
         """Count what was observed. Call it now and then: until then each value takes memory."""
-        new, counts, bounds = self.new, self.counts, self.bounds
-        if not new:
+        self._count(self.new, 1)
+        self._count(self.thinned, THINNED)
+
+    def _count(self, values: list[float], times: int) -> None:
+        if not values:
             return
-        self._total += sum(new)
-        new.sort()
+        counts, bounds = self.counts, self.bounds
+        self._total += sum(values) * times
+        values.sort()
         before = 0
         for bucket, bound in enumerate(bounds):
-            through = bisect_right(new, bound, before)
-            counts[bucket] += through - before
+            through = bisect_right(values, bound, before)
+            counts[bucket] += (through - before) * times
             before = through
-        counts[-1] += len(new) - before
-        new.clear()
+        counts[-1] += (len(values) - before) * times
+        values.clear()
 
     @property
     def total(self) -> float:
         """Sum of all values, in seconds."""
-        return self._total + sum(self.new)
+        return self._total + sum(self.new) + sum(self.thinned) * THINNED
 
     def buckets(self) -> list[tuple[str, int]]:
         """Return how many values are at or below each bound, as Prometheus wants them."""
@@ -68,16 +76,30 @@ class Histogram:
         return buckets
 
 
+class Sample:
+    """Where the times of one request go."""
+
+    __slots__ = ("added", "upstream")
+
+    def __init__(self, added: list[float], upstream: list[float]) -> None:
+        self.added = added
+        self.upstream = upstream
+
+
 class Timings:
     """How long the requests of one listener take."""
 
-    __slots__ = ("added", "upstream")
+    __slots__ = ("added", "each", "thinned", "upstream")
 
     def __init__(self) -> None:
         self.added = Histogram()
         """What the observer itself takes."""
         self.upstream = Histogram()
         """From forwarding to the first bytes of the reply."""
+        self.each = Sample(self.added.new, self.upstream.new)
+        """For a request that stands for itself."""
+        self.thinned = Sample(self.added.thinned, self.upstream.thinned)
+        """For one that stands for ``THINNED``."""
 
 
 class Metrics(Collector):
@@ -150,6 +172,11 @@ class Metrics(Collector):
             timings.upstream.settle()
         for _, _, histogram in self._histograms:
             histogram.settle()
+
+    @property
+    def waited_seconds(self) -> float:
+        """For how long all requests together have waited for HBase."""
+        return sum(timings.upstream.total for timings in self.timings.values())
 
     def count_request(self, listener: str, method: str, outcome: str, count: int = 1) -> None:
         """Count a request, or several alike, that ended."""

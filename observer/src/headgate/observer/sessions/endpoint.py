@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headgate.hbase import Dialect, Pattern, Patterns
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.client_log import ListenerLog
-from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.monitoring.metrics import THINNED, Metrics, Sample
 from headgate.observer.recording.admission import Admission
 from headgate.observer.recording.recorder import Recorder, changes_cells
 from headgate.observer.security.access import Guard
@@ -27,6 +26,9 @@ from headgate.wire import Limits
 
 if TYPE_CHECKING:
     from headgate.observer.sessions.session import Session
+
+_MANY: Final = 100
+"""Requests between two counts (a tenth of a second) from which on few of them are observed."""
 
 
 class Endpoint:
@@ -82,14 +84,17 @@ class Endpoint:
         """Of clients, to all listeners of the process; 0 for any number."""
         self.patterns = Patterns(dialect)
         self.replies = KnownReplies()
-        self.asked: list[Pattern] = []
-        """Of what kinds are the reads that came since ``count``."""
-        self.answered: list[Pattern] = []
-        """Of what kinds are the requests that ended since then, with an answer."""
+        self._uncounted: list[Pattern] = []
+        """The kinds of which requests came or ended since ``count``."""
         self.received_bytes = 0
         """From clients, since ``count``."""
         self.sent_bytes = 0
         """To clients, likewise."""
+        self.now = perf_counter()
+        """When a request was observed last, or ``count`` was called: a clock that costs nothing."""
+        self._sample = self.timings.each
+        self._every = self._left = 1
+        self._observed = 0
         metrics.before_settling(self.name, self.count)
 
     def count(self) -> None:
@@ -97,12 +102,42 @@ class Endpoint:
         self.metrics.received_bytes += self.received_bytes
         self.metrics.sent_bytes += self.sent_bytes
         self.received_bytes = self.sent_bytes = 0
-        for pattern, count in Counter(self.asked).items():
-            self.metrics.count_read(pattern.tables[0], count)
-        self.asked.clear()
-        for pattern, count in Counter(self.answered).items():
-            self.metrics.count_request(self.name, pattern.method.name, "answered", count)
-        self.answered.clear()
+        uncounted, self._uncounted = self._uncounted, []
+        for pattern in uncounted:
+            if pattern.asked:
+                self.metrics.count_read(pattern.tables[0], pattern.asked)
+            if pattern.answered:
+                name = pattern.method.name
+                self.metrics.count_request(self.name, name, "answered", pattern.answered)
+            pattern.asked = pattern.answered = 0
+        self.now = perf_counter()
+        thin = self._observed * self._every > _MANY
+        self._sample = self.timings.thinned if thin else self.timings.each
+        self._every = THINNED if thin else 1
+        self._left = min(self._left, self._every)
+        self._observed = 0
+
+    def sample(self) -> Sample | None:
+        """Return where the times of a request that came go; None: it is not observed."""
+        left = self._left - 1
+        if left:
+            self._left = left
+            return None
+        self._left = self._every
+        self._observed += 1
+        return self._sample
+
+    def note_read(self, pattern: Pattern) -> None:
+        """Note that a read of a table came."""
+        if not pattern.asked and not pattern.answered:
+            self._uncounted.append(pattern)
+        pattern.asked += 1
+
+    def note_answered(self, pattern: Pattern) -> None:
+        """Note that a request ended, with an answer."""
+        if not pattern.asked and not pattern.answered:
+            self._uncounted.append(pattern)
+        pattern.answered += 1
 
     @property
     def looks_closer(self) -> bool:
@@ -114,6 +149,6 @@ class Endpoint:
         return [
             exchange
             for session in self.sessions
-            for exchange in session.in_flight
-            if table in exchange.tables and not exchange.begun and changes_cells(exchange.method)
+            for exchange in session.pipeline.unanswered()
+            if table in exchange.tables and changes_cells(exchange.method)
         ]

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from headgate.hbase import Method, Pattern
+from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.recorder import Ticket
 
 _NAMED: Final = 100  # requests that one line of the log may name
@@ -22,6 +23,7 @@ class Exchange:
         "marked",
         "method",
         "pattern",
+        "sample",
         "tables",
         "ticket",
         "waiters",
@@ -42,6 +44,9 @@ class Exchange:
         self.begun = False
         """Whether bytes of the reply have come: the server is done with the request."""
         self.forwarded = 0.0
+        """When that was, in seconds: up to a tenth too early where its times are not observed."""
+        self.sample: Sample | None = None
+        """Where its times go, if it is observed."""
         self.local: bytes | None = None
         """The reply, when it does not come from HBase."""
         self.waiters: list[Callable[[], None]] | None = None

@@ -24,7 +24,7 @@ class KnownReplies:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._by_length: dict[int, list[tuple[Layout, Message]]] = {}
+        self._by_length: list[list[tuple[Layout, Message]]] = [[] for _ in range(_SHORT + 1)]
         self._count = 0
 
     def __len__(self) -> int:
@@ -37,13 +37,12 @@ class KnownReplies:
         layout = layout_of(reply, fixed=_EVERY_STRING, numbers=False)
         if layout is not None:
             self._count += 1
-            self._by_length.setdefault(len(reply.raw), []).append((layout, reply))
+            self._by_length[len(reply.raw)].append((layout, reply))
 
     def find(self, data: bytes) -> Message | None:
         """Return a reply that says the same as these bytes, if they are all of one."""
-        known = self._by_length.get(len(data))
-        if known is not None:
-            for layout, reply in known:
+        if len(data) <= _SHORT:
+            for layout, reply in self._by_length[len(data)]:
                 if layout.fits(data):
                     return reply
         return None

@@ -1,8 +1,6 @@
 """One client's connection, with the one connection to HBase's Thrift server that it is pinned to.
 
-Request bytes go on as they came and reply bytes go back as they came. A reply is walked only where
-something hangs on it: the outcome of a watched write, or the order of pipelined requests. Otherwise
-a reply's first bytes tell that the server is done, and the next request that it has been read.
+Request bytes go on as they came. What was forwarded, and its replies, are its pipeline's.
 """
 
 from __future__ import annotations
@@ -21,13 +19,13 @@ from headgate.hbase import (
     Write,
     decode_request,
     io_error_reply,
-    lacks_notify_family,
     method_of,
     peek_origins,
     peek_table,
     peek_tables,
 )
 from headgate.observer.monitoring.client_log import ClientLog
+from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.recording.recorder import changes_cells
 from headgate.observer.security.access import Permit
@@ -37,36 +35,26 @@ from headgate.observer.sessions.exchange import Exchange, named
 from headgate.observer.sessions.introduction import IDENTIFY
 from headgate.observer.sessions.outlet import Outlet
 from headgate.observer.sessions.peers import has_taken_all
+from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.sweeping import Stage
 from headgate.observer.upstreams.dialing import UpstreamsUnreachable
 from headgate.observer.upstreams.pinning import PinnedConnection
 from headgate.wire import (
     ApplicationError,
-    Limits,
     Message,
     MessageReader,
     MessageType,
     ProtocolError,
     StructWriter,
-    Transport,
     UnsupportedProtocol,
     write_exception,
     write_reply,
 )
 
 _clock: Final = perf_counter
-_PIPELINE_HIGH: Final = 128  # requests under way on one connection before its client must wait
-_PIPELINE_LOW: Final = 64
 _LONG_READ: Final = 1 << 16  # bytes of a request that is not whole, after which others have a turn
 _ORPHAN_SECONDS: Final = 60.0  # HBase's own default limit for an operation of a client
 _QUIET_SECONDS: Final = 0.2  # without bytes for so long, a reply that was not walked is over
-_REPLY_LIMITS: Final = Limits(
-    # HBase is trusted to answer what was asked, however large.
-    max_frame=(1 << 31) - 1,
-    max_string=(1 << 31) - 1,
-    max_container=(1 << 31) - 1,
-    max_depth=64,
-)
 
 
 # Why no requests are read, as bits.
@@ -86,8 +74,7 @@ class Session:
         """Wait for a client of the endpoint."""
         self._endpoint = endpoint
         self._metrics = endpoint.metrics
-        self._added = endpoint.timings.added.new
-        self._waited = endpoint.timings.upstream.new
+        self._each = endpoint.timings.each
         self._dialect = endpoint.dialect
         self._methods = METHODS[endpoint.dialect]
         self._loop = endpoint.loop
@@ -106,15 +93,7 @@ class Session:
         self._connecting: asyncio.Task[None] | None = None
         self._unreachable = ""
         self._reader = MessageReader(endpoint.limits)
-        self._replies: MessageReader | None = None
-        self._walking = False
-        self._tracks = True
-        self._last_byte = 0
-        # Set while a reply of our own waits for its turn: replies then go back whole, one by one.
-        self._by_message = False
-        self._passed = 0
-        self.in_flight: list[Exchange] = []
-        """What was forwarded and not wholly answered, oldest first. Mostly one: no deque."""
+        self.pipeline = Pipeline(endpoint, self._log, self)
         self._paused = 0
         self._waiting: tuple[Message, Method, tuple[str, ...]] | None = None
         self._at_gate: Message | None = None
@@ -122,7 +101,6 @@ class Session:
         self._closing = False
         self._parting = False
         self._eof = False
-        self._touched = 0.0
         self._orphaned: asyncio.TimerHandle | None = None
 
     # -- the client's connection
@@ -169,17 +147,24 @@ class Session:
         """Take bytes from the client."""
         if self._closing:
             return
-        started = _clock()
-        self._endpoint.received_bytes += len(data)
-        if self._pass_known(data, started):
-            self._added.append(_clock() - started)
-            return
+        endpoint = self._endpoint
+        endpoint.received_bytes += len(data)
+        sample = endpoint.sample()
+        if sample is not None:
+            started = endpoint.now = _clock()
+            if self._pass_known(data, started, sample):
+                sample.added.append(_clock() - started)
+                return
+        else:
+            if self._pass_known(data, endpoint.now, None):
+                return
+            started = _clock()
         self._reader.feed(data)
         if self._upstream is None and not self._unreachable:
             self._connect()
             return
         self._pump()
-        self._added.append(_clock() - started)
+        self._each.added.append(_clock() - started)
         if len(data) >= _LONG_READ and self._reader.buffered:
             # A transport reads on as long as there is something: others would wait for all of it.
             self._pause(_OTHERS)
@@ -228,11 +213,10 @@ class Session:
         if upstream is None:
             self._endpoint.sessions.discard(self)
             return
-        if any(
-            changes_cells(exchange.method) and not exchange.begun for exchange in self.in_flight
-        ):
+        if any(changes_cells(exchange.method) for exchange in self.pipeline.unanswered()):
             upstream.resume_reading()
-            self._walking = self._closing = True
+            self._closing = True
+            self.pipeline.walk_on()
             self._orphaned = self._loop.call_later(_ORPHAN_SECONDS, upstream.abort)
         else:
             upstream.close()
@@ -276,7 +260,7 @@ class Session:
         self._upstream = self._to_upstream = self._straight = None
         if self._orphaned is not None:
             self._orphaned.cancel()
-        broken = [exchange for exchange in self.in_flight if not exchange.begun]
+        broken = self.pipeline.unanswered()
         if broken and self._client is not None:
             self._log.warning(
                 "upstream closed the connection with requests under way",
@@ -284,10 +268,7 @@ class Session:
                 **named(broken),
                 reason=str(error) if error else "closed",
             )
-        while self.in_flight:
-            exchange = self.in_flight.pop(0)
-            if exchange.local is None:
-                self._finish(exchange, None, "answered" if exchange.begun else "broken")
+        self.pipeline.break_off()
         self._closing = True
         if self._client is None:
             self._endpoint.sessions.discard(self)
@@ -304,7 +285,7 @@ class Session:
 
     # -- requests
 
-    def _pass_known(self, data: bytes, started: float) -> bool:
+    def _pass_known(self, data: bytes, started: float, sample: Sample | None) -> bool:
         """Deal with a request like others before it, unread; tell whether it is one.
 
         What is not as it mostly is (a gate, a held connection, what the guard has not seen) is left
@@ -321,31 +302,35 @@ class Session:
         permit = self._permit
         if permit is not None and pattern not in self._cleared:
             return False
-        exchange = Exchange(pattern.method, pattern.tables, None, pattern)
-        if pattern.writes:
-            if endpoint.gates.closed:
-                return False
-            table = pattern.tables[0]
-            if endpoint.control.is_watched(table):
-                if self._held_replies is not None or endpoint.looks_closer:
-                    self._record(pattern.message(data), pattern.method, pattern.tables)
-                    return True
-                try:
-                    exchange.ticket = endpoint.recorder.begin_alike(pattern, data, self._dialect)
-                except (JournalFull, JournalError):
-                    return False
-                if permit is not None:
-                    exchange.ticket.origin = permit.origin
-                started = _clock()
-        elif pattern.tables:
-            endpoint.asked.append(pattern)
-        exchange.forwarded = started
-        if outlet.write(data):
-            self._enqueue(exchange, pattern.layout.transport)
-            if endpoint.recorder.ripe:
-                endpoint.recorder.work()
+        if not pattern.writes:
+            if outlet.write(data):
+                self.pipeline.follow(pattern, started, sample)
+            if pattern.tables:
+                endpoint.note_read(pattern)
+        elif endpoint.gates.closed:
+            return False
+        elif not endpoint.control.is_watched(pattern.tables[0]):
+            if outlet.write(data):
+                self.pipeline.follow(pattern, started, sample)
+        elif self._held_replies is not None or endpoint.looks_closer:
+            self._record(pattern.message(data), pattern.method, pattern.tables)
+            return True
         else:
-            self._cancel(exchange)
+            try:
+                ticket = endpoint.recorder.begin_alike(pattern, data, self._dialect)
+            except (JournalFull, JournalError):
+                return False
+            if permit is not None:
+                ticket.origin = permit.origin
+            exchange = Exchange(pattern.method, pattern.tables, ticket, pattern)
+            exchange.forwarded = started if sample is None else _clock()
+            exchange.sample = sample
+            if outlet.write(data):
+                self.pipeline.append(exchange, pattern.layout.transport)
+            else:
+                self._cancel(exchange)
+        if endpoint.recorder.ripe:
+            endpoint.recorder.work()
         return True
 
     def _pump(self) -> None:
@@ -618,150 +603,39 @@ class Session:
     def _forward(self, message: Message, exchange: Exchange) -> None:
         outlet = self._to_upstream
         exchange.forwarded = _clock()
+        exchange.sample = self._each
         if outlet is None or not outlet.write(message.raw):
             # It broke a moment ago: nothing was sent, and the client is being closed.
             self._cancel(exchange)
             return
         if message.type is MessageType.ONEWAY:
-            self._finish(exchange, None, "oneway")
+            self.pipeline.finish(exchange, None, "oneway")
             return
-        self._enqueue(exchange, message.transport)
-
-    def _enqueue(self, exchange: Exchange, transport: Transport) -> None:
-        in_flight = self.in_flight
-        if in_flight and not self._walking:
-            head = in_flight[0]
-            if not head.begun:
-                self._walking = True
-            elif self._last_byte:
-                # Every reply ends with a zero: this one is not over, and was not walked so far.
-                self._lose_track("a request came in the middle of the reply to the one before")
-            else:
-                # The client has read that reply: it would not have gone on otherwise.
-                in_flight.pop(0)
-                self._finish(head, None, "answered")
-        if not self._tracks:
-            self._finish(exchange, None, "untracked")
-            return
-        if self._replies is None:
-            self._replies = MessageReader(_REPLY_LIMITS, transport)
-        in_flight.append(exchange)
-        if len(in_flight) >= _PIPELINE_HIGH:
-            self._pause(_PIPELINE)
+        self.pipeline.append(exchange, message.transport)
 
     # -- replies
 
     def reply_received(self, data: bytes) -> None:
         """Take bytes from HBase."""
-        started = _clock()
-        self._touched = started
-        if not self._by_message:
-            outlet = self._to_client
-            if outlet is not None:
-                outlet.write(data)
-            elif self._client is not None:
-                self._client.write(data)
-        self._endpoint.sent_bytes += len(data)
-        in_flight = self.in_flight
-        if not in_flight:
-            return
-        head = in_flight[0]
-        if self._walking:
-            self._walk(data, started)
-        elif head.ticket is not None:
-            replies = self._replies
-            known = self._endpoint.replies.find(data)
-            if (
-                known is not None
-                and replies is not None
-                and not replies.buffered
-                and known.transport is replies.transport
-            ):
-                in_flight.pop(0)
-                self._waited.append(started - head.forwarded)
-                self._finish(head, known, "answered")
-            else:
-                self._walk(data, started)
-        else:
-            self._last_byte = data[-1]
-            if not head.begun:
-                head.begun = True
-                self._waited.append(started - head.forwarded)
-                self._wake(head)
-        self._added.append(_clock() - started)
+        self.pipeline.received(data)
 
-    def _walk(self, data: bytes, started: float) -> None:
-        replies = self._replies
-        assert replies is not None  # noqa: S101 - made with the first request
-        replies.feed(data)
-        try:
-            while self.in_flight:
-                reply = replies.next_message()
-                if reply is None:
-                    break
-                if len(reply.raw) == len(data):
-                    self._endpoint.replies.remember(reply)
-                if self._by_message:
-                    if self._client is not None:
-                        self._client.write(reply.raw[self._passed :] if self._passed else reply.raw)
-                    self._passed = 0
-                exchange = self.in_flight.pop(0)
-                self._waited.append(started - exchange.forwarded)
-                outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
-                self._finish(exchange, reply, outcome)
-                self._send_locals()
-            if not self.in_flight and replies.buffered:
-                self._lose_track("there are bytes behind the last reply")
-                return
-        except ProtocolError as error:
-            self._lose_track(str(error))
-            return
-        if len(self.in_flight) <= _PIPELINE_LOW:
-            self._unpause(_PIPELINE)
-        if not self.in_flight:
-            self._walking = self._by_message = False
-            if self._closing:
-                self._close()
+    def send(self, data: bytes) -> None:
+        """Send bytes to the client, if there is still one."""
+        outlet = self._to_client
+        if outlet is not None:
+            outlet.write(data)
+        elif self._client is not None:
+            self._client.write(data)
 
-    def _lose_track(self, reason: str) -> None:
-        """Only pass bytes from here on: which reply is whose is not known any more.
-
-        What is under way and all later writes of the connection end as unknown.
-        """
-        under_way = named(self.in_flight)
-        self._log.warning("replies cannot be told apart", reason=reason, **under_way)
-        if self._by_message and self._upstream is not None:
-            # A reply of our own waits for its turn, which is not known either.
-            self._upstream.abort()
-            return
-        self._tracks = self._walking = False
-        while self.in_flight:
-            exchange = self.in_flight.pop(0)
-            self._finish(exchange, None, "answered" if exchange.begun else "untracked")
-        self._unpause(_PIPELINE)
+    def all_answered(self) -> None:
+        """Come to an end that had to wait for replies."""
         if self._closing:
             self._close()
 
-    def _finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
-        ticket = exchange.ticket
-        if exchange.marked and reply is not None and lacks_notify_family(reply):
-            self._endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
-        if ticket is not None:
-            self._endpoint.recorder.end(ticket, reply)
-        elif exchange.pattern is not None and outcome == "answered":
-            self._endpoint.answered.append(exchange.pattern)
-        else:
-            name = exchange.method.name
-            if exchange.method.effect is Effect.UNKNOWN:
-                name = "(unknown)"
-            self._metrics.count_request(self._endpoint.name, name, outcome)
-        self._wake(exchange)
-
-    def _wake(self, exchange: Exchange) -> None:
-        if exchange.waiters is not None:
-            for waiter in exchange.waiters:
-                self._endpoint.recorder.after(waiter)
-            exchange.waiters = None
+    def abort_upstream(self) -> None:
+        """Break the connection to HBase."""
+        if self._upstream is not None:
+            self._upstream.abort()
 
     # -- replies of our own
 
@@ -774,32 +648,16 @@ class Session:
             return
         exchange = Exchange(method_of(self._dialect, message.name), (), None)
         exchange.local = reply
-        self._enqueue(exchange, message.transport)
-        if not self._tracks:
+        if not self.pipeline.answer(exchange, message.transport):
             self.abort()
-            return
-        if not self._by_message and self._replies is not None:
-            self._by_message = True
-            self._passed = self._replies.buffered
-        self._send_locals()
-
-    def _send_locals(self) -> None:
-        in_flight = self.in_flight
-        while in_flight and in_flight[0].local is not None:
-            local = in_flight.pop(0).local
-            if self._client is not None and local is not None:
-                self._client.write(local)
-        if not in_flight:
-            self._walking = self._by_message = False
 
     def _refuse(self, error: ProtocolError) -> None:
         """Answer what cannot be read, as far as the client can read that, and close."""
         self._metrics.protocol_errors += 1
-        client = self._client
         self._log.warning("client refused", reason=str(error))
         reader = self._reader
-        if isinstance(error, UnsupportedProtocol) and client is not None:
-            client.write(error.answer)
+        if isinstance(error, UnsupportedProtocol):
+            self.send(error.answer)
         if reader.transport is not None:
             request = Message(b"", 0, "", MessageType.CALL, 0, reader.transport, reader.protocol)
             text = f"headgate: {error}"
@@ -811,21 +669,19 @@ class Session:
 
     def waits_since(self) -> float | None:
         """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
-        if not self.in_flight:
-            return None
-        head = self.in_flight[0]
-        return max(head.forwarded, self._touched) if head.begun else head.forwarded
+        return self.pipeline.waits_since()
 
     def waits_for_reply(self) -> bool:
         """Tell whether a request is under way of whose reply nothing has come."""
-        return any(not exchange.begun for exchange in self.in_flight)
+        return self.pipeline.waits_for_reply()
 
     def quiet(self) -> bool:
         """Tell whether the connection can be closed without cutting a request or a reply."""
         held = self._waiting is not None or self._at_gate is not None
         if self.waits_for_reply() or held or self._reader.buffered:
             return False
-        return not self.in_flight or _clock() - self._touched > _QUIET_SECONDS
+        pipeline = self.pipeline
+        return not pipeline.in_flight or _clock() - pipeline.touched > _QUIET_SECONDS
 
     def drain(self) -> None:
         """Go towards the end: close between requests, take no more than those under way."""
@@ -856,7 +712,7 @@ class Session:
         """Return what is different after every request that was taken or answered."""
         client = self._client
         unsent = client.get_write_buffer_size() if client is not None else 0
-        return self._touched, len(self.in_flight), unsent
+        return self.pipeline.touched, len(self.pipeline.in_flight), unsent
 
     def expire(self, reason: str, *, at_once: bool) -> None:
         """Close a connection that its client only holds."""
@@ -870,7 +726,7 @@ class Session:
         """Take no more requests; close once those under way are answered."""
         self._closing = True
         if self.waits_for_reply():
-            self._walking = True
+            self.pipeline.walk_on()
         else:
             self._close()
 
@@ -888,12 +744,19 @@ class Session:
     def abort(self) -> None:
         """Break both connections: requests under way end as unknown."""
         self._closing = True
-        if self._upstream is not None:
-            self._upstream.abort()
+        self.abort_upstream()
         if self._client is not None:
             self._client.abort()
 
     # -- flow control
+
+    def pipeline_full(self) -> None:
+        """Stop reading requests: too many are under way."""
+        self._pause(_PIPELINE)
+
+    def pipeline_drained(self) -> None:
+        """Read requests again."""
+        self._unpause(_PIPELINE)
 
     def _hold(self) -> None:
         self._pause(_HELD)

@@ -1,0 +1,265 @@
+"""The requests of one connection that were forwarded, and their replies.
+
+Reply bytes go back as they came. A reply is walked only where something hangs on it: the outcome of
+a watched write, or the order of pipelined requests. Otherwise a reply's first bytes tell that the
+server is done, and the next request that it has been read.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, final
+
+from headgate.hbase import Effect, Pattern, lacks_notify_family
+from headgate.observer.monitoring.client_log import ClientLog
+from headgate.observer.monitoring.metrics import Sample
+from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.exchange import Exchange, named
+from headgate.wire import Limits, Message, MessageReader, MessageType, ProtocolError, Transport
+
+if TYPE_CHECKING:
+    from headgate.observer.sessions.session import Session
+
+_clock: Final = perf_counter
+_MOST: Final = 128  # requests under way on one connection before its client must wait
+_FEW: Final = 64
+_REPLY_LIMITS: Final = Limits(
+    # HBase is trusted to answer what was asked, however large.
+    max_frame=(1 << 31) - 1,
+    max_string=(1 << 31) - 1,
+    max_container=(1 << 31) - 1,
+    max_depth=64,
+)
+
+
+@final
+class Pipeline:
+    """What a session has forwarded to HBase, until it is wholly answered."""
+
+    def __init__(self, endpoint: Endpoint, log: ClientLog, session: Session) -> None:
+        """Begin with none."""
+        self._endpoint = endpoint
+        self._log = log
+        self._session = session
+        self._replies: MessageReader | None = None
+        self._walking = False
+        self._tracks = True
+        self._last_byte = 0
+        # Set while a reply of our own waits for its turn: replies then go back whole, one by one.
+        self._by_message = False
+        self._passed = 0
+        self.in_flight: list[Exchange] = []
+        """Oldest first. Mostly one: no deque."""
+        self.touched = 0.0
+        """When bytes of a reply came last."""
+
+    # -- requests
+
+    def follow(self, pattern: Pattern, forwarded: float, sample: Sample | None) -> None:
+        """Wait for the reply to a known request that makes no events."""
+        in_flight = self.in_flight
+        if len(in_flight) == 1 and not self._walking and not self._last_byte:
+            head = in_flight[0]
+            before = head.pattern
+            if head.begun and before is not None:
+                # Mostly so: the one before is over, as ``append`` says, and was like this one.
+                self._endpoint.note_answered(before)
+                head.pattern = pattern
+                head.method = pattern.method
+                head.tables = pattern.tables
+                head.forwarded = forwarded
+                head.sample = sample
+                head.begun = False
+                return
+        exchange = Exchange(pattern.method, pattern.tables, None, pattern)
+        exchange.forwarded = forwarded
+        exchange.sample = sample
+        self.append(exchange, pattern.layout.transport)
+
+    def append(self, exchange: Exchange, transport: Transport) -> None:
+        """Wait for the reply to a request that was forwarded."""
+        in_flight = self.in_flight
+        if in_flight and not self._walking:
+            head = in_flight[0]
+            if not head.begun:
+                self._walking = True
+            elif self._last_byte:
+                # Every reply ends with a zero: this one is not over, and was not walked so far.
+                self._lose_track("a request came in the middle of the reply to the one before")
+            else:
+                # The client has read that reply: it would not have gone on otherwise.
+                in_flight.pop(0)
+                self.finish(head, None, "answered")
+        if not self._tracks:
+            self.finish(exchange, None, "untracked")
+            return
+        if self._replies is None:
+            self._replies = MessageReader(_REPLY_LIMITS, transport)
+        in_flight.append(exchange)
+        if len(in_flight) >= _MOST:
+            self._session.pipeline_full()
+
+    def answer(self, exchange: Exchange, transport: Transport) -> bool:
+        """Send a reply of our own when its turn has come; False: nobody knows when that is."""
+        self.append(exchange, transport)
+        if not self._tracks:
+            return False
+        if not self._by_message and self._replies is not None:
+            self._by_message = True
+            self._passed = self._replies.buffered
+        self._send_locals()
+        return True
+
+    def finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
+        """Count a request that has ended, and end its ticket."""
+        endpoint = self._endpoint
+        ticket = exchange.ticket
+        if exchange.marked and reply is not None and lacks_notify_family(reply):
+            endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
+        if ticket is not None:
+            endpoint.recorder.end(ticket, reply)
+        elif exchange.pattern is not None and outcome == "answered":
+            endpoint.note_answered(exchange.pattern)
+        else:
+            name = exchange.method.name
+            if exchange.method.effect is Effect.UNKNOWN:
+                name = "(unknown)"
+            endpoint.metrics.count_request(endpoint.name, name, outcome)
+        self._wake(exchange)
+
+    def break_off(self) -> None:
+        """End them all: no more bytes come, and what is under way may or may not have been done."""
+        while self.in_flight:
+            exchange = self.in_flight.pop(0)
+            if exchange.local is None:
+                self.finish(exchange, None, "answered" if exchange.begun else "broken")
+
+    # -- replies
+
+    def received(self, data: bytes) -> None:
+        """Take bytes from HBase, and pass them on to the client first."""
+        in_flight = self.in_flight
+        head = in_flight[0] if in_flight else None
+        sample = None if head is None else head.sample
+        if head is not None and (sample is not None or head.begun or self._walking):
+            started = _clock()
+        else:
+            started = self._endpoint.now
+        self.touched = started
+        if not self._by_message:
+            self._session.send(data)
+        self._endpoint.sent_bytes += len(data)
+        if head is None:
+            return
+        if self._walking:
+            self._walk(data, started)
+        elif head.ticket is not None:
+            replies = self._replies
+            known = self._endpoint.replies.find(data)
+            if (
+                known is not None
+                and replies is not None
+                and not replies.buffered
+                and known.transport is replies.transport
+            ):
+                in_flight.pop(0)
+                if sample is not None:
+                    sample.upstream.append(started - head.forwarded)
+                self.finish(head, known, "answered")
+            else:
+                self._walk(data, started)
+        else:
+            self._last_byte = data[-1]
+            if not head.begun:
+                head.begun = True
+                if sample is not None:
+                    sample.upstream.append(started - head.forwarded)
+                self._wake(head)
+        if sample is not None:
+            sample.added.append(_clock() - started)
+
+    def walk_on(self) -> None:
+        """Walk replies until nothing is under way, and then tell the session."""
+        self._walking = True
+
+    def _walk(self, data: bytes, started: float) -> None:
+        replies = self._replies
+        assert replies is not None  # noqa: S101 - made with the first request
+        replies.feed(data)
+        try:
+            while self.in_flight:
+                reply = replies.next_message()
+                if reply is None:
+                    break
+                if len(reply.raw) == len(data):
+                    self._endpoint.replies.remember(reply)
+                if self._by_message:
+                    self._session.send(reply.raw[self._passed :] if self._passed else reply.raw)
+                    self._passed = 0
+                exchange = self.in_flight.pop(0)
+                if exchange.sample is not None:
+                    exchange.sample.upstream.append(started - exchange.forwarded)
+                outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
+                self.finish(exchange, reply, outcome)
+                self._send_locals()
+            if not self.in_flight and replies.buffered:
+                self._lose_track("there are bytes behind the last reply")
+                return
+        except ProtocolError as error:
+            self._lose_track(str(error))
+            return
+        if len(self.in_flight) <= _FEW:
+            self._session.pipeline_drained()
+        if not self.in_flight:
+            self._walking = self._by_message = False
+            self._session.all_answered()
+
+    def _lose_track(self, reason: str) -> None:
+        """Only pass bytes from here on: which reply is whose is not known any more.
+
+        What is under way and all later writes of the connection end as unknown.
+        """
+        under_way = named(self.in_flight)
+        self._log.warning("replies cannot be told apart", reason=reason, **under_way)
+        if self._by_message:
+            # A reply of our own waits for its turn, which is not known either.
+            self._session.abort_upstream()
+            return
+        self._tracks = self._walking = False
+        while self.in_flight:
+            exchange = self.in_flight.pop(0)
+            self.finish(exchange, None, "answered" if exchange.begun else "untracked")
+        self._session.pipeline_drained()
+        self._session.all_answered()
+
+    def _wake(self, exchange: Exchange) -> None:
+        if exchange.waiters is not None:
+            for waiter in exchange.waiters:
+                self._endpoint.recorder.after(waiter)
+            exchange.waiters = None
+
+    def _send_locals(self) -> None:
+        in_flight = self.in_flight
+        while in_flight and in_flight[0].local is not None:
+            local = in_flight.pop(0).local
+            if local is not None:
+                self._session.send(local)
+        if not in_flight:
+            self._walking = self._by_message = False
+
+    # -- how it stands
+
+    def unanswered(self) -> list[Exchange]:
+        """Return the requests of whose replies nothing has come."""
+        return [exchange for exchange in self.in_flight if not exchange.begun]
+
+    def waits_for_reply(self) -> bool:
+        """Tell whether there is one."""
+        return any(not exchange.begun for exchange in self.in_flight)
+
+    def waits_since(self) -> float | None:
+        """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
+        if not self.in_flight:
+            return None
+        head = self.in_flight[0]
+        return max(head.forwarded, self.touched) if head.begun else head.forwarded

@@ -1,0 +1,105 @@
+"""What is written goes out at once, in order, and never into somebody else's connection."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import pytest
+import uvloop
+
+from headgate.observer.sessions.outlet import Outlet
+
+Check = Callable[[asyncio.Transport, socket.socket], Coroutine[Any, Any, None]]
+
+
+def run(check: Check) -> None:
+    """Run a check with a transport of the observer's event loop, and the other end."""
+
+    async def connected() -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(asyncio.Protocol, sock=ours)
+        try:
+            await asyncio.wait_for(check(cast("asyncio.Transport", transport), theirs), 30)
+        finally:
+            transport.abort()
+            theirs.close()
+
+    uvloop.run(connected())
+
+
+def test_bytes_are_with_the_kernel_when_write_returns() -> None:
+    async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
+        assert Outlet(transport).write(b"request")
+        assert peer.recv(100) == b"request"
+
+    run(check)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_slow_peer_gets_all_in_order(seed: int) -> None:
+    pick = random.Random(seed)
+    sent = [
+        pick.randbytes(pick.choice([0, 1, 74, 5000, 300_000])) for _ in range(pick.randrange(40))
+    ]
+
+    async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
+        outlet = Outlet(transport)
+        loop = asyncio.get_running_loop()
+        received = bytearray()
+        for data in sent:
+            assert outlet.write(data)
+            if pick.random() < 0.5:
+                try:
+                    received += peer.recv(pick.randrange(1, 400_000))
+                except BlockingIOError:
+                    await asyncio.sleep(0)
+            if pick.random() < 0.1:
+                while transport.get_write_buffer_size():
+                    received += await loop.sock_recv(peer, 1 << 20)
+        while len(received) < sum(map(len, sent)):
+            received += await loop.sock_recv(peer, 1 << 20)
+        assert received == b"".join(sent)
+
+    run(check)
+
+
+def test_what_the_transport_had_before_comes_first() -> None:
+    async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
+        transport.write(b"first ")
+        assert Outlet(transport).write(b"second")
+        received = b""
+        while len(received) < len(b"first second"):
+            received += await asyncio.get_running_loop().sock_recv(peer, 100)
+        assert received == b"first second"
+
+    run(check)
+
+
+def test_nothing_is_written_to_a_connection_that_is_over() -> None:
+    async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
+        outlet = Outlet(transport)
+        assert outlet.write(b"last")
+        transport.abort()
+        assert not outlet.write(b"lost")
+        assert peer.recv(100) == b"last"
+        assert await asyncio.get_running_loop().sock_recv(peer, 100) == b""
+
+    run(check)
+
+
+def test_a_peer_that_has_gone_ends_the_connection() -> None:
+    async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
+        outlet = Outlet(transport)
+        peer.close()
+        while outlet.write(b"to nobody"):
+            await asyncio.sleep(0)
+
+    run(check)
