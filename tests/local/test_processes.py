@@ -8,10 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 import psutil
+import pytest
 
 from headgate.local import Part, ProcessIdentity, processes
 from headgate.local.parts import PLANS
@@ -19,6 +21,10 @@ from headgate.local.ports import HOST
 from headgate.local.processes import Children, Lifetime
 
 SLEEPER = "import time; time.sleep(600)"
+HEADLESS = (
+    "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); "
+    "ctypes.CDLL(None).pthread_exit(None)"
+)
 STUBBORN = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     "open(sys.argv[1], 'w').close(); time.sleep(600)"
@@ -64,6 +70,23 @@ def test_a_zombie_does_not_live(tmp_path: Path) -> None:
     try:
         assert not identity.lives()
     finally:
+        child.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux counts the threads of a zombie")
+def test_a_process_lives_until_its_last_thread_has_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HEADLESS]
+    child = processes.start(command, {}, tmp_path / "headless.log", Lifetime.DETACHED)
+    children = Children()
+    children.add(child)
+    identity, process = identity_of(child), psutil.Process(child.pid)
+    try:
+        while process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        assert identity.lives()
+        assert processes.end([identity], 0, children.reap) == [identity]
+    finally:
+        child.kill()
         child.wait()
 
 

@@ -50,12 +50,16 @@ class ProcessIdentity(msgspec.Struct, frozen=True):
     started: float
 
     def lives(self) -> bool:
-        """Say whether this very process still runs."""
+        """Say whether any thread of this very process still runs.
+
+        The first thread of a killed JVM can be a zombie before the others have ended, and until
+        they have, its ports answer.
+        """
         process = self.process()
         if process is None:
             return False
         try:
-            return process.status() != psutil.STATUS_ZOMBIE
+            return process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1
         except psutil.NoSuchProcess:
             return False
 
