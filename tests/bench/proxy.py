@@ -68,6 +68,8 @@ _MOST_BATCHES = 8  # connections that send batches: each is a thousand rows unde
 _IDLE = 1000
 _WARM_SECONDS = 20.0
 _WARM_OBSERVER_SECONDS = 1.0
+_WARM_OBSERVED_SECONDS = 40.0
+_WARM_LINGER_SECONDS = 0.001  # for many requests to the broker
 _REST_SECONDS = 0.03  # after a slice: the events of its last writes are not the next target's
 _BATCH_BYTES = 6000  # what an observer sends at once where there are many small writes
 _PACED = 1000  # writes whose events are timed
@@ -314,14 +316,21 @@ def running_haproxy(upstream: str, directory: Path) -> Iterator[Address | None]:
 
 @contextmanager
 def running_observer(
-    stack: dict[str, str], table: str, directory: Path, source: Path | None = None
+    stack: dict[str, str],
+    table: str,
+    directory: Path,
+    source: Path | None = None,
+    **kafka: float,
 ) -> Iterator[ObserverProcess]:
-    """Yield an observer that watches the table; its code is ``source``, where that is given."""
+    """Yield an observer that watches the table; its code is ``source``, where that is given.
+
+    ``kafka`` are keys of its configuration.
+    """
     topic = f"headgate.control-bench-{uuid.uuid4().hex[:12]}"
     config = ObserverConfig(
         name="bench",
         thrift1=Listener("127.0.0.1:0", stack["thrift1"]),
-        kafka=Kafka(stack["kafka"], control_topic=topic),
+        kafka=Kafka(stack["kafka"], control_topic=topic, **kafka),
         journal=Journal(str(directory / "journal")),
     )
     producer = Producer({"bootstrap.servers": stack["kafka"]})
@@ -513,6 +522,11 @@ def main() -> None:
         warm_broker(stack["kafka"], _WARM_SECONDS)
         for name in CASES:
             measure((host, port), requests_of(name, table, 8), _WARM_SECONDS)
+        # The broker is compiled anew, to a great part, for requests that come after pauses.
+        with running_observer(
+            stack, table, directory / "warm", source, linger_seconds=_WARM_LINGER_SECONDS
+        ) as observer:
+            measure(observer.thrift1, requests_of("put", table, 8), _WARM_OBSERVED_SECONDS)
         for number in range(options.rounds):
             print(f"round {number + 1}", file=sys.stderr, flush=True)
             # Where a process's memory happens to lie makes it some percents faster or slower.
