@@ -122,7 +122,7 @@ class Patterns:
         """Begin with none."""
         self._dialect = dialect
         self._methods = METHODS[dialect]
-        self._by_length: list[list[Pattern] | None] = [None] * (_LONGEST + 1)
+        self._by_length: list[list[Pattern]] = [[] for _ in range(_LONGEST + 1)]
         self._count = 0
         self._seen: set[tuple[int, str]] = set()
 
@@ -131,10 +131,7 @@ class Patterns:
         length = len(data)
         if length > _LONGEST:
             return None
-        known = self._by_length[length]
-        if known is None:
-            return None
-        for pattern in known:
+        for pattern in self._by_length[length]:
             if pattern.layout.fits(data):
                 return pattern
         return None
@@ -151,13 +148,11 @@ class Patterns:
                 self._seen.add(key)
             return
         known = self._by_length[length]
-        if known is not None and (len(known) >= _ALIKE or self.find(raw) is not None):
+        if len(known) >= _ALIKE or self.find(raw) is not None:
             return
         pattern = self._learn(message)
         if pattern is not None:
             self._count += 1
-            if known is None:
-                known = self._by_length[length] = []
             known.append(pattern)
 
     def _learn(self, message: Message) -> Pattern | None:
