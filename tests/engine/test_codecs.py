@@ -48,6 +48,16 @@ def test_what_is_no_finite_number_is_undecodable(codec, value):
     assert math.isnan(decode_one(decoder_of(codec), value))
 
 
+def test_a_document_nested_too_deep_to_read_is_undecodable_alone_and_in_a_column():
+    codec = Codec(CodecName.JSON, "a.0")
+    deep = b'{"a":' + b"[" * 1_100 + b"1" + b"]" * 1_100 + b"}"
+    assert math.isnan(decode_one(decoder_of(codec), deep))
+    numbers, unreadable = decode_column(codec, decoder_of(codec), [deep, b'{"a": [2]}'])
+    assert math.isnan(numbers[0])
+    assert numbers[1] == 2
+    assert unreadable == 1
+
+
 def test_opaque_values_have_no_number():
     with pytest.raises(ValueError, match="declare another"):
         decoder_of(Codec(CodecName.OPAQUE))

@@ -92,7 +92,15 @@ def decoder_of(codec: Codec) -> Decode:
             raise ValueError("codec 'opaque' has no numbers; declare another for this container")
 
 
-_UNREADABLE = (ValueError, TypeError, KeyError, IndexError, OverflowError, struct.error)
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    RecursionError,  # a document nested deeper than the decoder goes
+    struct.error,
+)
 
 
 def decode_one(decode: Decode, value: bytes) -> float:
