@@ -41,3 +41,26 @@ def test_many_cells_are_divided_and_each_message_can_be_read():
     assert [decode_update(encode_update(one.batch)) for one in found] == [
         one.batch for one in found
     ]
+
+
+def test_a_row_of_fifty_thousand_cells_is_divided_too():
+    cells = [Cell(b"row", b"f:%05d" % n, n, bytes(40)) for n in range(50_000)]
+    found = list(found_updates("t", cells, 2, 0))
+    assert [c for one in found for c in one.batch.columns] == [cell.column for cell in cells]
+    assert all(len(encode_update(one.batch)) < 1_000_000 for one in found)
+    assert {one.partition for one in found} == {partition_of(b"row", 2)}
+    identities = [i for one in found for i in one.identities]
+    assert len(set(identities)) == len(identities) >= 50
+
+
+def test_a_value_above_what_a_message_holds_is_left_out_to_be_read():
+    cells = [Cell(b"a", b"f:x", 3, bytes(5_000_000)), Cell(b"a", b"f:y", 5, b"2")]
+    (found,) = found_updates("t", cells, 1, 0)
+    assert found.batch.values == (None, b"2")
+    (other,) = found_updates("t", [Cell(b"a", b"f:x", 3, bytes(5_000_001)), cells[1]], 1, 0)
+    assert set(found.identities).isdisjoint(other.identities)
+
+
+def test_cells_just_below_the_limit_still_fit_together():
+    cells = [Cell(b"r" * 30_000, b"f:" + b"%05d" % n + bytes(30_000), n, b"") for n in range(200)]
+    assert all(len(encode_update(one.batch)) < 1_000_000 for one in found_updates("t", cells, 1, 0))

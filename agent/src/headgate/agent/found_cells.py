@@ -19,7 +19,8 @@ find is told apart by what it is, not by who found it."""
 _CELLS = 1_000
 """Most cells of a message."""
 _BYTES = 256 * 1024
-"""Bytes of keys and values after which a message ends; Kafka's default limit is 1 MB."""
+"""Bytes of keys and values after which a message ends, and which a part of it has at most; Kafka's
+default limit is 1 MB. A value that is larger is left out, and read by whoever needs it."""
 
 
 class Found(Struct, frozen=True):
@@ -39,6 +40,8 @@ def found_updates(
 ) -> Iterator[Found]:
     """Yield messages: the cells of a row are one part, puts with the table's own timestamps.
 
+    A row that is too large for one message is several parts, which count as several updates.
+
     Args:
         table: where they were found.
         cells: by row.
@@ -48,17 +51,36 @@ def found_updates(
     drafts: dict[int, list[list[Cell]]] = {}
     sizes: dict[int, list[int]] = {}
     for row, group in groupby(cells, lambda cell: cell.row):
-        found = list(group)
         partition = partition_of(row, partitions)
-        draft, size = drafts.setdefault(partition, []), sizes.setdefault(partition, [0, 0])
-        draft.append(found)
-        size[0] += len(found)
-        size[1] += sum(len(c.row) + len(c.column) + len(c.value) for c in found)
-        if size[0] >= _CELLS or size[1] >= _BYTES:
-            yield Found(partition, _batch(table, draft, watermark))
-            del drafts[partition], sizes[partition]
+        for found in _portions(group):
+            draft, size = drafts.setdefault(partition, []), sizes.setdefault(partition, [0, 0])
+            draft.append(found)
+            size[0] += len(found)
+            size[1] += sum(map(_size, found))
+            if size[0] >= _CELLS or size[1] >= _BYTES:
+                yield Found(partition, _batch(table, draft, watermark))
+                del drafts[partition], sizes[partition]
     for partition, draft in drafts.items():
         yield Found(partition, _batch(table, draft, watermark))
+
+
+def _portions(row: Iterable[Cell]) -> Iterator[list[Cell]]:
+    """Yield the cells of a row, as many at once as a message holds."""
+    portion: list[Cell] = []
+    size = 0
+    for cell in row:
+        added = _size(cell)
+        if portion and (len(portion) >= _CELLS or size + added > _BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(cell)
+        size += added
+    yield portion
+
+
+def _size(cell: Cell) -> int:
+    value = len(cell.value)
+    return len(cell.row) + len(cell.column) + (value if value <= _BYTES else 0)
 
 
 def _batch(table: str, rows: list[list[Cell]], watermark: int) -> UpdateBatch:
@@ -75,7 +97,7 @@ def _batch(table: str, rows: list[list[Cell]], watermark: int) -> UpdateBatch:
         rows=tuple(cell.row for cell in cells),
         columns=tuple(cell.column for cell in cells),
         timestamps=tuple(cell.timestamp for cell in cells),
-        values=tuple(cell.value for cell in cells),
+        values=tuple(cell.value if len(cell.value) <= _BYTES else None for cell in cells),
         # There is no sequence over all agents that may find something.
         recovered=True,
     )
