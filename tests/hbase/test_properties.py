@@ -7,7 +7,7 @@ from contextlib import suppress
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headgate.events import ORIGIN_ATTRIBUTE, Origin, UpdateKind, encode_origin
+from headgate.events import ORIGIN_ATTRIBUTE, Origin, UpdateKind, encode_origin, encode_origin_text
 from headgate.hbase import Dialect, decode_request, judge, peek_origins, peek_tables
 from headgate.wire import (
     Message,
@@ -123,8 +123,12 @@ alike = st.lists(
 
 
 @settings(deadline=None)
-@given(described=alike, named=st.sampled_from([0, 5, 20]))
-def test_runs_of_alike_puts_of_thrift2_come_out_as_they_went_in(encoder, described, named):
+@given(
+    described=alike,
+    named=st.sampled_from([0, 5, 20]),
+    form=st.sampled_from([encode_origin, lambda origin: encode_origin_text(origin).encode()]),
+)
+def test_runs_of_alike_puts_of_thrift2_come_out_as_they_went_in(encoder, described, named, form):
     two = encoder.two
     origin = Origin("aqhi", "zones", "zones-17", 3)
     batch, expected = [], []
@@ -136,7 +140,7 @@ def test_runs_of_alike_puts_of_thrift2_come_out_as_they_went_in(encoder, describ
                 two.TColumnValue(family=b"f", qualifier=name, value=value, timestamp=own)
                 for name, own in into
             ]
-            told = {ORIGIN_ATTRIBUTE: encode_origin(origin)} if len(batch) >= named else None
+            told = {ORIGIN_ATTRIBUTE: form(origin)} if len(batch) >= named else None
             batch.append(two.TPut(row=row, columnValues=values, timestamp=of_row, attributes=told))
             for name, own in into:
                 stamp = next((stamp for stamp in (own, of_row) if stamp is not None), -1)

@@ -11,7 +11,9 @@ import pytest
 
 from headgate.agent.configuration import Connect, Launchers, Submit
 from headgate.agent.launchers.command_lines import NotConfigured, command_line, python_of
+from headgate.agent.launchers.commands import environment
 from headgate.agent.launchers.dispatch import complete
+from headgate.events import Origin, decode_origin
 from headgate.flows import CommandLauncher, ConnectLauncher, SubmitLauncher
 
 
@@ -22,6 +24,12 @@ def options(words: tuple[str, ...], name: str) -> list[str]:
 def test_a_command_is_run_as_it_is(make_job: Any) -> None:
     files, job = make_job(CommandLauncher(("report.sh", "--long")))
     assert command_line(files, job) == ("report.sh", "--long")
+
+
+def test_a_command_is_given_the_origin_that_its_writes_are_to_carry(make_job: Any) -> None:
+    told = environment(*make_job(CommandLauncher(("report.sh",))))
+    assert told["HEADGATE_ORIGIN"].startswith("{"), "any language can pass it on"
+    assert decode_origin(told["HEADGATE_ORIGIN"].encode()) == Origin("air", "zones", "r 1", 7)
 
 
 def test_in_client_mode_the_step_is_read_where_it_lies(make_job: Any) -> None:

@@ -99,10 +99,27 @@ def test_each_cell_of_each_request_is_a_line_with_its_own_facts() -> None:
     assert [line["intent"] for line in lines] == [12, 12, 13]
     assert [line["kind"] for line in lines] == ["put", "put", "delete-column"]
     assert [line["outcome"] for line in lines] == ["applied", "applied", "unknown"]
-    assert [line.get("ambiguous", False) for line in lines] == [False, True, False]
-    assert [line.get("origin") for line in lines] == [msgspec.to_builtins(ORIGIN)] * 2 + [None]
+    assert [line["ambiguous"] for line in lines] == [False, True, False]
+    named = {"dataflow": "air", "action": "index", "run": "run-1", "token": 4}
+    assert [line["origin"] for line in lines] == [named, named, None]
     assert (lines[0]["partition"], lines[0]["offset"]) == (3, 99)
     assert lines[0]["time"] == "2026-01-31T12:00:00.250+00:00"
+
+
+def test_every_object_has_the_same_fields_and_the_cells_own_timestamp() -> None:
+    kinds = [UpdateKind.PUT, UpdateKind.PUT, UpdateKind.DELETE_COLUMN]
+    message = batch(part(3), kinds=kinds, timestamps=(0, -1, 1_769_860_800_250))
+    lines = [json.loads(msgspec.json.encode(line)) for line in shown(message)]
+    assert [line["timestamp"] for line in lines] == [0, None, 1_769_860_800_250]
+    assert len({tuple(line) for line in lines}) == 1
+    assert {"value", "origin", "ambiguous", "recovered"} <= set(lines[0])
+
+
+def test_a_writer_outside_of_all_dataflows_is_called_by_its_name() -> None:
+    origin = Origin("", "", "", 0, writer="etl")
+    (line,) = shown(batch(part(1, origin=origin), kinds=[UpdateKind.PUT]))
+    assert "  etl  " in Layout().line(line)
+    assert json.loads(msgspec.json.encode(line))["origin"] == {"writer": "etl"}
 
 
 def test_values_are_shown_only_when_asked_for() -> None:

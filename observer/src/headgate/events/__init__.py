@@ -31,7 +31,15 @@ from headgate.events.notify import (
     decode_notify,
     encode_notify,
 )
-from headgate.events.origins import ORIGIN_ATTRIBUTE, Origin, decode_origin, encode_origin
+from headgate.events.origins import (
+    ORIGIN_ATTRIBUTE,
+    Origin,
+    OriginText,
+    decode_origin,
+    encode_origin,
+    encode_origin_text,
+    origin_text,
+)
 from headgate.events.topics import (
     CONTROL_TOPIC,
     DECISIONS_TOPIC,
@@ -77,6 +85,7 @@ __all__ = [
     "Notify",
     "ObserverLease",
     "Origin",
+    "OriginText",
     "Outcome",
     "RequestPart",
     "TableChange",
@@ -96,7 +105,9 @@ __all__ = [
     "encode_machine",
     "encode_notify",
     "encode_origin",
+    "encode_origin_text",
     "encode_update",
+    "origin_text",
     "partition_of",
     "row_prefix_end",
     "updates_topic",

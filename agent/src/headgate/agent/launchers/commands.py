@@ -13,6 +13,7 @@ import psutil
 
 from headgate.agent.launchers.command_lines import command_line, python_of
 from headgate.agent.launchers.job import Job, JobFiles
+from headgate.events import encode_origin_text
 
 JOB_VARIABLE: Final = "HEADGATE_JOB"
 """The job's directory, in the environment of everything that belongs to it."""
@@ -99,6 +100,7 @@ def environment(files: JobFiles, job: Job) -> dict[str, str]:
         "HEADGATE_RUN_ID": request.run,
         "HEADGATE_ATTEMPT": str(request.attempt),
         "HEADGATE_THRIFT2": f"{request.hbase.host}:{request.hbase.port}",
+        "HEADGATE_ORIGIN": encode_origin_text(request.origin),
         "HEADGATE_CLIENT_ORIGIN_DATAFLOW": request.dataflow,
         "HEADGATE_CLIENT_ORIGIN_ACTION": request.action,
     }

@@ -16,7 +16,7 @@ from headgate.events import (
     Gap,
     Gate,
     ObserverLease,
-    Origin,
+    OriginText,
     Outcome,
     RequestPart,
     TableChange,
@@ -24,6 +24,7 @@ from headgate.events import (
     UpdateKind,
     UpdateMessage,
     WatchList,
+    origin_text,
 )
 
 HEADINGS: Final = ("time", "table", "row", "column", "kind", "outcome", "origin", "observer")
@@ -39,12 +40,11 @@ def escape(data: bytes) -> str:
     )
 
 
-class UpdateLine(
-    Struct, frozen=True, tag_field="event", tag="update", omit_defaults=True, kw_only=True
-):
+class UpdateLine(Struct, frozen=True, tag_field="event", tag="update", kw_only=True):
     r"""An update of one cell. Row, column and value are escaped as HBase's shell does (``\xNN``).
 
-    ``time`` (UTC, ISO 8601) is when the observer had the request. ``ambiguous``: another request
+    ``time`` (UTC, ISO 8601) is when the observer had the request. ``timestamp`` is the cell's, in
+    ms, where the client gave one; None: HBase did, by its own clock. ``ambiguous``: another request
     wrote the row meanwhile, so HBase's order is not known.
     """
 
@@ -64,7 +64,7 @@ class UpdateLine(
     timestamp: int | None = None
     ambiguous: bool = False
     recovered: bool = False
-    origin: Origin | None = None
+    origin: OriginText | None = None
 
     def columns(self) -> tuple[str, ...]:
         """Return the line's columns as in ``HEADINGS``, and the value if it is shown."""
@@ -121,8 +121,10 @@ def _iso(seconds: float) -> str:
         return f"@{seconds:g}"
 
 
-def _writer(origin: Origin | None) -> str:
-    return "-" if origin is None else _plain(f"{origin.dataflow}/{origin.action}")
+def _writer(origin: OriginText | None) -> str:
+    if origin is None:
+        return "-"
+    return _plain(origin.writer or f"{origin.dataflow}/{origin.action}")
 
 
 def _plain(text: str) -> str:
@@ -210,7 +212,7 @@ def _cell_line(
         timestamp=timestamp if timestamp >= 0 else None,
         ambiguous=unsure and part.outcome is Outcome.APPLIED,
         recovered=batch.recovered,
-        origin=part.origin,
+        origin=None if part.origin is None else origin_text(part.origin),
     )
 
 
