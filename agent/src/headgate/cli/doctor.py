@@ -91,11 +91,18 @@ def _findings(
     write: str | None,
     tls: TlsFiles,
 ) -> Iterator[Finding]:
-    path = default_config(config)
+    path = config
+    lying = default_config()
     if path is None and not thrift and not kafka:
-        raise typer.BadParameter(
-            "name an observer's file with --config, or an address with --thrift host:port"
-        )
+        path = lying
+        if path is None:
+            raise typer.BadParameter(
+                "name an observer's file with --config, or an address with --thrift host:port"
+            )
+    elif path is None and lying is not None:
+        text = f"{lying} of this directory is left out: it may be another observer's"
+        cure = f"if it is of this one, name it: --config {lying}"
+        yield Finding("configuration", Verdict.NOTE, text, cure)
     loaded = None
     if path is not None:
         try:

@@ -44,7 +44,8 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         "-c",
-        help="An observer's TOML file: where Kafka is. Default: observer.toml, if there is one.",
+        help="An observer's TOML file: where Kafka is. Default: observer.toml, if there is one and "
+        "no address is named.",
         show_default=False,
     ),
 ]
@@ -137,9 +138,9 @@ def tail(
     typer.echo(printer.summary(time.monotonic() - began), err=True)
 
 
-def default_config(config: Path | None) -> Path | None:
-    """Return the named file, or else observer.toml if there is one."""
-    return config or (_DEFAULT_FILE if _DEFAULT_FILE.exists() else None)
+def default_config() -> Path | None:
+    """Return the file that is meant where nothing is named: observer.toml, if there is one."""
+    return _DEFAULT_FILE if _DEFAULT_FILE.exists() else None
 
 
 def kafka_place(
@@ -148,12 +149,15 @@ def kafka_place(
     properties: list[str] | None,
     control_topic: str | None,
 ) -> KafkaPlace:
-    """Return where Kafka is: from options, or else from an observer's file.
+    """Return where Kafka is: from options, and from an observer's file.
+
+    A broker that is named may be another observer's than the file that happens to lie here, whose
+    control topic and properties would be wrong: that file is taken only where it is named too.
 
     Raises:
         ConfigurationError: neither says it, or the file cannot be used.
     """
-    path = default_config(config)
+    path = config or (None if bootstrap else default_config())
     place = KafkaPlace("", {}, CONTROL_TOPIC)
     if path is not None:
         kafka = load_config(path, os.environ).kafka
