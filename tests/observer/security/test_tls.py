@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from headgate.hbase import Dialect
 from headgate.observer.config import Tls
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.security.credentials import Credentials, CredentialsError, client_side
 from headgate.observer.security.tls import TlsServer, listening_sockets
+from headgate.settings import Credentials, CredentialsError, client_side
 from headgate.wire import MessageReader, MessageType, StructWriter, Transport, write_message
 
 T = TypeVar("T")

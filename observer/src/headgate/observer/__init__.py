@@ -19,7 +19,6 @@ from headgate.observer.config import (
     Scheduling,
     Tls,
     UpstreamProtocol,
-    UpstreamTls,
     UpstreamTransport,
     WhenFull,
     load_config,
@@ -50,7 +49,7 @@ from headgate.observer.reading.following import (
 from headgate.observer.recording.journal_errors import JournalError
 from headgate.observer.running import run
 from headgate.observer.starting import Addresses, StartError
-from headgate.settings import ConfigurationError
+from headgate.settings import ConfigurationError, UpstreamTls
 
 __all__ = [
     "BEGINNING",

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
 from headgate.events import CONTROL_TOPIC
-from headgate.settings import LogFormat, LogLevel, Places, load, parse, parse_address
+from headgate.settings import (
+    LogFormat,
+    LogLevel,
+    Places,
+    ServerTls,
+    UpstreamTls,
+    is_loopback,
+    load,
+    parse,
+    parse_address,
+)
 
 ENVIRONMENT_PREFIX = "HEADGATE_OBSERVER_"
 """``[journal] limit_bytes`` is overridden by ``HEADGATE_OBSERVER_JOURNAL_LIMIT_BYTES``."""
@@ -111,30 +121,10 @@ class UpstreamProtocol(StrEnum):
     COMPACT = "compact"
 
 
-class Tls(Struct, frozen=True, forbid_unknown_fields=True):
-    """TLS to clients; files are PEM and are loaded again when they change."""
+class Tls(ServerTls, frozen=True, forbid_unknown_fields=True):
+    """TLS to a listener's clients."""
 
-    certificate: str
-    """The listener's own certificate first, then those between it and its authority."""
-    key: str
-    client_ca: str = ""
-    """Authorities by which clients' certificates are known; empty: none is asked for."""
-    require_client_certificate: bool = False
-    client_crl: str = ""
-    """The lists of revoked certificates of ``client_ca``; empty: none is looked up."""
     handshake_seconds: Seconds = 10.0
-
-
-class UpstreamTls(Struct, frozen=True, forbid_unknown_fields=True):
-    """TLS to HBase's Thrift servers; files are PEM and are loaded again when they change."""
-
-    ca: str = ""
-    """Authorities by which the servers are known; empty: those of the operating system."""
-    certificate: str = ""
-    """Shown to the servers; empty: none is."""
-    key: str = ""
-    server_name: str = ""
-    """What the servers' certificates are for; empty: the host in ``upstream``."""
 
 
 class Identity(Struct, frozen=True, forbid_unknown_fields=True):
@@ -356,19 +346,12 @@ def _check(config: ObserverConfig, places: Places) -> None:
 def _check_admin(config: ObserverConfig, places: Places) -> None:
     places.check_address(("admin",), config.admin)
     host, _ = parse_address(config.admin)
-    if not config.admin_public and not _is_loopback(host):
+    if not config.admin_public and not is_loopback(host):
         raise places.problem(
             ("admin",),
             f"other hosts reach {host}, and there is no password on the metrics; use 127.0.0.1, "
             "or set admin_public = true where the network keeps strangers away",
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _check_security(name: str, listener: Listener, places: Places) -> None:

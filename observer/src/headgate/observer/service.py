@@ -39,7 +39,7 @@ from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.recording.republishing import EarlierEpochs
 from headgate.observer.security.access import Guard
-from headgate.observer.security.credentials import Keyring
+from headgate.observer.security.keyring import Keyring
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.introduction import Introduction, encode_introduction

@@ -1,6 +1,14 @@
 """What both services are told: TOML files and variables, addresses, secrets, and the log."""
 
-from headgate.settings.addresses import parse_address, write_address
+from headgate.settings.addresses import is_loopback, parse_address, write_address
+from headgate.settings.credentials import (
+    Credentials,
+    CredentialsError,
+    ServerTls,
+    UpstreamTls,
+    client_side,
+    upstream_side,
+)
 from headgate.settings.loading import load, parse
 from headgate.settings.log import LogFormat, LogLevel, configure_log, set_log_level
 from headgate.settings.places import ConfigurationError, Places, dotted
@@ -13,18 +21,25 @@ from headgate.settings.secret_files import (
 
 __all__ = [
     "ConfigurationError",
+    "Credentials",
+    "CredentialsError",
     "LogFormat",
     "LogLevel",
     "Places",
     "SecretFileError",
+    "ServerTls",
+    "UpstreamTls",
+    "client_side",
     "configure_log",
     "dotted",
     "find_secret",
+    "is_loopback",
     "load",
     "parse",
     "parse_address",
     "provide_secret",
     "set_log_level",
     "state_folder",
+    "upstream_side",
     "write_address",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 _MAX_PORT = (1 << 16) - 1
 
 
@@ -20,3 +22,11 @@ def parse_address(text: str) -> tuple[str, int]:
 def write_address(host: str, port: int) -> str:
     """Return ``host:port``, or ``[v6]:port``."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host's name or address is one that only this machine reaches."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

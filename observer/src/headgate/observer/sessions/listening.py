@@ -15,7 +15,7 @@ from headgate.observer.config import Limits as LimitsConfig
 from headgate.observer.config import Listener, ObserverConfig
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
-from headgate.observer.security.credentials import Keyring
+from headgate.observer.security.keyring import Keyring
 from headgate.observer.security.tls import TlsServer, listening_sockets
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session

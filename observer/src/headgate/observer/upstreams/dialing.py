@@ -13,8 +13,8 @@ from typing import Final
 
 import structlog
 
-from headgate.observer.security.credentials import Credentials
 from headgate.observer.upstreams.pool import Upstream, UpstreamPool
+from headgate.settings import Credentials
 
 _log = structlog.get_logger("headgate.observer.upstreams.dialing")
 

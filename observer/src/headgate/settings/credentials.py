@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 import structlog
 from msgspec import Struct
 
-from headgate.observer.config import ObserverConfig, Tls, UpstreamTls
-from headgate.observer.security.certificates import (
+from headgate.settings.certificates import (
     certificates_in,
     expiry_of,
     lists_in,
     next_update_of,
 )
-from headgate.settings import ConfigurationError
+from headgate.settings.places import ConfigurationError
 
-_log = structlog.get_logger("headgate.observer.security.credentials")
+_log = structlog.get_logger("headgate.settings.credentials")
 
 _NOT_THERE: Final = (-1, -1, -1)
 _State = tuple[tuple[int, int, int], ...]
+
+
+class ServerTls(Struct, frozen=True, forbid_unknown_fields=True):
+    """TLS to clients; files are PEM and are loaded again when they change."""
+
+    certificate: str
+    """The listener's own certificate first, then those between it and its authority."""
+    key: str
+    client_ca: str = ""
+    """Authorities by which clients' certificates are known; empty: none is asked for."""
+    require_client_certificate: bool = False
+    client_crl: str = ""
+    """The lists of revoked certificates of ``client_ca``; empty: none is looked up."""
+
+
+class UpstreamTls(Struct, frozen=True, forbid_unknown_fields=True):
+    """TLS to other servers; files are PEM and are loaded again when they change."""
+
+    ca: str = ""
+    """Authorities by which the servers are known; empty: those of the operating system."""
+    certificate: str = ""
+    """Shown to the servers; empty: none is."""
+    key: str = ""
+    server_name: str = ""
+    """What the servers' certificates are for; empty: the host of each address."""
 
 
 class CredentialsError(ConfigurationError):
@@ -101,90 +125,17 @@ class Credentials:
         )
 
 
-class Keyring:
-    """The credentials of all listeners.
-
-    Attributes:
-        clients: by listener, what is shown to its clients.
-        upstreams: by listener, what is shown to its upstreams.
-    """
-
-    def __init__(self, config: ObserverConfig) -> None:
-        """Load what the configuration names.
-
-        Raises:
-            CredentialsError: it cannot be used.
-        """
-        self.clients: dict[str, Credentials] = {}
-        self.upstreams: dict[str, Credentials] = {}
-        for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
-            if listener is not None and listener.tls is not None:
-                self.clients[name] = client_side(name, listener.tls)
-            if listener is not None and listener.upstream_tls is not None:
-                self.upstreams[name] = upstream_side(name, listener.upstream_tls)
-
-    def __bool__(self) -> bool:
-        """Tell whether there is anything to keep up to date."""
-        return bool(self.clients or self.upstreams)
-
-    def _all(self) -> Iterator[Credentials]:
-        yield from self.clients.values()
-        yield from self.upstreams.values()
-
-    def live_keys(self) -> Iterator[str]:
-        """Yield the keys of the configuration that ``prepare`` can change."""
-        for name in self.clients:
-            for key in (
-                "certificate",
-                "key",
-                "client_ca",
-                "client_crl",
-                "require_client_certificate",
-            ):
-                yield f"{name}.tls.{key}"
-        for name in self.upstreams:
-            yield from (f"{name}.upstream_tls.{key}" for key in UpstreamTls.__struct_fields__)
-
-    def prepare(self, _old: ObserverConfig, new: ObserverConfig) -> Callable[[], None]:
-        """Load everything again; return what makes new connections use it.
-
-        Raises:
-            CredentialsError: some of it cannot be used.
-        """
-        renewed = Keyring(new)
-
-        def apply() -> None:
-            for own, others in (
-                (self.clients, renewed.clients),
-                (self.upstreams, renewed.upstreams),
-            ):
-                for name, credentials in own.items():
-                    credentials.adopt(others[name])
-
-        return apply
-
-    def reload_changed(self) -> None:
-        """Load again what has changed on the disk. It blocks: call it in a thread."""
-        for credentials in self._all():
-            if credentials.changed():
-                credentials.reload()
-
-    def expiries(self) -> Iterator[tuple[tuple[str, str], float]]:
-        """Yield listener, certificate and when it expires (Unix seconds)."""
-        for credentials in self._all():
-            for certificate, expiry in credentials.expiries.items():
-                yield (credentials.listener, certificate), expiry
-
-
-def client_side(listener: str, tls: Tls) -> Credentials:
+def client_side(listener: str, tls: ServerTls, table: str = "") -> Credentials:
     """Return what a listener shows to its clients, and by what it knows them.
+
+    ``table`` is the configuration's, where it is not the listener's own.
 
     Raises:
         CredentialsError: it cannot be used.
     """
+    table = table or f"{listener}.tls"
 
     def load() -> Loaded:
-        table = f"{listener}.tls"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
@@ -205,15 +156,17 @@ def client_side(listener: str, tls: Tls) -> Credentials:
     return Credentials(listener, (tls.certificate, tls.key, tls.client_ca, tls.client_crl), load)
 
 
-def upstream_side(listener: str, tls: UpstreamTls) -> Credentials:
+def upstream_side(listener: str, tls: UpstreamTls, table: str = "") -> Credentials:
     """Return what is shown to a listener's upstreams, and by what they are known.
+
+    ``table`` is the configuration's, where it is not the listener's own.
 
     Raises:
         CredentialsError: it cannot be used.
     """
+    table = table or f"{listener}.upstream_tls"
 
     def load() -> Loaded:
-        table = f"{listener}.upstream_tls"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         expiries = {}
@@ -251,7 +204,7 @@ def _load_pair(context: ssl.SSLContext, table: str, certificate: str, key: str) 
         raise CredentialsError(
             f"{table}.key: {key} is encrypted with a pass phrase, which nobody could type at a "
             "restart; store the key without one (openssl pkey -in KEY -out PLAIN), readable by the "
-            "observer's user alone"
+            "service's user alone"
         ) from error
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
@@ -315,7 +268,7 @@ def _read(key: str, file: str) -> str:
     except OSError as error:
         raise CredentialsError(
             f"{key}: {file} cannot be read ({error.strerror or error}); "
-            "name a file that the observer's user may read"
+            "name a file that the service's user may read"
         ) from error
 
 
