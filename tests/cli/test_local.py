@@ -7,9 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from headgate.cli.local import app
+from headgate.local import LocalStack, LocalStackError
+from headgate.local.locks import exclusive
 from headgate.local.parts import PLANS
 
 
@@ -84,3 +89,35 @@ def test_without_logs_the_cure_is_said(local) -> None:
     done = local("logs")
     assert done.returncode == 1
     assert "headgate local up" in done.stderr
+
+
+def test_progress_is_shown_where_json_is_asked_for_too(tmp_path: Path) -> None:
+    lock = tmp_path / "instances" / "default" / "lock"
+    with exclusive(lock, 0, lambda _: None):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headgate.cli", "local", "down", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "HEADGATE_HOME": str(tmp_path)},
+        )
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("lock: waiting for process")
+    said, _ = process.communicate()
+    assert json.loads(said) == {"instance": "default", "stopped": []}
+
+
+def test_the_jars_lie_below_the_home_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HEADGATE_CACHE", raising=False)
+    asked: list[Path | None] = []
+
+    class Unstarted(LocalStack):
+        def __init__(self, *arguments: Any, cache: Path | None = None, **more: Any) -> None:
+            asked.append(cache)
+            raise LocalStackError("not in this test")
+
+    monkeypatch.setattr("headgate.cli.local.LocalStack", Unstarted)
+    CliRunner().invoke(app, ["up", "--home", str(tmp_path)])
+    assert asked == [tmp_path / "cache"]

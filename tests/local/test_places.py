@@ -25,6 +25,17 @@ def test_without_settings_the_usual_folders_are_used(monkeypatch: pytest.MonkeyP
     assert default_cache() == Path.home() / ".cache" / "headgate"
 
 
+def test_jars_lie_below_the_home_that_somebody_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HEADGATE_HOME", "HEADGATE_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    assert default_cache(Path("/srv/stacks")) == Path("/srv/stacks/cache")
+    monkeypatch.setenv("HEADGATE_HOME", "/named")
+    assert default_cache() == Path("/named/cache")
+    assert default_cache(Path("/srv/stacks")) == Path("/srv/stacks/cache")
+    monkeypatch.setenv("HEADGATE_CACHE", "/jars")
+    assert default_cache(Path("/srv/stacks")) == Path("/jars")
+
+
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-a", "a b", "a" * 65])
 def test_a_name_that_is_no_safe_folder_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(InstanceNameError):

@@ -60,6 +60,9 @@ from headgate.local.places import default_cache, find_configuration
 from headgate.local.ports import HOST, Port
 from headgate.local.probes import listens
 
+# Commands that are given a home of their own need not fetch the jars anew.
+os.environ.setdefault("HEADGATE_CACHE", str(default_cache()))
+
 _CALL_MILLISECONDS = 60_000
 _MAIN = {
     Part.THRIFT1: "org.apache.hadoop.hbase.thrift.ThriftServer",

@@ -25,6 +25,7 @@ from headgate.local import (
     Lifetime,
     LocalStack,
     Progress,
+    default_cache,
     default_home,
     start_process,
 )
@@ -78,7 +79,9 @@ class DemoStand:
         self.thrift1 = ("", 0)
         self.api = ""
         self.kafka = ""
-        self._stack = LocalStack(self.folder, _INSTANCE, lifetime=Lifetime.WITH_CALLER)
+        self._stack = LocalStack(
+            self.folder, _INSTANCE, cache=default_cache(home), lifetime=Lifetime.WITH_CALLER
+        )
         self._services: list[tuple[subprocess.Popen[bytes], float]] = []
         self._environment = ExitStack()
         self._owner = -1

@@ -25,6 +25,7 @@ from headgate.local import (
     PartStatus,
     Progress,
     StackStatus,
+    default_cache,
 )
 
 _FOLLOW_SECONDS = 0.3
@@ -40,7 +41,8 @@ app = typer.Typer(
 _Home = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of all instances. Default: $HEADGATE_HOME, else the user's data directory.",
+        help="Folder of all instances, and of the jars. Default: $HEADGATE_HOME, else the user's "
+        "data and cache directories.",
         show_default=False,
     ),
 ]
@@ -61,8 +63,9 @@ def up(
     as_json: _Json = False,
 ) -> None:
     """Start what does not run yet; return when everything answers."""
-    with _outcome(as_json=as_json), _progress(as_json=as_json) as listen:
-        stack = LocalStack(home, instance, also=(Part.CONNECT,) if connect else ())
+    with _outcome(as_json=as_json), _progress() as listen:
+        also = (Part.CONNECT,) if connect else ()
+        stack = LocalStack(home, instance, cache=default_cache(home), also=also)
         began = time.monotonic()
         addresses = stack.up(listen)
         took = time.monotonic() - began
@@ -77,7 +80,7 @@ def up(
 @app.command()
 def down(*, home: _Home = None, instance: _Instance = "default", as_json: _Json = False) -> None:
     """Stop everything; data, logs and ports stay for the next start."""
-    with _outcome(as_json=as_json), _progress(as_json=as_json) as listen:
+    with _outcome(as_json=as_json), _progress() as listen:
         ended = LocalStack(home, instance).down(listen)
     if as_json:
         _print_json({"instance": instance, "stopped": [part.value for part in ended]})
@@ -159,7 +162,7 @@ def reset(
                 as_json=as_json,
             )
         typer.confirm(f"Delete all data in {stack.folder}?", abort=True)
-    with _outcome(as_json=as_json), _progress(as_json=as_json) as listen:
+    with _outcome(as_json=as_json), _progress() as listen:
         stack.reset(listen)
     if as_json:
         _print_json({"instance": instance, "reset": True})
@@ -198,12 +201,10 @@ def _fail(text: str, *, as_json: bool) -> NoReturn:
 
 
 @contextmanager
-def _progress(*, as_json: bool) -> Iterator[Callable[[Progress], None]]:
+def _progress() -> Iterator[Callable[[Progress], None]]:
     """Show progress on standard error: a live line on a terminal, plain lines elsewhere."""
     console = Console(stderr=True, highlight=False)
-    if as_json:
-        yield lambda _: None
-    elif console.is_terminal:
+    if console.is_terminal:
         with console.status("looking at what runs") as live:
 
             def show(progress: Progress) -> None:

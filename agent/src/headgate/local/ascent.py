@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from headgate.local import processes
 from headgate.local.errors import PartFailedError
@@ -13,6 +13,7 @@ from headgate.local.places import InstancePlaces
 from headgate.local.ports import HOST, Port
 from headgate.local.processes import Children, ProcessIdentity
 from headgate.local.progress import Listener, Progress
+from headgate.local.recovery import RecoveryState
 from headgate.local.zookeeper import expel_the_dead
 
 _POLL_SECONDS = 0.1
@@ -32,6 +33,9 @@ class Ascent:
         before: Mapping[Part, ProcessIdentity],
         children: Children,
         listen: Listener,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._places = places
         self._plans = plans
@@ -39,9 +43,12 @@ class Ascent:
         self._launch = launch
         self._ports = ports
         self._listen = listen
+        self._clock = clock
+        self._pause = pause
         self._adopted = dict(before)
         self._running = dict(before)
-        self._begun: dict[Part, float] = {}
+        self._moved: dict[Part, float] = {}
+        self._recovery: dict[Part, RecoveryState] = {}
         self._ready: set[Part] = set()
         self._expelled: ProcessIdentity | None = None
 
@@ -53,17 +60,18 @@ class Ascent:
                     self._advance(plan)
             if len(self._ready) < len(self._plans):
                 self._children.reap()
-                time.sleep(_POLL_SECONDS)
+                self._pause(_POLL_SECONDS)
 
     def _advance(self, plan: PartPlan) -> None:
         part = plan.part
-        now = time.monotonic()
+        now = self._clock()
         if part not in self._running:
             self._listen(Progress(subject=part.value, text="starting"))
             self._running[part] = self._launch.start(plan)
-            self._begun[part] = now
+            self._moved[part] = now
+            self._recovery.pop(part, None)
             return
-        self._begun.setdefault(part, now)
+        self._moved.setdefault(part, now)
         port = self._ports[plan.ports[0].key]
         if plan.is_ready(self._running[part], self._places.log(part.value), port):
             self._launch.mark_initialised(part)
@@ -71,7 +79,8 @@ class Ascent:
             verb = "runs" if part in self._adopted else "ready"
             self._listen(Progress(subject=part.value, text=f"{verb} at {HOST}:{port}"))
             return
-        waited = now - self._begun[part]
+        self._follow_recovery(plan, now)
+        waited = now - self._moved[part]
         if part is Part.HBASE:
             self._expel_its_dead_forerunner(plan)
         if part in self._adopted:
@@ -79,9 +88,30 @@ class Ascent:
         elif not self._running[part].lives():
             raise PartFailedError(self._failure(plan, "ended while it was starting"))
         elif waited > plan.start_seconds:
-            raise PartFailedError(
-                self._failure(plan, f"did not answer within {plan.start_seconds:g} s")
+            what = f"did not answer within {plan.start_seconds:g} s"
+            if self._recovers(part):
+                what = f"stood still for {plan.start_seconds:g} s while it recovered its data"
+            raise PartFailedError(self._failure(plan, what))
+
+    def _follow_recovery(self, plan: PartPlan, now: float) -> None:
+        """Count a part's patience from its last step; how long all of them take is its data's."""
+        if plan.recovery is None:
+            return
+        part = plan.part
+        state = plan.recovery.state(self._places.log(part.value))
+        before = self._recovery.get(part)
+        self._recovery[part] = state
+        if before is None or state == before:
+            return
+        self._moved[part] = now
+        if state.is_under_way and (state.done, state.total) != (before.done, before.total):
+            text = "recovering its logs after an end in disorder"
+            self._listen(
+                Progress(subject=part.value, text=text, done=state.done, total=state.total)
             )
+
+    def _recovers(self, part: Part) -> bool:
+        return self._recovery.get(part, RecoveryState()).is_under_way
 
     def _expel_its_dead_forerunner(self, plan: PartPlan) -> None:
         if self._expelled == self._running[plan.part]:
@@ -103,7 +133,8 @@ class Ascent:
         identity = self._running[plan.part]
         # One whose starter was killed may still be starting.
         young = time.time() - identity.started < plan.start_seconds
-        if identity.lives() and (young or waited <= _ADOPTED_SECONDS):
+        patience = plan.start_seconds if self._recovers(plan.part) else _ADOPTED_SECONDS
+        if identity.lives() and (young or waited <= patience):
             return
         self._listen(Progress(subject=plan.part.value, text="does not answer, restarting"))
         processes.end([identity], 0, self._children.reap)

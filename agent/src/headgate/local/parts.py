@@ -11,6 +11,7 @@ import msgspec
 from headgate.local.ports import Port
 from headgate.local.probes import kafka_answers, listens, thrift1_answers, thrift2_answers
 from headgate.local.processes import ProcessIdentity
+from headgate.local.recovery import KAFKA_RECOVERY, RecoveryLog
 
 
 class Part(Enum):
@@ -37,8 +38,10 @@ class PartPlan(msgspec.Struct, frozen=True):
         arguments: Main class and its arguments; ``{name}`` stands for a port or a folder.
         ready_line: What its log says once it is initialised, where only the log tells.
         answers: Asks it, given its first port.
-        start_seconds: How long it may take until it answers, on a machine that is busy.
+        start_seconds: How long it may take until it answers, on a machine that is busy; while it
+            recovers, how long it may take for each step of that.
         stop_seconds: How long it may take to end in order before it is killed.
+        recovery: What its log says while it puts its data in order, which can take long.
     """
 
     part: Part
@@ -51,6 +54,7 @@ class PartPlan(msgspec.Struct, frozen=True):
     answers: Callable[[int], bool]
     start_seconds: float
     stop_seconds: float
+    recovery: RecoveryLog | None = None
 
     def is_ready(self, process: ProcessIdentity, log: Path, port: int) -> bool:
         """Say whether the part works: its log says so, where only that tells, and it answers.
@@ -116,6 +120,7 @@ PLANS: dict[Part, PartPlan] = {
             answers=kafka_answers,
             start_seconds=90.0,
             stop_seconds=20.0,
+            recovery=KAFKA_RECOVERY,
         ),
         PartPlan(
             part=Part.THRIFT1,

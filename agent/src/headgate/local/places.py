@@ -21,11 +21,17 @@ def default_home() -> Path:
     return (base / "headgate").absolute()
 
 
-def default_cache() -> Path:
-    """Return the user's folder for jars: ``HEADGATE_CACHE`` or ``$XDG_CACHE_HOME/headgate``."""
+def default_cache(home: Path | None = None) -> Path:
+    """Return the folder for jars, shared by stacks.
+
+    It is ``HEADGATE_CACHE``; else the folder ``cache`` of the home that somebody has named, as an
+    argument or by ``HEADGATE_HOME``; else ``$XDG_CACHE_HOME/headgate``.
+    """
     named = os.environ.get("HEADGATE_CACHE")
     if named:
         return Path(named).expanduser().absolute()
+    if home is not None or os.environ.get("HEADGATE_HOME"):
+        return (home or default_home()).expanduser().absolute() / "cache"
     cache = os.environ.get("XDG_CACHE_HOME")
     base = Path(cache) if cache else Path.home() / ".cache"
     return (base / "headgate").absolute()

@@ -125,7 +125,8 @@ class LocalStack:
     Args:
         home: Folder of all instances; by default the user's, see ``default_home``.
         instance: Its name.
-        cache: Folder of the jars; by default the user's, shared by all homes.
+        cache: Folder of the jars; by default the user's, shared by all homes that do not name
+            another, see ``default_cache``.
         lifetime: ``WITH_CALLER`` ends the processes with the one that called ``up``, even if that
             is killed; ``up`` must then be called from a thread that lives as long as the stack.
         also: parts that ``up`` starts besides those that are always there.
