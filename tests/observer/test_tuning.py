@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import resource
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.observer import Scheduling
-from headgate.observer.tuning import Turns
+from headgate.observer import Journal, Kafka, Limits, ObserverConfig, Scheduling
+from headgate.observer.tuning import Turns, served_connections, tune_process
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="scheduling is Linux's")
 
@@ -104,3 +106,61 @@ def test_a_kernel_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
         assert [line["event"] for line in lines] == ["the kernel keeps its scheduling"]
         turns.reconfigure(Scheduling.BATCH)
     assert len(lines) == 2
+
+
+@pytest.fixture
+def open_files(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """How many files the process may have open."""
+
+    def limit(most: int) -> None:
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (most, most))
+        monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+        monkeypatch.setattr(gc, "freeze", lambda: None)
+        monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+
+    return limit
+
+
+def tuned(connections: int | None) -> list[str]:
+    """Return what is logged where so many connections, or the default of them, are configured."""
+    limits = Limits() if connections is None else Limits(connections=connections)
+    config = ObserverConfig(
+        name="o", kafka=Kafka("127.0.0.1:1"), journal=Journal("journal"), limits=limits
+    )
+    with capture_logs() as lines:
+        tune_process(config)
+    return [line["event"] for line in lines]
+
+
+@pytest.mark.parametrize("most", [1024, 20_000, 1_000_000, resource.RLIM_INFINITY])
+def test_a_host_with_few_open_files_is_no_warning_where_nobody_asked_for_more(
+    open_files: Callable[[int], None], most: int
+) -> None:
+    open_files(most)
+    assert tuned(None) == []
+
+
+def test_connections_that_were_asked_for_and_cannot_be_had_are_a_warning(
+    open_files: Callable[[int], None],
+) -> None:
+    open_files(20_000)
+    assert tuned(9_950) == []
+    (said,) = tuned(9_951)
+    assert said.startswith("limits.connections cannot be reached")
+
+
+@pytest.mark.parametrize(
+    ("most", "wanted", "served"),
+    [
+        (20_000, 10_000, 9_950),
+        (1_000_000, 10_000, 10_000),
+        (resource.RLIM_INFINITY, 10_000, 10_000),
+        (64, 10_000, 1),
+        (1024, 0, 0),
+    ],
+)
+def test_as_many_connections_are_served_as_there_are_files_for(
+    open_files: Callable[[int], None], most: int, wanted: int, served: int
+) -> None:
+    open_files(most)
+    assert served_connections(wanted) == served

@@ -1,4 +1,5 @@
 import pytest
+from structlog.testing import capture_logs
 
 from headgate.events import ControlMessage, ObserverLease, Watch, WatchList
 from headgate.observer.config import Journal, Kafka, Listener, ObserverConfig
@@ -78,6 +79,47 @@ def test_a_lease_that_is_heard_again_brings_the_control_topic_back(scene: Scene)
     scene.lease.hear(own)
     assert not scene.control.everything
     assert scene.publisher.waiting_topics() == ["watched"]
+
+
+def test_a_pause_longer_than_the_lease_is_no_error_where_the_topic_is_heard_at_once(
+    scene: Scene,
+) -> None:
+    (own,) = scene.taken()
+    with capture_logs() as lines:
+        scene.tend(160.0)
+        assert scene.control.everything, "what was said meanwhile is not known yet"
+        scene.now = 160.008
+        scene.lease.hear(own)
+        for now in (160.1, 161.1, 162.0):
+            scene.tend(now)
+    assert not scene.control.everything
+    assert lines == []
+
+
+def test_a_loss_that_lasts_is_told_once_and_so_is_its_end(scene: Scene) -> None:
+    (own,) = scene.taken()
+    with capture_logs() as lines:
+        for _ in range(2):
+            for tenth in range(110):
+                scene.tend(scene.now + 0.1 * (tenth > 0))
+            scene.lease.hear(own)
+    told = [(line["log_level"], line["event"].split(":")[0]) for line in lines]
+    assert (
+        told
+        == [
+            ("error", "the control topic is lost"),
+            ("info", "the control topic is back"),
+        ]
+        * 2
+    )
+
+
+def test_what_others_took_for_lost_is_not_told_as_a_loss(scene: Scene) -> None:
+    """A program that began without Kafka takes every table as watched by itself."""
+    scene.control.lost()
+    with capture_logs() as lines:
+        scene.tend(105.0)
+    assert lines == []
 
 
 def test_the_end_of_a_lease_names_what_was_published_last(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import sys
 
 import structlog
 
-from headgate.observer.config import ObserverConfig, Scheduling
+from headgate.observer.config import Limits, ObserverConfig, Scheduling
 
 _log = structlog.get_logger("headgate.observer.tuning")
 
@@ -27,13 +27,25 @@ def tune_process(config: ObserverConfig) -> None:
     gc.set_threshold(*_COLLECTED_AFTER)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    needed = _DESCRIPTORS_PER_CLIENT * config.limits.connections + _OWN_DESCRIPTORS
-    if resource.RLIM_INFINITY != most < needed:
+    wanted, served = config.limits.connections, served_connections(config.limits.connections)
+    # The default is as many as most hosts allow: whoever did not ask for them misses nothing.
+    if served < wanted != Limits().connections:
         _log.warning(
             "limits.connections cannot be reached: raise the limit of open files (ulimit -n)",
             open_files=most,
-            needed=needed,
+            connections=served,
         )
+
+
+def served_connections(wanted: int) -> int:
+    """Return how many of the wanted clients the open files of this process allow.
+
+    Beyond them nobody could be answered, not even that there are too many. 0 stays: no limit.
+    """
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, max(1, (most - _OWN_DESCRIPTORS) // _DESCRIPTORS_PER_CLIENT))
 
 
 def _schedule(wanted: int) -> bool:

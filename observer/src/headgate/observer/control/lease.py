@@ -15,6 +15,8 @@ from headgate.observer.publishing.publisher import Publisher
 
 _log = structlog.get_logger("headgate.observer.control.lease")
 
+_DOUBT_SECONDS = 1.0  # after a pause what was said meanwhile is heard at once: that is no loss
+
 
 class Lease:
     """One epoch's lease. Who does not hear its own lease takes the control topic for lost."""
@@ -45,6 +47,9 @@ class Lease:
         self._clock = clock
         self._heard_at = 0.0
         self._said_at = 0.0
+        self._lost_at: float | None = None
+        """When the topic was taken for lost; None while it is heard, or somebody else did."""
+        self._loss_told = False
         self._said_unmarked: tuple[str, ...] = ()
         self.came_back = asyncio.Event()
         """Set once the lease was heard on the control topic."""
@@ -97,7 +102,10 @@ class Lease:
         self.came_back.set()
         if self._control.everything:
             self._control.found()
-            _log.info("the control topic is back")
+            self._lost_at = None
+            if self._loss_told:
+                self._loss_told = False
+                _log.info("the control topic is back")
             for table in self._publisher.waiting_topics():
                 if not self._control.is_watched(table):
                     self._publisher.forget(table)
@@ -110,6 +118,13 @@ class Lease:
             self._say(self._now())
         if now - self._heard_at > lease and not self._control.everything:
             self._control.lost()
+            self._lost_at = now
+        elif (
+            self._lost_at is not None
+            and not self._loss_told
+            and now - self._lost_at >= _DOUBT_SECONDS
+        ):
+            self._loss_told = True
             _log.error(
                 "the control topic is lost: every table is treated as watched until it is back",
                 topic=self._config.kafka.control_topic,

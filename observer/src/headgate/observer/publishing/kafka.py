@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,7 +22,9 @@ _log = structlog.get_logger("headgate.observer.publishing.kafka")
 
 _METADATA_SECONDS = 10.0
 _POLL_SECONDS = 0.2
-_QUIET_SECONDS = 10.0  # between two lines of the log about one kind of error
+_QUIET_SECONDS = 10.0  # after the first line of the log about one kind of error, then doubled
+_MOST_QUIET_SECONDS = 600.0  # so that the log of an outage of hours still says that it lasts
+_OVER_SECONDS = 60.0  # without an error of a kind: the next begins another outage
 _TOPIC_ERRORS = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -68,24 +69,46 @@ def client_settings(bootstrap: str, properties: Mapping[str, Any]) -> dict[str, 
     }
 
 
+class _Quiet(Struct):
+    """What was logged of one kind of error."""
+
+    until: float
+    seconds: float
+    met: float
+    left_out: int = 0
+
+
 class ErrorLog:
-    """Logs what a client meets, each kind once in a while: without brokers it meets 20 a second."""
+    """Logs what Kafka's clients meet, each kind ever more rarely while it goes on.
+
+    Without brokers each client meets 20 errors a second, of two kinds, for as long as it lasts.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with nothing said; ``clock`` is in seconds."""
         self._clock = clock
-        self._quiet_until: dict[str, float] = {}
-        self._left_out: Counter[str] = Counter()
+        self._kinds: dict[str, _Quiet] = {}
+        self._lock = threading.Lock()
 
     def __call__(self, error: KafkaError) -> None:
         """Log an error, with the number of those like it that were not logged since the last."""
         code, now = error.name(), self._clock()
-        if now < self._quiet_until.get(code, now):
-            self._left_out[code] += 1
-            return
-        self._quiet_until[code] = now + _QUIET_SECONDS
-        _log.warning("kafka client", reason=error.str(), code=code, more=self._left_out[code])
-        self._left_out[code] = 0
+        with self._lock:
+            kind = self._kinds.get(code)
+            if kind is None or now - kind.met >= _OVER_SECONDS:
+                kind = self._kinds[code] = _Quiet(now, _QUIET_SECONDS, now)
+            kind.met = now
+            if now < kind.until:
+                kind.left_out += 1
+                return
+            more, kind.left_out = kind.left_out, 0
+            kind.until = now + kind.seconds
+            kind.seconds = min(kind.seconds * 2, _MOST_QUIET_SECONDS)
+        _log.warning("kafka client", reason=error.str(), code=code, more=more)
+
+
+_errors = ErrorLog()
+"""Of all clients of the process: an outage is one, however many meet it."""
 
 
 class KafkaProducer:
@@ -113,7 +136,7 @@ class KafkaProducer:
             "linger.ms": 0,
             "queue.buffering.max.messages": 500_000,
             "queue.buffering.max.kbytes": 1_048_576,
-            "error_cb": ErrorLog(),
+            "error_cb": _errors,
         }
         try:
             self._producer = ConfluentProducer(self._settings)
@@ -226,7 +249,6 @@ class Topics:
         self._bootstrap = bootstrap
         self._replication = replication
         self._met = ""
-        self._log_error = ErrorLog()
         self._admin = AdminClient(
             {**client_settings(bootstrap, properties), **_NEVER_BY_ITSELF, "error_cb": self._meet}
         )
@@ -234,7 +256,7 @@ class Topics:
     def _meet(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - the name of a local error
             self._met = error.str()
-        self._log_error(error)
+        _errors(error)
 
     def reach(self, seconds: float) -> None:
         """Return once the brokers answer.
@@ -342,7 +364,7 @@ class ControlReader:
             "group.id": "headgate-observer-reads-without-a-group",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "error_cb": ErrorLog(),
+            "error_cb": _errors,
         }
         self._thread = threading.Thread(target=self._read, name="control-topic", daemon=True)
 
@@ -365,7 +387,7 @@ class ControlReader:
                 try:
                     start, end = consumer.get_watermark_offsets(place, timeout=_METADATA_SECONDS)
                 except KafkaException as error:
-                    _log.warning("control topic", reason=str(error.args[0]))
+                    _errors(error.args[0])
             if self._stop.is_set():
                 return
             place.offset = start
@@ -381,7 +403,7 @@ class ControlReader:
                 for record in records:
                     refusal = record.error()
                     if refusal is not None:
-                        _log.warning("control topic", reason=refusal.str())
+                        _errors(refusal)
                         continue
                     position = (record.offset() or 0) + 1
                     value = record.value()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import cast
 
+import msgspec
 import structlog
 
 from headgate.hbase import Dialect
@@ -21,6 +22,7 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Sweeper
 from headgate.observer.starting import Addresses, StartError
+from headgate.observer.tuning import served_connections
 from headgate.observer.upstreams.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.pool import UpstreamPool, UpstreamView
@@ -143,10 +145,11 @@ class Listeners:
                     f"[{name}] listen = {listener.listen}: {error.strerror or error}; "
                     "choose another address"
                 ) from error
-            endpoint.most_connections = self._config.limits.connections
+            limits = _served(self._config.limits)
+            endpoint.most_connections = limits.connections
             self.endpoints.append(endpoint)
             self._sweepers.append(
-                Sweeper(lambda at=endpoint: at.sessions, self._config.limits, self._metrics)  # type: ignore[misc]
+                Sweeper(lambda at=endpoint: at.sessions, limits, self._metrics)  # type: ignore[misc]
             )
             self._servers.append(server)
             for listening in server.sockets:
@@ -205,10 +208,11 @@ class Listeners:
                 self._dialers[name].connect_seconds = config.connect_seconds
                 self._dialers[name].pool.reconfigure(listener.upstreams, listener.health)
                 self._formats[name].reconfigure(listener)
+        limits = _served(config.limits)
         for endpoint, sweeper in zip(self.endpoints, self._sweepers, strict=True):
-            endpoint.limits = wire_limits(config.limits)
-            endpoint.most_connections = config.limits.connections
-            sweeper.limits = config.limits
+            endpoint.limits = wire_limits(limits)
+            endpoint.most_connections = limits.connections
+            sweeper.limits = limits
 
     # -- life
 
@@ -241,6 +245,11 @@ class Listeners:
                 session.abort()
         while any(endpoint.sessions for endpoint in self.endpoints):
             await asyncio.sleep(_DRAIN_SECONDS)
+
+
+def _served(limits: LimitsConfig) -> LimitsConfig:
+    """Return the limits with as many connections as this process can serve."""
+    return msgspec.structs.replace(limits, connections=served_connections(limits.connections))
 
 
 def wire_limits(limits: LimitsConfig) -> Limits:

@@ -79,7 +79,8 @@ class Sweeper:
         refused = self._metrics.refusals.get("connections", 0)
         if refused != self._refused:
             _log.warning(
-                "clients were refused: limits.connections is reached",
+                "clients were refused: as many are served as limits.connections and the limit of "
+                "open files (ulimit -n) allow",
                 limit=limits.connections,
                 clients=refused - self._refused,
             )
