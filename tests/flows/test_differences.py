@@ -48,6 +48,14 @@ def test_nothing_is_another():
             f"{CHANGED}time 60 s, sequence 20%, value against 5% of 100; it keeps what was counted",
         ),
         (
+            "readings: detectors s:o3",
+            'readings: {table: detectors, column: "s:o3", on_undecodable: fail}',
+            (
+                "container `readings`: changed, `on_undecodable`, from the next attempt of a step "
+                "that reads it"
+            ),
+        ),
+        (
             "writes: zones",
             "writes: zones\n    combine: at-least-one\n    retries: 5",
             "action `zones`: changed, `combine`, `retries`; it keeps what was counted",

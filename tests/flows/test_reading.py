@@ -14,6 +14,7 @@ from headgate.engine import (
     Evaluation,
     Interval,
     Metric,
+    OnUndecodable,
     RetryPolicy,
     Role,
     SequenceBound,
@@ -126,6 +127,26 @@ def test_a_group_joins_parts_of_tables():
         Item("t", b"f", b"a"),
         Item("u", start=b"r", stop=b"r\0"),
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "policy"),
+    [
+        ("fail", OnUndecodable.FAIL),
+        ("skip", OnUndecodable.SKIP),
+        ("null", OnUndecodable.NULL),
+        ('"null"', OnUndecodable.NULL),
+        ("~", OnUndecodable.NULL),
+    ],
+)
+def test_a_container_says_what_becomes_of_values_that_do_not_decode(word, policy):
+    places = f"{{table: t, column: f:a, on_undecodable: {word}}}"
+    text = f"""
+name: d
+containers: {{readings: {places}, other: t f:b}}
+actions: {{feed: {{input: [readings, other]}}}}
+"""
+    assert parse_dataflow(text, "flow.yaml").on_undecodable == {"readings": policy}
 
 
 def test_codec_and_count_belong_to_the_container():

@@ -25,9 +25,19 @@ FULL = {
     "oozie": {"workflow": "<workflow-app/>", "decisions": {"x": "all"}},
     "containers": {
         "readings": "detectors s:o3 s:pm25",
-        "zones": {"table": "zones", "column": "c:concentration", "prefix": "z", "codec": "float64"},
+        "zones": {
+            "table": "zones",
+            "column": "c:concentration",
+            "prefix": "z",
+            "codec": "float64",
+            "on_undecodable": "skip",
+        },
         "rows": {"table": "ns:t", "family": "f", "rows": ["a", "b"], "count": "cells"},
-        "both": {"group": ["t f:q", {"table": "u", "row": "r"}], "codec": "json $.a[0]"},
+        "both": {
+            "group": ["t f:q", {"table": "u", "row": "r"}],
+            "codec": "json $.a[0]",
+            "on_undecodable": None,
+        },
     },
     "actions": {
         "feed": {"input": ["readings", "rows"], "description": "from outside"},

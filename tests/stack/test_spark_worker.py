@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import psutil
 import pytest
 from confluent_kafka import Producer
 
 from headgate.client import ScanRange, Thrift2Connection
-from headgate.engine import WatchedContainer
+from headgate.engine import OnUndecodable, WatchedContainer
 from headgate.events import (
     Container,
     ContainerId,
@@ -80,6 +81,17 @@ def changed(run):
     frame = run.changes("input").select("row", sql.concat("column", sql.lit("!")).alias("sum"))
     for row in run.changes("input").orderBy("row", "column").collect():
         print(row.row, row.column, row.value, row.deleted)
+
+def copy(run):
+    if "by_tasks" in run.parameters:
+        run._driver_rows = 1
+        run._driver_bytes = 1
+    frame = run.read("input").select("row", sql.col("a").alias("sum"))
+    run.write(frame, "output")
+
+def family(run):
+    frame = run.read("output")
+    print(frame.columns, frame.count())
 
 def nothing(run):
     print("printed by", run.id, run.parameters["word"])
@@ -232,6 +244,53 @@ def test_a_step_reads_a_container_and_writes_another(
     assert ended.ending is Ending.COMMITTED, ended.detail
     assert ended.rows_written == 3
     assert rows(bench, tables[1]) == expected
+
+
+@pytest.mark.parametrize("by_tasks", [{}, {"by_tasks": "yes"}])
+def test_what_could_not_be_decoded_leaves_no_former_result_and_is_told(
+    bench: Bench, tables: tuple[str, str], by_tasks: dict[str, str]
+) -> None:
+    with bench.connect() as connection:
+        former = [b"1.5", b"7.5", b"8.5"]
+        connection.put_columns(tables[1], [b"r1", b"r2", b"r3"], {b"f:sum": former})
+
+    (ended,) = bench.carry_out(bench.request("copy", pair(tables), **by_tasks))
+
+    assert ended.ending is Ending.COMMITTED, ended.detail
+    assert rows(bench, tables[1]) == {b"r1": b"1.5"}
+    if not by_tasks:
+        assert (ended.undecoded, ended.undecodable) == (
+            1,
+            "row r3, column f:a: b'no number' is no double in codec utf8",
+        )
+        assert ended.undecodable in Path(ended.log).read_text()
+    else:
+        assert "row r3, column f:a: b'no number'" in bench.worker.log.read_text()
+
+
+@pytest.mark.parametrize("by_tasks", [{}, {"by_tasks": "yes"}])
+def test_a_value_that_does_not_decode_can_fail_the_step(
+    bench: Bench, tables: tuple[str, str], by_tasks: dict[str, str]
+) -> None:
+    asked = bench.request("copy", pair(tables), **by_tasks)
+    strict = msgspec.structs.replace(asked, on_undecodable={"input": OnUndecodable.FAIL})
+
+    (ended,) = bench.carry_out(strict)
+
+    assert ended.ending is Ending.FAILED
+    assert "row r3, column f:a: b'no number' is no double" in ended.detail
+    assert b"r3" not in rows(bench, tables[1])  # another task may have written before it
+
+
+def test_an_empty_family_is_read_with_the_columns_named_beside_it(
+    bench: Bench, tables: tuple[str, str]
+) -> None:
+    whole = container("output", tables[1], "f:", "f:sum", "f:mean")
+
+    (ended,) = bench.carry_out(bench.request("family", (whole,)))
+
+    assert ended.ending is Ending.COMMITTED, ended.detail
+    assert Path(ended.log).read_text() == "['row', 'sum', 'mean'] 0\n"
 
 
 def test_a_committed_run_stands_in_the_ledger(bench: Bench) -> None:

@@ -147,6 +147,7 @@ class Attempts(Standing):
             since=self._from_start(launch.since),
             ledger=self._around.ledger_table,
             kafka_properties=self._around.kafka_properties,
+            on_undecodable=self._dataflow.on_undecodable,
         )
         self._around.launcher.start(request, by, self.definition.directory)
 
@@ -172,6 +173,8 @@ class Attempts(Standing):
 
     def _ended(self, attempt: Attempt, ended: StepEnded, now: float) -> None:
         self._over(ended.run)
+        if ended.undecoded:
+            self._note(attempt, undecoded=ended.undecoded, undecodable=ended.undecodable)
         match ended.ending:
             case Ending.COMMITTED:
                 self._finish(attempt, now)

@@ -104,6 +104,10 @@ class RunRecord(Struct, frozen=True):
     """What it consumes, up to here."""
     since: Cut = Cut()
     """The cut of the action's run before."""
+    undecoded: int = 0
+    """Values that it read and that their codec could not."""
+    undecodable: str = ""
+    """The first of them, in words."""
 
 
 class Progress(Struct, frozen=True):

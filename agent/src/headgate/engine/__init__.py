@@ -8,7 +8,7 @@ through ``Engine.arrive``, everything else through ``Engine.handle``) and instru
 
 from headgate.engine.adjustment import Adjustment
 from headgate.engine.changelog import Checkpoint, Kept, LogChange, Piece, SavedEngine
-from headgate.engine.codecs import Codec, CodecName, decode_one, decoder_of
+from headgate.engine.codecs import Codec, CodecName, OnUndecodable, decode_one, decoder_of
 from headgate.engine.conditions import (
     AllOf,
     AnyOf,
@@ -180,6 +180,7 @@ __all__ = [
     "NeedsReading",
     "Nothing",
     "NotifyAt",
+    "OnUndecodable",
     "PartitionReset",
     "PastRun",
     "Paused",

@@ -32,6 +32,17 @@ class CodecName(StrEnum):
     """No number: values are only compared. For metric ``changed``."""
 
 
+class OnUndecodable(StrEnum):
+    """What a step sees of a value that the codec cannot read."""
+
+    FAIL = "fail"
+    """Nothing: reading it fails the step."""
+    NULL = "null"
+    """A null, as where there is no cell."""
+    SKIP = "skip"
+    """Nothing: the row, or in what has changed the cell, is left out."""
+
+
 class Codec(Struct, frozen=True):
     """A codec. ``path`` says where the number is in a JSON document: keys and indices with dots."""
 

@@ -13,6 +13,7 @@ from headgate.engine import (
     ActionSpec,
     Bound,
     DataflowSpec,
+    OnUndecodable,
     Role,
     SignificanceSpec,
     WatchedContainer,
@@ -27,7 +28,7 @@ from headgate.flows.launchers import Launcher
 from headgate.flows.launching import read_launcher, spark_settings
 from headgate.flows.matching import matched
 from headgate.flows.modes import Deletes, Mode, read_mode
-from headgate.flows.places import overlap, read_container
+from headgate.flows.places import overlap, read_container, read_undecodable
 from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
 from headgate.flows.quantities import duration_seconds
 from headgate.flows.significance import read_significance
@@ -152,6 +153,7 @@ class _Builder:
             scans,
             concurrency=self._number("concurrency", DEFAULT_CONCURRENCY),
             priority=self._number("priority", 0),
+            on_undecodable=dict(self._undecodable()),
         )
 
     def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:
@@ -337,6 +339,12 @@ class _Builder:
             launcher = read_launcher(tree, python_path, spark, self._findings)
             if launcher is not None:
                 yield name, launcher
+
+    def _undecodable(self) -> Iterator[tuple[str, OnUndecodable]]:
+        for name, entry in self._section("containers"):
+            policy = read_undecodable(entry.value)
+            if policy is not None:
+                yield name, policy
 
     def _number(self, key: str, default: int) -> int:
         match self._tree.get(key):

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.engine import DataflowSpec
+from headgate.engine import DataflowSpec, OnUndecodable
 from headgate.flows.launchers import Launcher
 from headgate.flows.modes import Mode, Scans
 from headgate.flows.problems import Problem
@@ -67,6 +67,8 @@ class Dataflow(Struct, frozen=True):
     warnings: tuple[Problem, ...] = ()
     concurrency: int = DEFAULT_CONCURRENCY
     priority: int = 0
+    on_undecodable: dict[str, OnUndecodable] = {}
+    """By container: what a step sees of values that the codec cannot read, where it is said."""
 
     @property
     def name(self) -> str:

@@ -54,6 +54,9 @@ def _containers(old: Dataflow, new: Dataflow) -> Iterator[Change]:
             yield Change(ChangeKind.ADDED, part, "scanned first where a bound needs it")
         elif before[name] != watched:
             yield Change(ChangeKind.CHANGED, part, "what was counted of it is given up")
+        elif old.on_undecodable.get(name) != new.on_undecodable.get(name):
+            words = "`on_undecodable`, from the next attempt of a step that reads it"
+            yield Change(ChangeKind.CHANGED, part, words)
     for name in (one for one in before if one not in after):
         yield Change(ChangeKind.REMOVED, f"container `{name}`", "not watched any more")
 

@@ -6,7 +6,7 @@ must exist, cycles, intervals the right way round) is checked in ``building``.
 
 from __future__ import annotations
 
-from headgate.engine import CodecName
+from headgate.engine import CodecName, OnUndecodable
 from headgate.flows.adjustment import ADJUSTMENT
 from headgate.flows.kinds import (
     ANY_TEXT,
@@ -334,6 +334,11 @@ _CONTAINER = Record(
         "count": Key(
             Single("`rows` or `cells`", words=("rows", "cells")),
             "what one element is; default `rows`",
+        ),
+        "on_undecodable": Key(
+            Single("`fail`, `null` or `skip`", words=tuple(OnUndecodable)),
+            "what becomes of a value that the codec cannot read when a step reads it: the step "
+            "fails, it is null (default), or its row is left out",
         ),
     },
     one_of=("table", "group"),

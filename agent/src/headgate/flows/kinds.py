@@ -30,6 +30,7 @@ class Single:
     """Names the kind in messages: "expected …"."""
     pattern: str | None = None
     words: tuple[str, ...] = ()
+    """Where ``null`` is one of them, YAML's own null is it, too."""
     numbers: Numbers | None = None
     truth: bool = False
     why_not: Callable[[str], tuple[str, str]] | None = None

@@ -9,6 +9,8 @@ from headgate.flows.kinds import Anything, Either, Kind, ListOf, MapOf, Numbers,
 from headgate.flows.problems import Findings, Position, nearest, suggestion
 from headgate.flows.tree import Entry, Items, Mapping, Scalar, Tree
 
+_NULL = "null"
+
 
 def matched(tree: Tree, kind: Kind, findings: Findings) -> Tree | None:
     """Return what of the tree is of the kind; None if nothing is. The rest is told as errors.
@@ -59,6 +61,8 @@ def _refuse(tree: Tree, what: str, findings: Findings) -> None:
 
 
 def _single(tree: Tree, kind: Single, findings: Findings) -> Scalar | None:
+    if isinstance(tree, Scalar) and tree.value is None and tree.text and _NULL in kind.words:
+        return Scalar(_NULL, _NULL, tree.at, tree.text_at)
     if not isinstance(tree, Scalar) or tree.value is None:
         _refuse(tree, kind.what, findings)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from headgate.engine import Codec, CodecName, Count, WatchedContainer
+from headgate.engine import Codec, CodecName, Count, OnUndecodable, WatchedContainer
 from headgate.events import Container, ContainerId, Item, row_prefix_end
 from headgate.flows.grammar import CODECS
 from headgate.flows.problems import Findings
@@ -25,6 +25,15 @@ def read_container(name: str, tree: Tree, findings: Findings) -> WatchedContaine
             case Scalar(text=text):
                 count = Count(text)
     return WatchedContainer(Container(ContainerId(name), items), codec, count)
+
+
+def read_undecodable(tree: Tree) -> OnUndecodable | None:
+    """Return what becomes of a container's values that do not decode; None where it is not said."""
+    match tree.get("on_undecodable") if isinstance(tree, Mapping) else None:
+        case Scalar(text=text):
+            return OnUndecodable(text)
+        case _:
+            return None
 
 
 def overlap(first: Container, second: Container) -> bool:

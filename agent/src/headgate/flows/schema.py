@@ -72,7 +72,7 @@ def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
 def _single(kind: Single) -> list[dict[str, Any]]:
     forms: list[dict[str, Any]] = []
     if kind.words:
-        forms.append({"enum": list(kind.words)})
+        forms.append({"enum": [*kind.words, *([None] if "null" in kind.words else [])]})
     if kind.pattern is not None:
         forms.append({"type": "string", **_pattern(kind.pattern)})
     if kind.numbers is not None:

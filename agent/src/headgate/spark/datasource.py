@@ -2,20 +2,22 @@ r"""PySpark's data source ``headgate``: HBase tables through a Thrift2 server.
 
 Options (rows are text in which ``\xNN`` stands for one byte):
 
-=============  ===================================================================================
-host, port     the Thrift2 server, or an observer's listener
-table          name of the table
-family         column family of columns that name none
-columns        JSON object: column of the frame to ``family:qualifier``, where the names differ
-codec          ``utf8`` (default), ``float64``, ``int64``, ``json`` or ``opaque``; ``codec.path``
-codecs         JSON object: column of the frame to its codec, where codecs differ
-start, stop    first row, and first row after the range
-since, until   only cells written at or after, and before, in milliseconds
-partitions     how many partitions to make at least; each region is one by itself
-page           rows a request
-origin         the run that writes (base64 of an encoded origin)
-timestamp      of written cells in milliseconds; the server's clock by default
-=============  ===================================================================================
+==============  ==================================================================================
+host, port      the Thrift2 server, or an observer's listener
+table           name of the table
+family          column family of columns that name none
+columns         JSON object: column of the frame to ``family:qualifier``, where the names differ
+codec           ``utf8`` (default), ``float64``, ``int64``, ``json`` or ``opaque``; ``codec.path``
+codecs          JSON object: column of the frame to its codec, where codecs differ
+start, stop     first row, and first row after the range
+since, until    only cells written at or after, and before, in milliseconds
+partitions      how many partitions to make at least; each region is one by itself
+page            rows a request
+origin          the run that writes (base64 of an encoded origin)
+timestamp       of written cells in milliseconds; the server's clock by default
+on_undecodable  ``null`` (default), ``skip`` (leaves the row out) or ``fail``: what becomes of a
+                value that the codec cannot read; it is told in the log of the executor
+==============  ==================================================================================
 
 The schema has ``row`` and one column per HBase column, of type string, binary, double or bigint.
 Only the columns of the schema are read: name fewer to read less. To read fewer rows, give ``start``
@@ -28,6 +30,7 @@ from __future__ import annotations
 import base64
 import gc
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -51,7 +54,7 @@ from pyspark.sql.types import (
 )
 
 from headgate.client import ScanRange, Thrift2Connection
-from headgate.engine import Codec, CodecName
+from headgate.engine import Codec, CodecName, OnUndecodable
 from headgate.events import Origin, decode_origin
 from headgate.spark.tables import (
     PAGE,
@@ -61,6 +64,7 @@ from headgate.spark.tables import (
     split_extent,
     write_batch,
 )
+from headgate.spark.undecodable import UndecodedValues
 from headgate.spark.values import ValueType
 
 _TYPES: Final[dict[type[DataType], ValueType]] = {
@@ -104,6 +108,7 @@ class TableOptions:
     page: int
     origin: Origin | None
     timestamp: int | None
+    on_undecodable: OnUndecodable
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> TableOptions:
@@ -136,6 +141,7 @@ class TableOptions:
             page=_whole(options, "page", PAGE),
             origin=None if origin is None else decode_origin(base64.b64decode(origin)),
             timestamp=_whole(options, "timestamp", None),
+            on_undecodable=_policy(options.get("on_undecodable", OnUndecodable.NULL)),
         )
 
     def connect(self) -> Thrift2Connection:
@@ -187,6 +193,14 @@ def _codec(name: str, path: str) -> Codec:
         return Codec(CodecName(name), path)
     except ValueError as error:
         message = f"codec {name!r} is none of {', '.join(CodecName)}"
+        raise OptionError(message) from error
+
+
+def _policy(name: str) -> OnUndecodable:
+    try:
+        return OnUndecodable(name)
+    except ValueError as error:
+        message = f"option 'on_undecodable' is {name!r}; it must be {', '.join(OnUndecodable)}"
         raise OptionError(message) from error
 
 
@@ -275,6 +289,8 @@ class HBaseReader(DataSourceReader):  # type: ignore[misc]
                     options.table,
                     partition.extent,
                     self._mappings,
+                    UndecodedValues(lambda line: print(line, file=sys.stderr)),
+                    options.on_undecodable,
                     self._row,
                     options.page,
                 ):
@@ -291,7 +307,10 @@ class Written(WriterCommitMessage):  # type: ignore[misc]
 
 
 class HBaseWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Puts rows, a batch at a time. A task that is repeated puts the same rows again."""
+    """Puts rows, a batch at a time. A task that is repeated puts the same rows again.
+
+    A null deletes the cell.
+    """
 
     def __init__(self, options: TableOptions, schema: StructType) -> None:
         self._options = options

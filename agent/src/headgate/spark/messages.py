@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headgate.engine import WatchedContainer
+from headgate.engine import OnUndecodable, WatchedContainer
 from headgate.events import Cut, Origin
 from headgate.spark.ledger import RunKey
 
@@ -56,6 +56,8 @@ class StepRequest(Struct, frozen=True, tag="step"):
     """Name of the table with the run ledger."""
     kafka_properties: dict[str, str | int | float | bool] = {}
     """librdkafka's own, for TLS and SASL."""
+    on_undecodable: dict[str, OnUndecodable] = {}
+    """By container, where it is another than ``NULL``."""
 
     @property
     def key(self) -> RunKey:
@@ -129,6 +131,10 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     """The traceback, or the server's own text."""
     log: str = ""
     """The file with everything that the step printed."""
+    undecoded: int = 0
+    """Values that the driver read for the step and that their codec could not."""
+    undecodable: str = ""
+    """The first of them, in words."""
 
 
 WorkerMessage = StartSession | StepRequest | CancelStep

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
 from headgate.client import ScanRange, Thrift2Connection
-from headgate.engine import Codec
+from headgate.engine import Codec, OnUndecodable
 from headgate.events import ContainerId, Cut, encode_origin, updates_topic
 from headgate.spark.changes import ChangedCells
 from headgate.spark.datasource import text_of
@@ -26,6 +26,7 @@ from headgate.spark.tables import (
     to_batch,
     write_batch,
 )
+from headgate.spark.undecodable import UndecodedValues
 from headgate.spark.updates import UpdateReader, is_broken, ranges_between
 from headgate.spark.values import ValueType, natural_type, to_arrow
 from headgate.spark.views import ContainerView, ViewError, names_of, target_columns, view_of
@@ -71,6 +72,7 @@ class Run:
         spark: the session.
         rows_read: rows that the driver handed to the step.
         rows_written: rows that the step wrote.
+        undecoded: values that the driver read for the step and that their codec could not.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Run:
         self.spark = spark
         self.rows_read = 0
         self.rows_written = 0
+        self.undecoded = UndecodedValues()
         self._request = request
         self._readers = readers
         self._cancelled = cancelled
@@ -136,6 +139,7 @@ class Run:
         table: str | None = None,
         columns: Sequence[str] | None = None,
         types: Mapping[str, str] | None = None,
+        on_undecodable: str | None = None,
     ) -> DataFrame:
         """Return a container as it is now, which includes all updates of the run's cut.
 
@@ -146,21 +150,27 @@ class Run:
                 name them or not all are wanted.
             types: ``string``, ``binary``, ``double`` or ``long`` for columns of the frame that
                 are to have another type than the codec's.
+            on_undecodable: ``fail``, ``null`` or ``skip`` (leaves the row out): what becomes of a
+                value that the codec cannot read; what the dataflow file says of the container
+                where not given.
 
         Returns:
             One row per HBase row that has a cell in the container: ``row`` (string) and a column
             for each qualifier. Null where the row has no such cell or it cannot be decoded. Names
-            are qualifiers, or ``family:qualifier`` where two families have one qualifier.
+            are qualifiers, or ``family:qualifier`` where two families have one qualifier. Columns
+            that the container, ``columns`` or ``types`` name are there even where no row has them.
 
         Raises:
             ViewError: no such container, or one that needs ``table`` or ``columns``.
+            UndecodableValue: a value does not decode, and that is to fail the step.
         """
         view = self._view(container, table)
-        small = self._read_small(view, columns, types or {}, self._driver_rows)
+        policy = self._policy(container, on_undecodable)
+        small = self._read_small(view, columns, types or {}, policy, self._driver_rows)
         if small is not None:
             self.rows_read += small.num_rows
             return self.spark.createDataFrame(small)
-        return self._read_large(view, columns, types or {})
+        return self._read_large(view, columns, types or {}, policy)
 
     def read_arrow(
         self,
@@ -169,9 +179,12 @@ class Run:
         table: str | None = None,
         columns: Sequence[str] | None = None,
         types: Mapping[str, str] | None = None,
+        on_undecodable: str | None = None,
     ) -> pa.Table:
         """Return the same as ``read`` as an Arrow table in the driver, whatever its size."""
-        whole = self._read_small(self._view(container, table), columns, types or {}, None)
+        view = self._view(container, table)
+        policy = self._policy(container, on_undecodable)
+        whole = self._read_small(view, columns, types or {}, policy, None)
         assert whole is not None  # noqa: S101 - without a limit it is always read
         self.rows_read += whole.num_rows
         return whole
@@ -183,6 +196,15 @@ class Run:
             message = f"step {self.action!r} has no container {container!r}; it has: {known}"
             raise ViewError(message)
         return view_of(watched, table)
+
+    def _policy(self, container: str, asked: str | None) -> OnUndecodable:
+        if asked is None:
+            return self._request.on_undecodable.get(container, OnUndecodable.NULL)
+        try:
+            return OnUndecodable(asked)
+        except ValueError as error:
+            message = f"on_undecodable is {asked!r}; it must be one of {', '.join(OnUndecodable)}"
+            raise ViewError(message) from error
 
     def _connect(self) -> Thrift2Connection:
         # One for each call: the server closes those that are idle while Spark works.
@@ -211,6 +233,7 @@ class Run:
         view: ContainerView,
         columns: Sequence[str] | None,
         types: Mapping[str, str],
+        policy: OnUndecodable,
         most: int | None,
     ) -> pa.Table | None:
         wanted = self._wanted(view, columns)
@@ -225,12 +248,20 @@ class Run:
         # A whole table may hold notify cells, which are nobody's data.
         if not view.uniform or (wanted is None and not view.families):
             cells = _inside(view, cells, wanted)
-        found = wanted if wanted is not None else sorted(cells.columns())
+        found = wanted
+        if found is None:
+            found = tuple(dict.fromkeys((*view.declared, *sorted(cells.columns()))))
+            found += view.named(types, found)
         mappings = self._mappings(view, found, types)
-        return pa.Table.from_batches([to_batch(cells, mappings, ValueType.STRING)])
+        batch = to_batch(cells, mappings, ValueType.STRING, policy, self.undecoded)
+        return pa.Table.from_batches([batch])
 
     def _read_large(
-        self, view: ContainerView, columns: Sequence[str] | None, types: Mapping[str, str]
+        self,
+        view: ContainerView,
+        columns: Sequence[str] | None,
+        types: Mapping[str, str],
+        policy: OnUndecodable,
     ) -> DataFrame:
         wanted = self._wanted(view, columns) or ()
         mappings = self._mappings(view, wanted, types)
@@ -242,6 +273,7 @@ class Run:
             .options(**self._address(view.table, view.codec), columns=json.dumps(names))
             .option("start", text_of(view.extent.start))
             .option("partitions", self._parallelism())
+            .option("on_undecodable", policy.value)
         )
         if view.extent.stop is not None:
             reader = reader.option("stop", text_of(view.extent.stop))
@@ -273,7 +305,12 @@ class Run:
         }
 
     def changes(
-        self, container: str, *, table: str | None = None, kind: str | None = None
+        self,
+        container: str,
+        *,
+        table: str | None = None,
+        kind: str | None = None,
+        on_undecodable: str | None = None,
     ) -> DataFrame:
         """Return the cells of a container that were written between ``since`` and ``cut``.
 
@@ -285,6 +322,7 @@ class Run:
             container: its name in the dataflow.
             table: which of its tables, where it has several.
             kind: type of ``value``, as in ``read``; the codec's where not given.
+            on_undecodable: as in ``read``; ``skip`` leaves the cell out.
 
         Returns:
             One row per cell: ``row`` (string), ``column`` (named as in ``read``), ``value``
@@ -293,11 +331,19 @@ class Run:
         Raises:
             ViewError: no such container, or one that needs ``table``.
             UpdatesUnavailable: Kafka does not answer.
+            UndecodableValue: a value does not decode, and that is to fail the step.
         """
-        return self.spark.createDataFrame(self.changes_arrow(container, table=table, kind=kind))
+        return self.spark.createDataFrame(
+            self.changes_arrow(container, table=table, kind=kind, on_undecodable=on_undecodable)
+        )
 
     def changes_arrow(
-        self, container: str, *, table: str | None = None, kind: str | None = None
+        self,
+        container: str,
+        *,
+        table: str | None = None,
+        kind: str | None = None,
+        on_undecodable: str | None = None,
     ) -> pa.Table:
         """Return the same as ``changes`` as an Arrow table."""
         view = self._view(container, table)
@@ -306,14 +352,22 @@ class Run:
         values = list(cells.values())
         decoded = ValueType(kind) if kind is not None else natural_type(view.codec)
         self.rows_read += len(cells)
-        return pa.table(
+        policy = self._policy(container, on_undecodable)
+        places = list(cells)
+        value, without = self.undecoded.decode(
+            values, view.codec, decoded, policy, places.__getitem__
+        )
+        changed = pa.table(
             {
                 ROW: to_arrow([row for row, _ in cells], Codec(), ValueType.STRING),
                 "column": pa.array([names[column] for _, column in cells], pa.string()),
-                "value": to_arrow(values, view.codec, decoded),
+                "value": value,
                 "deleted": pa.array([value is None for value in values], pa.bool_()),
             }
         )
+        if without:
+            changed = changed.take([at for at in range(len(values)) if at not in without])
+        return changed
 
     def _changed(self, view: ContainerView) -> dict[tuple[bytes, bytes], bytes | None]:
         changed = ChangedCells(view)
@@ -362,11 +416,12 @@ class Run:
         table: str | None = None,
         timestamp: int | None = None,
     ) -> int:
-        """Put a frame's rows into a container and return how many rows got a cell.
+        """Put a frame's rows into a container and return how many that were.
 
         Writing the same frame again, as Spark does when it repeats a task and as the next attempt
         of a run does, leaves the table as it is: every cell has the value of the last put. Rows
-        are atomic one by one, not together. A null writes nothing: the cell keeps its value.
+        are atomic one by one, not together. A null deletes the cell, after the row's values are
+        put: leave a column or a row out of the frame where what is stored is to stay.
 
         Args:
             frame: ``row`` (string, binary or integer) and a column for each HBase column, named
@@ -375,7 +430,8 @@ class Run:
             container: its name in the dataflow.
             table: which of its tables, where it has several.
             timestamp: of all cells, in milliseconds; the server's clock by default. With one, a
-                repetition does not even add versions, but a newer cell hides what is written.
+                repetition does not even add versions, but a newer cell hides what is written, and
+                what a null deleted stays so for this timestamp and all before.
 
         Raises:
             ViewError: a column has no place in the container.

@@ -9,8 +9,9 @@ import pyarrow as pa
 from msgspec import Struct
 
 from headgate.client import Region, ScanRange, Thrift2Connection
-from headgate.engine import Codec
+from headgate.engine import Codec, OnUndecodable
 from headgate.events import Origin
+from headgate.spark.undecodable import UndecodedValues
 from headgate.spark.values import ValueType, row_keys, to_arrow, to_bytes
 
 ROW: Final = "row"
@@ -85,15 +86,37 @@ def _schema(mappings: Sequence[ColumnMapping], row: ValueType) -> pa.Schema:
 
 
 def to_batch(
-    cells: CellColumns, mappings: Sequence[ColumnMapping], row: ValueType
+    cells: CellColumns,
+    mappings: Sequence[ColumnMapping],
+    row: ValueType,
+    policy: OnUndecodable,
+    undecoded: UndecodedValues,
 ) -> pa.RecordBatch:
-    """Return the gathered rows as one batch: ``row``, then the mapped columns in their order."""
+    """Return the gathered rows as one batch: ``row``, then the mapped columns in their order.
+
+    A column that no row has is all null.
+
+    Raises:
+        UndecodableValue: a value does not decode and the policy is to fail.
+    """
     values = cells.columns()
+    absent: list[bytes | None] = [None] * len(cells.rows)
     arrays = [to_arrow(cells.rows, Codec(), row)]
-    arrays += [
-        to_arrow(values[mapping.column], mapping.codec, mapping.kind) for mapping in mappings
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=_schema(mappings, row))
+    without: set[int] = set()
+    for mapping in mappings:
+        decoded, left_out = undecoded.decode(
+            values.get(mapping.column, absent),
+            mapping.codec,
+            mapping.kind,
+            policy,
+            lambda place, column=mapping.column: (cells.rows[place], column),  # type: ignore[misc]
+        )
+        arrays.append(decoded)
+        without |= left_out
+    batch = pa.RecordBatch.from_arrays(arrays, schema=_schema(mappings, row))
+    if without:
+        batch = batch.take([at for at in range(batch.num_rows) if at not in without])
+    return batch
 
 
 def read_batches(
@@ -101,12 +124,17 @@ def read_batches(
     table: str,
     extent: ScanRange,
     mappings: Sequence[ColumnMapping],
+    undecoded: UndecodedValues,
+    policy: OnUndecodable = OnUndecodable.NULL,
     row: ValueType = ValueType.STRING,
     page: int = PAGE,
 ) -> Iterator[pa.RecordBatch]:
     """Yield a part of a table in batches of at most ``page`` rows, decoded.
 
     Rows that have none of the mapped columns are left out, unless no column is mapped at all.
+
+    Raises:
+        UndecodableValue: a value does not decode and the policy is to fail.
     """
     wanted = tuple(mapping.column for mapping in mappings)
     narrowed = ScanRange(
@@ -115,7 +143,7 @@ def read_batches(
     for results in connection.pages(table, narrowed, page):
         cells = CellColumns(wanted)
         cells.add(results)
-        yield to_batch(cells, mappings, row)
+        yield to_batch(cells, mappings, row, policy, undecoded)
 
 
 def write_batch(
@@ -126,9 +154,10 @@ def write_batch(
     origin: Origin | None,
     timestamp: int | None = None,
 ) -> int:
-    """Write a frame's rows and return how many cells' rows that were.
+    """Write a frame's rows and return how many that were: none, where it has no other column.
 
-    A null writes no cell: what the table holds there stays.
+    A null deletes the cell, so that nothing older stands where the frame says that nothing is. The
+    values of a row are put first, then what is null is deleted.
 
     Args:
         connection: where to write.
@@ -142,7 +171,25 @@ def write_batch(
     columns = {
         column: to_bytes(frame.column(name), codec) for name, (column, codec) in targets.items()
     }
-    return connection.put_columns(table, keys, columns, timestamp=timestamp, origin=origin)
+    if not columns:
+        return 0
+    connection.put_columns(table, keys, columns, timestamp=timestamp, origin=origin)
+    for missing, rows in _nulls(keys, columns).items():
+        connection.delete(table, rows, missing, timestamp=timestamp, origin=origin)
+    return len(keys)
+
+
+def _nulls(
+    keys: Sequence[bytes], columns: Mapping[bytes, Sequence[bytes | None]]
+) -> dict[tuple[bytes, ...], list[bytes]]:
+    """Return the rows that lack the same columns, by these columns."""
+    gaps = {column: values for column, values in columns.items() if None in values}
+    rows: dict[tuple[bytes, ...], list[bytes]] = {}
+    for key, values in zip(keys, zip(*gaps.values(), strict=True), strict=False):
+        missing = tuple(c for c, value in zip(gaps, values, strict=True) if value is None)
+        if missing:
+            rows.setdefault(missing, []).append(key)
+    return rows
 
 
 def split_extent(

@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headgate.engine import Codec, CodecName
 
@@ -151,6 +150,8 @@ def to_bytes(column: pa.Array | pa.ChunkedArray, codec: Codec) -> list[bytes | N
         UnwritableValue: the codec is for numbers and the column holds something else.
     """
     kind = column.type
+    if pa.types.is_null(kind):
+        return [None] * len(column)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return list(column.to_pylist())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -205,9 +206,3 @@ def row_keys(column: pa.Array | pa.ChunkedArray) -> list[bytes]:
         message = "column 'row' has a null or an empty key; every row to write needs one"
         raise UnwritableValue(message)
     return [key for key in keys if key]
-
-
-def undecoded(values: Sequence[bytes | None], decoded: pa.Array) -> int:
-    """Return how many values were there but could not be decoded."""
-    absent = sum(value is None for value in values)
-    return int(pc.sum(decoded.is_null()).as_py() or 0) - absent

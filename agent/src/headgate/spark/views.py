@@ -69,6 +69,24 @@ class ContainerView(Struct, frozen=True):
             return False
         return any(item.has_row(row) and item.has_column(column) for item in self.items)
 
+    def named(self, names: Iterable[str], known: Iterable[bytes]) -> tuple[bytes, ...]:
+        """Return the columns of the container that the names of a frame mean and nobody knows yet.
+
+        A name without a family is one where the container has a single family.
+        """
+        told = set(names_of(known).values()) | {column.decode(errors="replace") for column in known}
+        family = self.families[0] if len(self.families) == 1 else None
+        columns = (
+            name if ":" in name or family is None else f"{family}:{name}"
+            for name in dict.fromkeys(names)
+            if name not in told
+        )
+        return tuple(
+            column
+            for column in (text.encode() for text in columns)
+            if b":" in column and any(item.has_column(column) for item in self.items)
+        )
+
     def ranges(self, column: bytes) -> tuple[tuple[bytes, bytes | None], ...]:
         """Return the ranges of rows in which a column belongs to the container."""
         return tuple((item.start, item.stop) for item in self.items if item.has_column(column))

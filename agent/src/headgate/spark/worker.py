@@ -188,6 +188,8 @@ class Worker:
                 seconds=time.monotonic() - attempt.arrived,
                 rows_read=0 if run is None else run.rows_read,
                 rows_written=0 if run is None else run.rows_written,
+                undecoded=0 if run is None else run.undecoded.count,
+                undecodable="" if run is None else run.undecoded.first,
                 reason=reason,
                 detail=detail,
             )

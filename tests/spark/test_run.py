@@ -1,0 +1,121 @@
+"""What a step reads through its run, without Spark: from a table that the test holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from headgate.client import ScanRange
+from headgate.engine import Codec, CodecName, OnUndecodable, WatchedContainer
+from headgate.events import Container, ContainerId, Item
+from headgate.spark import StepRequest, Thrift2Address, run
+from headgate.spark.run import Run
+from headgate.spark.undecodable import UndecodableValue
+from headgate.spark.views import ViewError
+
+Rows = dict[bytes, dict[bytes, bytes]]
+
+
+class Table:
+    """Stands for a connection to a server with one table."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def pages(self, _table: str, extent: ScanRange, _page: int) -> Iterator[Sequence[Any]]:
+        found = []
+        for row, cells in self._rows.items():
+            values = [
+                SimpleNamespace(family=family, qualifier=qualifier, value=value)
+                for column, value in cells.items()
+                for family, _, qualifier in [column.partition(b":")]
+                if not extent.columns or {family, column} & set(extent.columns)
+            ]
+            if values:
+                found.append(SimpleNamespace(row=row, columnValues=values))
+        yield found
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
+    held: Rows = {}
+    monkeypatch.setattr(run, "Thrift2Connection", lambda *_: Table(held))
+    return held
+
+
+def container(*columns: bytes, codec: CodecName = CodecName.UTF8) -> WatchedContainer:
+    parts = (column.partition(b":") for column in columns)
+    items = tuple(Item("t", family, qualifier or None) for family, _, qualifier in parts)
+    return WatchedContainer(Container(ContainerId("c"), items), Codec(codec))
+
+
+def run_of(watched: WatchedContainer, **on_undecodable: OnUndecodable) -> Run:
+    request = StepRequest(
+        "flow", "step", "r", 1, 1, "m:f", Thrift2Address("h", 1), "k",
+        containers=(watched,), on_undecodable=dict(on_undecodable),
+    )  # fmt: skip
+    session = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
+    lent = cast(AbstractContextManager[Any], nullcontext())
+    return Run(cast(Any, session), request, readers=lambda: lent, cancelled=lambda: False)
+
+
+def test_an_empty_family_has_the_columns_named_beside_it(rows: Rows) -> None:
+    assert rows == {}
+
+    frame = run_of(container(b"s:", b"s:o3", b"s:no2")).read_arrow("c")
+
+    assert frame.schema.names == ["row", "o3", "no2"]
+    assert frame.num_rows == 0
+
+
+def test_a_family_has_the_columns_named_beside_it_and_those_that_rows_have(rows: Rows) -> None:
+    rows[b"d1"] = {b"s:pm25": b"3", b"s:o3": b"1"}
+
+    frame = run_of(container(b"s:", b"s:o3", b"s:no2")).read_arrow("c")
+
+    assert frame.to_pylist() == [{"row": "d1", "o3": 1.0, "no2": None, "pm25": 3.0}]
+
+
+def test_a_column_whose_type_is_asked_for_is_there_though_no_row_has_it(rows: Rows) -> None:
+    types = {"o3": "long", "s:no2": "string", "other:x": "long"}
+    rows[b"d1"] = {b"s:o3": b"1"}
+
+    frame = run_of(container(b"s:")).read_arrow("c", types=types)
+
+    assert frame.schema.names == ["row", "o3", "no2"]
+    assert frame.column("o3").to_pylist() == [1]
+
+
+def test_a_step_learns_how_many_values_did_not_decode_and_the_first(rows: Rows) -> None:
+    rows[b"d1"] = {b"s:o3": b"off"}
+    rows[b"d2"] = {b"s:o3": b""}
+    reading = run_of(container(b"s:o3"))
+
+    frame = reading.read_arrow("c")
+
+    assert frame.column("o3").to_pylist() == [None, None]
+    assert reading.undecoded.count == 2
+    assert "row d1, column s:o3: b'off'" in reading.undecoded.first
+
+
+def test_the_dataflow_file_says_what_becomes_of_values_that_do_not_decode(rows: Rows) -> None:
+    rows[b"d1"] = {b"s:o3": b"off"}
+    rows[b"d2"] = {b"s:o3": b"2"}
+
+    with pytest.raises(UndecodableValue, match="row d1"):
+        run_of(container(b"s:o3"), c=OnUndecodable.FAIL).read_arrow("c")
+    skipping = run_of(container(b"s:o3"), c=OnUndecodable.SKIP)
+    assert skipping.read_arrow("c").column("row").to_pylist() == ["d2"]
+    assert skipping.read_arrow("c", on_undecodable="null").num_rows == 2
+    with pytest.raises(ViewError, match="fail, null, skip"):
+        skipping.read_arrow("c", on_undecodable="ignore")
