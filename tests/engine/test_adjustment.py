@@ -227,6 +227,18 @@ def test_a_shorter_time_is_waited_for_from_the_moment_it_is_set():
     assert launched(tester.launches("b")) == ["b"]
 
 
+def test_a_time_that_comes_down_below_what_has_passed_is_reached_at_once():
+    spec = msgspec.structs.replace(SPEC, start=1.0, steps=1, every=10.0, confirmations=5)
+    bound = Bound("k", ContainerId("in"), time=Interval(50, 1000))
+    tester = EngineTester(flow(bound, adjustment=spec, evaluation=Evaluation(every=53)))
+    tester.write("in", many(1))
+    assert launched(tester.pass_time(1000))[:1] == ["b"]
+    (first, *_) = tester.launches("b")
+    restricted = next(d.time for d in tester.decisions() if d.kind is DecisionKind.ADJUSTED)
+    run = next(d.time for d in tester.decisions() if d.run == first.run)
+    assert run == restricted
+
+
 # no oscillation
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from headgate.engine.actions import Action, ActionInputs, needs_reading
@@ -182,6 +183,7 @@ class Evaluation(Launching):
                     self._decide(DecisionKind.ADJUSTED, words, action, adjustment=adjustment)
             if moved:
                 action.take_limits()
+                action.looked_at = -math.inf  # θ may have come down to before the last look
                 self._set_timers(action)
                 if action.spec.effective_evaluation.write:
                     # A limit may have come down to what was written long ago.
