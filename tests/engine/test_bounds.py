@@ -1,6 +1,7 @@
 """θ, σ and ν as the design says them (section 4)."""
 
 import struct
+import sys
 
 import pytest
 
@@ -101,6 +102,15 @@ def test_percentages_are_of_the_current_number_of_elements(pair, rows):
     tester = settled(pair(percent(50)), rows, 10)
     tester.write("in", rows(4))
     assert measured(tester) == 40
+
+
+@pytest.mark.parametrize("share", range(1, 101))
+def test_a_percentage_is_reached_by_so_many_of_a_hundred_elements(pair, rows, share):
+    tester = settled(pair(percent(share)), rows, 100)
+    tester.write("in", rows(share - 1, 20))
+    assert launched(tester.wave("a")) == []
+    tester.write("in", rows(1, 20, first=99))
+    assert launched(tester.wave("a")) == ["b"]
 
 
 def test_percentages_start_from_the_first_scan(pair, rows):
@@ -280,7 +290,61 @@ def test_a_limit_reached_exactly_is_reached_whatever_the_rounding_on_the_way(pai
             tester.write("in", rows(1, 10 + 0.1 * ((7 * i + 13 * row) % 97), first=row))
     tester.write("in", {**rows(1, 20), **rows(2, 10, first=1)})
     ((_, pending),) = tester.engine.actions["b"].all_parts()
-    assert pending.difference < 10
+    assert pending.difference.value < 10
+    assert launched(tester.wave("a")) == ["b"]
+
+
+LONG_MAX = 2**63 - 1
+DOUBLE_MAX = sys.float_info.max
+
+
+def of_long(number: int) -> dict[bytes, dict[bytes, bytes]]:
+    return {b"sensor": {b"f:x": struct.pack(">q", number)}}
+
+
+def of_double(row: bytes, number: float) -> dict[bytes, dict[bytes, bytes]]:
+    return {row: {b"f:x": struct.pack(">d", number)}}
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_value_at_the_edge_of_its_type_hides_no_change_once_it_is_corrected(pair, own):
+    writer = "b" if own else None
+    tester = pair(value(Metric.AGAINST, 5, 100), codec=Codec(CodecName.INT64))
+    tester.write("in", {b"other": {b"f:x": struct.pack(">q", 0)}})
+    tester.write("in", of_long(0))
+    tester.request("b")
+    tester.finish("b")
+    tester.write("in", {b"other": {b"f:x": struct.pack(">q", 1000)}})
+    tester.write("in", of_long(LONG_MAX), by=writer)
+    tester.write("in", of_long(0), by=writer)
+    assert measured(tester) == 5
+    assert launched(tester.wave("a")) == ["b"]
+
+
+@pytest.mark.parametrize("metric", [Metric.RELATIVE, Metric.ABSOLUTE, Metric.AGAINST])
+def test_the_largest_doubles_count_as_changed_and_hide_nothing_afterwards(pair, metric):
+    constant = 1.0 if metric is Metric.AGAINST else None
+    tester = pair(value(metric, 0.5, constant), codec=Codec(CodecName.FLOAT64))
+    tester.write("in", of_double(b"r", -DOUBLE_MAX) | of_double(b"s", 1) | of_double(b"t", 1))
+    assert launched(tester.wave("a")) == ["b"]
+    tester.finish("b")
+    tester.write("in", of_double(b"r", DOUBLE_MAX) | of_double(b"s", DOUBLE_MAX))
+    assert launched(tester.wave("a")) == ["b"]
+    tester.finish("b")
+    tester.write("in", of_double(b"r", -DOUBLE_MAX))
+    tester.write("in", of_double(b"r", 1) | of_double(b"s", 1))
+    assert launched(tester.wave("a")) == ["b"]
+    tester.finish("b")
+    tester.write("in", of_double(b"t", 3))
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_changes_against_more_than_a_double_can_sum_are_told_too_large_not_too_small(pair):
+    tester = pair(value(Metric.RELATIVE, 0.5), codec=Codec(CodecName.FLOAT64))
+    tester.write("in", of_double(b"r", DOUBLE_MAX) | of_double(b"s", DOUBLE_MAX))
+    tester.wave("a")
+    tester.finish("b")
+    tester.write("in", of_double(b"r", 0))
     assert launched(tester.wave("a")) == ["b"]
 
 

@@ -288,7 +288,7 @@ def _consumed(state: ConsumedState, known: dict, *, opaque: bool) -> object:
     nothing = repr(None if opaque else 0.0)
     before = dict(zip(state.keys.keys(), map(repr, state.previous), strict=True))
     moved = {key: old for key, old in before.items() if known.get(key, nothing) != old}
-    return state.updates, state.distinct, moved, state.magnitude, state.fresh
+    return state.updates, state.distinct, moved, state.fresh
 
 
 @settings(deadline=None, max_examples=150)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from headgate.engine.cells import Cells
 from headgate.engine.conditions import BoundResult, Dimension, VectorResult
-from headgate.engine.metrics import METRICS, NO_DIVERGENCE, Divergence, ratio
+from headgate.engine.metrics import METRICS, Divergence, ratio
 from headgate.engine.pending import NO_RISE, Pending, Rise
 from headgate.engine.spec import (
     Bound,
@@ -28,7 +28,7 @@ class Precision(Enum):
     """How value bounds are measured."""
 
     RUNNING = "running"
-    """From sums kept update by update, unless they are too near the limit to be trusted."""
+    """From sums kept update by update, counted again where rounding may have taken them over."""
     EXACT = "exact"
     """From scratch: the same whatever the order of updates was."""
     OPTIMISTIC = "optimistic"
@@ -36,8 +36,7 @@ class Precision(Enum):
 
 
 _TRUST = 1e-6
-"""Share of the limit by which a running sum must miss it to be trusted: rounding errors are some
-10⁻¹⁶ per update, so this holds for 10⁹ updates between two runs."""
+"""Share of the limit by which the most that updates may add must miss it: it is a rough sum."""
 
 
 class Clock(Struct, frozen=True):
@@ -116,8 +115,7 @@ def is_below(
         limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
         if not _scanned(parts) or _unsettled(parts):
             return False
-        divergence = divergence_of(parts, value.metric, exact=False, rises=rises)
-        amount = METRICS[value.metric](divergence, value.constant or 0.0)
+        amount = _amount(value, _extreme(parts, value.metric, rises, most=True))
         if not amount < limit - _TRUST * limit:
             return False
     return True
@@ -135,8 +133,10 @@ def _counted(
             updates += len(pending.distinct) + rise.distinct
         else:
             updates += pending.updates + rise.updates
-    percent = sequence.unit is SequenceUnit.PERCENT
-    return updates, elements, 100 * ratio(updates, elements) if percent else float(updates)
+    if sequence.unit is SequenceUnit.PERCENT:
+        # Not 100 * (updates / elements): of 100 elements 29 would be 28.999999999999996 %.
+        return updates, elements, ratio(100 * updates, elements)
+    return updates, elements, float(updates)
 
 
 def _scanned(parts: Iterable[Part]) -> bool:
@@ -198,11 +198,11 @@ def _value(
     scale = 1.0 if value.metric is Metric.ABSOLUTE else 100.0
     if not _scanned(parts):
         return _unknown(Dimension.VALUE, bound, limit, unit, precision)
-    metric, constant = value.metric, value.constant or 0.0
-    exact = precision is Precision.EXACT
-    amount = METRICS[metric](divergence_of(parts, metric, exact=exact), constant)
-    if not exact and abs(amount - limit) <= _TRUST * limit:
-        amount = METRICS[metric](divergence_of(parts, metric, exact=True), constant)
+    metric = value.metric
+    if precision is Precision.EXACT or not _is_certain(value, limit, parts):
+        for _, pending in parts:
+            pending.recount()
+    amount = _amount(value, divergence_of(parts, metric))
     reached = amount >= limit
     unsettled = _unsettled(parts)
     if not reached and unsettled and precision is Precision.OPTIMISTIC:
@@ -231,32 +231,59 @@ def _unknown(
     return VectorResult(dimension, None, limit, unit, reached, words, words)
 
 
-def divergence_of(
-    parts: Iterable[Part], metric: Metric, *, exact: bool, rises: Rises = _NOTHING_COMES
-) -> Divergence:
-    """Return what the metric needs of how far the parts of a container have moved.
+def _is_certain(value: ValueBound, limit: float, parts: Sequence[Part]) -> bool:
+    """Tell whether rounding of the running sums cannot have moved them over the limit."""
+    least = _amount(value, _extreme(parts, value.metric, _NOTHING_COMES, most=False))
+    most = _amount(value, _extreme(parts, value.metric, _NOTHING_COMES, most=True))
+    return most < limit or least >= limit
 
-    ``exact`` computes it from scratch. With ``rises`` it is the most that these updates may make
-    of it, all of them puts.
+
+def _amount(value: ValueBound, divergence: Divergence) -> float:
+    return METRICS[value.metric](divergence, value.constant or 0.0)
+
+
+def divergence_of(parts: Iterable[Part], metric: Metric) -> Divergence:
+    """Return what the metric needs of how far the parts of a container have moved."""
+    return _together(
+        Divergence(
+            pending.changed,
+            cells.size,
+            pending.difference.value,
+            _largest(pending, metric),
+            pending.magnitude.value,
+        )
+        for cells, pending in parts
+    )
+
+
+def _extreme(parts: Iterable[Part], metric: Metric, rises: Rises, *, most: bool) -> Divergence:
+    """Return the most (or least) that it can be, whatever was rounded.
+
+    With ``rises`` it is the most that these updates may make of it, all of them puts.
     """
-    found = [_part(*part, metric, rises, exact=exact) for part in parts]
-    return found[0] if len(found) == 1 else reduce(Divergence.__add__, found, NO_DIVERGENCE)
+    found = []
+    for cells, pending in parts:
+        rise = rises.get(pending, NO_RISE)
+        difference, magnitude = pending.difference, pending.magnitude
+        found.append(
+            Divergence(
+                pending.changed + rise.changed,
+                cells.size,
+                (difference.most if most else difference.least) + rise.difference,
+                max(_largest(pending, metric), rise.largest),
+                magnitude.least if most else magnitude.most,
+            )
+        )
+    return _together(found)
 
 
-def _part(
-    cells: Cells, pending: Pending, metric: Metric, rises: Rises, *, exact: bool
-) -> Divergence:
-    if exact:
-        changed, difference, largest = pending.measured()
-    else:
-        changed, difference = pending.changed, pending.difference
-        largest = pending.largest() if metric is Metric.ABSOLUTE else 0.0
-    rise = rises.get(pending) if rises else None
-    if rise is not None:
-        changed += rise.changed
-        difference += rise.difference
-        largest = max(largest, rise.largest)
-    return Divergence(changed, cells.size, difference, largest, pending.magnitude)
+def _largest(pending: Pending, metric: Metric) -> float:
+    return pending.largest() if metric is Metric.ABSOLUTE else 0.0
+
+
+def _together(found: Iterable[Divergence]) -> Divergence:
+    one, *others = found
+    return reduce(Divergence.__add__, others, one)
 
 
 def _figure(value: float, unit: str) -> str:

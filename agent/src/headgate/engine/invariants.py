@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
+import numpy as np
+
+from headgate.engine import sums
 from headgate.engine.cells import Cells
 from headgate.engine.elements import Key
 from headgate.engine.engine import Engine
@@ -12,14 +14,12 @@ from headgate.engine.known import Detail
 from headgate.engine.pending import Pending, Value, differs, distance, number
 from headgate.engine.runs import RunState
 from headgate.engine.spec import Role
+from headgate.engine.sums import RunningSum
 
 
 class BrokenInvariant(AssertionError):
     """The engine contradicts itself: a defect of the engine, never of its input."""
 
-
-_TOLERANCE = 1e-9
-"""Relative error allowed to a sum kept update by update."""
 
 _ACTIVE = {RunState.LAUNCHED, RunState.RUNNING, RunState.BACKOFF}
 
@@ -101,7 +101,7 @@ def _check_pending(cells: Cells, known: Mapping[Key, Value], pending: Pending, p
     pairs = [(known.get(key), before) for key, before in previous.items()]
     changed = sum(differs(new, before) for new, before in pairs)
     differences = [distance(new, before) for new, before in pairs]
-    difference, largest = math.fsum(differences), max(differences, default=0.0)
+    difference, largest = sums.total(np.array(differences)), max(differences, default=0.0)
     _require(
         holds=(changed, difference, largest) == pending.measured(),
         words=f"{place}: measured are {pending.measured()}, not {changed, difference, largest}",
@@ -110,20 +110,23 @@ def _check_pending(cells: Cells, known: Mapping[Key, Value], pending: Pending, p
         holds=changed == pending.changed,
         words=f"{place}: {pending.changed} changed cells were counted, there are {changed}",
     )
-    scale = max(1.0, difference, pending.magnitude)
     _require(
-        holds=math.isclose(difference, pending.difference, abs_tol=_TOLERANCE * scale),
-        words=f"{place}: Σ|x−x′| is {difference}, not {pending.difference}",
+        holds=_is_within(difference, pending.difference),
+        words=f"{place}: Σ|x−x′| is {difference}, not {pending.difference.value}, give or take "
+        f"{pending.difference.error}",
     )
     _require(
         holds=largest == pending.largest(),
         words=f"{place}: max |x−x′| is {largest}, not {pending.largest()}",
     )
-    if pending.keeps_values and cells.scanned:
-        magnitude = math.fsum(abs(number(value)) for value in {**known, **previous}.values())
+    if pending.keeps_values:
+        magnitude = sums.magnitude(np.array([number(v) for v in {**known, **previous}.values()]))
         _require(
-            holds=math.isclose(
-                magnitude, pending.magnitude, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE
-            ),
-            words=f"{place}: Σ|x′| is {magnitude}, not {pending.magnitude}",
+            holds=_is_within(magnitude, pending.magnitude),
+            words=f"{place}: Σ|x′| is {magnitude}, not {pending.magnitude.value}, give or take "
+            f"{pending.magnitude.error}",
         )
+
+
+def _is_within(exact: float, running: RunningSum) -> bool:
+    return running.least <= exact <= running.most

@@ -43,8 +43,8 @@ NO_DIVERGENCE = Divergence(0, 0, 0.0, 0.0, 0.0)
 
 
 def ratio(part: float, whole: float) -> float:
-    """Return part / whole, with 0/0 = 0 and infinity for anything else over 0."""
-    if whole == 0:
+    """Return part / whole, with 0/0 = 0 and infinity for anything else over 0, and for infinity."""
+    if whole == 0 or part == math.inf:
         return math.inf if part else 0.0
     return part / whole
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -12,6 +11,7 @@ from headgate.engine.codecs import Number
 from headgate.engine.elements import Element, Elements
 from headgate.engine.grid import Column, Grid
 from headgate.engine.storage import Array
+from headgate.engine.sums import RunningSum, magnitude, rough_magnitude, rough_total, total
 
 Value = Number | bytes
 """A decoded number, or the bytes where the codec is opaque."""
@@ -42,19 +42,11 @@ def distances(new: Array, old: Array) -> Array:
     """Return |x−x′| of each cell; 0 where there are no numbers."""
     if new.dtype == object:
         return np.zeros(len(new))
-    found: Array = np.abs(new - old)
-    if not math.isfinite(found.sum()):
-        found = np.abs(np.nan_to_num(new) - np.nan_to_num(old))
+    with np.errstate(over="ignore"):
+        found: Array = np.abs(new - old)
+        if np.isnan(found).any():
+            found = np.abs(np.nan_to_num(new) - np.nan_to_num(old))
     return found
-
-
-def magnitude(values: Array) -> Number:
-    """Return Σ|x|, exactly rounded, so that it is the same in whatever order cells came."""
-    if values.dtype == object:
-        return 0.0
-    sizes = np.abs(values)
-    found = math.fsum(sizes.tolist())
-    return found if math.isfinite(found) else math.fsum(np.nan_to_num(sizes).tolist())
 
 
 class Past:
@@ -119,7 +111,7 @@ class Steps(Struct, frozen=True):
         """Return the most that the first so many puts may add, and their largest |x−x′|."""
         return (
             int(np.count_nonzero(self.changed[:puts])),
-            float(self.difference[:puts].sum()),
+            rough_total(self.difference[:puts]),
             float(self.distance[:puts].max(initial=0.0)),
         )
 
@@ -130,7 +122,6 @@ class Consumed(Struct):
     updates: int
     distinct: Elements[Element]
     past: Past | None
-    magnitude: Number
     fresh: bool
 
     def release(self) -> None:
@@ -168,8 +159,10 @@ class Pending:
         self.distinct: Elements[Element] = Elements()
         self.past: Past | None = None
         self.changed = 0
-        self.difference = 0.0
-        self.magnitude = 0.0
+        self.difference = RunningSum()
+        """Σ|x−x′|."""
+        self.magnitude = RunningSum()
+        """Σ|x′|."""
         self.fresh = True
         """Whether no run has fixed a cut: then everything found in the container is new."""
         self._largest: float | None = 0.0
@@ -191,7 +184,7 @@ class Pending:
         """Return the most that puts may add to Σ|x−x′|, roughly, and their largest |x−x′|."""
         before = old if self.past is None else self.past.over(slots, old)[0]
         then = distances(new, before)
-        return float(then.sum()), float(then.max())
+        return rough_total(then), float(then.max())
 
     def steps(self, slots: Array, old: Array, new: Array) -> Steps:
         """Return what puts may add to the sums, whichever of them come to stay in their cells.
@@ -201,7 +194,8 @@ class Pending:
         """
         before = old if self.past is None else self.past.over(slots, old)[0]
         now, then = distances(old, before), distances(new, before)
-        return Steps((new != before) & ~(old != before), np.maximum(then - now, 0.0), then)
+        farther = np.where(then > now, then, 0.0) - np.where(then > now, now, 0.0)
+        return Steps((new != before) & ~(old != before), farther, then)
 
     def apply(self, slots: Array, old: Array, new: Array) -> None:
         """Take note of cells that changed, each of them once."""
@@ -215,7 +209,7 @@ class Pending:
         added = distances(new, before)
         self.changed += int(np.count_nonzero(new != before))
         self.changed -= int(np.count_nonzero((old != before) & known))
-        self.difference += float(added.sum()) - float(gone.sum())
+        self.difference.move(rough_total(added), rough_total(gone), len(slots))
         top = float(gone.max())
         if top and top == self._largest:
             self._largest = None
@@ -228,12 +222,15 @@ class Pending:
             self.past = self.new_past()
         values, touched = self.past.values.data, self.past.touched.data
         unsaved = self._grid.unsaved.data
+        came = left = 0.0
+        terms = 0
         for slot, old, new in changes:
+            terms += 1
             if touched.item(slot):
                 before = values.item(slot)
                 gone = distance(old, before)
                 self.changed -= differs(old, before)
-                self.difference -= gone
+                left += gone
                 if gone == self._largest and gone > 0:
                     self._largest = None
             else:
@@ -241,36 +238,33 @@ class Pending:
                 touched[slot] = unsaved[slot] = True
             added = distance(new, before)
             self.changed += differs(new, before)
-            self.difference += added
+            came += added
             if self._largest is not None and added > self._largest:
                 self._largest = added
+        self.difference.move(came, left, terms)
 
     def follow(self, slots: Array, old: Array, new: Array, consumed: Consumed | None) -> None:
         """Take note of changes that do not count: x′ follows x, also in what a run has taken."""
         before = old
-        now = _total(new)
         if self.past is not None:
             before, known = self.past.over(slots, old)
             if known.any():
                 self.changed -= int(np.count_nonzero((old != before) & known))
-                self.difference -= float(distances(old, before).sum())
+                self.difference.move(0.0, rough_total(distances(old, before)), len(slots))
                 self._largest = None
                 self.past.forget(slots[known])
-        self.magnitude += now - _total(before)
-        if consumed is not None:
-            if consumed.past is not None:
-                before, known = consumed.past.over(slots, before)
-                consumed.past.forget(slots[known])
-            consumed.magnitude += now - _total(before)
+        self.magnitude.move(rough_magnitude(new), rough_magnitude(before), len(slots))
+        if consumed is not None and consumed.past is not None:
+            consumed.past.forget(slots[consumed.past.touched.data[slots]])
 
     def take(self) -> Consumed:
         """Fix a cut: return what was pending and start from zero with x′ = x."""
-        consumed = Consumed(self.updates, self.distinct, self.past, self.magnitude, self.fresh)
+        consumed = Consumed(self.updates, self.distinct, self.past, self.fresh)
         self.updates = 0
         self.distinct = Elements()
         self.past = None
         self.changed = 0
-        self.difference = 0.0
+        self.difference.set(0.0)
         self._largest = 0.0
         self.fresh = False
         self.follow_all()
@@ -279,7 +273,7 @@ class Pending:
     def follow_all(self) -> None:
         """Let x′ start where x is."""
         if self._values is not None:
-            self.magnitude = magnitude(self._values.data[self._grid.present.data])
+            self.magnitude.set(magnitude(self._values.data[self._grid.present.data]))
 
     def restore(self, consumed: Consumed) -> None:
         """Give back what a failed run took: x′ is again what it was before the run."""
@@ -291,13 +285,14 @@ class Pending:
             slots = consumed.past.slots
             self.past.put(slots, consumed.past.values.data[slots])
             consumed.past.release()
-        self.magnitude = consumed.magnitude
         self.fresh = consumed.fresh
         self.recount()
 
     def recount(self) -> None:
         """Compute the sums again, exactly and independently of the order of updates."""
-        self.changed, self.difference, self._largest = self.measured()
+        self.changed, difference, self._largest = self.measured()
+        self.difference.set(difference)
+        self.magnitude.set(self.measured_magnitude())
 
     def measured(self) -> tuple[int, float, float]:
         """Return m, Σ|x−x′| and max |x−x′| from scratch."""
@@ -308,9 +303,19 @@ class Pending:
         found = distances(new, before)
         return (
             int(np.count_nonzero(new != before)),
-            math.fsum(found.tolist()),
+            total(found),
             float(found.max()) if len(found) else 0.0,
         )
+
+    def measured_magnitude(self) -> float:
+        """Return Σ|x′| from scratch; it looks at all cells."""
+        if self._values is None:
+            return 0.0
+        values, held = self._values.data, self._grid.present.data
+        if self.past is not None:
+            values = np.where(self.past.touched.data, self.past.values.data, values)
+            held = held | self.past.touched.data
+        return magnitude(values[held])
 
     def largest(self) -> float:
         """Return max |x−x′|."""
@@ -321,10 +326,3 @@ class Pending:
 
 def _stored(value: Value | None, into: Array) -> Value | None:
     return 0.0 if value is None and into.dtype != object else value
-
-
-def _total(values: Array) -> Number:
-    if values.dtype == object:
-        return 0.0
-    found = float(np.abs(values).sum())
-    return found if math.isfinite(found) else float(np.abs(np.nan_to_num(values)).sum())

@@ -29,7 +29,7 @@ class Seeking:
         search.launched(
             Taken(
                 float(sum(pending.updates for _, pending in parts)),
-                METRICS[Metric.RELATIVE](divergence_of(parts, Metric.RELATIVE, exact=False), 0.0),
+                METRICS[Metric.RELATIVE](divergence_of(parts, Metric.RELATIVE), 0.0),
             )
         )
 
@@ -72,7 +72,9 @@ class Seeking:
         metric, constant = Metric.RELATIVE, 0.0
         if self._spec.output in action.spec.writes and self._spec.against is not None:
             metric, constant = Metric.AGAINST, self._spec.against
-        return METRICS[metric](divergence_of(action.meter, metric, exact=True), constant)
+        for _, pending in action.meter:
+            pending.recount()
+        return METRICS[metric](divergence_of(action.meter, metric), constant)
 
     def _target(self, action: Action) -> float | None:
         """Return the change that is searched for; None while successors are searched for."""

@@ -100,7 +100,6 @@ class ConsumedState(Struct, frozen=True):
     distinct: ElementColumns
     keys: KeyColumns
     previous: tuple[float | bytes | None, ...]
-    magnitude: float
     fresh: bool
     listed: ListState | None = None
     """``distinct``, where it is in the log."""
@@ -442,9 +441,7 @@ class _Source(Struct, frozen=True):
 
 def _pending_state(cells: Cells, pending: Pending, log: Changelog | None) -> PendingState:
     taken = cells.consumed.get(pending.action)
-    now = Consumed(
-        pending.updates, pending.distinct, pending.past, pending.magnitude, pending.fresh
-    )
+    now = Consumed(pending.updates, pending.distinct, pending.past, pending.fresh)
     return PendingState(
         action=pending.action,
         values=pending.keeps_values,
@@ -460,7 +457,6 @@ def _restore_pending(cells: Cells, pending: Pending, state: PendingState, source
     pending.updates = now.updates
     pending.distinct = now.distinct
     pending.past = now.past
-    pending.magnitude = now.magnitude
     pending.fresh = now.fresh
     pending.received = state.received
     pending.committed = state.committed
@@ -480,7 +476,6 @@ def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> 
             _element_columns(()),
             _NO_KEYS,
             (),
-            consumed.magnitude,
             consumed.fresh,
             _list_state(consumed.distinct),
             0 if past is None else past.logged,
@@ -490,7 +485,6 @@ def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> 
         _element_columns(consumed.distinct),
         key_columns(()) if past is None else _keys_at(cells, past.slots),
         () if past is None else _values_at(past.values, past.slots),
-        consumed.magnitude,
         consumed.fresh,
     )
 
@@ -505,7 +499,7 @@ def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Sou
         past.put(slots, cells.column_of(state.previous))
     distinct: Elements[Element] = source.reader.elements(state.listed)
     distinct.update(dict.fromkeys(_elements(state.distinct)))
-    return Consumed(state.updates, distinct, past, state.magnitude, state.fresh)
+    return Consumed(state.updates, distinct, past, state.fresh)
 
 
 def _keys_at(cells: Cells, slots: Array) -> KeyColumns:
