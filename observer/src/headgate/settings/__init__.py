@@ -9,6 +9,7 @@ from headgate.settings.credentials import (
     client_side,
     upstream_side,
 )
+from headgate.settings.keys import KeyRing, key_path, parse_keys, read_keys, shared_keys
 from headgate.settings.loading import load, parse
 from headgate.settings.log import LogFormat, LogLevel, configure_log, set_log_level
 from headgate.settings.places import ConfigurationError, Places, dotted
@@ -23,6 +24,7 @@ __all__ = [
     "ConfigurationError",
     "Credentials",
     "CredentialsError",
+    "KeyRing",
     "LogFormat",
     "LogLevel",
     "Places",
@@ -34,11 +36,15 @@ __all__ = [
     "dotted",
     "find_secret",
     "is_loopback",
+    "key_path",
     "load",
     "parse",
     "parse_address",
+    "parse_keys",
     "provide_secret",
+    "read_keys",
     "set_log_level",
+    "shared_keys",
     "state_folder",
     "upstream_side",
     "write_address",
