@@ -23,6 +23,8 @@ COPY --from=build /opt/headgate /opt/headgate
 RUN useradd --system --uid 10001 headgate \
     && install --directory --owner headgate /var/lib/headgate-agent
 USER 10001
+# Beside what workers leave there is the key by which agents know their own rows in HBase.
+ENV XDG_STATE_HOME=/var/lib/headgate-agent
 VOLUME /var/lib/headgate-agent
 # HTTP API, /metrics and /healthz.
 EXPOSE 7680

@@ -9,8 +9,9 @@ import pytest
 
 from headgate.agent.errors import DamagedState, Fenced
 from headgate.agent.pieces import CHUNK, first_piece
-from headgate.agent.scripted import MemoryRows
-from headgate.agent.store import Definition, Owner, Ownership, Progress, SavedState, StateStore
+from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.sealed import Definition, Owner, RememberedRevisions
+from headgate.agent.store import Ownership, Progress, SavedState, StateStore
 from headgate.engine import Kept, LogChange, Piece
 from headgate.events import Cut
 
@@ -48,7 +49,7 @@ def rows(clock: Clock) -> MemoryRows:
 
 @pytest.fixture
 def store(rows: MemoryRows) -> StateStore:
-    made = StateStore(rows, 3)
+    made = StateStore(rows, 3, SEALS, RememberedRevisions())
     made.define(Definition("flow", "text", ".", 0, 1.0))
     return made
 

@@ -12,8 +12,8 @@ from headgate.agent.broker import Record
 from headgate.agent.errors import Fenced, Refused
 from headgate.agent.runtime import Runtime
 from headgate.agent.scripted import ScriptedAgent, World
+from headgate.agent.sealed import Definition, Owner
 from headgate.agent.seams import WorkerLost
-from headgate.agent.store import Definition, Owner
 from headgate.agent.views import FlowStatus, WaveStatus
 from headgate.events import (
     GONE,

@@ -4,8 +4,8 @@ import pytest
 
 from headgate.agent.errors import Fenced, Held
 from headgate.agent.scan_store import ScanStore
-from headgate.agent.scripted import MemoryRows
-from headgate.agent.store import Owner
+from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.sealed import Owner
 from headgate.agent.table_scan import Extent, ScanProgress
 from headgate.events import Cut
 
@@ -16,7 +16,7 @@ PROGRESS = ScanProgress(7.0, Cut({"topic": (1, 2)}))
 
 @pytest.fixture
 def store() -> ScanStore:
-    return ScanStore(MemoryRows())
+    return ScanStore(MemoryRows(), SEALS)
 
 
 def test_one_agent_scans_a_table_until_its_lease_ends(store):

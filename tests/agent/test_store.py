@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import pytest
 
 from headgate.agent.errors import DamagedState, Fenced, Held, UnknownDataflow
-from headgate.agent.scripted import MemoryRows
+from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.store import (
     CHUNK,
-    Definition,
-    Owner,
+    Listings,
     Progress,
     RunOutcome,
     RunRecord,
@@ -31,7 +31,7 @@ def rows() -> MemoryRows:
 
 @pytest.fixture
 def store(rows: MemoryRows) -> StateStore:
-    store = StateStore(rows, 3)
+    store = StateStore(rows, 3, SEALS, RememberedRevisions())
     store.define(Definition("flow", "text", ".", 0, 1.0))
     return store
 
@@ -101,7 +101,7 @@ def test_a_removed_dataflow_fences_its_owner(store: StateStore) -> None:
     store.remove("flow", epoch)
     with pytest.raises(Fenced):
         store.save("flow", epoch, state(), (), 11.0)
-    assert store.listings() == []
+    assert store.listings() == Listings((), ())
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK, CHUNK + 1, 3 * CHUNK])
@@ -139,16 +139,16 @@ class LostReplies(MemoryRows):
 
 
 def test_a_lost_reply_to_an_acquisition_does_not_cost_the_lease() -> None:
-    lossy = StateStore(LostReplies(), 3)
+    lossy = StateStore(LostReplies(), 3, SEALS, RememberedRevisions())
     lossy.define(Definition("flow", "text", ".", 0, 1.0))
     assert lossy.acquire("flow", ONE, 10.0, 5.0).epoch == 1
 
 
 def test_a_lost_reply_to_a_removal_is_no_fence() -> None:
-    lossy = StateStore(LostReplies(), 3)
+    lossy = StateStore(LostReplies(), 3, SEALS, RememberedRevisions())
     lossy.define(Definition("flow", "text", ".", 0, 1.0))
     lossy.remove("flow", lossy.acquire("flow", ONE, 10.0, 5.0).epoch)
-    assert lossy.listings() == []
+    assert lossy.listings() == Listings((), ())
 
 
 def test_an_agent_that_takes_its_own_dataflow_again_has_a_new_epoch(store: StateStore) -> None:
@@ -165,4 +165,4 @@ def test_a_name_that_is_submitted_again_goes_on_above_the_epochs_of_the_removed(
     store.define(Definition("flow", "text", ".", 0, 12.0))
     found = store.acquire("flow", ONE, 13.0, 5.0)
     assert found.epoch > epoch
-    assert (found.state, found.history, found.definition.revision) == (None, (), 1)
+    assert (found.state, found.history) == (None, ())

@@ -21,8 +21,9 @@ from contextlib import contextmanager
 
 from headgate.agent.pieces import first_piece
 from headgate.agent.rows import HBaseConnections, HBaseRows, Rows
-from headgate.agent.scripted import MemoryRows
-from headgate.agent.store import Definition, Owner, Progress, SavedState, StateStore
+from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.sealed import Definition, Owner, RememberedRevisions
+from headgate.agent.store import Progress, SavedState, StateStore
 from headgate.client import RequestRefused
 from headgate.engine import (
     ActionSpec,
@@ -107,7 +108,7 @@ class Saving:
     """A store, and one owner of the dataflow after another."""
 
     def __init__(self, rows: Rows) -> None:
-        self.store = StateStore(rows, 3)
+        self.store = StateStore(rows, 3, SEALS, RememberedRevisions())
         self.store.define(Definition(NAME, "", ".", 0, 1.0))
         self.epoch = 0
         self._owners = 0

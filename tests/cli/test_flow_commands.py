@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from headgate.agent import Seals
 from headgate.cli.flow import app
+from headgate.settings import read_keys
 
 FILE = """\
 name: air
@@ -194,3 +198,47 @@ def test_a_refusal_is_told(agent):
     agent.answers = {"error": "nothing failed of any action of bob", "problems": []}
 
     assert agent.run("retry", "bob") == "headgate flow: nothing failed of any action of bob\n"
+
+
+def signing(source: str) -> tuple[bytes, dict[str, Any]]:
+    """Return a definition's bytes, and how an agent hands them out."""
+    definition = {"name": "bob", "source": source, "directory": "/d", "revision": 4, "submitted": 0}
+    value = msgspec.msgpack.encode(definition)
+    return value, {"table": "headgate", "value": b64encode(value).decode()} | ROW
+
+
+def test_sign_shows_what_would_be_run_and_sends_a_signature_of_exactly_that(agent, tmp_path):
+    value, agent.answers = signing("program: \x1b[2Jevil")
+    key = tmp_path / "key"
+    key.write_text("0123456789" * 4)
+    told = agent.run("sign", "bob", "--yes", "--key-file", str(key))
+
+    (_, (method, path, body)) = agent.asked
+    assert (method, path) == ("POST", "/v1/flows/bob/sign")
+    assert b64decode(body["value"]) == value
+    seals = Seals(read_keys(key), "headgate")
+    assert seals.holds(b"flow/bob", b"spec:definition", value, b64decode(body["seal"]))
+    assert "program: '\\x1b'[2Jevil" in told
+
+
+def test_nothing_is_signed_without_a_yes(agent, tmp_path):
+    _, agent.answers = signing("text")
+    key = tmp_path / "key"
+    key.write_text("0123456789" * 4)
+    arguments = ["sign", "bob", "--key-file", str(key), "--agent", agent.address]
+    assert CliRunner().invoke(app, arguments, input="n\n").exit_code == 1
+    assert [method for method, _, _ in agent.asked] == ["GET"]
+
+
+def test_sign_without_a_key_says_where_it_looked(agent, tmp_path, monkeypatch):
+    _, agent.answers = signing("text")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    result = CliRunner().invoke(app, ["sign", "bob", "--yes", "--agent", agent.address])
+    assert result.exit_code == 1
+    assert str(tmp_path / "headgate" / "key") in result.output
+
+
+def test_a_row_of_a_stranger_is_listed_as_text(agent):
+    agent.answers = [ROW | {"name": "[red]evil", "state": "unsigned", "words": "[b]sign it"}]
+    told = agent.run("list")
+    assert "[red]evil" in told.replace("\n", "")

@@ -26,6 +26,7 @@ from headgate.agent.errors import (
     Unreachable,
 )
 from headgate.agent.replays import RECORDED, FlowRecording, FlowReplay
+from headgate.agent.sealed import Seals, sign, unsigned
 from headgate.agent.sensor import (
     SensorConfiguration,
     SensorKafka,
@@ -55,6 +56,7 @@ __all__ = [
     "Refused",
     "Resources",
     "Scans",
+    "Seals",
     "SensorConfiguration",
     "SensorKafka",
     "Submit",
@@ -66,4 +68,6 @@ __all__ = [
     "parse_configuration",
     "serve",
     "serve_sensor",
+    "sign",
+    "unsigned",
 ]

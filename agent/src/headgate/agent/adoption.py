@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import structlog
@@ -14,19 +15,15 @@ from headgate.agent.broker import KafkaBroker
 from headgate.agent.errors import AgentError, DamagedState, Fenced, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.runtime import Runtime
-from headgate.agent.store import (
-    Definition,
-    Listing,
-    Owner,
-    Ownership,
-    StateStore,
-)
+from headgate.agent.sealed import Definition, Owner, RowState
+from headgate.agent.store import Listing, Listings, Ownership, StateStore
 from headgate.events import FLOWS_TOPIC, partition_of
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
 
 log = structlog.get_logger("headgate.agent")
 
 _AGAIN = 1.0  # seconds until a dataflow that could not start is tried again
+_LEASE = "lease"  # in metrics and the log: that of a dataflow is nobody's
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
 
 
@@ -42,6 +39,27 @@ class AdoptionSettings(Struct, frozen=True):
     """Makes the runtime of a dataflow, on its thread."""
     ended: Callable[[str], None]
     """Told the name of each dataflow that has ended here, on its thread."""
+
+
+class Doubts:
+    """What of the state table is not believed; each is logged once for as long as it stands."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], str] = {}
+
+    def found(self, listings: Listings) -> None:
+        """Note what is not believed now."""
+        now = {(row.name, row.state.value): row.words for row in listings.set_aside}
+        now |= {(f.definition.name, _LEASE): f.doubt for f in listings.flows if f.doubt}
+        for (name, state), words in now.items():
+            if self._known.get((name, state)) != words:
+                log.warning("set aside", dataflow=name, state=state, reason=words)
+        self._known = now
+
+    def counts(self) -> dict[str, int]:
+        """Return how much that is, by the kind of doubt; all kinds are named."""
+        found = Counter(state for _, state in self._known)
+        return {state: found[state] for state in (*RowState, _LEASE)}
 
 
 class Adoption:
@@ -61,6 +79,7 @@ class Adoption:
         self._epochs: dict[str, int] = {}
         self._removing: set[str] = set()
         self._standing_by: dict[str, Held] = {}
+        self._doubts = Doubts()
         self._broken: dict[str, tuple[int, str]] = {}
         self._assigned: set[int] = set()
         self._lock = threading.RLock()
@@ -109,6 +128,10 @@ class Adoption:
         """Return the dataflows that run here."""
         with self._lock:
             return tuple(self._hosted.values())
+
+    def set_aside(self) -> dict[str, int]:
+        """Return how many rows of the state table are not believed, by why."""
+        return self._doubts.counts()
 
     def broken(self, definition: Definition) -> str | None:
         """Say why a definition cannot run here; None where nothing is known against it."""
@@ -175,7 +198,8 @@ class Adoption:
             except AgentError as error:
                 log.warning("dataflows not looked through", reason=str(error))
                 continue
-            for listing in listings:
+            self._doubts.found(listings)
+            for listing in listings.flows:
                 if self._mine(listing.definition):
                     self._try(listing)
 
@@ -256,11 +280,7 @@ class Adoption:
                 self._epochs.pop(flow.name, None)
         if error is not None and not isinstance(error, AgentError):
             # The same would happen again at once; a new submit is a new attempt.
-            listing = self._store.listing(flow.name)
-            self._broken[flow.name] = (
-                listing.definition.revision,
-                f"{type(error).__name__}: {error}",
-            )
+            self._broken[flow.name] = (revision, f"{type(error).__name__}: {error}")
         elif error is not None and not isinstance(error, DamagedState):
             # Kafka or HBase was away: look again soon, not at once.
             again = threading.Timer(_AGAIN, self._look.set)

@@ -23,7 +23,8 @@ from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreacha
 from headgate.agent.hosting import Hosted
 from headgate.agent.logs import LogView, read_log
 from headgate.agent.runtime import Runtime
-from headgate.agent.service import Agent, FlowRow, tables_of
+from headgate.agent.sealed import RowState
+from headgate.agent.service import NOT_RUN, Agent, FlowRow, tables_of
 from headgate.agent.store import RunRecord
 from headgate.agent.views import FlowStatus, Phase, WaveStatus
 from headgate.flows import Change, ChangeKind, DataflowErrors, changes, parse_dataflow
@@ -72,6 +73,13 @@ class UpdateView(Struct, frozen=True):
 
     flow: FlowRow
     changes: tuple[Change, ...]
+
+
+class SignRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The bytes of a definition that an agent shall believe, and a signature of them."""
+
+    value: bytes
+    seal: bytes
 
 
 class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -204,13 +212,14 @@ class _Api:
         agent = self._agent
         dataflow = agent.parse(body.source, body.file, body.profile, body.name)
         if here is not None:
-            old = agent.store.listing(dataflow.name).definition
-            if (old.source, old.directory, old.profile, old.shadow) == (
+            old = agent.running(here)
+            same = (old.source, old.directory, old.profile, old.shadow) == (
                 body.source,
                 body.directory,
                 dataflow.profile,
                 body.shadow,
-            ):
+            )
+            if same and agent.stands(old):
                 return
         definition = agent.define(dataflow, body.directory, shadow=body.shadow)
         if here is not None:
@@ -222,7 +231,7 @@ class _Api:
 
     def _update(self, flow: Hosted, body: UpdateRequest) -> UpdateView:
         agent = self._agent
-        old = agent.store.listing(flow.name).definition
+        old = agent.running(flow)
         before = parse_dataflow(old.source, flow.name, old.profile, flow.name)
         profile = old.profile if isinstance(body.profile, UnsetType) else body.profile
         source = old.source if body.source is None else body.source
@@ -236,12 +245,13 @@ class _Api:
         if shadow != old.shadow:
             words = "it decides and launches nothing" if shadow else "it launches from now"
             found = (*found, Change(ChangeKind.CHANGED, "shadow mode", words))
-        if (old.source, old.directory, old.profile, old.shadow) != (
+        same = (old.source, old.directory, old.profile, old.shadow) == (
             source,
             directory,
             profile,
             shadow,
-        ):
+        )
+        if not (same and agent.stands(old)):
             definition = agent.define(after, directory, shadow=shadow)
             agent.change(flow, definition, after)
         if body.reload:
@@ -257,7 +267,7 @@ class _Api:
             waited = time.monotonic() - started
             if row.state in {Phase.RUNNING, Phase.PAUSED, "elsewhere"}:
                 return row
-            if row.state == "failed":
+            if row.state in NOT_RUN:
                 raise Refused(f"dataflow {name} cannot run: {row.words}")
             nobody = not agent.observers.live(time.time())
             limit = agent.configuration.submit_seconds
@@ -284,11 +294,21 @@ class _Api:
     async def remove(self, request: Request) -> Response:
         name = request.path_params["name"]
         row = await run_in_threadpool(self._agent.row, name)
+        if not row.here and row.state in set(RowState):
+            return _json(await run_in_threadpool(self._agent.discard, name) or {})
         if not row.here and not row.owner and row.state == "failed":
             raise Refused(
                 f"dataflow {name} cannot run: {row.words}; submit one that can, then remove"
             )
         return await self._owner(request, lambda flow: self._agent.remove(flow.name))
+
+    def unsigned(self, request: Request) -> Response:
+        return _json(self._agent.unsigned(request.path_params["name"]))
+
+    async def sign(self, request: Request) -> Response:
+        body = await _body(request, SignRequest)
+        name = request.path_params["name"]
+        return _json(await run_in_threadpool(self._agent.sign, name, body.value, body.seal))
 
     async def pause(self, request: Request) -> Response:
         return await self._called(request, lambda runtime, now: runtime.pause(now))
@@ -420,6 +440,8 @@ class _Api:
     async def _forward(self, request: Request, row: FlowRow) -> Response:
         if row.state == "failed":
             raise Refused(f"dataflow {row.name} cannot run: {row.words}; submit a corrected one")
+        if row.state in NOT_RUN:
+            raise Refused(f"dataflow {row.name} is not run: {row.words}")
         if not row.owner or row.here or _FORWARDED in request.headers:
             raise Unreachable(
                 f"dataflow {row.name} is with no agent at the moment; one takes it over within "
@@ -492,6 +514,8 @@ def make_application(agent: Agent) -> Starlette:
             Route(flow, api.flow),
             Route(flow, api.remove, methods=["DELETE"]),
             Route(f"{flow}/update", api.update, methods=["POST"]),
+            Route(f"{flow}/sign", api.unsigned),
+            Route(f"{flow}/sign", api.sign, methods=["POST"]),
             Route(f"{flow}/pause", api.pause, methods=["POST"]),
             Route(f"{flow}/resume", api.resume, methods=["POST"]),
             Route(f"{flow}/run", api.run, methods=["POST"]),

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from headgate.agent.purposes import EndOfRun, MayStart
+from headgate.agent.sealed import Definition
 from headgate.agent.seams import WorkerLost
 from headgate.agent.standing import COUNTER_BITS, Attempt, Standing
-from headgate.agent.store import Definition, RunOutcome, RunRecord
+from headgate.agent.store import RunOutcome, RunRecord
 from headgate.engine import Launch, RunFailed, RunFinished
 from headgate.events import VERSION, Fence
 from headgate.flows import Dataflow, SessionLauncher, StepLauncher

@@ -134,6 +134,8 @@ class KafkaBroker:
         self._control_topic = kafka.control_topic
         self.flow_partitions = FLOW_PARTITIONS
         """Of the flows topic, which another version may have created."""
+        self.cluster = ""
+        """Kafka's name for itself, once it has answered."""
         self._observers = observers
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
@@ -167,7 +169,7 @@ class KafkaBroker:
         said = False
         while True:
             try:
-                self._admin.list_topics(timeout=_REACH)
+                self.cluster = self._admin.list_topics(timeout=_REACH).cluster_id or ""
                 self._create(
                     [
                         self._topic(self._control_topic, 1, {"cleanup.policy": "compact"}),

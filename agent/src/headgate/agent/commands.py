@@ -10,7 +10,8 @@ from headgate.agent.attempts import Attempts, session_start
 from headgate.agent.errors import Refused
 from headgate.agent.moded import Moded
 from headgate.agent.purposes import WatchesInEffect
-from headgate.agent.store import Definition, RunRecord
+from headgate.agent.sealed import Definition
+from headgate.agent.store import RunRecord
 from headgate.agent.views import Phase
 from headgate.engine import (
     Paused,

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from headgate.events import CONTROL_TOPIC, MACHINES_TOPIC
-from headgate.settings import Places, load, parse
+from headgate.settings import Places, load, parse, state_folder
 
 ENVIRONMENT_PREFIX = "HEADGATE_AGENT_"
 """``[kafka] bootstrap`` is overridden by ``HEADGATE_AGENT_KAFKA_BOOTSTRAP``."""
@@ -54,8 +54,7 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _state_path() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "headgate" / "agent"
+    return state_folder() / "agent"
 
 
 class Workers(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,6 +70,11 @@ class Workers(Struct, frozen=True, forbid_unknown_fields=True):
     def path(self) -> Path:
         """The directory, whether configured or not."""
         return Path(self.directory).expanduser() if self.directory else _state_path()
+
+    @property
+    def revisions(self) -> Path:
+        """The file with the highest revision seen of each dataflow, beside their folders."""
+        return self.path / ".revisions.sqlite"
 
 
 class Connect(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,6 +184,9 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """``host:port`` on which the HTTP API listens; port 0 takes a free one."""
     advertise: str = ""
     """The API's address as other agents reach it; where it listens, if empty."""
+    key_file: str = ""
+    """The key that all agents share, one a line where one follows another: the first signs what the
+    state table holds, and each is believed. One of the user's own, made at need, where empty."""
     lease_seconds: Seconds = 10.0
     """How long a dataflow waits for an agent that was lost before another takes over."""
     checkpoint_seconds: Seconds = 5.0

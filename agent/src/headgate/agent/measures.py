@@ -65,6 +65,9 @@ class Measures:
         )
         self.found = self._counter("cells_found", "Cells that went round observers.", ("table",))
         self.owned = self._gauge("dataflows", "Dataflows that this agent runs.", ())
+        self.set_aside = self._gauge(
+            "rows_set_aside", "Rows of the state table that are not believed.", ("state",)
+        )
         self.observers = self._gauge("observers_live", "Observers whose lease runs.", ())
 
     def of(self, dataflow: str) -> FlowMeasures:

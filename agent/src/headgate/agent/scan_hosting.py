@@ -15,7 +15,7 @@ from headgate.agent.errors import AgentError, Fenced, Held
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.scan_store import ScanStore
-from headgate.agent.store import Owner
+from headgate.agent.sealed import Owner
 from headgate.agent.table_scan import (
     ChunkReader,
     Extent,

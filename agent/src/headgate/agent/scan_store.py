@@ -6,17 +6,22 @@ what each dataflow in observer mode wants of the table.
 
 from __future__ import annotations
 
-import struct
+from typing import TypeVar
 
 import msgspec
+import structlog
 
-from headgate.agent.errors import Fenced, Held
+from headgate.agent.cells import UnreadableCell, read_cell
+from headgate.agent.errors import Fenced
 from headgate.agent.rows import Rows
-from headgate.agent.store import Lease, Owner
+from headgate.agent.sealed.leases import EPOCH, Lease, LeaseRows, Owner, epoch_value
+from headgate.agent.sealed.seals import Seals
 from headgate.agent.table_scan import Extent, ScanProgress
 
-_LEASE = b"state:lease"
-_EPOCH = b"state:epoch"
+log = structlog.get_logger("headgate.agent.store")
+
+T = TypeVar("T")
+
 _PROGRESS = b"state:progress"
 _WANTED = b"spec:wanted."
 
@@ -26,8 +31,9 @@ _encode = msgspec.msgpack.Encoder().encode
 class ScanStore:
     """Rows of scanned tables. Every call may raise ``Unreachable``."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, seals: Seals) -> None:
         self._rows = rows
+        self._leases = LeaseRows(rows, seals)
 
     def want(self, table: str, dataflow: str, extent: Extent) -> None:
         """Note what a dataflow wants of a table."""
@@ -47,11 +53,12 @@ class ScanStore:
     def wanted(self, table: str) -> Extent | None:
         """Return all that is wanted of a table in one extent; None where nobody wants anything."""
         columns = self._rows.get(_row(table), (b"spec",))
-        wanted = [
-            msgspec.msgpack.decode(value, type=Extent)
+        found = [
+            _readable(table, column, value, Extent)
             for column, value in sorted(columns.items())
             if column.startswith(_WANTED)
         ]
+        wanted = [extent for extent in found if extent is not None]
         return _union(wanted) if wanted else None
 
     def acquire(
@@ -62,26 +69,13 @@ class ScanStore:
         Raises:
             Held: another agent's lease runs.
         """
-        row = _row(table)
-        new = None
-        while True:
-            columns = self._rows.get(row, (b"state",))
-            lease = _lease(columns)
-            if lease == new:
-                break  # taken at the first attempt, whose reply was lost
-            if lease.owner is not None and lease.owner != owner and lease.until > now:
-                raise Held(f"scan of {table}", lease.owner.name, lease.owner.address, lease.until)
-            new = Lease(lease.epoch + 1, owner, now + seconds)
-            changed = {_LEASE: _encode(new), _EPOCH: _epoch(new.epoch)}
-            if self._rows.check_and_put(row, _LEASE, columns.get(_LEASE), changed):
-                lease = new
-                break
+        lease = self._leases.take(_row(table), f"scan of {table}", owner, now, seconds)
         return lease.epoch, self.progress(table)
 
     def progress(self, table: str) -> ScanProgress | None:
         """Return how far the scans of a table are; None where nobody has scanned it yet."""
         saved = self._rows.get(_row(table), (b"state",)).get(_PROGRESS)
-        return msgspec.msgpack.decode(saved, type=ScanProgress) if saved is not None else None
+        return None if saved is None else _readable(table, _PROGRESS, saved, ScanProgress)
 
     def renew(self, table: str, epoch: int, owner: Owner, until: float) -> None:
         """Extend the lease.
@@ -89,7 +83,7 @@ class ScanStore:
         Raises:
             Fenced: another agent scans the table now.
         """
-        self._guarded(table, epoch, {_LEASE: _encode(Lease(epoch, owner, until))})
+        self._renew(table, Lease(epoch, owner, until))
 
     def release(self, table: str, epoch: int) -> None:
         """Let others scan the table at once.
@@ -97,7 +91,7 @@ class ScanStore:
         Raises:
             Fenced: somebody does already.
         """
-        self._guarded(table, epoch, {_LEASE: _encode(Lease(epoch, None, 0.0))})
+        self._renew(table, Lease(epoch, None, 0.0))
 
     def save(self, table: str, epoch: int, progress: ScanProgress) -> None:
         """Save how far the scans are.
@@ -105,11 +99,13 @@ class ScanStore:
         Raises:
             Fenced: another agent scans the table now.
         """
-        self._guarded(table, epoch, {_PROGRESS: _encode(progress)})
+        saved = {_PROGRESS: _encode(progress)}
+        if not self._rows.check_and_put(_row(table), EPOCH, epoch_value(epoch), saved):
+            raise _fenced(table, epoch)
 
-    def _guarded(self, table: str, epoch: int, columns: dict[bytes, bytes]) -> None:
-        if not self._rows.check_and_put(_row(table), _EPOCH, _epoch(epoch), columns):
-            raise Fenced(f"table {table} is scanned by another agent (epoch {epoch} has passed)")
+    def _renew(self, table: str, lease: Lease) -> None:
+        if not self._leases.renew(_row(table), lease):
+            raise _fenced(table, lease.epoch)
 
 
 def _union(extents: list[Extent]) -> Extent:
@@ -129,11 +125,16 @@ def _row(table: str) -> bytes:
     return b"scan/" + table.encode()
 
 
-def _epoch(epoch: int) -> bytes:
-    return struct.pack(">q", epoch)
+def _fenced(table: str, epoch: int) -> Fenced:
+    return Fenced(f"table {table} is scanned by another agent (epoch {epoch} has passed)")
 
 
-def _lease(columns: dict[bytes, bytes]) -> Lease:
-    if _LEASE not in columns:
-        return Lease(0, None, 0.0)
-    return msgspec.msgpack.decode(columns[_LEASE], type=Lease)
+def _readable(table: str, column: bytes, value: bytes, kind: type[T]) -> T | None:
+    """Return what a cell holds; None, as where there is no cell, if it is nothing of the kind."""
+    try:
+        return read_cell(value, kind)
+    except UnreadableCell as error:
+        log.warning(
+            "a cell is not counted", table=table, cell=repr(column)[2:-1], reason=str(error)
+        )
+        return None

@@ -17,7 +17,7 @@ from headgate.agent.admission import Admission
 from headgate.agent.adoption import Adoption, AdoptionSettings
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import AgentConfiguration
-from headgate.agent.errors import AgentError, Refused, Unreachable
+from headgate.agent.errors import AgentError, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.measures import Measures
 from headgate.agent.notify_families import NotifyFamilies
@@ -29,17 +29,21 @@ from headgate.agent.sampling import Sampling
 from headgate.agent.scan_hosting import ScanSettings, TableScans
 from headgate.agent.scan_store import ScanStore
 from headgate.agent.scans import TableScanner
-from headgate.agent.store import (
+from headgate.agent.sealed import (
     Definition,
-    Listing,
     Owner,
-    StateStore,
+    RowSetAside,
+    RowState,
+    SavedRevisions,
+    Seals,
+    SetAside,
     check_name,
 )
+from headgate.agent.store import Listing, StateStore
 from headgate.engine import ResourceSample
 from headgate.events import NOTIFY_FAMILY
 from headgate.flows import Dataflow, parse_dataflow
-from headgate.settings import parse_address
+from headgate.settings import parse_address, shared_keys
 from headgate.spark import RunKey, Thrift2Address
 
 log = structlog.get_logger("headgate.agent")
@@ -47,6 +51,17 @@ log = structlog.get_logger("headgate.agent")
 T = TypeVar("T")
 
 _ANSWER = 10.0  # seconds an answer of a dataflow's thread may take before the API says what it does
+
+
+NOT_RUN = frozenset({"failed", *RowState})
+"""States of dataflows that start only when somebody does something about them."""
+
+
+class UnsignedRow(Struct, frozen=True):
+    """The state table, and the bytes in it that a signature must be of."""
+
+    table: str
+    value: bytes
 
 
 class FlowRow(Struct, frozen=True):
@@ -62,6 +77,7 @@ class FlowRow(Struct, frozen=True):
     epoch: int
     here: bool
     state: str
+    """Of a row that is not run, why: a value of ``RowState``."""
     words: str
     profile: str | None = None
     shadow: bool = False
@@ -85,12 +101,15 @@ class Agent:
         requester = f"agent/{self.owner.incarnation[:12]}"
         self._connections = HBaseConnections(host, port, self._halting)
         self._rows = HBaseRows(self._connections, configuration.hbase.state_table)
-        self.store = StateStore(self._rows, configuration.history)
+        table = configuration.hbase.state_table
+        seals = Seals(shared_keys(configuration.key_file), table)
+        self._revisions = SavedRevisions(configuration.workers.revisions)
+        self.store = StateStore(self._rows, configuration.history, seals, self._revisions)
         self._scanner = TableScanner(self._connections)
         self._broker = KafkaBroker(configuration.kafka, self.observers)
         self._scans = TableScans(
             ScanSettings(
-                store=ScanStore(self._rows),
+                store=ScanStore(self._rows, seals),
                 broker=self._broker,
                 reader=self._scanner,
                 observers=self.observers,
@@ -139,11 +158,13 @@ class Agent:
         """Wait for HBase and Kafka and begin to take dataflows over.
 
         Raises:
+            ConfigurationError: the workers' directory cannot be used.
             Unreachable: one of them did not answer in the configured time.
         """
         patience = self.configuration.start_seconds
         self._rows.create(patience)
         self._broker.start(patience, machines=self.configuration.resources.topic)
+        self._revisions.open(f"{self._broker.cluster}/{self.configuration.hbase.state_table}")
         self._sampling.start()
         self._adoption.start()
 
@@ -163,6 +184,7 @@ class Agent:
         self._scanner.close()
         self._broker.stop()
         self._connections.close()
+        self._revisions.close()
 
     # -- what the API asks -----------------------------------------------------------------------
 
@@ -266,9 +288,46 @@ class Agent:
         for row, _ in self._rows.scan(runs, runs[:-1] + b"0"):
             self._rows.delete(row)
 
+    def running(self, flow: Hosted) -> Definition:
+        """Return the definition by which a dataflow runs here."""
+        return self.call(flow, lambda runtime, _: runtime.definition)
+
+    def stands(self, definition: Definition) -> bool:
+        """Tell whether the state table has a definition as it runs, signed."""
+        try:
+            return self.store.listing(definition.name).definition == definition
+        except RowSetAside:
+            return False
+
+    def discard(self, name: str) -> None:
+        """Delete a dataflow that is not run as it stands in the state table, and nowhere runs.
+
+        Raises:
+            Refused: an agent has it.
+        """
+        try:
+            self.store.discard(name, self.owner, time.time())
+        except Held as error:
+            raise Refused(str(error)) from error
+        self._adoption.look()
+
+    def unsigned(self, name: str) -> UnsignedRow:
+        """Return what stands in a row, for a holder of the key to judge and to sign."""
+        return UnsignedRow(self.configuration.hbase.state_table, self.store.definition_bytes(name))
+
+    def sign(self, name: str, value: bytes, seal: bytes) -> FlowRow:
+        """Run a definition from now on that a holder of the key has signed."""
+        self.store.sign(name, value, seal)
+        self._broker.announce(name)
+        self._adoption.look()
+        return self.row(name)
+
     def rows(self) -> list[FlowRow]:
-        """Return all dataflows, whoever runs them."""
-        return [self._row(listing) for listing in self.store.listings()]
+        """Return all dataflows, whoever runs them, and all rows that are not run."""
+        found = self.store.listings()
+        rows = [self._row(listing) for listing in found.flows]
+        rows += [self._set_aside(row) for row in found.set_aside]
+        return sorted(rows, key=lambda row: row.name)
 
     def row(self, name: str) -> FlowRow:
         """Return one dataflow, whoever runs it.
@@ -276,7 +335,26 @@ class Agent:
         Raises:
             UnknownDataflow: there is none of that name.
         """
-        return self._row(self.store.listing(name))
+        try:
+            return self._row(self.store.listing(name))
+        except RowSetAside as error:
+            return self._set_aside(error.row)
+
+    def _set_aside(self, row: SetAside) -> FlowRow:
+        here = self.hosted(row.name) is not None
+        words = f"{row.words}; what runs here is what was there before" if here else row.words
+        return FlowRow(
+            name=row.name,
+            revision=row.revision,
+            submitted=0.0,  # nobody vouches for what the row says
+            owner=self.owner.name if here else "",
+            address=self.owner.address if here else "",
+            until=0.0,
+            epoch=0,
+            here=here,
+            state=row.state.value,
+            words=words,
+        )
 
     def _row(self, listing: Listing) -> FlowRow:
         definition, lease = listing.definition, listing.lease
@@ -317,6 +395,8 @@ class Agent:
         hosted = self._adoption.flows()
         self.measures.owned.set(len(hosted))
         self.measures.observers.set(len(self.observers.live(time.time())))
+        for state, count in self._adoption.set_aside().items():
+            self.measures.set_aside.labels(state).set(count)
         for flow in hosted:
             try:
                 self.call(flow, lambda runtime, now: runtime.measure(now), 1.0)

@@ -253,8 +253,8 @@ class Standing(ABC):
     def _watch_revision(self) -> int:
         """Return a number that grows with every owner and with every submit to one owner.
 
-        The dataflow's own revision begins anew when it is submitted after a removal; the epoch does
-        not. So the list of the new one counts even where the end of the old one's was never heard.
+        Whatever revision a dataflow has that is submitted after a removal, its epoch is higher: its
+        list counts even where the end of the old one's was never heard.
         """
         return (self.epoch << COUNTER_BITS) + self.definition.revision
 

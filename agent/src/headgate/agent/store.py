@@ -1,70 +1,62 @@
 """State of dataflows: one row each, guarded by a fencing epoch.
 
 Row ``flow/NAME`` has the families ``spec`` (what was submitted), ``state`` (lease, epoch, the
-engine's snapshot with Kafka's offsets) and ``history`` (runs). Everything that must agree is put
-in one mutation, and each mutation checks the epoch: whoever takes a dataflow over raises the
-epoch, and from then on nothing of the former owner is saved. Of a large state the row has a head,
-and names the pieces that belong to it (``pieces``).
+engine's snapshot with Kafka's offsets) and ``history`` (runs). What was submitted and the lease are
+believed only where an agent has signed them (``sealed``); the rest decides when steps run, never
+which. Everything that must agree is put in one mutation, and each mutation checks the epoch:
+whoever takes a dataflow over raises the epoch, and from then on nothing of the former owner is
+saved. Of a large state the row has a head, and names the pieces that belong to it (``pieces``).
 """
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
 import msgspec
+import structlog
 from msgspec import Struct
 
-from headgate.agent.errors import DamagedState, Fenced, Held, Refused, UnknownDataflow
+from headgate.agent.cells import UnreadableCell, read_cell
+from headgate.agent.errors import DamagedState, Fenced, Refused, UnknownDataflow
 from headgate.agent.pieces import PieceRows
 from headgate.agent.rows import Rows
+from headgate.agent.sealed.definitions import (
+    DEFINITION,
+    PREFIX,
+    PREFIX_END,
+    SEAL,
+    Definition,
+    DefinitionCells,
+    RowSetAside,
+    SetAside,
+    row_of,
+    shown_name,
+)
+from headgate.agent.sealed.leases import (
+    EPOCH,
+    LEASE_CELLS,
+    Lease,
+    LeaseRows,
+    Owner,
+    epoch_value,
+)
+from headgate.agent.sealed.revisions import Revisions
+from headgate.agent.sealed.seals import Seals
 from headgate.engine import Kept, LogChange
 from headgate.events import Cut
+
+log = structlog.get_logger("headgate.agent.store")
 
 CHUNK = 1 << 20
 """Bytes of a snapshot in one cell: HBase handles cells of this size well, larger ones badly."""
 
-_EPOCH = b"state:epoch"
-_LEASE = b"state:lease"
+_HEAD = (b"spec", *LEASE_CELLS)
 _META = b"state:meta"
+_DIGITS = 20  # of a revision at most
 _DAMAGED = b"state:damaged"  # the revision that found its state not whole; empty for none
-_DEFINITION = b"spec:definition"
-_PREFIX = b"flow/"
-_PREFIX_END = b"flow0"  # "0" follows "/"
-
-
-class Definition(Struct, frozen=True):
-    """What was submitted. ``revision`` counts submits of the name from 1."""
-
-    name: str
-    source: str
-    directory: str
-    revision: int
-    submitted: float
-    """Unix time in seconds."""
-    profile: str | None = None
-    """Which of the file's bound profiles applies."""
-    shadow: bool = False
-    """Whether it decides and launches nothing."""
-
-
-class Owner(Struct, frozen=True):
-    """An agent process: its name, a value of its own, and where its API listens."""
-
-    name: str
-    incarnation: str
-    address: str
-
-
-class Lease(Struct, frozen=True):
-    """Who may run the dataflow, until when (Unix seconds). Nobody, where the owner is None."""
-
-    epoch: int
-    owner: Owner | None
-    until: float
 
 
 class RunOutcome(StrEnum):
@@ -162,6 +154,15 @@ class Listing(Struct, frozen=True):
 
     definition: Definition
     lease: Lease
+    doubt: str = ""
+    """Why whatever lease its row has is not believed."""
+
+
+class Listings(Struct, frozen=True):
+    """All dataflows, and the rows that are none or are not to be run, by name."""
+
+    flows: tuple[Listing, ...]
+    set_aside: tuple[SetAside, ...]
 
 
 class _Meta(Struct, frozen=True):
@@ -180,45 +181,95 @@ _encode = msgspec.msgpack.Encoder().encode
 class StateStore:
     """Dataflows' rows. Every call may raise ``Unreachable`` when the table cannot be reached."""
 
-    def __init__(self, rows: Rows, history: int) -> None:
-        """Keep up to ``history`` records per dataflow."""
+    def __init__(self, rows: Rows, history: int, seals: Seals, revisions: Revisions) -> None:
+        """Keep up to ``history`` records per dataflow; believe what is sealed and not outdated."""
         self._rows = rows
         self._pieces = PieceRows(rows)
         self._history = history
+        self._leases = LeaseRows(rows, seals)
+        self._definitions = DefinitionCells(seals, revisions)
+        self._revisions = revisions
 
-    def listings(self) -> list[Listing]:
-        """Return all dataflows, by name."""
-        found = []
-        for _, columns in self._rows.scan(_PREFIX, _PREFIX_END, (b"spec", _LEASE)):
-            if _DEFINITION in columns:
-                found.append(Listing(_definition(columns), _lease(columns)))
-        return found
+    def listings(self) -> Listings:
+        """Return all dataflows, and what is not run."""
+        flows = []
+        set_aside = []
+        for row, columns in self._rows.scan(PREFIX, PREFIX_END, _HEAD):
+            try:
+                flows.append(self._listing(row, columns))
+            except UnknownDataflow:
+                pass  # it was removed, and its epoch and revision were kept
+            except RowSetAside as error:
+                set_aside.append(error.row)
+        return Listings(tuple(flows), tuple(set_aside))
 
     def listing(self, name: str) -> Listing:
         """Return one dataflow.
 
         Raises:
             UnknownDataflow: there is none of that name.
+            RowSetAside: it is not to be run as it stands.
         """
-        columns = self._rows.get(_row(name), (b"spec", _LEASE))
-        if _DEFINITION not in columns:
-            raise UnknownDataflow(
-                f"no dataflow is called {name!r}; see them with `headgate flow list`, or submit it"
-            )
-        return Listing(_definition(columns), _lease(columns))
+        row = row_of(name)
+        return self._listing(row, self._rows.get(row, _HEAD))
+
+    def _listing(self, row: bytes, columns: dict[bytes, bytes]) -> Listing:
+        lease, doubt = self._leases.read(row, columns)
+        self._revisions.note(shown_name(row), lease.revision)
+        return Listing(self._definitions.read(row, columns, lease), lease, doubt)
 
     def define(self, definition: Definition) -> Definition:
         """Save what was submitted, as the next revision, and return it."""
-        row = _row(definition.name)
+        row = row_of(definition.name)
         while True:
-            old = self._rows.get(row, (b"spec",)).get(_DEFINITION)
-            revision = _definition({_DEFINITION: old}).revision + 1 if old is not None else 1
+            columns = self._rows.get(row, _HEAD)
+            lease, _ = self._leases.read(row, columns)
+            revision = self._definitions.next_revision(definition.name, columns, lease)
             new = msgspec.structs.replace(definition, revision=revision)
-            encoded = _encode(new)
-            if self._rows.check_and_put(row, _DEFINITION, old, {_DEFINITION: encoded}):
+            cells = self._definitions.cells(row, new)
+            old = columns.get(DEFINITION)
+            if (
+                self._rows.check_and_put(row, DEFINITION, old, cells)
+                # Or it was done at the first attempt, whose reply was lost.
+                or self._rows.get(row, (b"spec",)).get(DEFINITION) == cells[DEFINITION]
+            ):
+                self._revisions.note(new.name, revision)
                 return new
-            if self._rows.get(row, (b"spec",)).get(_DEFINITION) == encoded:
-                return new  # done at the first attempt, whose reply was lost
+
+    def definition_bytes(self, name: str) -> bytes:
+        """Return the bytes of a definition as they stand, for people to judge and to sign.
+
+        Raises:
+            UnknownDataflow: there is none of that name.
+        """
+        return self._known(name)[DEFINITION]
+
+    def sign(self, name: str, value: bytes, seal: bytes) -> None:
+        """Believe a definition from now on, with a seal that a holder of the key has made.
+
+        Args:
+            name: the dataflow.
+            value: the definition's bytes that were signed.
+            seal: of these bytes in this row.
+
+        Raises:
+            UnknownDataflow: there is none of that name.
+            RowSetAside: the seal is of another key, or a later revision was seen.
+            Refused: the row is another than what was signed.
+        """
+        row = row_of(name)
+        columns = self._known(name) | {DEFINITION: value, SEAL: seal}
+        lease, _ = self._leases.read(row, columns)
+        self._definitions.read(row, columns, lease)
+        signed = {DEFINITION: value, SEAL: seal}
+        if not self._rows.check_and_put(row, DEFINITION, value, signed):
+            raise Refused(f"dataflow {name} is another by now than what was signed; look again")
+
+    def _known(self, name: str) -> dict[bytes, bytes]:
+        columns = self._rows.get(row_of(name), _HEAD)
+        if DEFINITION not in columns:
+            raise UnknownDataflow(f"no dataflow is called {name!r}")
+        return columns
 
     def acquire(self, name: str, owner: Owner, now: float, seconds: float) -> Ownership:
         """Take the dataflow over, with the next epoch, and return what to continue with.
@@ -232,32 +283,20 @@ class StateStore:
         Raises:
             Held: another agent's lease runs.
             UnknownDataflow: there is none of that name.
+            RowSetAside: it is not to be run as it stands.
             DamagedState: the saved snapshot is not whole; after the next submit there is none.
         """
-        row = _row(name)
-        new = None
-        while True:
-            columns = self._rows.get(row, (b"spec", _LEASE))
-            if _DEFINITION not in columns:
-                raise UnknownDataflow(f"no dataflow is called {name!r}")
-            lease = _lease(columns)
-            if lease == new:
-                break  # taken at the first attempt, whose reply was lost
-            # The owner itself takes another epoch too: tokens and barriers count anew in each.
-            if lease.owner is not None and lease.owner != owner and lease.until > now:
-                raise Held(name, lease.owner.name, lease.owner.address, lease.until)
-            new = Lease(lease.epoch + 1, owner, now + seconds)
-            if self._rows.check_and_put(
-                row,
-                _LEASE,
-                columns.get(_LEASE),
-                {_LEASE: _encode(new), _EPOCH: _epoch(new.epoch)},
-            ):
-                lease = new
-                break
+        row = row_of(name)
+        self.listing(name)
+        lease = self._leases.take(row, name, owner, now, seconds, self._revisions.highest(name))
         whole = self._rows.get(row)
-        definition = _definition(whole)
-        if whole.get(_DAMAGED) and definition.revision > int(whole[_DAMAGED]):
+        try:
+            definition = self._definitions.read(row, whole, lease)
+        except (RowSetAside, UnknownDataflow):
+            self.release(name, lease.epoch)
+            raise
+        self._guarded(name, lease.epoch, self._definitions.renewed_seal(row, whole))
+        if whole.get(_DAMAGED) and definition.revision > _revision(whole[_DAMAGED]):
             # It was submitted again, as the error asks for.
             self._guarded(name, lease.epoch, {_DAMAGED: b"", _META: b""})
             whole[_META] = b""
@@ -265,7 +304,7 @@ class StateStore:
             state = _state(name, whole)
         # Whoever was the owner before can commit nothing any more: what it left may go.
         self._pieces.tidy(name, lease.epoch, state.log.kept if state is not None else ())
-        return Ownership(definition, lease.epoch, state, _records(whole))
+        return Ownership(definition, lease.epoch, state, _records(name, whole))
 
     def pieces(self, definition: Definition, epoch: int, kept: Iterable[Kept]) -> Iterator[bytes]:
         """Yield pieces of a dataflow's log that belong to its saved state, in their order.
@@ -293,7 +332,7 @@ class StateStore:
         Raises:
             Fenced: the epoch is not this one any more.
         """
-        self._guarded(name, epoch, {_LEASE: _encode(Lease(epoch, owner, until))})
+        self._renew(name, Lease(epoch, owner, until, self._revisions.highest(name)))
 
     def release(self, name: str, epoch: int) -> None:
         """Let others take the dataflow at once.
@@ -301,7 +340,11 @@ class StateStore:
         Raises:
             Fenced: somebody has already.
         """
-        self._guarded(name, epoch, {_LEASE: _encode(Lease(epoch, None, 0.0))})
+        self._renew(name, Lease(epoch, None, 0.0, self._revisions.highest(name)))
+
+    def _renew(self, name: str, lease: Lease) -> None:
+        if not self._leases.renew(row_of(name), lease):
+            raise self._fenced(name, lease.epoch)
 
     def save(
         self,
@@ -336,11 +379,11 @@ class StateStore:
         """Delete the records that are too old, given the number of the newest."""
         old = newest - self._history
         if old >= 0:
-            self._rows.delete(_row(name), (_record(old),))
+            self._rows.delete(row_of(name), (_record(old),))
 
     def history(self, name: str) -> tuple[RunRecord, ...]:
         """Return the saved records, newest first."""
-        return _records(self._rows.get(_row(name), (b"history",)))
+        return _records(name, self._rows.get(row_of(name), (b"history",)))
 
     def remove(self, name: str, epoch: int) -> None:
         """Delete the dataflow, all but its epoch.
@@ -351,20 +394,39 @@ class StateStore:
         Raises:
             Fenced: another agent has taken it over.
         """
-        row = _row(name)
-        gone = Lease(epoch + 1, None, 0.0)
-        columns = {_LEASE: _encode(gone), _EPOCH: _epoch(gone.epoch)}
-        if not self._rows.check_and_put(row, _EPOCH, _epoch(epoch), columns):
-            whole = self._rows.get(row, (_LEASE,))
-            if _lease(whole) != gone:  # else it was done at the first attempt
-                raise self._fenced(name, epoch)
-        rest = [column for column in self._rows.get(row) if column not in (_LEASE, _EPOCH)]
+        if not self._close(name, epoch):
+            raise self._fenced(name, epoch)
+
+    def discard(self, name: str, owner: Owner, now: float) -> None:
+        """Delete a dataflow that is not run as it stands, all but its epoch.
+
+        Raises:
+            Held: another agent's lease runs.
+            UnknownDataflow: there is none of that name.
+        """
+        self._known(name)
+        highest = self._revisions.highest(name)
+        lease = self._leases.take(row_of(name), name, owner, now, 0.0, highest)
+        if not self._close(name, lease.epoch):
+            raise self._fenced(name, lease.epoch)
+
+    def _close(self, name: str, epoch: int) -> bool:
+        row = row_of(name)
+        # What is removed is outdated: a copy of it that is put back is not run.
+        removed = self._revisions.highest(name) + 1
+        if not self._leases.close(row, epoch, removed):
+            return False
+        self._revisions.note(name, removed)
+        rest = [column for column in self._rows.get(row) if column not in LEASE_CELLS]
         if rest:
             self._rows.delete(row, rest)
-        self._pieces.tidy(name, gone.epoch, ())
+        self._pieces.tidy(name, epoch + 1, ())
+        return True
 
     def _guarded(self, name: str, epoch: int, columns: dict[bytes, bytes]) -> None:
-        if not self._rows.check_and_put(_row(name), _EPOCH, _epoch(epoch), columns):
+        if columns and not self._rows.check_and_put(
+            row_of(name), EPOCH, epoch_value(epoch), columns
+        ):
             raise self._fenced(name, epoch)
 
     @staticmethod
@@ -375,20 +437,6 @@ class StateStore:
         )
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that could not be a row.
-
-    Raises:
-        Refused: it is empty or has a slash.
-    """
-    if not name or "/" in name:
-        raise Refused(f"{name!r} cannot name a dataflow; use letters, digits, '-', '_' and '.'")
-
-
-def _row(name: str) -> bytes:
-    return _PREFIX + name.encode()
-
-
 def _chunk(number: int) -> bytes:
     return b"state:snapshot.%05d" % number
 
@@ -397,29 +445,28 @@ def _record(number: int) -> bytes:
     return b"history:%012d" % number
 
 
-def _epoch(epoch: int) -> bytes:
-    return struct.pack(">q", epoch)
+def _revision(value: bytes) -> int:
+    return int(value) if value.isdigit() and len(value) < _DIGITS else 0
 
 
-def _definition(columns: dict[bytes, bytes]) -> Definition:
-    return msgspec.msgpack.decode(columns[_DEFINITION], type=Definition)
-
-
-def _lease(columns: dict[bytes, bytes]) -> Lease:
-    if _LEASE not in columns:
-        return Lease(0, None, 0.0)
-    return msgspec.msgpack.decode(columns[_LEASE], type=Lease)
-
-
-def _records(columns: dict[bytes, bytes]) -> tuple[RunRecord, ...]:
+def _records(name: str, columns: dict[bytes, bytes]) -> tuple[RunRecord, ...]:
     numbers = sorted((c for c in columns if c.startswith(b"history:")), reverse=True)
-    return tuple(msgspec.msgpack.decode(columns[c], type=RunRecord) for c in numbers)
+    records = []
+    for number in numbers:
+        try:
+            records.append(read_cell(columns[number], RunRecord))
+        except UnreadableCell as error:
+            log.warning("a run is not shown", dataflow=name, cell=str(number), reason=str(error))
+    return tuple(records)
 
 
 def _state(name: str, columns: dict[bytes, bytes]) -> SavedState | None:
     if not columns.get(_META):
         return None
-    meta = msgspec.msgpack.decode(columns[_META], type=_Meta)
+    try:
+        meta = read_cell(columns[_META], _Meta)
+    except UnreadableCell as error:
+        raise DamagedState(name, f"its head cannot be read ({error})") from error
     snapshot = b"".join(columns.get(_chunk(number), b"") for number in range(meta.chunks))
     if len(snapshot) != meta.size or zlib.crc32(snapshot) != meta.checksum:
         raise DamagedState(name, f"its snapshot is not the one of {meta.size} bytes")

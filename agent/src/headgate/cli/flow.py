@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64decode
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +16,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.agent import DEFAULT_API
+from headgate.agent import DEFAULT_API, Refused, Seals, unsigned
+from headgate.agent import sign as seal
 from headgate.cli.flow_check import check, schema, show_problems
 from headgate.cli.flow_oozie import export_file, import_file
 from headgate.cli.flow_tune import flow_tune
 from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import Dataflow, DataflowErrors, load_dataflow
+from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,6 +38,7 @@ app.command("import")(import_file)
 app.command("export")(export_file)
 
 _ADDRESS_VARIABLE = "HEADGATE_AGENT"
+_KEY_VARIABLE = "HEADGATE_KEY_FILE"
 _ANSWER = 120.0  # seconds: a submit waits for observers, and for a first Spark session if asked to
 _TRACEBACKS = 3  # of the newest failures, shown below the runs
 
@@ -147,12 +151,12 @@ def list_flows(*, agent: AgentOption = None, json: JsonOption = False) -> None:
     table = _table("dataflow", "state", "profile", "agent", "revision", "submitted", "")
     for row in rows:
         table.add_row(
-            row["name"],
+            escape(row["name"]),
             row["state"],
             row["profile"] or "",
             row["owner"] or "none",
             str(row["revision"]),
-            _when(row["submitted"]),
+            _when(row["submitted"]) if row["submitted"] else "",
             escape(row["words"]),
         )
     _console.print(table if rows else "No dataflow was submitted yet.")
@@ -236,6 +240,50 @@ def remove(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = 
     answer = _ask("DELETE", f"/v1/flows/{name}", agent, json=json)
     if not _printed(answer, json=json):
         _console.print(f"Dataflow {name} is removed.")
+
+
+@app.command()
+def sign(
+    name: NameArgument,
+    *,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="The key that the agents share, if not the one in your state folder "
+            f"[variable {_KEY_VARIABLE}]."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Sign it without being asked.")] = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what a row of the state table would run, and have it run: of an earlier version."""
+    row = _ask("GET", f"/v1/flows/{name}/sign", agent, json=json)
+    value = b64decode(row["value"])
+    try:
+        definition = unsigned(name, value)
+        seals = Seals(_keys(key_file), row["table"])
+    except (Refused, ConfigurationError) as error:
+        _fail(str(error), json=json)
+    if not json:
+        _console.print(
+            f"[bold]{name}[/bold], revision {definition.revision}, profile "
+            f"{escape(ascii(definition.profile or 'none'))}; paths begin at "
+            f"{escape(ascii(definition.directory))}:"
+        )
+        shown = "".join(c if c.isprintable() or c == "\n" else ascii(c) for c in definition.source)
+        _console.print(shown, markup=False, highlight=False)
+    if not (yes or typer.confirm("Shall agents run this?", err=json)):
+        raise typer.Exit(1)
+    body = {"value": value, "seal": seal(seals, name, value)}
+    signed = _ask("POST", f"/v1/flows/{name}/sign", agent, body, json=json)
+    if not _printed(signed, json=json):
+        _console.print(f"Dataflow {name}, revision {signed['revision']}, is signed.")
+
+
+def _keys(key_file: Path | None) -> KeyRing:
+    path = key_file or Path(os.environ.get(_KEY_VARIABLE) or key_path()).expanduser()
+    return read_keys(path)
 
 
 @app.command()

@@ -5,7 +5,7 @@
 """
 
 from headgate.agent.scripted.agent import ScriptedAgent
-from headgate.agent.scripted.rows import MemoryRows
+from headgate.agent.scripted.rows import SEALS, MemoryRows
 from headgate.agent.scripted.world import World
 
-__all__ = ["MemoryRows", "ScriptedAgent", "World"]
+__all__ = ["SEALS", "MemoryRows", "ScriptedAgent", "World"]

@@ -16,8 +16,9 @@ from headgate.agent.runtime import Runtime
 from headgate.agent.scripted.broker import ScriptedBroker
 from headgate.agent.scripted.tables import ScriptedTables
 from headgate.agent.scripted.worker import ScriptedWorker
+from headgate.agent.sealed import Owner
 from headgate.agent.seams import Report, WorkerState
-from headgate.agent.store import Owner, RunRecord, SavedState
+from headgate.agent.store import RunRecord, SavedState
 from headgate.agent.surroundings import Surroundings
 from headgate.engine import Kept
 from headgate.events import VERSION, ObserverLease

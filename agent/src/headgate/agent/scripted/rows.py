@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from headgate.agent.sealed import Seals
+from headgate.settings import KeyRing
+
+SEALS = Seals(KeyRing([b"the key of all scripted agents"]), "headgate")
+"""What agents of a script sign the state table with."""
+
 
 class MemoryRows:
     """The state table, in memory."""

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from headgate.agent.scripted.agent import Killed, ScriptedAgent
-from headgate.agent.scripted.rows import LedgerRows, MemoryRows
-from headgate.agent.store import Definition, StateStore
+from headgate.agent.scripted.rows import SEALS, LedgerRows, MemoryRows
+from headgate.agent.sealed import Definition, RememberedRevisions
+from headgate.agent.store import StateStore
 from headgate.agent.table_scan import Extent
 from headgate.events import (
     VERSION,
@@ -84,7 +85,7 @@ class World:
         self.silent = False
         """Whether the observer answers nothing."""
         self.rows = MemoryRows(self.point)
-        self.store = StateStore(self.rows, 50)
+        self.store = StateStore(self.rows, 50, SEALS, RememberedRevisions())
         self.ledger = RunLedger(LedgerRows(), "headgate")
         self.agents: list[ScriptedAgent] = []
         self.families: set[str] = set()

@@ -1,0 +1,35 @@
+"""Signatures of cells of the state table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headgate.settings import KeyRing
+
+_PURPOSE: Final = b"headgate state table"
+"""Told apart from whatever else is signed with the same key."""
+
+
+class Seals:
+    """Signs cells of one table, and knows again what was signed.
+
+    Args:
+        ring: the keys.
+        table: the state table's name: a row copied from another table is none of this one.
+    """
+
+    def __init__(self, ring: KeyRing, table: str) -> None:
+        self.table = table
+        self._ring = ring
+
+    def seal(self, row: bytes, column: bytes, value: bytes) -> bytes:
+        """Return the signature of a cell."""
+        return self._ring.sign(_PURPOSE, self.table.encode(), row, column, value)
+
+    def holds(self, row: bytes, column: bytes, value: bytes, seal: bytes) -> bool:
+        """Tell whether an agent has signed the cell."""
+        return self._ring.believes(seal, _PURPOSE, self.table.encode(), row, column, value)
+
+    def is_current(self, seal: bytes) -> bool:
+        """Tell whether a signature is of the key that signs now, not of one before it."""
+        return self._ring.is_first(seal)
