@@ -12,6 +12,8 @@ from headgate.engine import (
     Count,
     Interval,
     Metric,
+    RetryPolicy,
+    ScanContainer,
     SequenceBound,
     SequenceUnit,
     ValueBound,
@@ -346,6 +348,30 @@ def test_changes_against_more_than_a_double_can_sum_are_told_too_large_not_too_s
     tester.finish("b")
     tester.write("in", of_double(b"r", 0))
     assert launched(tester.wave("a")) == ["b"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("restart", [True, False])
+def test_what_the_first_scan_finds_is_new_again_when_the_first_run_fails(pair, fails, restart):
+    bound = Bound("k", "in", time=60.0, value=ValueBound(Metric.CHANGED, 1))
+    tester = pair(bound, answering=False, retry=RetryPolicy(attempts=1))
+    tester.tables["in"] = {(b"r%d" % i, b"f:x"): b"7" for i in range(8)}
+    (question,) = [i for i in tester.instructions if isinstance(i, ScanContainer)]
+    tester.write("in", {b"r0": {b"f:x": b"8"}})
+    assert launched(tester.pass_time(60)) == ["b"]
+    tester.tell(tester.answer(question))
+    if restart:
+        tester.restart()
+    if not fails:
+        tester.finish("b")
+        ((_, pending),) = tester.engine.actions["b"].all_parts()
+        assert pending.measured()[0] == 0
+        return
+    while tester.engine.actions["b"].run is not None:
+        tester.fail("b")
+    ((_, pending),) = tester.engine.actions["b"].all_parts()
+    assert pending.measured() == (8, 57.0, 8.0)
+    assert "ν of `in` (changed) reached" in tester.release("b")[1].decision.words
 
 
 # θ

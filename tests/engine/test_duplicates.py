@@ -1,13 +1,17 @@
 """Updates delivered twice count once; messages that never came are noticed."""
 
+import pytest
 from msgspec.structs import replace
 
 from headgate.engine import (
     Bound,
     DecisionKind,
+    Evaluation,
     Launch,
     PartitionReset,
     RecordArrived,
+    RecordDecision,
+    RetryPolicy,
     ScanContainer,
     SequenceBound,
     SequenceUnit,
@@ -115,6 +119,70 @@ def test_a_jump_of_the_sequence_is_a_gap_that_is_scanned(pair):
     assert any(isinstance(i, ScanContainer) for i in told)
     assert tester.decisions()[-1].kind == DecisionKind.GAP
     assert tester.decisions()[-1].words.startswith("3 messages of observer 'o' are missing")
+
+
+def test_messages_lost_at_the_head_of_a_new_epoch_are_a_gap(pair):
+    tester = pair(BOUND, partitions=2)
+    tester.publish("in", batch(1))
+    told = tester.publish("in", replace(batch(1, sequence=2), epoch=2), partition=1)
+    (gap,) = [i.decision for i in told if isinstance(i, RecordDecision)][:1]
+    assert gap.kind is DecisionKind.GAP
+    assert gap.words.startswith("2 messages of observer 'o' are missing")
+
+
+def test_the_head_of_an_epoch_that_began_before_the_topic_was_read_is_no_gap(pair):
+    tester = pair(BOUND, partitions=2)
+    tester.publish("in", replace(batch(1, sequence=5), epoch=2))
+    tester.publish("in", replace(batch(1, sequence=7), epoch=2), partition=1)
+    tester.publish("in", replace(batch(2), recovered=True))
+    tester.publish("in", replace(batch(2, sequence=6), epoch=2))
+    assert tester.decisions() == []
+
+
+def test_observers_that_begin_new_epochs_for_ever_leave_nothing_behind(pair):
+    tester = pair(BOUND, partitions=4)
+    for epoch in range(1, 500):
+        for partition in range(4):
+            message = replace(batch(epoch), epoch=epoch, observer="restarts")
+            tester.publish("in", message, partition=partition)
+            message = replace(batch(epoch), observer=f"pod-{epoch}")
+            tester.publish("in", message, partition=partition)
+    assert count(tester) == 2 * 4 * 499
+    assert len(tester.engine.deliveries.sources) <= 4 * 64
+    tester.publish("in", replace(batch(498, 499), epoch=499, observer="restarts"))
+    tester.publish("in", replace(batch(498), epoch=498, observer="restarts", recovered=True))
+    assert count(tester) == 2 * 4 * 499 + 1
+
+
+@pytest.mark.parametrize("bound", [BOUND, PERCENT], ids=["updates", "percent"])
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_a_gap_may_have_hidden_counts_whatever_its_number(pair, bound, restart):
+    tester = pair(bound)
+    tester.publish("in", batch(1))
+    tester.tables["in"] = {(b"1", b"f:x"): b"1"}
+    tester.publish("in", batch(1, sequence=4, watermark=9))
+    if restart:
+        tester.restart()
+    (launch,) = [i for i in tester.wave("a") if isinstance(i, Launch)]
+    assert "nobody knows how many" in launch.cause.words
+    tester.finish("b")
+    assert [i for i in tester.wave("a") if isinstance(i, Launch)] == []
+
+
+def test_a_gap_is_evaluated_at_once_where_writes_are(pair):
+    tester = pair(BOUND, evaluation=Evaluation(write=True))
+    tester.publish("in", batch(1))
+    told = tester.publish("in", Gap(VERSION, "o", 1, 1, "in", 5.0, 9.0, "Kafka was down"))
+    assert [i.action for i in told if isinstance(i, Launch)] == ["b"]
+
+
+def test_a_run_that_fails_for_good_gives_back_that_updates_are_missing(pair):
+    tester = pair(BOUND, retry=RetryPolicy(attempts=1))
+    tester.publish("in", batch(1))
+    tester.publish("in", Gap(VERSION, "o", 1, 1, "in", 5.0, 9.0, "Kafka was down"))
+    assert [i.action for i in tester.wave("a") if isinstance(i, Launch)] == ["b"]
+    tester.fail("b")
+    assert [i.action for i in tester.release("b") if isinstance(i, Launch)] == ["b"]
 
 
 def test_the_first_sequence_seen_is_no_gap(pair):

@@ -109,7 +109,7 @@ def is_below(
     if sequence is not None:
         limit = current_limit(limits, bound.name, Dimension.SEQUENCE, sequence.limit)
         known = sequence.unit is not SequenceUnit.PERCENT or _scanned(parts)
-        if not known or _counted(sequence, parts, rises)[2] >= limit:
+        if not known or _uncounted(parts) or _counted(sequence, parts, rises)[2] >= limit:
             return False
     if value is not None:
         limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
@@ -141,6 +141,10 @@ def _counted(
 
 def _scanned(parts: Iterable[Part]) -> bool:
     return all([cells.scanned for cells, _ in parts])  # noqa: C419 -- asked at every write
+
+
+def _uncounted(parts: Iterable[Part]) -> bool:
+    return any([pending.uncounted for _, pending in parts])  # noqa: C419 -- asked at every write
 
 
 def _unsettled(parts: Iterable[Part]) -> int:
@@ -175,7 +179,9 @@ def _sequence(
     if percent and not _scanned(parts):
         return _unknown(Dimension.SEQUENCE, bound, limit, unit, precision)
     updates, elements, value = _counted(sequence, parts)
-    reached = value >= limit
+    uncounted = _uncounted(parts)
+    # Twice, never not at all: of what is missing there may have been any number.
+    reached = uncounted or value >= limit
     verb = "reached" if reached else "is at"
     kind = "distinct elements" if sequence.distinct else "updates"
     if percent:
@@ -183,6 +189,8 @@ def _sequence(
     else:
         amount = f"{updates} of {limit:g} {kind}"
     words = f"σ of `{bound.container}` {verb} {amount}"
+    if uncounted:
+        words += ", for updates are missing and nobody knows how many"
     missing = ""
     if not reached:
         needed = limit * elements / 100 if percent else limit

@@ -2,18 +2,26 @@
 
 An observer may publish a request twice (a delivery that timed out, a journal read after a crash).
 Its identity in a partition is (observer, epoch, intent, piece); below the watermark everything is
-a duplicate, so only what lies above it is remembered.
+a duplicate, so only what lies above it is remembered. Observers come and go and begin new epochs
+for ever: of those not heard for longest nothing is remembered any more, and what they publish again
+counts twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from msgspec import Struct
 
 from headgate.engine.stimuli import RecordArrived
 from headgate.events import Cut, RequestPart, TableChange, UpdateBatch, UpdateMessage
+
+_EPOCHS = 4
+"""Epochs of an observer that are remembered in a partition: the one that lives, and those that it
+may still publish from its journal."""
+_OBSERVERS = 64
+"""Observers' epochs that are remembered in a partition: several times those that live at a time."""
 
 
 class Deliveries:
@@ -49,8 +57,33 @@ class Deliveries:
         identity = (record.topic, record.partition, message.observer, message.epoch)
         source = self.sources.get(identity)
         if source is None:
-            source = self.sources[identity] = Source()
+            source = Source(sequence=0 if self._began_since(identity) else None)
+            self.sources[identity] = source
+            self._forget_others(identity)
+        source.heard = record.offset
         return source
+
+    def _began_since(self, identity: tuple[str, int, str, int]) -> bool:
+        """Tell whether the epoch began after its topic was read: then none of it may be missing."""
+        topic, _, observer, epoch = identity
+        return any(
+            known[0] == topic
+            and known[2] == observer
+            and known[3] < epoch
+            and source.sequence is not None
+            for known, source in self.sources.items()
+        )
+
+    def _forget_others(self, newest: tuple[str, int, str, int]) -> None:
+        """Forget epochs that ended long ago, and observers that were not heard for longest."""
+        there = [known for known in self.sources if known[:2] == newest[:2]]
+        same = sorted((known for known in there if known[2] == newest[2]), key=itemgetter(3))
+        gone = set(same[:-_EPOCHS])
+        rest = [known for known in there if known not in gone and known != newest]
+        rest.sort(key=lambda known: self.sources[known].heard)
+        gone.update(rest[: max(0, len(rest) + 1 - _OBSERVERS)])
+        for known in gone:
+            del self.sources[known]
 
     def follows(self, record: RecordArrived) -> bool:
         """Tell whether no message of the record's observer is missing before it."""
@@ -96,6 +129,8 @@ class Source(Struct):
     """(intent, piece) at or above the watermark."""
     sequence: int | None = None
     """The sequence expected next; None before the first message."""
+    heard: int = 0
+    """Offset of its last message."""
 
     def unseen(self, batch: UpdateBatch) -> list[int] | None:
         """Remember a batch's requests; return the positions of new ones, or None for all."""

@@ -240,6 +240,11 @@ class Known:
             if pending.own or pending.action != writer:
                 pending.count(updates, elements)
 
+    def miss(self) -> None:
+        """Note that updates are missing."""
+        for pending in self.pendings:
+            pending.uncounted = True
+
     def _tell(self, writer: str | None, slots: Array, old: Array, new: Array) -> None:
         """Tell of cells that changed, each of them once."""
         for pending in self.pendings:

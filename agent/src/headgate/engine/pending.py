@@ -123,6 +123,7 @@ class Consumed(Struct):
     distinct: Elements[Element]
     past: Past | None
     fresh: bool
+    uncounted: bool = False
 
     def release(self) -> None:
         """Give the room back: it will not be asked for again."""
@@ -156,6 +157,8 @@ class Pending:
         """All updates ever counted: committed, taken by the active run, and pending."""
         self.committed = 0
         """Updates that committed runs have consumed."""
+        self.uncounted = False
+        """Whether updates are missing, so that nobody knows how many there were."""
         self.distinct: Elements[Element] = Elements()
         self.past: Past | None = None
         self.changed = 0
@@ -257,10 +260,25 @@ class Pending:
         if consumed is not None and consumed.past is not None:
             consumed.past.forget(slots[consumed.past.touched.data[slots]])
 
+    def find(self, slots: Array, old: Array, new: Array, consumed: Consumed | None) -> None:
+        """Take note of what the first scan found after a run had fixed a cut.
+
+        The run reads it with the rest, so that x′ is what was found; but if the run was the first
+        and fails, all of it is as new as it was before.
+        """
+        if consumed is not None and consumed.fresh:
+            if consumed.past is None:
+                consumed.past = self.new_past()
+            before, known = consumed.past.over(slots, old)
+            consumed.past.put(slots[~known], before[~known])
+            consumed = None
+        self.follow(slots, old, new, consumed)
+
     def take(self) -> Consumed:
         """Fix a cut: return what was pending and start from zero with x′ = x."""
-        consumed = Consumed(self.updates, self.distinct, self.past, self.fresh)
+        consumed = Consumed(self.updates, self.distinct, self.past, self.fresh, self.uncounted)
         self.updates = 0
+        self.uncounted = False
         self.distinct = Elements()
         self.past = None
         self.changed = 0
@@ -278,6 +296,7 @@ class Pending:
     def restore(self, consumed: Consumed) -> None:
         """Give back what a failed run took: x′ is again what it was before the run."""
         self.updates += consumed.updates
+        self.uncounted |= consumed.uncounted
         self.distinct.update(consumed.distinct)
         if self.past is None:
             self.past = consumed.past

@@ -127,10 +127,15 @@ class Records(Evaluation):
 
     def _lost(self, tables: Iterable[str], words: str) -> None:
         self._decide(DecisionKind.GAP, words)
+        missed: dict[ContainerId, None] = {}
         for table in tables:
             for cells in self.graph.tables.get(table, ()):
                 if cells.scanning is None:
                     self._ask_for_scan(cells)
+                # A scan finds what is different, not how often it was written.
+                cells.miss()
+                missed[cells.watched.id] = None
+        self._touched(missed)
 
     def _reconcile(self) -> None:
         """Look for what no update told, such as deletes that went round the observers."""

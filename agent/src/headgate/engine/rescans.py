@@ -109,7 +109,7 @@ class Rescanned(Known):
             if pending.keeps_values and (pending.fresh or not first):
                 pending.apply(slots, old, new)
             elif pending.keeps_values:
-                pending.follow(slots, old, new, self.consumed.get(pending.action))
+                pending.find(slots, old, new, self.consumed.get(pending.action))
 
     def _count_found(self, keys: Sequence[Key]) -> int:
         by_row = self.count is Count.ROWS

@@ -105,6 +105,7 @@ class ConsumedState(Struct, frozen=True):
     """``distinct``, where it is in the log."""
     past: int = 0
     """x′, where it is in the log; 0 for none."""
+    uncounted: bool = False
 
 
 class PendingState(Struct, frozen=True):
@@ -441,7 +442,9 @@ class _Source(Struct, frozen=True):
 
 def _pending_state(cells: Cells, pending: Pending, log: Changelog | None) -> PendingState:
     taken = cells.consumed.get(pending.action)
-    now = Consumed(pending.updates, pending.distinct, pending.past, pending.fresh)
+    now = Consumed(
+        pending.updates, pending.distinct, pending.past, pending.fresh, pending.uncounted
+    )
     return PendingState(
         action=pending.action,
         values=pending.keeps_values,
@@ -458,6 +461,7 @@ def _restore_pending(cells: Cells, pending: Pending, state: PendingState, source
     pending.distinct = now.distinct
     pending.past = now.past
     pending.fresh = now.fresh
+    pending.uncounted = now.uncounted
     pending.received = state.received
     pending.committed = state.committed
     if pending.keeps_values and not state.values and not pending.fresh:
@@ -479,6 +483,7 @@ def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> 
             consumed.fresh,
             _list_state(consumed.distinct),
             0 if past is None else past.logged,
+            consumed.uncounted,
         )
     return ConsumedState(
         consumed.updates,
@@ -486,6 +491,7 @@ def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> 
         key_columns(()) if past is None else _keys_at(cells, past.slots),
         () if past is None else _values_at(past.values, past.slots),
         consumed.fresh,
+        uncounted=consumed.uncounted,
     )
 
 
@@ -499,7 +505,7 @@ def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Sou
         past.put(slots, cells.column_of(state.previous))
     distinct: Elements[Element] = source.reader.elements(state.listed)
     distinct.update(dict.fromkeys(_elements(state.distinct)))
-    return Consumed(state.updates, distinct, past, state.fresh)
+    return Consumed(state.updates, distinct, past, state.fresh, state.uncounted)
 
 
 def _keys_at(cells: Cells, slots: Array) -> KeyColumns:
