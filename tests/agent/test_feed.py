@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
-from headgate.agent import broker
-from headgate.agent.broker import KafkaFeed
+from headgate.agent import feed as feeds
+from headgate.agent.feed import KafkaFeed, Record
+from headgate.agent.supervision import Supervision
 from headgate.events import Cut
 
 
@@ -62,14 +63,14 @@ def test_each_partition_that_lost_records_says_so_once(monkeypatch: pytest.Monke
         consumers.append(Emptied(settings))
         return consumers[0]
 
-    monkeypatch.setattr(broker, "Consumer", make)
-    records: list[broker.Record] = []
+    monkeypatch.setattr(feeds, "Consumer", make)
+    records: list[Record] = []
 
     def take(found: object) -> bool:
         records.extend(found)  # type: ignore[call-overload]
         return True
 
-    feed = KafkaFeed({}, {"t": 2}, Cut({"t": (3, 4)}), take)
+    feed = KafkaFeed({}, {"t": 2}, Cut({"t": (3, 4)}), take, Supervision(lambda _: None))
     while len(feed.lag()) < 2 or any(p.offset != OFFSET_BEGINNING for p in consumers[0].assigned):
         if len(records) > 4:
             break

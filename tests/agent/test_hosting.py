@@ -12,7 +12,7 @@ def test_a_feed_that_finds_no_room_is_told_so_instead_of_waiting_for_ever() -> N
     def build(_: Hosted) -> Runtime:
         pytest.fail("its thread was not begun, so nothing may make room")
 
-    hosted = Hosted("flow", build, lambda *_: None)
+    hosted = Hosted("flow", 1, build, lambda *_: None)
     taken = 0
     while hosted.deliver([]):
         taken += 1

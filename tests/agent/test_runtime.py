@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from headgate.agent.broker import Record
 from headgate.agent.errors import Fenced, Refused
+from headgate.agent.feed import Record
 from headgate.agent.runtime import Runtime
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.agent.sealed import Definition, Owner

@@ -13,6 +13,7 @@ from headgate.agent import scans
 from headgate.agent.errors import Unreachable
 from headgate.agent.scans import TableScanner
 from headgate.agent.seams import Cells
+from headgate.agent.supervision import Supervision
 from headgate.client import Cell, RequestRefused, ScanRange
 from headgate.events import Container, ContainerId, Item, Notify
 
@@ -81,7 +82,7 @@ class Desk:
 
     def __init__(self, data: Data) -> None:
         self.tables = Tables(data)
-        self.scanner = TableScanner(self.tables, threads=1)
+        self.scanner = TableScanner(self.tables, Supervision(lambda _: None), threads=1)
         self.answers: queue.Queue[Cells] = queue.Queue()
 
     def scan(

@@ -12,6 +12,7 @@ import pytest
 
 from headgate.agent.seams import Report, WorkerLost, WorkerState
 from headgate.agent.sessions import SessionLauncher
+from headgate.agent.supervision import Supervision
 from headgate.spark import (
     Ending,
     StartSession,
@@ -62,6 +63,7 @@ class Desk:
             str(python),
             patience,
             self.reports.put,
+            Supervision(lambda _: None),
         )
 
     def until(self, kind: type[Report] | Callable[[Report], bool]) -> Report:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from headgate.agent.broker import Deliver, Record
+from headgate.agent.feed import Deliver, Record
 from headgate.agent.found_cells import SCANNER, Found
 from headgate.agent.observers import ObserverTable
 from headgate.agent.table_scan import (

@@ -31,8 +31,10 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headgate.agent import Kafka
-from headgate.agent.broker import KafkaBroker, Record
+from headgate.agent.broker import KafkaBroker
+from headgate.agent.feed import Record
 from headgate.agent.observers import ObserverTable
+from headgate.agent.supervision import Supervision
 from headgate.engine import (
     ActionSpec,
     Bound,
@@ -241,7 +243,12 @@ def main() -> None:
     messages = int(options.rate * options.seconds / PER_MESSAGE)
     with bootstrap() as kafka:
         table = f"latency-{uuid.uuid4().hex[:8]}"
-        broker = KafkaBroker(Kafka(kafka, partitions=PARTITIONS), ObserverTable(0.0))
+        broker = KafkaBroker(
+            Kafka(kafka, partitions=PARTITIONS),
+            ObserverTable(0.0),
+            Supervision(lambda kind: None),
+            lambda topic: None,
+        )
         topics = broker.topics([table])
         (topic,) = topics
         arguments = (kafka, table, options.rate, options.seconds, options.spread)

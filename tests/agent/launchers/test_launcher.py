@@ -14,6 +14,7 @@ from headgate.agent.launchers.attended import Gone, JobState, Over, Underway
 from headgate.agent.launchers.job import Job, JobKey
 from headgate.agent.launchers.launcher import JobsLauncher
 from headgate.agent.seams import Report, WorkerLost
+from headgate.agent.supervision import Supervision
 from headgate.flows import CommandLauncher
 from headgate.spark import Ending, StepEnded, StepStarted
 
@@ -59,7 +60,9 @@ class Desk:
     def __init__(self) -> None:
         self.jobs = Jobs()
         self.reports: queue.Queue[Report] = queue.Queue()
-        self.launcher = JobsLauncher(self.jobs, self.reports.put)
+        self.launcher = JobsLauncher(
+            self.jobs, self.reports.put, Supervision(lambda _: None), "flow"
+        )
 
     def next(self) -> Report:
         return self.reports.get(timeout=WAIT)

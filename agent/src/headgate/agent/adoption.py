@@ -17,6 +17,7 @@ from headgate.agent.hosting import Hosted
 from headgate.agent.runtime import Runtime
 from headgate.agent.sealed import Definition, Owner, RowState
 from headgate.agent.store import Listing, Listings, Ownership, StateStore
+from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
 from headgate.events import FLOWS_TOPIC, partition_of
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
 
@@ -25,6 +26,7 @@ log = structlog.get_logger("headgate.agent")
 _AGAIN = 1.0  # seconds until a dataflow that could not start is tried again
 _LEASE = "lease"  # in metrics and the log: that of a dataflow is nobody's
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
+_STEADY = 600.0  # seconds after which a dataflow that fails has not failed in a row
 
 
 class AdoptionSettings(Struct, frozen=True):
@@ -39,6 +41,18 @@ class AdoptionSettings(Struct, frozen=True):
     """Makes the runtime of a dataflow, on its thread."""
     ended: Callable[[str], None]
     """Told the name of each dataflow that has ended here, on its thread."""
+    supervision: Supervision
+
+
+class _Broken(Struct, frozen=True):
+    """Why a dataflow cannot run here, as of a revision of its definition."""
+
+    revision: int
+    words: str
+    failures: int = 0
+    """In a row, where something ended its thread that may not do so again."""
+    again: float | None = None
+    """When it is tried again, by the monotonic clock; None: after the next submit."""
 
 
 class Doubts:
@@ -80,14 +94,19 @@ class Adoption:
         self._removing: set[str] = set()
         self._standing_by: dict[str, Held] = {}
         self._doubts = Doubts()
-        self._broken: dict[str, tuple[int, str]] = {}
+        self._broken: dict[str, _Broken] = {}
+        self._begun: dict[str, float] = {}
+        """When each dataflow began here, by the monotonic clock."""
+        self._not_before: dict[str, float] = {}
+        """When to try dataflows again that could not go on, by the monotonic clock."""
         self._assigned: set[int] = set()
         self._lock = threading.RLock()
         self._look = threading.Event()
+        keep = settings.supervision.thread
         self._threads = [
-            threading.Thread(target=self._watch_flows, name="flows", daemon=True),
-            threading.Thread(target=self._adopt_flows, name="adopt", daemon=True),
-            threading.Thread(target=self._renew_leases, name="leases", daemon=True),
+            keep(ThreadKind.GROUP, "group", self._watch_flows, self._stopping),
+            keep(ThreadKind.ADOPT, "adopt", self._adopt_flows, self._stopping),
+            keep(ThreadKind.LEASES, "leases", self._renew_leases, halting),
         ]
 
     def start(self) -> None:
@@ -103,10 +122,12 @@ class Adoption:
         for flow in self.flows():
             flow.stop(seconds)
 
-    def join(self) -> None:
-        """Wait until no dataflow runs here any more."""
+    def join(self, seconds: float | None = None) -> bool:
+        """Wait until no dataflow runs here, for so long at most; tell whether none does."""
+        deadline = None if seconds is None else time.monotonic() + seconds
         for flow in self.flows():
-            flow.join()
+            flow.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return not any(flow.alive for flow in self.flows())
 
     def close(self) -> None:
         """Wait for the threads; ``halting`` is set by now."""
@@ -134,9 +155,18 @@ class Adoption:
         return self._doubts.counts()
 
     def broken(self, definition: Definition) -> str | None:
-        """Say why a definition cannot run here; None where nothing is known against it."""
-        revision, words = self._broken.get(definition.name, (-1, ""))
-        return words if revision == definition.revision else None
+        """Say why a definition does not run here; None where nothing is known against it."""
+        broken = self._broken.get(definition.name)
+        if broken is None or broken.revision != definition.revision:
+            return None
+        if self.hosted(definition.name) is not None:
+            return None
+        return broken.words
+
+    def broken_count(self) -> int:
+        """Return how many dataflows this agent could not go on with, and nobody has changed."""
+        with self._lock:
+            return len(self._broken.keys() - self._hosted.keys())
 
     def remove(self, flow: Hosted) -> None:
         """End a dataflow that runs here and delete it from the store.
@@ -171,6 +201,8 @@ class Adoption:
             with self._lock:
                 self._assigned -= {p.partition for p in partitions}
 
+        with self._lock:
+            self._assigned.clear()  # a member that begins again is told anew
         try:
             consumer.subscribe(
                 [FLOWS_TOPIC], on_assign=assigned, on_revoke=revoked, on_lost=revoked
@@ -189,7 +221,7 @@ class Adoption:
     def _adopt_flows(self) -> None:
         """Take over dataflows that are this agent's to take and that nobody else runs."""
         while not self._stopping.is_set():
-            self._look.wait(self._settings.lease / 3)
+            self._look.wait(self._patience())
             self._look.clear()
             if self._stopping.is_set():
                 return
@@ -203,24 +235,51 @@ class Adoption:
                 if self._mine(listing.definition):
                     self._try(listing)
 
+    def _patience(self) -> float:
+        """Return the seconds until dataflows are to be looked through again."""
+        now = time.monotonic()
+        dues = [one.again for one in list(self._broken.values()) if one.again is not None]
+        left = [due - now for due in (*dues, *list(self._not_before.values())) if due > now]
+        return min([self._settings.lease / 3, *left])
+
     def _try(self, listing: Listing) -> None:
+        name, revision = listing.definition.name, listing.definition.revision
         try:
             self._adopt(listing)
         except DamagedState as error:
-            self._broken[listing.definition.name] = (listing.definition.revision, str(error))
-            log.warning("not taken", dataflow=listing.definition.name, reason=str(error))
+            self._broken[name] = _Broken(revision, str(error))
+            log.warning("not taken", dataflow=name, reason=str(error))
         except AgentError as error:
-            log.warning("not taken", dataflow=listing.definition.name, reason=str(error))
+            log.warning("not taken", dataflow=name, reason=str(error))
+        except Exception as error:  # noqa: BLE001 the other dataflows are looked at all the same
+            self._settings.supervision.failed(ThreadKind.ADOPT, name, error)
+            self._fail(name, revision, error)
+
+    def _fail(self, name: str, revision: int, error: BaseException) -> None:
+        """Note that something ended a dataflow's work, which is begun again in a while."""
+        before = self._broken.get(name)
+        lasted = time.monotonic() - self._begun.get(name, time.monotonic())
+        in_a_row = before is not None and before.revision == revision and lasted < _STEADY
+        failures = 1 + (before.failures if before is not None and in_a_row else 0)
+        pause = pause_after(failures)
+        words = f"{describe(error)}; tried again after {pause:g} s (failure {failures} in a row)"
+        self._broken[name] = _Broken(revision, words, failures, time.monotonic() + pause)
 
     def _mine(self, definition: Definition) -> bool:
         name = definition.name
         broken = self._broken.get(name)
+        waits = (
+            broken is not None
+            and broken.revision == definition.revision
+            and (broken.again is None or time.monotonic() < broken.again)
+        )
         with self._lock:
             return (
                 partition_of(name.encode(), self._settings.broker.flow_partitions) in self._assigned
                 and name not in self._hosted
                 and name not in self._removing
-                and (broken is None or broken[0] != definition.revision)
+                and not waits
+                and time.monotonic() >= self._not_before.get(name, 0.0)
             )
 
     def _adopt(self, listing: Listing) -> None:
@@ -251,11 +310,12 @@ class Adoption:
             definition = ownership.definition
             dataflow = parse_dataflow(definition.source, name, definition.profile, name)
         except DataflowErrors as error:
-            self._broken[name] = (ownership.definition.revision, f"its definition: {error}")
+            self._broken[name] = _Broken(definition.revision, f"its definition: {error}")
             self._store.release(name, ownership.epoch)
             return
         flow = Hosted(
             name,
+            definition.revision,
             lambda hosted: self._settings.build(hosted, ownership, dataflow),
             lambda hosted, error: self._flow_ended(hosted, error, definition.revision),
         )
@@ -264,34 +324,45 @@ class Adoption:
             if begins:
                 self._epochs[name] = ownership.epoch
                 self._hosted[name] = flow
+                self._begun[name] = time.monotonic()
                 flow.begin()
         if not begins:
             self._store.release(name, ownership.epoch)
 
-    def _flow_ended(self, flow: Hosted, error: Exception | None, revision: int) -> None:
+    def _flow_ended(self, flow: Hosted, error: BaseException | None, revision: int) -> None:
         """Give up what has ended; ``revision`` is that of the definition with which it began."""
-        self._settings.ended(flow.name)
+        try:
+            self._settings.ended(flow.name)
+        except Exception as problem:  # noqa: BLE001 what follows must follow
+            self._settings.supervision.failed(ThreadKind.FLOW, flow.name, problem)
         if isinstance(error, DamagedState):
-            self._broken[flow.name] = (revision, str(error))
+            self._broken[flow.name] = _Broken(revision, str(error))
+        elif error is not None and not isinstance(error, AgentError):
+            self._settings.supervision.failed(ThreadKind.FLOW, flow.name, error)
+            self._fail(flow.name, flow.revision, error)
+        elif error is not None:
+            # Kafka or HBase was away: look again soon, not at once.
+            self._not_before[flow.name] = time.monotonic() + _AGAIN
+        self._release(flow, error)
+        # The last of all: from here on it may be taken again.
         with self._lock:
-            epoch = self._epochs.get(flow.name)
             if self._hosted.get(flow.name) is flow:
                 del self._hosted[flow.name]
-                self._epochs.pop(flow.name, None)
-        if error is not None and not isinstance(error, AgentError):
-            # The same would happen again at once; a new submit is a new attempt.
-            self._broken[flow.name] = (revision, f"{type(error).__name__}: {error}")
-        elif error is not None and not isinstance(error, DamagedState):
-            # Kafka or HBase was away: look again soon, not at once.
-            again = threading.Timer(_AGAIN, self._look.set)
-            again.daemon = True
-            again.start()
+        self._look.set()
+
+    def _release(self, flow: Hosted, error: BaseException | None) -> None:
+        with self._lock:
+            # Before it is released: a renewal afterwards would take it back.
+            mine = self._hosted.get(flow.name) is flow
+            epoch = self._epochs.pop(flow.name, None) if mine else None
         if epoch is None or isinstance(error, Fenced) or not flow.saves:
             return
         try:
             self._store.release(flow.name, epoch)
         except AgentError as problem:
             log.warning("lease not released", dataflow=flow.name, reason=str(problem))
+        except Exception as problem:  # noqa: BLE001 it runs out by itself
+            self._settings.supervision.failed(ThreadKind.FLOW, flow.name, problem)
 
     def _renew_leases(self) -> None:
         while not self._halting.wait(self._settings.lease / 3):
@@ -308,3 +379,5 @@ class Adoption:
                         flow.stop(0.0, save=False)
                 except Unreachable as error:
                     log.warning("lease not renewed", dataflow=name, reason=str(error))
+                except Exception as error:  # noqa: BLE001 the other leases are renewed all the same
+                    self._settings.supervision.failed(ThreadKind.LEASES, name, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -20,12 +20,13 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from msgspec import Struct
 
 from headgate.agent.configuration import Kafka
 from headgate.agent.errors import Unreachable
+from headgate.agent.feed import FETCH_WAIT, POLL, Deliver, Feed, KafkaFeed
 from headgate.agent.found_cells import Found
 from headgate.agent.observers import ObserverTable
+from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.events import (
     DECISIONS_TOPIC,
     FLOWS_TOPIC,
@@ -33,10 +34,8 @@ from headgate.events import (
     Cut,
     MalformedMessage,
     ObserverLease,
-    UpdateMessage,
     control_key,
     decode_control,
-    decode_update,
     encode_control,
     encode_update,
     partition_of,
@@ -47,14 +46,6 @@ log = structlog.get_logger("headgate.agent.broker")
 
 FLOW_PARTITIONS = 16
 """Over which dataflows are spread: more than agents, few enough to be assigned at once."""
-_POLL = 0.1  # seconds a thread may take to notice that it shall stop
-_FETCH_WAIT = "100"  # milliseconds until a fetch without data returns, hence until a new one starts
-_BATCH = 1000  # messages handed on together, so that one checkpoint or barrier sees few hand-overs
-BATCHES_WAITING = 32
-"""Hand-overs that nobody has taken yet: beyond these the feed waits, and Kafka keeps the rest."""
-ROOM = 0.1
-"""Seconds a feed waits for room before it looks whether it is closed."""
-_LAG = 1.0  # seconds between two looks at all partitions' ends while records come: there are many
 _LEADERS = 0.02  # seconds until a partition's leader is asked for again
 _NOT_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -64,35 +55,6 @@ _NOT_YET = (
 _SAMPLES_KEPT = "3600000"  # milliseconds; samples of resources mean something for a minute
 _REACH = 1.0  # seconds to wait for a first answer, after which the log says that Kafka is away
 _METADATA = 10.0  # seconds to wait for the cluster's answer about topics
-
-
-class Record(Struct, frozen=True):
-    """One Kafka record of a watched table; ``message`` is None where it could not be decoded.
-
-    With ``lost`` it stands for all records that Kafka does not have any more from ``offset`` on.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    message: UpdateMessage | None
-    published: float
-    """Kafka's timestamp: Unix seconds."""
-    lost: bool = False
-
-
-class Feed(Protocol):
-    """A stream of records from a cut on, delivered until it is closed."""
-
-    def lag(self) -> dict[tuple[str, int], int]:
-        """Return how many records lie before the end, by topic and partition."""
-
-    def close(self) -> None:
-        """Stop; nothing is delivered after the return."""
-
-
-Deliver = Callable[[Sequence[Record]], bool]
-"""Takes records; tells whether it did. It may wait a moment for room, and is then asked again."""
 
 
 class Broker(Protocol):
@@ -120,9 +82,17 @@ class KafkaBroker:
     Args:
         kafka: its configuration.
         observers: hears the leases that observers give on the control topic.
+        supervision: owns the threads.
+        undelivered: called with the topic of each message that Kafka will never have.
     """
 
-    def __init__(self, kafka: Kafka, observers: ObserverTable) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        observers: ObserverTable,
+        supervision: Supervision,
+        undelivered: Callable[[str], None],
+    ) -> None:
         self._common: dict[str, Any] = {
             **kafka.properties,
             "bootstrap.servers": kafka.bootstrap,
@@ -137,23 +107,18 @@ class KafkaBroker:
         self.cluster = ""
         """Kafka's name for itself, once it has answered."""
         self._observers = observers
+        self._supervision = supervision
+        self._undelivered = undelivered
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
         self._control_end = 0
+        self._control_next = OFFSET_BEGINNING
         self._admin = AdminClient(dict(self._common))
-        self._producer = Producer(
-            {
-                **self._common,
-                "enable.idempotence": True,
-                # A new topic's leader may refuse a producer's first message and take the second,
-                # and librdkafka then reports both as delivered.
-                "max.in.flight.requests.per.connection": 1,
-                "acks": "all",
-                "linger.ms": 0,
-                "socket.nagle.disable": True,
-            }
+        self._producing = threading.Lock()
+        self._producer = self._make_producer()
+        self._reader = supervision.thread(
+            ThreadKind.CONTROL, "control", self._read_control, self._stopping
         )
-        self._reader = threading.Thread(target=self._read_control, name="control", daemon=True)
 
     def start(self, patience: float, *, machines: str) -> None:
         """Wait for Kafka, create headgate's own topics, and read the control topic to its end.
@@ -200,6 +165,10 @@ class KafkaBroker:
                 "is every broker of the cluster up?"
             )
 
+    def halt(self) -> None:
+        """Wait for Kafka no more, on whatever thread."""
+        self._stopping.set()
+
     def stop(self) -> None:
         """Deliver what is under way and end the threads."""
         self._stopping.set()
@@ -245,19 +214,17 @@ class KafkaBroker:
         """See ``ScanBroker``."""
         topic = updates_topic(found.batch.table)
         value = encode_update(found.batch)
-        self._producer.produce(topic, value, partition=found.partition, on_delivery=_delivered)
-        self._producer.poll(0)
+        self._produce(topic, None, value, found.partition)
 
     def announce(self, dataflow: str) -> None:
         """Tell the agent that the group has chosen for a dataflow to look at it."""
         name = dataflow.encode()
         partition = partition_of(name, self.flow_partitions)
-        self._producer.produce(FLOWS_TOPIC, name, name, partition)
-        self._producer.poll(0)
+        self._produce(FLOWS_TOPIC, name, name, partition)
 
     def feed(self, topics: Mapping[str, int], cut: Cut, deliver: Deliver) -> KafkaFeed:
         """See ``Broker``."""
-        return KafkaFeed(self._common, topics, cut, deliver)
+        return KafkaFeed(self._common, topics, cut, deliver, self._supervision)
 
     def group(self, name: str) -> Consumer:
         """Return a consumer for the flows topic, a member of the agents' group."""
@@ -288,9 +255,63 @@ class KafkaBroker:
                 f"Kafka at {self._bootstrap} does not answer: {error.args[0]}"
             ) from error
 
-    def _produce(self, topic: str, key: bytes, value: bytes) -> None:
-        self._producer.produce(topic, value, key, on_delivery=_delivered)
-        self._producer.poll(0)
+    def _make_producer(self) -> Producer:
+        return Producer(
+            {
+                **self._common,
+                "enable.idempotence": True,
+                # A new topic's leader may refuse a producer's first message and take the second,
+                # and librdkafka then reports both as delivered.
+                "max.in.flight.requests.per.connection": 1,
+                "acks": "all",
+                "linger.ms": 0,
+                # Decisions, fences and gates have a meaning however long Kafka was away.
+                "message.timeout.ms": 0,
+                "socket.nagle.disable": True,
+            }
+        )
+
+    def _produce(self, topic: str, key: bytes | None, value: bytes, partition: int = -1) -> None:
+        """Have a message delivered; waits only while as many wait as the producer holds.
+
+        Raises:
+            Unreachable: the agent stops while there is no room.
+        """
+        while True:
+            producer = self._producer
+            try:
+                producer.produce(topic, value, key, partition, self._delivered)
+            except BufferError as error:
+                if self._stopping.is_set():
+                    raise Unreachable(
+                        f"the agent stops while Kafka at {self._bootstrap} takes no messages; "
+                        f"one for {topic} is not published"
+                    ) from error
+                producer.poll(POLL)
+            except KafkaException as error:
+                if not error.args[0].fatal():
+                    # Such as one that is too large: it is no better the next time.
+                    self._lost(topic, error.args[0])
+                    return
+                self._replace(producer, error.args[0])
+            else:
+                producer.poll(0)
+                return
+
+    def _replace(self, failed: Producer, error: KafkaError) -> None:
+        """Go on with another producer: one with a fatal error takes nothing any more."""
+        with self._producing:
+            if self._producer is failed:
+                log.error("producer replaced", problem=str(error))
+                self._producer = self._make_producer()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._lost(message.topic(), error)
+
+    def _lost(self, topic: str, error: KafkaError) -> None:
+        log.error("message not delivered", topic=topic, problem=str(error))
+        self._undelivered(topic)
 
     def _topic(self, name: str, partitions: int, settings: dict[str, str]) -> NewTopic:
         return NewTopic(
@@ -343,18 +364,20 @@ class KafkaBroker:
                 "group.id": "headgate-control",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
-                "fetch.wait.max.ms": _FETCH_WAIT,
+                "fetch.wait.max.ms": FETCH_WAIT,
             }
         )
-        reader.assign([TopicPartition(self._control_topic, 0, OFFSET_BEGINNING)])
+        reader.assign([TopicPartition(self._control_topic, 0, self._control_next)])
         try:
             while not self._stopping.is_set():
-                message = reader.poll(_POLL)
+                message = reader.poll(POLL)
                 self._producer.poll(0)
                 if message is None:
                     continue
                 error = message.error()
                 if error is None:
+                    # Behind it already: what fails on a message must not meet it again.
+                    self._control_next = message.offset() + 1
                     self._control_message(message)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 its public name
                     self._caught_up.set()
@@ -379,121 +402,6 @@ class KafkaBroker:
                 self._observers.recall(content, min(now, message.timestamp()[1] / 1000))
             else:
                 self._observers.hear(content, now)
-
-
-class KafkaFeed:
-    """A consumer with partitions assigned by hand, read in a thread of its own."""
-
-    def __init__(
-        self,
-        common: Mapping[str, Any],
-        topics: Mapping[str, int],
-        cut: Cut,
-        deliver: Deliver,
-    ) -> None:
-        self._deliver = deliver
-        self._stopping = threading.Event()
-        self._lag: dict[tuple[str, int], int] = {}
-        self._measured = 0.0
-        self._consumer = Consumer(
-            {
-                **common,
-                "group.id": "headgate-feed",  # never committed to: the cut in HBase is what counts
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": _FETCH_WAIT,
-                "queued.max.messages.kbytes": 16384,
-            }
-        )
-        self._consumer.assign(
-            [
-                TopicPartition(topic, part, cut.position(topic, part))
-                for topic, count in topics.items()
-                for part in range(count)
-            ]
-        )
-        self._positions = {
-            (topic, part): cut.position(topic, part)
-            for topic, count in topics.items()
-            for part in range(count)
-        }
-        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
-        self._thread.start()
-
-    def lag(self) -> dict[tuple[str, int], int]:
-        """See ``Feed``; the end is the one the last fetch reported."""
-        return dict(self._lag)
-
-    def close(self) -> None:
-        """See ``Feed``."""
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                first = self._consumer.poll(_POLL)
-                if first is None:
-                    self._measure()
-                    continue
-                messages = [first, *self._consumer.consume(_BATCH, 0)]
-                records = [record for m in messages if (record := self._record(m)) is not None]
-                # Whoever closes the feed may be the one that should make room: wait for neither.
-                while records and not self._stopping.is_set() and not self._deliver(records):
-                    pass
-                if time.monotonic() >= self._measured + _LAG:
-                    self._measure()
-        finally:
-            self._consumer.close()
-
-    def _measure(self) -> None:
-        self._measured = time.monotonic()
-        for (topic, part), position in self._positions.items():
-            try:
-                end = self._consumer.get_watermark_offsets(TopicPartition(topic, part), cached=True)
-            except KafkaException as error:
-                log.warning("lag not known", topic=topic, partition=part, problem=str(error))
-                continue
-            if end is not None:
-                first = max(position, end[0])
-                self._lag[topic, part] = max(0, end[1] - first) if end[1] >= 0 else 0
-
-    def _record(self, message: Message) -> Record | None:
-        error = message.error()
-        topic, partition, offset = message.topic(), message.partition(), message.offset()
-        if error is not None:
-            if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 its public name
-                log.error(
-                    "updates are gone from Kafka before they were read: by its retention, or with "
-                    "their topic; reading on from the oldest",
-                    topic=topic,
-                    partition=partition,
-                    cure="raise the topic's retention.ms above the longest time between two runs",
-                )
-                lost = self._positions[topic, partition]
-                # Kept until a record has come, so that the next partition's loss does not undo it.
-                self._positions[topic, partition] = OFFSET_BEGINNING
-                self._consumer.assign(
-                    [TopicPartition(t, p, at) for (t, p), at in self._positions.items()]
-                )
-                if lost >= 0:
-                    return Record(topic, partition, lost, None, time.time(), lost=True)
-            else:
-                log.warning("update topic", topic=topic, partition=partition, problem=str(error))
-            return None
-        self._positions[topic, partition] = offset + 1
-        try:
-            content = decode_update(message.value())
-        except MalformedMessage as error:
-            log.warning("update topic", topic=topic, offset=offset, problem=str(error))
-            content = None
-        return Record(topic, partition, offset, content, message.timestamp()[1] / 1000)
-
-
-def _delivered(error: KafkaError | None, message: Message) -> None:
-    if error is not None:
-        log.error("message not delivered", topic=message.topic(), problem=str(error))
 
 
 def _silent() -> Any:

@@ -6,13 +6,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
 
-from headgate.agent.broker import BATCHES_WAITING, ROOM, Record
 from headgate.agent.errors import AgentError, Fenced, Refused
+from headgate.agent.feed import BATCHES_WAITING, ROOM, Record
 from headgate.agent.runtime import Runtime
 from headgate.agent.seams import Report
 from headgate.engine import ResourceSample
@@ -31,15 +32,22 @@ class Hosted:
 
     Args:
         name: the dataflow.
+        revision: that of the definition with which it begins.
         build: makes the runtime on its thread, given this object for its seams to post to.
-        ended: called once on the thread after its end, with the error that ended it, if any.
+        ended: called once on the thread after its end, with whatever ended it, if anything did.
     """
 
     def __init__(
-        self, name: str, build: Build, ended: Callable[[Hosted, Exception | None], None]
+        self,
+        name: str,
+        revision: int,
+        build: Build,
+        ended: Callable[[Hosted, BaseException | None], None],
     ) -> None:
         self.name = name
-        self.error: Exception | None = None
+        self.revision = revision
+        """Of the definition that it runs; of the last that it ran, once it has ended."""
+        self.error: BaseException | None = None
         self._build = build
         self._ended = ended
         self._inbox: queue.SimpleQueue[Callable[[Runtime, float], None] | None] = (
@@ -48,6 +56,7 @@ class Hosted:
         self._calls: set[Future[Any]] = set()
         self._room = threading.Semaphore(BATCHES_WAITING)
         self._stopping = False
+        self._over = False
         self._save = True
         self._drain_until = 0.0
         self._thread = threading.Thread(target=self._run, name=f"flow-{name}", daemon=True)
@@ -59,7 +68,7 @@ class Hosted:
     @property
     def alive(self) -> bool:
         """Whether the runtime still works."""
-        return self._thread.is_alive()
+        return self._thread.is_alive() and not self._over
 
     @property
     def saves(self) -> bool:
@@ -115,14 +124,14 @@ class Hosted:
     def stop(self, seconds: float, *, save: bool = True) -> None:
         """End it; an attempt under way has ``seconds`` to end by itself. Does not wait."""
         self._save = save
-        self._drain_until = time.time() + seconds
+        self._drain_until = time.monotonic() + seconds
         self._stopping = True
         self._inbox.put(None)
 
-    def join(self) -> None:
-        """Wait for the end."""
+    def join(self, seconds: float | None = None) -> None:
+        """Wait for the end, for so long at most."""
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(seconds)
 
     def _run(self) -> None:
         runtime: Runtime | None = None
@@ -137,12 +146,13 @@ class Hosted:
         except AgentError as error:
             self.error = error
             log.warning("stopped", dataflow=self.name, reason=str(error))
-        except Exception as error:
+        except BaseException as error:
             self.error = error
             log.exception("failed", dataflow=self.name)
         finally:
             self._stopping = True
             self._close(runtime)
+            self._over = True
             self._answer_all()
             self._ended(self, self.error)
 
@@ -151,22 +161,30 @@ class Hosted:
             f"dataflow {self.name} has been stopped here: {self.error or 'handed over'}"
         )
         for future in tuple(self._calls):
-            if not future.done():
+            with suppress(InvalidStateError):  # answered, or given up, at this moment
                 future.set_exception(reason)
 
     def _close(self, runtime: Runtime | None) -> None:
         if runtime is None:
             return
+        self.revision = runtime.definition.revision
         try:
             runtime.stop(time.time(), save=self._save and self.error is None)
         except AgentError as error:
             self.error = self.error or error
             log.warning("last checkpoint not saved", dataflow=self.name, reason=str(error))
+        except BaseException as error:
+            self.error = self.error or error
+            log.exception("not ended as it should", dataflow=self.name)
 
     def _loop(self, runtime: Runtime) -> None:
         while True:
+            patience = max(0.0, runtime.due() - time.time())
+            if self._stopping:
+                # The end of an attempt arrives by the inbox, the deadline does not.
+                patience = min(patience, _DRAIN_LOOK)
             try:
-                work = self._inbox.get(timeout=max(0.0, runtime.due() - time.time()))
+                work = self._inbox.get(timeout=patience)
             except queue.Empty:
                 work = None
             if work is not None:
@@ -179,12 +197,4 @@ class Hosted:
         if not self._save:
             return True
         runtime.drain()
-        now = time.time()
-        if runtime.idle or now >= self._drain_until:
-            return True
-        # Look again soon: the end of an attempt arrives by the inbox, the deadline does not.
-        threading.Timer(min(_DRAIN_LOOK, self._drain_until - now), self._nudge).start()
-        return False
-
-    def _nudge(self) -> None:
-        self._inbox.put(None)
+        return runtime.idle or time.monotonic() >= self._drain_until

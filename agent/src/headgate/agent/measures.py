@@ -20,8 +20,19 @@ class Measures:
         flow = ("dataflow",)
         action = (*flow, "action")
         self.cells = self._counter("cells_consumed", "Cells of updates consumed.", flow)
-        self.malformed = self._counter(
-            "messages_malformed", "Messages that could not be decoded.", flow
+        self.records_set_aside = self._counter(
+            "records_set_aside",
+            "Records left out because they cannot be read, or because the engine fails on them.",
+            (*flow, "topic"),
+        )
+        self.undelivered = self._counter(
+            "messages_undelivered", "Messages that Kafka will never have.", ("topic",)
+        )
+        self.thread_failures = self._counter(
+            "thread_failures", "Threads that an error ended and that began again.", ("kind",)
+        )
+        self.broken = self._gauge(
+            "dataflows_failed", "Dataflows that this agent could not go on with.", ()
         )
         self.decisions = self._counter(
             "decisions", "What the engine decided.", (*flow, "kind", "action")
@@ -109,7 +120,7 @@ class FlowMeasures:
 
     def __init__(self, measures: Measures, dataflow: str) -> None:
         self.cells = measures.cells.labels(dataflow)
-        self.malformed = measures.malformed.labels(dataflow)
+        self.records_set_aside = _Labelled(measures.records_set_aside, dataflow)
         self.snapshot_bytes = measures.snapshot_bytes.labels(dataflow)
         self.checkpoint_seconds = measures.checkpoint_seconds.labels(dataflow)
         self.barrier_seconds = measures.barrier_seconds.labels(dataflow)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headgate.agent.admission import Admission
 from headgate.agent.attempts import session_start
+from headgate.agent.bad_records import Suspects
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.cell_storage import CellStorage
 from headgate.agent.configuration import AgentConfiguration
@@ -22,6 +23,7 @@ from headgate.agent.scan_hosting import TableScans
 from headgate.agent.scans import TableScanner
 from headgate.agent.sessions import SessionLauncher
 from headgate.agent.store import Ownership, RunRecord, SavedState, StateStore
+from headgate.agent.supervision import Supervision
 from headgate.agent.surroundings import Surroundings
 from headgate.agent.table_scan import Extent, TimeRange
 from headgate.engine import Kept
@@ -45,6 +47,9 @@ class Provision(Struct, frozen=True):
     families: NotifyFamilies
     observers: ObserverTable
     measures: Measures
+    supervision: Supervision
+    suspects: dict[str, Suspects]
+    """By dataflow: what its thread failed on here."""
 
     def runtime(self, hosted: Hosted, ownership: Ownership, dataflow: Dataflow) -> Runtime:
         """Return the runtime of a dataflow, which posts to ``hosted``; its worker is started."""
@@ -57,9 +62,13 @@ class Provision(Struct, frozen=True):
                 configuration.workers.python,
                 configuration.workers.start_seconds,
                 hosted.post_report,
+                self.supervision,
             ),
             JobsLauncher(
-                AttendedJobs(directory / "jobs", configuration.history), hosted.post_report
+                AttendedJobs(directory / "jobs", configuration.history),
+                hosted.post_report,
+                self.supervision,
+                dataflow.name,
             ),
             configuration.workers,
             configuration.launchers,
@@ -90,10 +99,11 @@ class Provision(Struct, frozen=True):
                     barrier_repeat=configuration.barriers.repeat_seconds,
                     history=configuration.history,
                     post=hosted.post,
+                    suspects=self.suspects.setdefault(dataflow.name, Suspects()),
                     deliver=hosted.deliver,
                 ),
             )
-        except Exception:
+        except BaseException:
             launcher.close()
             raise
 

@@ -47,6 +47,8 @@ class Reporting(Standing):
             consumed=self._consumed,
             shadow=self.definition.shadow,
             profile=self.definition.profile,
+            set_aside=self._progress.set_aside,
+            bad_records=self._progress.bad_records,
         )
 
     def measure(self, now: float) -> None:
@@ -68,6 +70,10 @@ class Reporting(Standing):
         slow = self._barriers.words(now)
         if slow:
             return slow
+        for table in self._tables():
+            trouble = self._around.scanner.trouble(table)
+            if trouble is not None:
+                return f"table {table!r} cannot be read, and is tried again: {trouble}"
         if self._quarantined:
             names = ", ".join(self._quarantined)
             return (
@@ -84,6 +90,12 @@ class Reporting(Standing):
             return f"worker: {self._worker.words}"
         if self.phase is Phase.PAUSED:
             return "paused: updates are counted, nothing runs"
+        if self._progress.bad_records:
+            bad = self._progress.bad_records[0]
+            return (
+                f"records set aside: {self._progress.set_aside}, the last in {bad.topic}, "
+                f"partition {bad.partition}, offset {bad.offset}: {bad.reason}"
+            )
         return ""
 
 

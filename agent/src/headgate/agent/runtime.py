@@ -7,13 +7,15 @@ A runtime belongs to one thread and has no clock: ``now`` (Unix seconds) comes w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import assert_never
 
 import msgspec
 import structlog
 
-from headgate.agent.broker import Record
+from headgate.agent.bad_records import BadRecord
 from headgate.agent.commands import Commands
+from headgate.agent.feed import Record
 from headgate.agent.purposes import (
     EndOfRun,
     EndOfWave,
@@ -51,6 +53,8 @@ from headgate.events import GONE, VERSION, BarrierMark, Gap, UpdateBatch, update
 from headgate.spark import StepEnded, StepStarted
 
 log = structlog.get_logger("headgate.agent.flow")
+
+_BAD_RECORDS = 20  # kept for people to look at; the metric counts them all
 
 
 class Runtime(Commands, Reporting):
@@ -92,17 +96,19 @@ class Runtime(Commands, Reporting):
 
     def stop(self, now: float, *, save: bool) -> None:
         """End the worker and the feed; with ``save`` the last checkpoint is taken first."""
-        if self._withdrawn:
-            self._around.launcher.cancel_all("the dataflow was removed")
-        self._around.launcher.close()
-        self._around.admission.leave(self.name)
-        for run in tuple(self._under_way):
-            self._over(run)
-        if self._feed is not None:
-            self._feed.close()
-        if save:
-            self._save(now)
-        self._around.storage.close()
+        # Each part ends even where the end of another fails, the last one named first.
+        with ExitStack() as parts:
+            parts.callback(self._around.storage.close)
+            if save:
+                parts.callback(self._save, now)
+            if self._feed is not None:
+                parts.callback(self._feed.close)
+            for run in tuple(self._under_way):
+                parts.callback(self._over, run)
+            parts.callback(self._around.admission.leave, self.name)
+            parts.callback(self._around.launcher.close)
+            if self._withdrawn:
+                parts.callback(self._around.launcher.cancel_all, "the dataflow was removed")
 
     def due(self) -> float:
         """Return the Unix time at which ``tick`` is next needed."""
@@ -153,11 +159,12 @@ class Runtime(Commands, Reporting):
                 self._take(arrived, now)
                 self._begin_again(record, now)
                 continue
+            place = (record.topic, record.partition, record.offset)
             message = record.message
-            if message is None:
-                self._around.measures.malformed.inc()
+            reason = record.reason if message is None else self._around.suspects.reason(place)
+            if message is None or reason is not None:
                 self._take(arrived, now)
-                self._unread(record, now)
+                self._set_aside(record, reason or "", now)
                 continue
             if isinstance(message, BarrierMark):
                 self._barriers.mark(record.topic, record.partition, message)
@@ -165,9 +172,13 @@ class Runtime(Commands, Reporting):
             elif isinstance(message, UpdateBatch):
                 self._around.measures.cells.inc(len(message.rows))
                 self._around.measures.delay.observe(max(0.0, now - record.published))
-            partitions = self._topics[record.topic]
-            place = (record.topic, record.partition, record.offset)
-            arrived.append(RecordArrived(now, *place, message, partitions))
+            alone = self._around.suspects.alone(place)
+            if alone:
+                self._take(arrived, now)
+            arrived.append(RecordArrived(now, *place, message, self._topics[record.topic]))
+            if alone:
+                self._take(arrived, now)
+                self._around.suspects.cleared(place)
         self._take(arrived, now)
         if marked:
             self._barriers.check(now)
@@ -176,11 +187,17 @@ class Runtime(Commands, Reporting):
     def _take(self, arrived: list[RecordArrived], now: float) -> None:
         """Have the engine take records, together where no decision falls between them."""
         while arrived:
-            taken, instructions = self._engine.arrive(arrived)
-            for record in arrived[:taken]:
-                if isinstance(record.message, UpdateBatch):
-                    self._consumed += len(record.message.rows)
-                    self._note_input(record.message, now)
+            try:
+                taken, instructions = self._engine.arrive(arrived)
+                for record in arrived[:taken]:
+                    if isinstance(record.message, UpdateBatch):
+                        self._consumed += len(record.message.rows)
+                        self._note_input(record.message, now)
+            except (OSError, MemoryError):
+                raise  # a full disk is no record's fault
+            except Exception as error:
+                self._around.suspects.blame(arrived, error)
+                raise
             del arrived[:taken]
             if self._launches(instructions, now):
                 self._save(now)
@@ -194,12 +211,22 @@ class Runtime(Commands, Reporting):
         self._handle(PartitionReset(now, record.topic, record.partition))
         self._dirty = True
 
-    def _unread(self, record: Record, now: float) -> None:
-        """Have the engine look for what a record may have said that nobody can read."""
-        reason = "a record could not be decoded"
+    def _set_aside(self, record: Record, reason: str, now: float) -> None:
+        """Leave a record out, and have the engine look for what it may have said."""
+        self._around.measures.records_set_aside.labels(record.topic).inc()
+        bad = BadRecord(record.topic, record.partition, record.offset, reason)
+        where = {"topic": bad.topic, "partition": bad.partition, "offset": bad.offset}
+        log.error("record set aside", dataflow=self.name, **where, reason=reason)
+        progress = self._progress
+        self._progress = msgspec.structs.replace(
+            progress,
+            set_aside=progress.set_aside + 1,
+            bad_records=(bad, *progress.bad_records)[:_BAD_RECORDS],
+        )
+        words = f"a record was set aside: {reason}"
         for table in self._tables():
             if updates_topic(table) == record.topic:
-                gap = Gap(VERSION, "", 0, 0, table, now, now, reason)
+                gap = Gap(VERSION, "", 0, 0, table, now, now, words)
                 arrived = RecordArrived(now, record.topic, record.partition, record.offset, gap)
                 self._handle(arrived)
         self._dirty = True

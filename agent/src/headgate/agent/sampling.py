@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 from headgate.agent.configuration import Resources
 from headgate.agent.executors import SparkExecutors
 from headgate.agent.machines import MachineSampler
+from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.engine import Resource, ResourceSample
 from headgate.events import MachineLoad, MalformedMessage, decode_machine
 
@@ -46,9 +47,16 @@ class Sampling:
         resources: which sources, and how often.
         consumer: makes a consumer of Kafka.
         tell: takes what was collected; called every ``every_seconds``.
+        supervision: owns the threads.
     """
 
-    def __init__(self, resources: Resources, consumer: Callable[[], Consumer], tell: Tell) -> None:
+    def __init__(
+        self,
+        resources: Resources,
+        consumer: Callable[[], Consumer],
+        tell: Tell,
+        supervision: Supervision,
+    ) -> None:
         self._resources = resources
         self._consumer = consumer
         self._tell = tell
@@ -56,14 +64,13 @@ class Sampling:
         self._lock = threading.Lock()
         self._heard: dict[str, ResourceSample] = {}
         self._silent: set[str] = set()
-        self._threads = [
-            threading.Thread(target=self._collect, name="resources", daemon=True),
-            threading.Thread(target=self._listen, name="sensors", daemon=True),
-        ]
+        works = {ThreadKind.RESOURCES: self._collect, ThreadKind.SENSORS: self._listen}
         if resources.spark:
-            self._threads.append(
-                threading.Thread(target=self._ask_spark, name="executors", daemon=True)
-            )
+            works[ThreadKind.EXECUTORS] = self._ask_spark
+        self._threads = [
+            supervision.thread(kind, kind.value, work, self._stopping)
+            for kind, work in works.items()
+        ]
 
     def start(self) -> None:
         """Begin."""
@@ -93,8 +100,8 @@ class Sampling:
 
     def _listen(self) -> None:
         consumer = self._consumer()
-        consumer.assign([TopicPartition(self._resources.topic, 0, OFFSET_END)])
         try:
+            consumer.assign([TopicPartition(self._resources.topic, 0, OFFSET_END)])
             while not self._stopping.is_set():
                 messages = consumer.consume(_BATCH, _POLL)
                 now = time.time()
@@ -110,18 +117,23 @@ class Sampling:
 
     def _ask_spark(self) -> None:
         drivers = [SparkExecutors(address) for address in self._resources.spark]
-        while not self._stopping.wait(self._resources.every_seconds):
+        try:
+            while not self._stopping.wait(self._resources.every_seconds):
+                for driver in drivers:
+                    self._ask_driver(driver)
+        finally:
             for driver in drivers:
-                try:
-                    self._take(driver.samples(time.time()))
-                    self._silent.discard(driver.address)
-                except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-                    # Drivers come and go with their applications: said once, then waited for.
-                    if driver.address not in self._silent:
-                        log.warning("no metrics", address=driver.address, problem=str(error))
-                    self._silent.add(driver.address)
-        for driver in drivers:
-            driver.close()
+                driver.close()
+
+    def _ask_driver(self, driver: SparkExecutors) -> None:
+        try:
+            self._take(driver.samples(time.time()))
+            self._silent.discard(driver.address)
+        except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+            # Drivers come and go with their applications: said once, then waited for.
+            if driver.address not in self._silent:
+                log.warning("no metrics", address=driver.address, problem=str(error))
+            self._silent.add(driver.address)
 
 
 def _decoded(message: Message) -> MachineLoad | None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 from msgspec import Struct
 
-from headgate.agent.broker import BATCHES_WAITING, ROOM, Record
 from headgate.agent.errors import AgentError, Fenced, Held
+from headgate.agent.feed import BATCHES_WAITING, ROOM, Record
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.scan_store import ScanStore
 from headgate.agent.sealed import Owner
+from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.agent.table_scan import (
     ChunkReader,
     Extent,
@@ -45,6 +46,7 @@ class ScanSettings(Struct, frozen=True):
     barrier_repeat: float
     lease: float
     measures: Measures
+    supervision: Supervision
 
 
 class TableScans:
@@ -128,7 +130,9 @@ class ScannedTable:
         )
         self._room = threading.Semaphore(BATCHES_WAITING)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"scan-{table}", daemon=True)
+        self._thread = settings.supervision.thread(
+            ThreadKind.SCAN, f"scan-{table}", self._run, self._stopping
+        )
 
     def begin(self) -> None:
         """Start the thread."""

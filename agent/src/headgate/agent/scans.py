@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from itertools import count
+from typing import Any
 
 import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 
 from headgate.agent.chunks import read_chunk
 from headgate.agent.errors import Unreachable
 from headgate.agent.rows import HBaseConnections
 from headgate.agent.seams import Cells
+from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
 from headgate.agent.table_scan import Chunk, Extent, TimeRange
 from headgate.client import Cell, RequestRefused, ScanRange, Thrift2Connection
 from headgate.events import NOTIFY_FAMILY, Container, Item, Notify
 
 log = structlog.get_logger("headgate.agent.scans")
-
-T = TypeVar("T")
 
 _SCAN_ABOVE = 50
 """Rows above which one scan over their range is faster than a get for each: a Thrift2 scan reads
@@ -32,24 +34,53 @@ _NOTIFY = NOTIFY_FAMILY + b":"  # what observers write there is nobody's data
 _NO_FAMILY = "NoSuchColumnFamilyException"
 
 
+class _Task(Struct):
+    """What is to be read, and who waits for it."""
+
+    table: str
+    read: Callable[[Thrift2Connection], Any]
+    done: Callable[[Any], None]
+    failures: int = 0
+
+
 class TableScanner:
     """Scans and reads through Thrift2, again and again until there is an answer.
 
     A table or a family that is not there has no cells. A table that is disabled, or a server that
-    is away, is waited for, in turn with other tables.
+    is away, is waited for, in turn with other tables; so is whatever else keeps one from being
+    read, which ``trouble`` tells.
     """
 
-    def __init__(self, connections: HBaseConnections, threads: int = 2) -> None:
+    def __init__(
+        self, connections: HBaseConnections, supervision: Supervision, threads: int = 2
+    ) -> None:
         self._connections = connections
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="scan")
-        self._lock = threading.Lock()
-        self._closed = False
+        self._supervision = supervision
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        self._waiting: list[tuple[float, int, _Task]] = []
+        """A heap by the time from which on each may be done, by the monotonic clock."""
+        self._order = count()
+        self._troubles: dict[str, str] = {}
+        self._threads = [
+            supervision.thread(ThreadKind.READ, f"read-{number}", self._work, self._stopping)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
-        """Wait for what is under way."""
-        with self._lock:
-            self._closed = True
-        self._pool.shutdown(cancel_futures=True)
+        """Wait for what is under way; what waits is not done any more."""
+        with self._changed:
+            self._stopping.set()
+            self._waiting.clear()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def trouble(self, table: str) -> str | None:
+        """See ``Scanner``."""
+        return self._troubles.get(table)
 
     def scan(
         self,
@@ -69,7 +100,7 @@ class TableScanner:
             found = _columns(_cells(connection, items, values=values), values=values, since=recent)
             return found if marked is None else replace(found, marked=marked)
 
-        self._submit(done, read)
+        self._submit(_Task(table, read, done))
 
     def read(
         self,
@@ -79,7 +110,7 @@ class TableScanner:
         done: Callable[[Cells], None],
     ) -> None:
         """See ``Scanner``."""
-        self._submit(done, lambda c: _read(c, table, rows, columns))
+        self._submit(_Task(table, lambda c: _read(c, table, rows, columns), done))
 
     def read_chunk(
         self,
@@ -100,23 +131,45 @@ class TableScanner:
                     raise
                 return Chunk((), None)
 
-        self._submit(done, read)
+        self._submit(_Task(table, read, done))
 
-    def _submit(self, done: Callable[[T], None], what: Callable[[Thrift2Connection], T]) -> None:
-        with self._lock:
-            if not self._closed:
-                self._pool.submit(self._answer, done, what)
+    def _submit(self, task: _Task, pause: float = 0.0) -> None:
+        with self._changed:
+            if not self._stopping.is_set():
+                due = time.monotonic() + pause
+                heapq.heappush(self._waiting, (due, next(self._order), task))
+                self._changed.notify()
 
-    def _answer(self, done: Callable[[T], None], what: Callable[[Thrift2Connection], T]) -> None:
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            task = self._next()
+            if task is not None:
+                self._answer(task)
+
+    def _next(self) -> _Task | None:
+        with self._changed:
+            now = time.monotonic()
+            if self._waiting and self._waiting[0][0] <= now:
+                return heapq.heappop(self._waiting)[2]
+            if not self._stopping.is_set():
+                self._changed.wait(self._waiting[0][0] - now if self._waiting else None)
+        return None
+
+    def _answer(self, task: _Task) -> None:
         try:
-            found = self._connections.call(what, _PATIENCE)
+            task.done(self._connections.call(task.read, _PATIENCE))
         except Unreachable as error:
             log.info("read put off", problem=str(error))
-            again = threading.Timer(_AGAIN, self._submit, (done, what))
-            again.daemon = True
-            again.start()
+            self._submit(task, _AGAIN)
+        except SystemExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 whatever it is, somebody waits for an answer
+            task.failures += 1
+            self._troubles[task.table] = describe(error)
+            self._supervision.failed(ThreadKind.READ, f"read of {task.table}", error)
+            self._submit(task, pause_after(task.failures))
         else:
-            done(found)
+            self._troubles.pop(task.table, None)
 
 
 def _cells(connection: Thrift2Connection, items: list[Item], *, values: bool) -> Iterator[Cell]:

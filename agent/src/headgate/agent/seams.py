@@ -125,6 +125,9 @@ class Families(Protocol):
 class Scanner(Protocol):
     """Reads tables in threads of its own and hands the result to ``done`` there."""
 
+    def trouble(self, table: str) -> str | None:
+        """Say what keeps a table from being read, if it is no server that is away."""
+
     def scan(
         self,
         container: Container,

@@ -40,6 +40,7 @@ from headgate.agent.sealed import (
     check_name,
 )
 from headgate.agent.store import Listing, StateStore
+from headgate.agent.supervision import Supervision
 from headgate.engine import ResourceSample
 from headgate.events import NOTIFY_FAMILY
 from headgate.flows import Dataflow, parse_dataflow
@@ -50,6 +51,7 @@ log = structlog.get_logger("headgate.agent")
 
 T = TypeVar("T")
 
+_LAST = 5.0  # seconds for the last checkpoints, after those that steps under way may take
 _ANSWER = 10.0  # seconds an answer of a dataflow's thread may take before the API says what it does
 
 
@@ -97,6 +99,9 @@ class Agent:
         self.owner = Owner(configuration.owner, uuid.uuid4().hex, address)
         self.observers = ObserverTable(configuration.barriers.grace_seconds)
         self._halting = threading.Event()
+        self.supervision = Supervision(
+            lambda kind: self.measures.thread_failures.labels(kind.value).inc()
+        )
         host, port = parse_address(configuration.hbase.thrift2)
         requester = f"agent/{self.owner.incarnation[:12]}"
         self._connections = HBaseConnections(host, port, self._halting)
@@ -105,8 +110,13 @@ class Agent:
         seals = Seals(shared_keys(configuration.key_file), table)
         self._revisions = SavedRevisions(configuration.workers.revisions)
         self.store = StateStore(self._rows, configuration.history, seals, self._revisions)
-        self._scanner = TableScanner(self._connections)
-        self._broker = KafkaBroker(configuration.kafka, self.observers)
+        self._scanner = TableScanner(self._connections, self.supervision)
+        self._broker = KafkaBroker(
+            configuration.kafka,
+            self.observers,
+            self.supervision,
+            lambda topic: self.measures.undelivered.labels(topic).inc(),
+        )
         self._scans = TableScans(
             ScanSettings(
                 store=ScanStore(self._rows, seals),
@@ -120,10 +130,14 @@ class Agent:
                 barrier_repeat=configuration.barriers.repeat_seconds,
                 lease=configuration.lease_seconds,
                 measures=self.measures,
+                supervision=self.supervision,
             )
         )
         self._sampling = Sampling(
-            configuration.resources, self._broker.bystander, self._tell_resources
+            configuration.resources,
+            self._broker.bystander,
+            self._tell_resources,
+            self.supervision,
         )
         provision = Provision(
             configuration=configuration,
@@ -138,6 +152,8 @@ class Agent:
             families=NotifyFamilies(self._connections, self._rows),
             observers=self.observers,
             measures=self.measures,
+            supervision=self.supervision,
+            suspects={},
         )
         self._adoption = Adoption(
             AdoptionSettings(
@@ -148,6 +164,7 @@ class Agent:
                 lease=configuration.lease_seconds,
                 build=provision.runtime,
                 ended=self._scans.rest,
+                supervision=self.supervision,
             ),
             self._halting,
         )
@@ -173,13 +190,12 @@ class Agent:
         self._sampling.stop()
         self._adoption.stop(self.configuration.shutdown_seconds)
         # An end needs HBase: without it nothing more is saved, and leases run out by themselves.
-        patience = threading.Timer(self.configuration.shutdown_seconds + 5.0, self._halting.set)
-        patience.daemon = True
-        patience.start()
-        self._adoption.join()
+        if not self._adoption.join(self.configuration.shutdown_seconds + _LAST):
+            self._halting.set()
+            self._broker.halt()
+            self._adoption.join()
         self._scans.close()
         self._halting.set()
-        patience.cancel()
         self._adoption.close()
         self._scanner.close()
         self._broker.stop()
@@ -190,7 +206,7 @@ class Agent:
 
     def trouble(self) -> str | None:
         """Return what keeps the agent from working, in words; None when all is well."""
-        return self._connections.trouble
+        return self._connections.trouble or self.supervision.trouble
 
     def hosted(self, name: str) -> Hosted | None:
         """Return the dataflow if this agent runs it."""
@@ -394,6 +410,7 @@ class Agent:
         """Set the gauges that are asked for rather than counted."""
         hosted = self._adoption.flows()
         self.measures.owned.set(len(hosted))
+        self.measures.broken.set(self._adoption.broken_count())
         self.measures.observers.set(len(self.observers.live(time.time())))
         for state, count in self._adoption.set_aside().items():
             self.measures.set_aside.labels(state).set(count)

@@ -12,7 +12,9 @@ import uvicorn
 
 from headgate.agent.api import make_application
 from headgate.agent.configuration import AgentConfiguration
+from headgate.agent.errors import Unreachable
 from headgate.agent.service import Agent
+from headgate.agent.supervision import ThreadKind
 from headgate.settings import ConfigurationError, parse_address, write_address
 
 log = structlog.get_logger("headgate.agent")
@@ -30,15 +32,20 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
 
     Raises:
         ConfigurationError: the API's address is taken.
-        Unreachable: HBase or Kafka did not answer in the configured time.
+        Unreachable: HBase or Kafka did not answer in the configured time, or the API has ended.
     """
     listener = _listen(configuration.api)
     address = write_address(*listener.getsockname()[:2])
     agent = Agent(configuration, configuration.advertise or address)
-    ending = threading.Event()
+    ending, asked = threading.Event(), threading.Event()
     agent.start()
+
+    def ask(*_: object) -> None:
+        asked.set()
+        ending.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
+        signal.signal(number, ask)
     server = uvicorn.Server(
         uvicorn.Config(
             make_application(agent),
@@ -48,7 +55,9 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
         )
     )
     # Not on the main thread, where the server would take the signals.
-    thread = threading.Thread(target=server.run, args=([listener],), name="api", daemon=True)
+    thread = agent.supervision.thread(
+        ThreadKind.API, "api", lambda: answer_requests(server, listener, ending), ending
+    )
     thread.start()
     ready(address)
     log.info("ready", name=agent.owner.name, api=address)
@@ -57,7 +66,22 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
     agent.stop()
     server.should_exit = True
     thread.join()
+    if not asked.is_set():
+        raise Unreachable(
+            "the API ended by itself, and with it the agent; the log says why. Whatever keeps the "
+            "agent running starts another"
+        )
     log.info("stopped")
+
+
+def answer_requests(
+    server: uvicorn.Server, listener: socket.socket, ending: threading.Event
+) -> None:
+    """Serve the API; without it nobody can steer or ask the agent, so it ends with it."""
+    try:
+        server.run([listener])
+    finally:
+        ending.set()
 
 
 def _listen(address: str) -> socket.socket:

@@ -9,6 +9,7 @@ from pathlib import Path
 import structlog
 
 from headgate.agent.seams import Report, WorkerLost, WorkerState
+from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.spark import (
     SessionWorker,
     StartSession,
@@ -41,6 +42,7 @@ class SessionLauncher:
         python: its interpreter.
         patience: seconds until its session must be warm.
         report: told what happens, from any thread.
+        supervision: owns its thread.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class SessionLauncher:
         python: str,
         patience: float,
         report: Callable[[Report], None],
+        supervision: Supervision,
     ) -> None:
         self._start = start
         self._directory = directory
@@ -66,8 +69,13 @@ class SessionLauncher:
         self._request: StepRequest | None = None
         self._sent = False
         self._closing = False
+        self._stopping = threading.Event()
         self._outdated = False
-        self._thread = threading.Thread(target=self._keep, name="launcher", daemon=True)
+        self._supervision = supervision
+        self._name = f"session-{directory.name}"
+        self._thread = supervision.thread(
+            ThreadKind.SESSION, self._name, self._keep, self._stopping
+        )
         self._thread.start()
 
     def start(self, request: StepRequest) -> None:
@@ -101,11 +109,24 @@ class SessionLauncher:
         """See ``Launcher``."""
         with self._lock:
             self._closing = True
+            self._stopping.set()
             self._request = None
             self._changed.notify_all()
         self._thread.join()
 
     def _keep(self) -> None:
+        try:
+            self._keep_warm()
+        except BaseException as error:
+            # Nothing may look as if it went on: the worker ends, and its attempt is told so.
+            with self._lock:
+                worker, self._worker = self._worker, None
+            if worker is not None:
+                worker.kill()
+            self._give_up(f"the session's thread failed: {describe(error)}", "")
+            raise
+
+    def _keep_warm(self) -> None:
         pause = _FIRST_PAUSE
         while not self._closing:
             with self._lock:
@@ -199,6 +220,15 @@ class SessionLauncher:
             self._report(WorkerLost(request.run, request.attempt, reason, detail))
 
     def _reply(self, reply: WorkerReply) -> None:
+        try:
+            self._take(reply)
+        except BaseException as error:
+            self._supervision.failed(ThreadKind.SESSION, self._name, error)
+            with self._lock:
+                self._reason = f"an answer of the worker could not be taken: {describe(error)}"
+            raise
+
+    def _take(self, reply: WorkerReply) -> None:
         match reply:
             case WorkerReady():
                 self._report(

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from headgate.agent.barriers import Barriers
-from headgate.agent.broker import Feed
 from headgate.agent.errors import Refused
+from headgate.agent.feed import Feed
 from headgate.agent.pieces import first_piece
 from headgate.agent.purposes import Purpose
 from headgate.agent.seams import WorkerState

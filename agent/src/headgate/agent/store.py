@@ -19,6 +19,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from headgate.agent.bad_records import BadRecord
 from headgate.agent.cells import UnreadableCell, read_cell
 from headgate.agent.errors import DamagedState, Fenced, Refused, UnknownDataflow
 from headgate.agent.pieces import PieceRows
@@ -128,6 +129,10 @@ class Progress(Struct, frozen=True):
     """Committed runs by action."""
     skipped: dict[str, int] = {}
     """Evaluations after which nothing ran, by action."""
+    set_aside: int = 0
+    """Records that were left out."""
+    bad_records: tuple[BadRecord, ...] = ()
+    """The newest of them, the newest first."""
 
 
 class SavedState(Struct, frozen=True):

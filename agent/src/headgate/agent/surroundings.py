@@ -8,8 +8,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from headgate.agent.admission import Admission
-from headgate.agent.broker import Broker, Deliver
+from headgate.agent.bad_records import Suspects
+from headgate.agent.broker import Broker
 from headgate.agent.cell_storage import CellStorage
+from headgate.agent.feed import Deliver
 from headgate.agent.measures import FlowMeasures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.seams import Families, Launcher, Ledger, Observation, Scanner
@@ -58,5 +60,7 @@ class Surroundings(Struct, frozen=True):
     history: int
     post: Callable[[Callable[[float], None]], None]
     """Has a call made on the runtime's thread, with the time; for seams that answer later."""
+    suspects: Suspects
+    """Of the dataflow; they outlive the runtime."""
     deliver: Deliver
     """Where the feed hands records to; they come back by ``Runtime.consume``."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from headgate.agent.barriers import Barriers
 from headgate.agent.broker import Broker as FlowBroker
-from headgate.agent.broker import Deliver, Feed, Record
+from headgate.agent.feed import Deliver, Feed, Record
 from headgate.agent.found_cells import SCANNER, Found, found_updates
 from headgate.agent.observers import ObserverTable
 from headgate.agent.stream_window import StreamWindow, Told

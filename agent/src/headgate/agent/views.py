@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from headgate.agent.bad_records import BadRecord
 from headgate.agent.seams import WorkerState
 from headgate.agent.store import RunRecord
 
@@ -58,3 +59,7 @@ class FlowStatus(Struct, frozen=True):
     """Whether it decides and launches nothing."""
     profile: str | None = None
     """Which of the file's bound profiles applies."""
+    set_aside: int = 0
+    """Records that were left out: they could not be read, or the engine failed on them."""
+    bad_records: tuple[BadRecord, ...] = ()
+    """The newest of them, the newest first."""

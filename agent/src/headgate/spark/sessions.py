@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Final
 
-import msgspec
-
 from headgate.spark.messages import (
     CancelStep,
     StartSession,
@@ -135,12 +133,11 @@ class SessionWorker:
         with self._replies as replies:
             for line in replies:
                 try:
-                    reply = decode_reply(line)
-                except msgspec.MsgspecError:
+                    self._on_reply(decode_reply(line))
+                except BaseException:
                     # Nothing after it can be trusted; the agent sees the exit and starts another.
                     self.kill()
                     raise
-                self._on_reply(reply)
 
     def _wait(self) -> None:
         # Not the end of the replies: what a step has forked may hold that pipe open.

@@ -14,12 +14,15 @@ from msgspec import Struct, structs
 from headgate.agent.launchers.attended import LOOK, Gone, JobState, Over, Underway
 from headgate.agent.launchers.job import Job, JobKey
 from headgate.agent.seams import Report, WorkerLost
+from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.spark import Ending, StepStarted
 
 log = structlog.get_logger("headgate.agent.jobs")
 
 _GRACE: Final = 15.0
 """Seconds a job may take to end when it is told to, before its processes are killed."""
+_LOOKS: Final = 5
+"""Looks at a job that may fail in a row before it is ended: a full disk may have room again."""
 
 
 class Jobs(Protocol):
@@ -58,6 +61,8 @@ class _Followed(Struct):
     started: bool = False
     stopped: str = ""
     kill_at: float | None = None
+    failures: int = 0
+    """Looks at it that failed, in a row."""
 
 
 class JobsLauncher:
@@ -66,15 +71,22 @@ class JobsLauncher:
     Args:
         jobs: starts them and tells how they stand.
         report: told what happens, from any thread.
+        supervision: owns its thread.
+        name: the dataflow.
     """
 
-    def __init__(self, jobs: Jobs, report: Callable[[Report], None]) -> None:
+    def __init__(
+        self, jobs: Jobs, report: Callable[[Report], None], supervision: Supervision, name: str
+    ) -> None:
         self._jobs = jobs
         self._report = report
         self._changed = threading.Condition()
         self._followed: dict[JobKey, _Followed] = {}
         self._closing = False
-        self._thread = threading.Thread(target=self._follow, name="jobs", daemon=True)
+        self._stopping = threading.Event()
+        self._supervision = supervision
+        self._name = f"jobs-{name}"
+        self._thread = supervision.thread(ThreadKind.JOBS, self._name, self._follow, self._stopping)
         self._thread.start()
 
     def start(self, job: Job) -> None:
@@ -133,6 +145,7 @@ class JobsLauncher:
         """Look after nothing any more; jobs go on, and the next agent finds them."""
         with self._changed:
             self._closing = True
+            self._stopping.set()
             self._changed.notify_all()
         self._thread.join()
 
@@ -150,7 +163,11 @@ class JobsLauncher:
                     return
                 followed = list(self._followed.values())
             for one in followed:
-                self._look(one)
+                try:
+                    self._look(one)
+                    one.failures = 0
+                except Exception as error:  # noqa: BLE001 the other jobs are looked after all the same
+                    self._fail(one, error)
             with self._changed:
                 self._changed.wait_for(lambda: self._closing, LOOK)
 
@@ -173,9 +190,23 @@ class JobsLauncher:
                     self._report(structs.replace(ended, attempt=one.attempt))
             case Gone(reason=reason):
                 self._report(WorkerLost(run, one.attempt, one.stopped or reason))
+        self._forget(one)
+
+    def _forget(self, one: _Followed) -> None:
         with self._changed:
             self._followed.pop(one.key, None)
             self._changed.notify_all()
+
+    def _fail(self, one: _Followed, error: Exception) -> None:
+        """Look again soon at a job that could not be looked at; give it up in the end."""
+        self._supervision.failed(ThreadKind.JOBS, self._name, error)
+        one.failures += 1
+        if one.failures < _LOOKS:
+            return
+        self._forget(one)
+        reason = f"its job could not be looked after: {describe(error)}"
+        self._report(WorkerLost(one.key.run, one.attempt, reason))
+        self._jobs.kill(one.key)
 
     def _end(self, one: _Followed) -> None:
         if one.kill_at is None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.agent.admission import Admission
-from headgate.agent.broker import Record
 from headgate.agent.cell_storage import CellStorage
+from headgate.agent.feed import Record
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.runtime import Runtime
@@ -89,6 +89,7 @@ class ScriptedAgent:
             barrier_repeat=1.0,
             history=50,
             post=self._inbox.append,
+            suspects=self.world.suspects,
             deliver=self._take,
         )
 

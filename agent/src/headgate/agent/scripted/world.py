@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from headgate.agent.bad_records import Suspects
 from headgate.agent.scripted.agent import Killed, ScriptedAgent
 from headgate.agent.scripted.rows import SEALS, LedgerRows, MemoryRows
 from headgate.agent.sealed import Definition, RememberedRevisions
@@ -96,6 +97,8 @@ class World:
         """Runs that the ledger was told to forget."""
         self.commits: list[StepRequest] = []
         """The attempts that committed, as they were asked for."""
+        self.suspects = Suspects()
+        """Records on which the dataflow failed."""
         self.in_agent = False
         """Whether the newest agent's own code runs at this moment."""
         self._kill = kill

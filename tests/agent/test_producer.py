@@ -1,0 +1,99 @@
+"""Messages for Kafka: none is lost because there is no room, or because a producer has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from headgate.agent import broker as brokers
+from headgate.agent.broker import KafkaBroker
+from headgate.agent.configuration import Kafka
+from headgate.agent.errors import Unreachable
+from headgate.agent.observers import ObserverTable
+from headgate.agent.supervision import Supervision
+
+
+class Producer:
+    """A producer with a script of what happens to each message."""
+
+    def __init__(self, errors: list[BaseException]) -> None:
+        self._errors = errors
+        self.produced: list[bytes] = []
+        self.polled: list[float] = []
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int, done: Any) -> None:
+        if self._errors:
+            raise self._errors.pop(0)
+        self.produced.append(value)
+
+    def poll(self, seconds: float) -> None:
+        self.polled.append(seconds)
+
+
+class Desk:
+    def __init__(self, make: Callable[[object], Producer]) -> None:
+        self.undelivered: list[str] = []
+        self.broker = KafkaBroker(
+            Kafka("127.0.0.1:1"),
+            ObserverTable(0.0),
+            Supervision(lambda _: None),
+            self.undelivered.append,
+        )
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Desk, list[Producer]]]:
+    def make(*scripts: list[BaseException]) -> tuple[Desk, list[Producer]]:
+        left = list(scripts)
+        made: list[Producer] = []
+
+        def producer(_: object) -> Producer:
+            made.append(Producer(left.pop(0)))
+            return made[-1]
+
+        monkeypatch.setattr(brokers, "Producer", producer)
+        return Desk(producer), made
+
+    return make
+
+
+def failure(code: int, *, fatal: bool = False) -> KafkaException:
+    return KafkaException(KafkaError(code, "said", fatal))
+
+
+def test_a_full_queue_is_waited_for(desk: Callable[..., tuple[Desk, list[Producer]]]) -> None:
+    place, (producer,) = desk([BufferError("full"), BufferError("full")])
+    place.broker.decision("flow", b"d")
+    assert producer.produced == [b"d"]
+    assert [seconds > 0 for seconds in producer.polled] == [True, True, False]
+
+
+def test_a_full_queue_is_not_waited_for_when_the_agent_ends(
+    desk: Callable[..., tuple[Desk, list[Producer]]],
+) -> None:
+    place, _ = desk([BufferError("full")])
+    place.broker.halt()
+    with pytest.raises(Unreachable, match="takes no messages"):
+        place.broker.decision("flow", b"d")
+
+
+def test_a_message_that_kafka_never_takes_is_counted_and_ends_nothing(
+    desk: Callable[..., tuple[Desk, list[Producer]]],
+) -> None:
+    place, (producer,) = desk([failure(KafkaError.MSG_SIZE_TOO_LARGE)])
+    place.broker.decision("flow", b"too large")
+    place.broker.decision("flow", b"d")
+    assert producer.produced == [b"d"]
+    assert place.undelivered == ["headgate.decisions"]
+
+
+def test_a_producer_that_has_ended_for_good_is_replaced(
+    desk: Callable[..., tuple[Desk, list[Producer]]],
+) -> None:
+    place, made = desk([failure(KafkaError._FATAL, fatal=True)], [])
+    place.broker.decision("flow", b"d")
+    assert [one.produced for one in made] == [[], [b"d"]]
+    assert place.undelivered == []
