@@ -17,9 +17,11 @@ from headgate.agent.seams import WorkerLost
 from headgate.agent.views import FlowStatus, WaveStatus
 from headgate.events import (
     GONE,
+    VERSION,
     BarrierMark,
     BarrierRequest,
     Fence,
+    Gap,
     ObserverLease,
     WatchList,
     updates_topic,
@@ -292,6 +294,46 @@ def test_a_quiet_period_ends_a_wave(two_steps: str) -> None:
     world.run(lambda: True)
     world.run(lambda: agent.settled() == 1)
     assert outcomes(agent, "second") == ["committed"]
+
+
+@pytest.mark.parametrize("waves", ["quiet 10 s", "every 2 min"])
+@pytest.mark.parametrize("restarts", [1, 3])
+def test_input_that_was_consumed_ends_its_wave_whoever_goes_on(
+    two_steps: str, waves: str, restarts: int
+) -> None:
+    world = World(parse_dataflow(two_steps + f"waves: {waves}\n", "test"))
+    agent = started(world)
+    feed(world)
+    for _ in range(restarts):
+        for _ in range(40):
+            world.now += 0.1
+            world.step()
+        agent.alive = False
+        agent = world.start_agent()
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "second") == ["committed"]
+    assert agent.waves() == 1
+
+
+def test_a_gap_in_the_input_ends_a_wave_too(two_steps: str) -> None:
+    world = World(parse_dataflow(two_steps + "waves: quiet 10 s\n", "test"))
+    agent = started(world)
+    feed(world)
+    world.run(lambda: agent.settled() == 1)
+    gap = Gap(VERSION, "observer", 1, 0, "in", world.now, world.now, "the journal was full")
+    world.publish("in", 0, gap)
+    world.run(lambda: agent.settled() == 2)
+    assert outcomes(agent, "first") == ["committed", "committed"]
+
+
+def test_input_of_a_wave_that_was_marked_until_now_ends_by_its_new_rule(two_steps: str) -> None:
+    world = World(parse_dataflow(two_steps, "test"))
+    agent = started(world)
+    feed(world)
+    world.run(lambda: True)
+    change(world, agent, two_steps + "waves: quiet 10 s\n")
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "first") == ["committed"]
 
 
 def test_a_period_without_input_ends_no_wave(two_steps: str) -> None:

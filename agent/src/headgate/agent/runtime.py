@@ -49,7 +49,15 @@ from headgate.engine import (
     Stimulus,
     Tick,
 )
-from headgate.events import GONE, VERSION, BarrierMark, Gap, UpdateBatch, updates_topic
+from headgate.events import (
+    GONE,
+    VERSION,
+    BarrierMark,
+    Gap,
+    TableChange,
+    UpdateBatch,
+    updates_topic,
+)
 from headgate.spark import StepEnded, StepStarted
 
 log = structlog.get_logger("headgate.agent.flow")
@@ -81,7 +89,7 @@ class Runtime(Commands, Reporting):
                 self._end_wave(number, actions, now)
         self._prepare_watches()
         self._ask(WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
-        self._schedule_wave(now)
+        self._resume_wave(now)
 
     def drain(self) -> None:
         """Start no further attempt; ``idle`` tells when the one in the session has ended."""
@@ -192,7 +200,9 @@ class Runtime(Commands, Reporting):
                 for record in arrived[:taken]:
                     if isinstance(record.message, UpdateBatch):
                         self._consumed += len(record.message.rows)
-                        self._note_input(record.message, now)
+                        self._note_updates(record.message, now)
+                    elif isinstance(record.message, TableChange):
+                        self._note_change(record.message, now)
             except (OSError, MemoryError):
                 raise  # a full disk is no record's fault
             except Exception as error:
@@ -320,6 +330,8 @@ class Runtime(Commands, Reporting):
         self._around.measures.decisions.labels(decision.kind.value, decision.action).inc()
         if decision.kind is DecisionKind.SKIPPED:
             self._skipped[decision.action] += 1
+        if decision.kind is DecisionKind.GAP:
+            self._note_input(decision.time)
 
     def _barrier_passed(self, purpose: Purpose, started: float, now: float) -> None:
         self._around.measures.barrier_seconds.observe(max(0.0, now - started))

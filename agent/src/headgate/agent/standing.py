@@ -113,7 +113,7 @@ class Standing(ABC):
         self._changed_records: dict[int, RunRecord] = {}
         self._dirty = False
         self._saved_at = 0.0
-        self._wave_at: float | None = None
+        self._wave_at = self._progress.wave_due
         self._reconcile_at: float | None = None
         self._gates: dict[GatePlace, tuple[Container, float]] = {}
         """Closed ones: what they hold, and the end of the lease."""
@@ -124,7 +124,7 @@ class Standing(ABC):
         self._notify_column: Notify | None = None
         self._notified: frozenset[str] = frozenset()
         """Tables in which observers are asked to set the notify column."""
-        self._new_input = False
+        self._new_input = self._progress.new_input
         self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
         self._worker = WorkerState(ready=False, words="not started yet")
         self._consumed = self._progress.consumed
@@ -197,6 +197,8 @@ class Standing(ABC):
             quarantined=dict(self._quarantined),
             runs=dict(self._runs),
             skipped=dict(self._skipped),
+            new_input=self._new_input,
+            wave_due=self._wave_at,
         )
         state = SavedState(checkpoint.head, self._position(), self._progress, checkpoint.log)
         self._around.store.save(state, tuple(self._changed_records.values()), now)

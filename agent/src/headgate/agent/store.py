@@ -133,6 +133,10 @@ class Progress(Struct, frozen=True):
     """Records that were left out."""
     bad_records: tuple[BadRecord, ...] = ()
     """The newest of them, the newest first."""
+    new_input: bool = False
+    """Whether input was consumed since the last wave ended."""
+    wave_due: float | None = None
+    """When the wave ends by itself, in Unix seconds."""
 
 
 class SavedState(Struct, frozen=True):

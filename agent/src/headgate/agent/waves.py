@@ -11,7 +11,7 @@ from headgate.agent.purposes import EndOfWave
 from headgate.agent.standing import Standing
 from headgate.agent.views import WaveStatus
 from headgate.engine import DecisionKind, WaveEnded, counted_part
-from headgate.events import UpdateBatch
+from headgate.events import TableChange, UpdateBatch
 from headgate.flows import WaveEnd
 
 
@@ -70,29 +70,48 @@ class Waves(Standing):
         self._settle()
 
     def _schedule_wave(self, now: float) -> None:
+        """Find when the wave ends by itself, if nothing more comes."""
         waves = self._dataflow.waves
         self._wave_at = None
-        if waves.end is WaveEnd.EVERY and waves.seconds is not None:
+        due = waves.end is WaveEnd.EVERY or (waves.end is WaveEnd.QUIET and self._new_input)
+        if due and waves.seconds is not None and self._inputs():
             self._wave_at = now + waves.seconds
 
-    def _note_input(self, batch: UpdateBatch, now: float) -> None:
-        waves = self._dataflow.waves
+    def _resume_wave(self, now: float) -> None:
+        """Wait on for the end of the wave that was under way when the agent before this ended."""
+        former = self._wave_at
+        self._schedule_wave(now)
+        if former is not None and self._wave_at is not None:
+            self._wave_at = min(former, self._wave_at)
+
+    def _note_input(self, now: float) -> None:
+        """Take note that something of the wave was consumed, or is missing."""
+        self._new_input = True
+        if self._dataflow.waves.end is WaveEnd.QUIET:
+            self._schedule_wave(now)
+
+    def _note_updates(self, batch: UpdateBatch, now: float) -> None:
+        if self._new_input and self._dataflow.waves.end is not WaveEnd.QUIET:
+            return  # noted before
         inputs = self._inputs()
-        if waves.end is WaveEnd.MARK or batch.table not in self._tables_written(inputs):
+        if batch.table not in self._tables_written(inputs):
             return
         counted = counted_part(batch, self._dataflow.spec)
         origins = [r.origin for r in counted.requests] if counted is not None else []
         steps = {a.name for a in self._dataflow.spec.actions} - set(inputs)
         if all(o is not None and o.dataflow == self.name and o.action in steps for o in origins):
             return
-        self._new_input = True
-        if waves.end is WaveEnd.QUIET and waves.seconds is not None:
-            self._wave_at = now + waves.seconds
+        self._note_input(now)
+
+    def _note_change(self, change: TableChange, now: float) -> None:
+        if change.table in self._tables_written(self._inputs()):
+            self._note_input(now)
 
     def _wave_due(self, now: float) -> None:
-        self._schedule_wave(now)
+        self._wave_at = None
         if self._new_input and self._inputs():
             self.mark((), now)
+        self._schedule_wave(now)
 
     def _settle(self) -> None:
         progress = self._progress

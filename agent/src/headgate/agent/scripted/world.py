@@ -138,7 +138,7 @@ class World:
         self._intents += 1
         partition = partition_of(row, self.partitions)
         request = RequestPart(self._intents, "put", Outcome.APPLIED, self.now, 1, origin=origin)
-        self._publish(
+        self.publish(
             table,
             partition,
             UpdateBatch(
@@ -158,7 +158,8 @@ class World:
         )
         return True
 
-    def _publish(self, table: str, partition: int, message: UpdateMessage) -> None:
+    def publish(self, table: str, partition: int, message: UpdateMessage) -> None:
+        """Append a message to a partition of the table's topic."""
         topic = updates_topic(table)
         self.topic(topic)[partition].append(message)
         times = self.times.setdefault(topic, [[] for _ in range(self.partitions)])
@@ -222,7 +223,7 @@ class World:
                     for partition in range(self.partitions):
                         sequence = self._sequence(table, partition)
                         mark = BarrierMark(VERSION, "observer", 1, sequence, message.id)
-                        self._publish(table, partition, mark)
+                        self.publish(table, partition, mark)
             case _:
                 pass
         return True
