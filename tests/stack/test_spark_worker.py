@@ -293,6 +293,43 @@ def test_an_empty_family_is_read_with_the_columns_named_beside_it(
     assert Path(ended.log).read_text() == "['row', 'sum', 'mean'] 0\n"
 
 
+REPAIRED = """
+from repaired_formula import FACTOR
+
+def step(run):
+    values = run.spark.range(2).rdd.map(in_a_task).collect()
+    if values[0] * FACTOR < 0:
+        raise ValueError("negative")
+    print(values, FACTOR)
+
+def in_a_task(_):
+    from repaired_late import VALUE
+    return VALUE
+"""
+
+
+def test_the_attempt_after_a_failure_takes_the_code_as_it_is_then(bench: Bench) -> None:
+    at = bench.directory
+    (at / "repaired_steps.py").write_text(REPAIRED)
+    (at / "repaired_formula.py").write_text("FACTOR = 1\n")
+    (at / "repaired_late.py").write_text("VALUE = -1\n")
+    first = bench.request("nothing")
+    first = msgspec.structs.replace(first, action="repaired", entry="repaired_steps:step")
+    (failed,) = bench.carry_out(first)
+    assert (failed.ending, failed.reason) == (Ending.FAILED, "ValueError: negative")
+    (at / "repaired_steps.py").write_text(REPAIRED.replace("range(2)", "range(3)"))
+    (at / "repaired_formula.py").write_text("FACTOR = 2\n")
+    (at / "repaired_late.py").write_text("VALUE = 5\n")
+
+    again = msgspec.structs.replace(first, attempt=2, token=first.token + 1)
+    (ended,) = bench.carry_out(again)
+
+    assert ended.ending is Ending.COMMITTED, ended.detail
+    assert Path(ended.log).read_text() == "[5, 5, 5] 2\n"
+    assert failed.code
+    assert ended.code not in ("", failed.code)
+
+
 def test_a_committed_run_stands_in_the_ledger(bench: Bench) -> None:
     request = bench.request("nothing", word="a")
 

@@ -174,8 +174,12 @@ class Attempts(Standing):
 
     def _ended(self, attempt: Attempt, ended: StepEnded, now: float) -> None:
         self._over(ended.run)
-        if ended.undecoded:
-            self._note(attempt, undecoded=ended.undecoded, undecodable=ended.undecodable)
+        self._note(
+            attempt,
+            undecoded=ended.undecoded,
+            undecodable=ended.undecodable,
+            code=ended.code,
+        )
         match ended.ending:
             case Ending.COMMITTED:
                 self._finish(attempt, now)

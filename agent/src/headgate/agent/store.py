@@ -101,6 +101,8 @@ class RunRecord(Struct, frozen=True):
     """Values that it read and that their codec could not."""
     undecodable: str = ""
     """The first of them, in words."""
+    code: str = ""
+    """SHA-256 (hexadecimal) of the modules of steps that its process had read."""
 
 
 class Progress(Struct, frozen=True):

@@ -19,7 +19,7 @@ from headgate.spark.messages import StepRequest
 from headgate.spark.readers import ReaderPool
 from headgate.spark.run import Run
 from headgate.spark.sources import register_sources
-from headgate.spark.steps import load_step
+from headgate.spark.steps import StepCode
 
 RUN_VARIABLE: Final = "HEADGATE_RUN"
 """Names the file with the run, in the environment of what an agent launches."""
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         request = _request(options.request)
     try:
         here = [directory for directory in request.python_path if Path(directory).is_dir()]
-        load_step(request.entry, here)(_run(spark, request))
+        StepCode().load(request.entry, here)(_run(spark, request))
     finally:
         spark.stop()
 

@@ -135,6 +135,8 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     """Values that the driver read for the step and that their codec could not."""
     undecodable: str = ""
     """The first of them, in words."""
+    code: str = ""
+    """SHA-256 (hexadecimal) of the modules of steps that the process had read by then."""
 
 
 WorkerMessage = StartSession | StepRequest | CancelStep

@@ -1,57 +1,225 @@
-"""From ``module:function`` to a function, so that Spark's own workers can run what it contains."""
+"""From ``module:function`` to a function, with its modules in one version: that of one moment."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import linecache
+import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import decode_source
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
+from msgspec import Struct
 from pyspark import cloudpickle
+
+_READINGS: Final = 5
+"""How often code is read that changes while it is read, before that is an error."""
 
 
 class UnknownStep(Exception):
     """There is no such module or function."""
 
 
-def load_step(entry: str, python_path: Sequence[str]) -> Callable[[Any], object]:
-    """Return the function that an entry names; a module is imported once in a worker's life.
+class CodeChanged(ImportError):
+    """A module cannot be read beside others, which have changed since they were read."""
 
-    Functions of modules in ``python_path`` are sent to Spark's Python workers by value: those need
+
+class _Source(Struct, frozen=True):
+    """A module's file as it was read."""
+
+    path: str
+    digest: bytes
+    stamp: tuple[int, int, int]
+
+
+class StepCode:
+    """The modules of the steps of one process, all of one version.
+
+    A module in a step's ``python_path`` is read once and kept, whatever becomes of its file; so are
+    the lines that tracebacks show. ``load`` with ``anew`` reads all of them again if one has
+    changed. Functions of these modules are sent to Spark's Python workers by value: those need
     neither the files nor the path.
-
-    Raises:
-        UnknownStep: the entry has another form, or names nothing.
     """
-    module_name, colon, function_name = entry.partition(":")
-    if not (module_name and colon and function_name):
-        message = f"step {entry!r} must have the form module:function"
-        raise UnknownStep(message)
-    for directory in reversed(python_path):
-        if directory not in sys.path:
-            sys.path.insert(0, directory)
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        message = (
-            f"no module {module_name!r} in {', '.join(python_path) or 'the Python path'}; "
-            "correct the step's entry or its python_path"
-        )
-        raise UnknownStep(message) from error
-    _send_by_value(python_path)
-    step: Callable[[Any], object] | None = getattr(module, function_name, None)
-    if not callable(step):
-        message = f"module {module_name} ({module.__file__}) has no function {function_name!r}"
-        raise UnknownStep(message)
-    return step
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._roots: list[str] = []
+        self._tops: set[str] = set()
+        self._sources: dict[str, _Source] = {}
+        # Behind what is built in, before the finder of sys.path, which would read compiled files.
+        at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
+        sys.meta_path.insert(at, _Finder(self))
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 (hexadecimal) of all modules read so far; empty where there is none."""
+        with self._lock:
+            if not self._sources:
+                return ""
+            whole = hashlib.sha256()
+            for name, source in sorted(self._sources.items()):
+                whole.update(name.encode() + b"\0" + source.digest)
+            return whole.hexdigest()
+
+    def load(
+        self, entry: str, python_path: Sequence[str], *, anew: bool = False
+    ) -> Callable[[Any], object]:
+        """Return the function that an entry names.
+
+        Args:
+            entry: ``module:function``.
+            python_path: directories searched for modules before all others.
+            anew: read all modules again if one has changed on disk.
+
+        Raises:
+            UnknownStep: the entry has another form, or names nothing.
+            CodeChanged: files change all the time.
+        """
+        module_name, colon, function_name = entry.partition(":")
+        if not (module_name and colon and function_name):
+            message = f"step {entry!r} must have the form module:function"
+            raise UnknownStep(message)
+        with self._lock:
+            for directory in reversed(python_path):
+                if directory not in self._roots:
+                    self._roots.insert(0, directory)
+                    sys.path.insert(0, directory)
+            if anew and self._changed() is not None:
+                self._forget()
+            module = self._module(module_name, python_path)
+        step: Callable[[Any], object] | None = getattr(module, function_name, None)
+        if not callable(step):
+            message = f"module {module_name} ({module.__file__}) has no function {function_name!r}"
+            raise UnknownStep(message)
+        return step
+
+    def _module(self, name: str, python_path: Sequence[str]) -> ModuleType:
+        for _ in range(_READINGS):
+            known = sys.modules.get(name)
+            if known is not None:
+                return known
+            try:
+                module = importlib.import_module(name)
+            except CodeChanged:
+                self._forget()
+                continue
+            except ModuleNotFoundError as error:
+                if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                    raise
+                message = (
+                    f"no module {name!r} in {', '.join(python_path) or 'the Python path'}; "
+                    "correct the step's entry or its python_path"
+                )
+                raise UnknownStep(message) from error
+            if self._changed() is None:
+                return module
+            self._forget()
+        message = f"the code of {name!r} changes while it is read; try again once it is in place"
+        raise CodeChanged(message)
+
+    def _changed(self) -> str | None:
+        """Return a file that is not as it was read; None where all are."""
+        for name, source in self._sources.items():
+            try:
+                stamp = _stamp(source.path)
+                if stamp == source.stamp:
+                    continue
+                digest = _digest(Path(source.path).read_bytes())
+            except OSError:
+                return source.path
+            if digest != source.digest:
+                return source.path
+            self._sources[name] = _Source(source.path, digest, stamp)
+        return None
+
+    def _forget(self) -> None:
+        for name in list(sys.modules):
+            if name.partition(".")[0] in self._tops:
+                module = sys.modules[name]
+                # What is compiled to machine code can't be loaded twice.
+                if name in self._sources or getattr(module, "__file__", None) is None:
+                    del sys.modules[name]
+        for source in self._sources.values():
+            linecache.cache.pop(source.path, None)
+        self._sources.clear()
+        self._tops.clear()
+        importlib.invalidate_caches()
+
+    def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+        """Return where a module in one of the directories is; None for all others."""
+        top, dot, _ = name.partition(".")
+        if dot and top not in self._tops:
+            return None
+        spec = PathFinder.find_spec(name, path if dot else self._roots)
+        if spec is None:
+            return None
+        self._tops.add(top)
+        if isinstance(spec.loader, SourceFileLoader) and spec.origin is not None:
+            spec.loader = _Loader(self, name, spec.origin)
+            spec.cached = None
+        return spec
+
+    def read(self, name: str, path: str) -> bytes:
+        """Return a module's source and keep note of it.
+
+        Raises:
+            CodeChanged: what was read before is of another version.
+        """
+        with self._lock:
+            changed = self._changed()
+            if changed is not None:
+                message = (
+                    f"module {name!r} is imported only now, and {changed} has changed since it was "
+                    "read; the next attempt takes all code as it is then"
+                )
+                raise CodeChanged(message, name=name, path=path)
+            stamp = _stamp(path)
+            source = Path(path).read_bytes()
+            self._sources[name] = _Source(path, _digest(source), stamp)
+        lines = decode_source(source).splitlines(keepends=True)
+        # Without a time of its own a file's lines are not looked for on disk again.
+        linecache.cache[path] = (len(source), None, lines, path)
+        return source
 
 
-def _send_by_value(python_path: Sequence[str]) -> None:
-    roots = [Path(directory).resolve() for directory in python_path]
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and any(Path(file).resolve().is_relative_to(root) for root in roots):
-            cloudpickle.register_pickle_by_value(module)
+def _stamp(path: str) -> tuple[int, int, int]:
+    stat = os.stat(path)  # noqa: PTH116 - called for each file of each attempt
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _digest(source: bytes) -> bytes:
+    return hashlib.sha256(source).digest()
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, code: StepCode) -> None:
+        self._code = code
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del target
+        return self._code.find(fullname, path)
+
+
+class _Loader(SourceFileLoader):
+    """Compiles what is in the file: a compiled file beside it may be of the same second's past."""
+
+    def __init__(self, code: StepCode, name: str, path: str) -> None:
+        super().__init__(name, path)
+        self._code = code
+
+    def get_code(self, fullname: str) -> Any:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self._code.read(fullname, path), path)
+
+    def exec_module(self, module: ModuleType) -> None:
+        cloudpickle.register_pickle_by_value(module)
+        super().exec_module(module)

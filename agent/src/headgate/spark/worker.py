@@ -40,7 +40,7 @@ from headgate.spark.printing import PrintedLines, step_log
 from headgate.spark.readers import ReaderPool
 from headgate.spark.run import Run, RunCancelled
 from headgate.spark.sources import register_sources
-from headgate.spark.steps import load_step
+from headgate.spark.steps import StepCode
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.master": "local[*]",
@@ -68,6 +68,9 @@ _CANCEL_PAUSE: Final = 0.2
 
 _JVM_SECONDS: Final = 5.0
 """How long Spark's JVM may take to delete its temporary files."""
+
+_CODE_VARIABLE: Final = "HEADGATE_CODE"
+"""In the environment of Spark's Python workers, which are only shared where it is the same."""
 
 _DEATH_SECONDS: Final = 0.3
 """How much later than its connections a JVM that was killed is seen to have ended, at most."""
@@ -134,6 +137,10 @@ class Worker:
         self._jvm = jvm
         self._readers = ReaderPool()
         self._attempts: dict[tuple[str, int], _Attempt] = {}
+        self._code = StepCode()
+        self._failed: set[str] = set()
+        """Actions whose last attempt failed here: the next one takes the code as it is then."""
+        self._fresh_workers = 0
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
 
     def begin(self, request: StepRequest) -> threading.Thread:
@@ -172,6 +179,10 @@ class Worker:
                 self._jvm.wait(_DEATH_SECONDS)
                 return
         del self._attempts[attempt.key]
+        if ended.ending is Ending.FAILED:
+            self._failed.add(request.action)
+        else:
+            self._failed.discard(request.action)
         self._reply(msgspec.structs.replace(ended, log=str(path)))
 
     def _carried_out(self, attempt: _Attempt, log: IO[str]) -> StepEnded:
@@ -188,6 +199,7 @@ class Worker:
                 seconds=time.monotonic() - attempt.arrived,
                 rows_read=0 if run is None else run.rows_read,
                 rows_written=0 if run is None else run.rows_written,
+                code=self._code.hash,
                 undecoded=0 if run is None else run.undecoded.count,
                 undecodable="" if run is None else run.undecoded.first,
                 reason=reason,
@@ -201,7 +213,7 @@ class Worker:
         try:
             claim = self._claim(request)
             self._reply(StepStarted(request.run, request.attempt))
-            step = load_step(request.entry, request.python_path)
+            step = self._step(request)
             self._spark.sparkContext.addJobTag(attempt.tag)
             # Spark finds the format of a write by the session of the thread, which this sets.
             self._spark.createDataFrame([], "row string")
@@ -230,6 +242,15 @@ class Worker:
         except ClientError as error:
             return failed(error)
         return ended(Ending.COMMITTED)
+
+    def _step(self, request: StepRequest) -> Callable[[Run], object]:
+        anew = request.action in self._failed
+        step = self._code.load(request.entry, request.python_path, anew=anew)
+        if anew:
+            # Python workers of Spark's keep what they imported; they are told by their environment.
+            self._fresh_workers += 1
+            self._spark.sparkContext.environment[_CODE_VARIABLE] = str(self._fresh_workers)
+        return step
 
     def _claim(self, request: StepRequest) -> Claimed:
         with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
