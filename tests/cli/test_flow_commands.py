@@ -72,9 +72,10 @@ class Agent:
         self._thread.join()
         self._server.server_close()
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, status: int = 0) -> str:
         result = CliRunner().invoke(app, [*arguments, "--agent", self.address])
-        assert result.exit_code == (0 if self.status == 200 else 1), result.output
+        expected = status if self.status == 200 else 1
+        assert result.exit_code == expected, result.output
         return result.output
 
 
@@ -151,7 +152,18 @@ def test_an_update_by_a_file_hands_it_over_and_tells_what_is_another(agent, file
         (("pause", "bob"), ("POST", "/pause", None), {}, "is paused; updates are counted"),
         (("resume", "bob"), ("POST", "/resume", None), {}, "is resumed"),
         (("remove", "bob"), ("DELETE", "", None), {}, "is removed"),
-        (("run", "bob", "a"), ("POST", "/run", {"action": "a"}), {}, "a of bob is asked for"),
+        (
+            ("run", "bob", "a"),
+            ("POST", "/run", {"action": "a"}),
+            {"action": "a", "run": "bob-a-7", "waits": "", "follows": False},
+            "a of bob is launched as bob-a-7",
+        ),
+        (
+            ("run", "bob", "a"),
+            ("POST", "/run", {"action": "a"}),
+            {"action": "a", "run": None, "waits": "run bob-a-7 is active", "follows": True},
+            "a of bob runs again as soon as it can: run bob-a-7 is active",
+        ),
         (
             ("retry", "bob"),
             ("POST", "/retry", {"action": None}),
@@ -179,6 +191,46 @@ def test_a_command_is_one_request(agent, arguments, request_, answers, told):
 
     assert told in agent.run(*arguments)
     assert agent.asked == [(method, f"/v1/flows/bob{path}", body)]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_run_that_cannot_come_now_says_why_and_is_no_success(agent, options):
+    agent.answers = {"action": "a", "run": None, "waits": "`feed` has not run yet"}
+    agent.answers["follows"] = False
+
+    assert "`feed` has not run yet" in agent.run("run", "bob", "a", *options, status=3)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_wave_that_left_a_step_in_quarantine_is_no_success(agent, options):
+    trouble = "`a` is in quarantine (ValueError)"
+    agent.answers = {"wave": 4, "settled": True, "waiting": "", "troubles": [trouble]}
+
+    assert trouble in agent.run("mark", "bob", "--wait", "5", *options, status=3)
+
+
+def test_a_wave_that_does_not_settle_in_time_is_no_success(agent):
+    agent.answers = {"wave": 4, "settled": False, "waiting": "a (running)", "troubles": []}
+
+    assert "waiting for a (running)" in agent.run("mark", "bob", "--wait", "5", status=3)
+    assert "Wave 4 of bob has ended" in agent.run("mark", "bob")
+
+
+def test_a_wave_that_is_done_is_settled(agent):
+    agent.answers = {"wave": 4, "settled": True, "waiting": "", "troubles": []}
+
+    assert agent.run("mark", "bob", "--wait", "5") == "Wave 4 of bob is settled.\n"
+
+
+def test_what_a_check_warns_of_a_submit_and_an_update_warn_of(agent, file):
+    file.write_text(FILE.replace("profiles:", "  lonely: {step: 'steps:lonely'}\nprofiles:"))
+    agent.answers = ROW | {"flow": ROW, "changes": []}
+
+    for command in (("submit", str(file)), ("update", "bob", str(file))):
+        assert "nothing starts it" in agent.run(*command)
+        (warning,) = json.loads(agent.run(*command, "--json"))["warnings"]
+        assert warning["severity"] == "warning"
+        assert "headgate flow run" in warning["cure"]
 
 
 def test_an_answer_is_printed_as_it_is_with_json(agent):

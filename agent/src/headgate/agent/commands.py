@@ -12,7 +12,7 @@ from headgate.agent.moded import Moded
 from headgate.agent.purposes import WatchesInEffect
 from headgate.agent.sealed import Definition
 from headgate.agent.store import RunRecord
-from headgate.agent.views import Phase
+from headgate.agent.views import Phase, RunAnswer
 from headgate.engine import (
     Paused,
     Released,
@@ -43,11 +43,12 @@ class Commands(Attempts, Moded):
         self._handle(Resumed(now))
         self._settle()
 
-    def run(self, action: str, now: float) -> None:
-        """Run an action whatever its bounds say.
+    def run(self, action: str, now: float) -> RunAnswer:
+        """Run an action whatever its bounds say, and return whether it was launched.
 
         Raises:
-            Refused: there is no such action, it is fed from outside, or nothing is launched.
+            Refused: there is no such action, it is fed from outside, in quarantine, or nothing is
+                launched.
         """
         self._step(action)
         if self.definition.shadow:
@@ -55,7 +56,18 @@ class Commands(Attempts, Moded):
                 f"{self.name} is in shadow mode and launches nothing; `headgate flow update "
                 f"{self.name} --launch` ends that"
             )
+        if action in self._quarantined:
+            raise Refused(
+                f"{action!r} of {self.name} is in quarantine ({self._quarantined[action]}); "
+                f"`headgate flow retry {self.name} {action}` lets it out and runs it"
+            )
+        before = self._engine.actions[action].run
         self._handle(RunRequested(now, action))
+        waits = self._engine.parked(action)
+        if waits is not None:
+            return RunAnswer(action, None, waits, follows=before is not None)
+        launched = self._engine.actions[action].run
+        return RunAnswer(action, None if launched is None else launched.run)
 
     def cancel(self, action: str) -> None:
         """End an action's attempt; what follows is what follows any failure.

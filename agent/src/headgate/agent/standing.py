@@ -49,6 +49,7 @@ GatePlace = tuple[str, str]
 COUNTER_BITS = 32
 """Of fencing tokens and revisions of watches: the epoch above, a counter within it below."""
 _DECISIONS_KEPT = 100
+_WAVES_KEPT = 100
 
 
 class Attempt(Struct):
@@ -125,6 +126,8 @@ class Standing(ABC):
         self._notified: frozenset[str] = frozenset()
         """Tables in which observers are asked to set the notify column."""
         self._new_input = self._progress.new_input
+        self._marked: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=_WAVES_KEPT)
+        """The newest waves and their input actions."""
         self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
         self._worker = WorkerState(ready=False, words="not started yet")
         self._consumed = self._progress.consumed

@@ -28,6 +28,20 @@ class WaveStatus(Struct, frozen=True):
     settled: bool
     waiting: str = ""
     """For what, where it is not settled."""
+    troubles: tuple[str, ...] = ()
+    """What keeps steps from answering it, where it is settled: a quarantine, a pause, no input."""
+
+
+class RunAnswer(Struct, frozen=True):
+    """What became of a run that somebody asked for."""
+
+    action: str
+    run: str | None
+    """The run that was launched; None where it waits."""
+    waits: str = ""
+    """For what."""
+    follows: bool = False
+    """Whether it waits only for the end of the run before it."""
 
 
 class ActionStatus(Struct, frozen=True):

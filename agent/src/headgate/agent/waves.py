@@ -35,6 +35,7 @@ class Waves(Standing):
             self._progress, waves=number, unsettled=(*self._progress.unsettled, (number, chosen))
         )
         self._new_input = False
+        self._marked.append((number, chosen))
         self._save(now)
         self._end_wave(number, chosen, now)
         return number
@@ -53,8 +54,35 @@ class Waves(Standing):
     def wave_status(self, wave: int) -> WaveStatus:
         """Return how a wave stands now."""
         if wave <= self._progress.settled:
-            return WaveStatus(wave, settled=True)
+            return WaveStatus(wave, settled=True, troubles=self._troubles(wave))
         return WaveStatus(wave, settled=False, waiting=self._unrest() or "its barrier")
+
+    def _troubles(self, wave: int) -> tuple[str, ...]:
+        """Return what keeps steps from answering a wave, each with its cure."""
+        name = self.name
+        found = []
+        if self._progress.paused:
+            found.append(f"{name} is paused; `headgate flow resume {name}` goes on")
+        found += [
+            f"`{action}` is in quarantine ({reason}); `headgate flow retry {name} {action}` lets "
+            "it out and runs it"
+            for action, reason in self._quarantined.items()
+        ]
+        inputs = dict(self._marked).get(wave, self._inputs())
+        for action in self._engine.actions.values():
+            spec = action.spec
+            if action.has_run or action.requested or action.run is not None:
+                continue
+            if action.name in inputs:
+                found.append(
+                    f"nothing has come from input `{action.name}` yet, so nothing starts what "
+                    "comes after it"
+                )
+            elif not (action.is_input or spec.after or spec.bounds or spec.evaluation):
+                found.append(
+                    f"nothing starts `{action.name}`; `headgate flow run {name} {action.name}` does"
+                )
+        return tuple(found)
 
     def _end_wave(self, number: int, actions: tuple[str, ...], now: float) -> None:
         self._ask(EndOfWave(number, actions), self._tables_written(actions), now)

@@ -22,7 +22,7 @@ from headgate.cli.flow_check import check, schema, show_problems
 from headgate.cli.flow_oozie import export_file, import_file
 from headgate.cli.flow_tune import flow_tune
 from headgate.cli.json_document import JsonOption, print_document
-from headgate.flows import Dataflow, DataflowErrors, load_dataflow
+from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
 
 app = typer.Typer(
@@ -40,6 +40,7 @@ app.command("export")(export_file)
 _ADDRESS_VARIABLE = "HEADGATE_AGENT"
 _KEY_VARIABLE = "HEADGATE_KEY_FILE"
 _ANSWER = 120.0  # seconds: a submit waits for observers, and for a first Spark session if asked to
+_NOT_YET = 3  # exit status: the agent did what was asked, and it does not have the effect meant
 _TRACEBACKS = 3  # of the newest failures, shown below the runs
 
 AgentOption = Annotated[
@@ -87,7 +88,7 @@ def submit(
         "allow_missing_tables": allow_missing_tables,
     }
     row = _ask("POST", "/v1/flows", agent, body, json=json)
-    if not _printed(row, json=json):
+    if not _printed({**row, "warnings": msgspec.to_builtins(dataflow.warnings)}, json=json):
         where = f"with agent {row['owner']}" if row["owner"] else "here"
         _console.print(f"Dataflow {row['name']}, revision {row['revision']}, runs {where}.")
 
@@ -121,9 +122,11 @@ def update(
         "reload": reload,
         "allow_missing_tables": allow_missing_tables,
     }
+    warnings: tuple[Problem, ...] = ()
     if path is not None:
         # A profile that is in force already may be missing here: only the agent knows it.
         dataflow = _loaded(path, profile, name, json=json)
+        warnings = dataflow.warnings
         body |= {
             "source": dataflow.source,
             "file": str(path),
@@ -132,7 +135,7 @@ def update(
     if profile is not None or no_profile:
         body["profile"] = profile
     updated = _ask("POST", f"/v1/flows/{name}/update", agent, body, json=json)
-    if _printed(updated, json=json):
+    if _printed({**updated, "warnings": msgspec.to_builtins(warnings)}, json=json):
         return
     for change in updated["changes"]:
         _console.print(
@@ -294,10 +297,21 @@ def run(
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run one action now."""
+    """Run one action now; the exit status is 3 where the run has to wait for something else."""
     answer = _ask("POST", f"/v1/flows/{name}/run", agent, {"action": action}, json=json)
     if not _printed(answer, json=json):
-        _console.print(f"{action} of {name} is asked for; see it with `headgate flow show {name}`.")
+        if answer["run"] is not None:
+            told = f"{action} of {name} is launched as {answer['run']}"
+        elif answer["follows"]:
+            told = f"{action} of {name} runs again as soon as it can: {answer['waits']}"
+        else:
+            told = (
+                f"{action} of {name} is asked for and does not run yet: {answer['waits']}. "
+                "It runs once that is over"
+            )
+        _console.print(f"{told}; see `headgate flow show {name}`.", markup=False, highlight=False)
+    if answer["run"] is None and not answer["follows"]:
+        raise typer.Exit(_NOT_YET)
 
 
 @app.command()
@@ -386,26 +400,35 @@ def mark(
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
-    """End a wave of input: bounds are evaluated on all that was written before."""
+    """End a wave of input: bounds are evaluated on all that was written before.
+
+    With --wait the exit status is 3 where the wave is not settled in time, or settled although a
+    step could not answer it: it is in quarantine, paused, or nothing starts it.
+    """
     body = {"actions": action or []}
     wave = _ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)["wave"]
-    status: Any = {"wave": wave, "settled": False, "waiting": ""}
+    status: Any = {"wave": wave, "settled": False, "waiting": "", "troubles": []}
     if wait:
         path = f"/v1/flows/{name}/waves/{wave}?wait={wait:g}"
         status = _ask("GET", path, agent, json=json, seconds=wait + _ANSWER)
-    if _printed(status, json=json):
-        return
-    if status["settled"]:
-        _console.print(f"Wave {wave} of {name} is settled.")
-    else:
-        waiting = f"; waiting for {status['waiting']}" if status["waiting"] else ""
-        _console.print(f"Wave {wave} of {name} has ended{escape(waiting)}.")
+    if not _printed(status, json=json):
+        if not status["settled"]:
+            waiting = f"; waiting for {status['waiting']}" if status["waiting"] else ""
+            told = f"Wave {wave} of {name} has ended{waiting}."
+        elif status["troubles"]:
+            troubles = "".join(f"\n- {trouble}" for trouble in status["troubles"])
+            told = f"Wave {wave} of {name} is at rest, but not all of it is done:{troubles}"
+        else:
+            told = f"Wave {wave} of {name} is settled."
+        _console.print(told, markup=False, highlight=False)
+    if wait and (status["troubles"] or not status["settled"]):
+        raise typer.Exit(_NOT_YET)
 
 
 def _loaded(path: Path, profile: str | None, name: str | None, *, json: bool) -> Dataflow:
-    """Read a file and check it as far as that can be done here; end with its problems."""
+    """Read a file, show what `check` warns of, and end with its problems if it has any."""
     try:
-        return load_dataflow(path, profile, name)
+        dataflow = load_dataflow(path, profile, name)
     except DataflowErrors as errors:
         if json:
             problems = msgspec.to_builtins(errors.problems)
@@ -413,6 +436,9 @@ def _loaded(path: Path, profile: str | None, name: str | None, *, json: bool) ->
         lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []
         show_problems(str(path), errors.problems, lines)
         raise typer.Exit(1) from errors
+    if dataflow.warnings and not json:
+        show_problems(str(path), dataflow.warnings, dataflow.source.splitlines())
+    return dataflow
 
 
 def _ask(

@@ -29,7 +29,7 @@ class Evaluation(Launching):
     def _consider(self, action: Action, moment: str, *, read: bool = False) -> None:
         if action.is_input:
             return
-        obstacle = self._obstacle(action)
+        obstacle = self.obstacle(action)
         if obstacle is not None:
             if action.missed is None and moment is not AT_WRITE:
                 self._decide(DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment)
@@ -103,7 +103,7 @@ class Evaluation(Launching):
 
     def _followers(self, action: Action) -> list[Action]:
         """Return the successors that nothing keeps from being evaluated any more."""
-        return [a for a in self.graph.successors[action.name] if self._obstacle(a) is None]
+        return [a for a in self.graph.successors[action.name] if self.obstacle(a) is None]
 
     def _start_clocks(self) -> None:
         for action in self.actions.values():

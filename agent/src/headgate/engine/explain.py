@@ -98,6 +98,8 @@ class ActionExplanation(Struct, frozen=True):
     updates: tuple[UpdatesExplanation, ...] = ()
     adjusted: tuple[AdjusterExplanation, ...] = ()
     search: SearchExplanation | None = None
+    requested: bool = False
+    """Whether somebody asked for a run that has not been launched yet."""
 
 
 class ContainerExplanation(Struct, frozen=True):
@@ -172,6 +174,7 @@ def _explain(engine: Engine, action: Action, now: float) -> ActionExplanation:
         updates=tuple(_updates(action, cells, pending) for cells, pending in action.all_parts()),
         adjusted=tuple(_adjusted(adjuster, now) for adjuster in action.adjusters),
         search=None if action.search is None else _searched(action.search),
+        requested=action.requested,
     )
 
 
@@ -238,6 +241,9 @@ def current_result(action: Action, now: float) -> ConditionResult:
 
 
 def _needed(engine: Engine, action: Action, result: ConditionResult) -> str:
+    parked = engine.parked(action.name)
+    if parked is not None:
+        return f"was asked for and waits: {parked}"
     if action.state is RunState.QUARANTINED:
         return f"needs a release from quarantine ({action.failure})"
     awaited = engine.graph.awaited(action)

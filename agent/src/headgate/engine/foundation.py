@@ -104,11 +104,17 @@ class Foundation:
             if action.run is not None
             or (
                 (action.missed is not None or action.requested)
-                and self._obstacle(action) in (None, READING)
+                and self.obstacle(action) in (None, READING)
             )
         )
 
-    def _obstacle(self, action: Action) -> str | None:
+    def parked(self, name: str) -> str | None:
+        """Say what a run waits for that somebody asked for; None where no such run waits."""
+        action = self.actions[name]
+        return self.obstacle(action) if action.requested else None
+
+    def obstacle(self, action: Action) -> str | None:
+        """Say what keeps an action from being evaluated now; None where nothing does."""
         if action.state is RunState.QUARANTINED:
             return "it is in quarantine"
         if action.run is not None:

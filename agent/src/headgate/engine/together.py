@@ -231,7 +231,7 @@ class Together(Requests):
             action = self.actions[name]
             if action.is_input:
                 continue
-            held = self._obstacle(action) is not None
+            held = self.obstacle(action) is not None
             tried.found[name] = AT_WRITE if held else None
             if not held:
                 quiet = self._quiet_for(action, touches, quiet)

@@ -1,0 +1,172 @@
+"""What people are answered who ask for a run or for the end of a wave that can't come now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headgate.agent.errors import Refused
+from headgate.agent.runtime import Runtime
+from headgate.agent.scripted import ScriptedAgent, World
+from headgate.agent.views import RunAnswer, WaveStatus
+from headgate.flows import parse_dataflow
+
+
+def started(world: World) -> ScriptedAgent:
+    agent = world.start_agent()
+    world.run(lambda: True)
+    return agent
+
+
+def feed(world: World) -> None:
+    for row in range(3):
+        world.write("in", b"%d" % row, b"c:v", b"1")
+
+
+def ask(agent: ScriptedAgent, what: Callable[[Runtime, float], Any]) -> Any:
+    found: list[Any] = []
+    agent.ask(lambda runtime, now: found.append(what(runtime, now)))
+    return found[0]
+
+
+def run(agent: ScriptedAgent, action: str) -> RunAnswer:
+    answer = ask(agent, lambda runtime, now: runtime.run(action, now))
+    assert isinstance(answer, RunAnswer)
+    return answer
+
+
+def wave(world: World, agent: ScriptedAgent) -> WaveStatus:
+    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    told: list[WaveStatus] = []
+    ask(agent, lambda runtime, now: runtime.when_settled(number, told.append))
+    world.run(lambda: bool(told))
+    return told[0]
+
+
+def explained(agent: ScriptedAgent, action: str) -> str:
+    def words(runtime: Runtime, now: float) -> str:
+        explanation = runtime.explain(now)
+        return next(a.words for a in explanation.actions if a.action == action)
+
+    return str(ask(agent, words))
+
+
+def test_a_run_that_is_launched_is_named(world: World) -> None:
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+
+    answer = run(agent, "first")
+
+    assert agent.runtime is not None
+    assert answer == RunAnswer("first", agent.runtime.records[0].run)
+
+
+def test_a_run_before_any_input_waits_and_says_for_what(world: World) -> None:
+    agent = started(world)
+
+    answer = run(agent, "first")
+
+    assert answer == RunAnswer("first", None, "`feed` has not run yet")
+    assert "was asked for and waits: `feed` has not run yet" in explained(agent, "first")
+    feed(world)
+    wave(world, agent)
+    assert explained(agent, "first").count("asked for and waits") == 0
+
+
+def test_a_run_of_a_paused_dataflow_waits_and_says_so(world: World) -> None:
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    ask(agent, lambda runtime, now: runtime.pause(now))
+
+    assert run(agent, "first") == RunAnswer("first", None, "the dataflow is paused")
+    assert "waits: the dataflow is paused" in explained(agent, "first")
+
+
+def test_a_run_that_comes_after_one_under_way_needs_nothing_else(world: World) -> None:
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    first = run(agent, "first")
+
+    answer = run(agent, "first")
+
+    assert answer == RunAnswer("first", None, f"run {first.run} is active", follows=True)
+
+
+def test_a_run_in_quarantine_is_refused_with_the_reason_and_the_cure(world: World) -> None:
+    world.failing["first"] = 2
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+
+    with pytest.raises(Refused, match=r"is in quarantine \(.*\); `headgate flow retry two-steps"):
+        run(agent, "first")
+
+
+def test_a_settled_wave_tells_which_steps_it_left_in_quarantine(world: World) -> None:
+    world.failing["first"] = 2
+    agent = started(world)
+    feed(world)
+
+    status = wave(world, agent)
+
+    assert status.settled
+    (trouble,) = status.troubles
+    assert trouble.startswith("`first` is in quarantine (")
+    assert "headgate flow retry two-steps first" in trouble
+
+
+def test_a_wave_without_input_tells_that_nothing_was_started(world: World) -> None:
+    status = wave(world, started(world))
+
+    assert status.settled
+    assert status.troubles == (
+        "nothing has come from input `feed` yet, so nothing starts what comes after it",
+    )
+
+
+def test_a_wave_of_a_paused_dataflow_is_not_done(world: World) -> None:
+    agent = started(world)
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.pause(now))
+
+    assert wave(world, agent).troubles == (
+        "two-steps is paused; `headgate flow resume two-steps` goes on",
+    )
+
+
+def test_a_wave_tells_which_step_nothing_starts(two_steps: str) -> None:
+    world = World(parse_dataflow(two_steps + '  lonely: {step: "steps:lonely"}\n', "test"))
+    agent = started(world)
+    feed(world)
+
+    assert wave(world, agent).troubles == (
+        "nothing starts `lonely`; `headgate flow run two-steps lonely` does",
+    )
+    run(agent, "lonely")
+    assert wave(world, agent).troubles == ()
+
+
+def test_a_wave_that_reaches_no_bound_is_done(world: World) -> None:
+    agent = started(world)
+    world.write("in", b"0", b"c:v", b"1")
+
+    status = wave(world, agent)
+
+    assert (status.settled, status.troubles) == (True, ())
+
+
+def test_another_input_that_never_came_is_nothing_to_the_wave_of_one(two_steps: str) -> None:
+    text = two_steps.replace("  first:\n", "  seldom: {input: output}\n  first:\n")
+    world = World(parse_dataflow(text, "test"))
+    agent = started(world)
+    feed(world)
+
+    number = ask(agent, lambda runtime, now: runtime.mark(("feed",), now))
+    world.run(lambda: agent.settled() >= number)
+
+    assert ask(agent, lambda runtime, _: runtime.wave_status(number)).troubles == ()
