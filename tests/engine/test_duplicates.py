@@ -15,18 +15,24 @@ from headgate.engine import (
     ScanContainer,
     SequenceBound,
     SequenceUnit,
+    SpecificationChanged,
+    TopicsOpened,
 )
 from headgate.events import (
     GONE,
     VERSION,
     BarrierMark,
+    Container,
+    Cut,
     Gap,
+    Item,
     Outcome,
     RequestPart,
     UpdateBatch,
     updates_topic,
 )
 
+ASIDE = Container("aside", (Item("aside"),))
 BOUND = Bound("k", "in", sequence=SequenceBound(99))
 PERCENT = Bound("k", "in", sequence=SequenceBound(9900, SequenceUnit.PERCENT))
 
@@ -268,3 +274,37 @@ def test_a_reset_survives_a_restart(pair):
     tester.restart()
     again(tester, 0, 3)
     assert count(tester) == 3
+
+
+def without_reading(tester):
+    """Have the dataflow not read its table for a while."""
+    spec = tester.spec
+    bound = Bound("k", "aside", sequence=SequenceBound(99))
+    other = [replace(watched, container=ASIDE) for watched in spec.containers[:1]]
+    actions = [
+        replace(action, reads=(), writes=(), bounds=(bound,) if action.bounds else ())
+        for action in spec.actions
+    ]
+    elsewhere = replace(spec, containers=tuple(other), actions=tuple(actions))
+    tester.tell(SpecificationChanged(tester.now, elsewhere))
+    tester.tell(SpecificationChanged(tester.now, spec))
+
+
+def test_what_an_observer_published_while_nobody_read_is_no_gap(pair):
+    tester = pair(BOUND)
+    tester.publish("in", batch(1, sequence=0))
+    without_reading(tester)
+    tester.publish("in", batch(9, sequence=8))
+    assert not [d for d in tester.decisions() if d.kind is DecisionKind.GAP]
+
+
+def test_a_topic_made_again_while_nobody_read_it_is_read_from_where_it_begins(pair):
+    tester = pair(BOUND)
+    topic = updates_topic("in")
+    for intent in range(1, 5):
+        tester.publish("in", batch(intent, sequence=intent))
+    without_reading(tester)
+    tester.tell(TopicsOpened(tester.now, Cut({topic: (0,)})))
+    again(tester, 0, 5)
+    assert count(tester) == 1
+    assert tester.engine.cut.position(topic, 0) == 1

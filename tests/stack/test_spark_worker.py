@@ -22,6 +22,7 @@ from confluent_kafka import Producer
 from headgate.client import ScanRange, Thrift2Connection
 from headgate.engine import OnUndecodable, WatchedContainer
 from headgate.events import (
+    GONE,
     Container,
     ContainerId,
     Cut,
@@ -92,6 +93,11 @@ def copy(run):
 def family(run):
     frame = run.read("output")
     print(frame.columns, frame.count())
+
+def changed_by_tasks(run):
+    run._driver_rows = 1
+    assert run.changes("input").rdd.getNumPartitions() > 1
+    changed(run)
 
 def nothing(run):
     print("printed by", run.id, run.parameters["word"])
@@ -470,6 +476,26 @@ def test_changes_are_the_newest_values_between_two_cuts(
         "r1 a 11.0 False",
         "r2 a None True",
         "r2 b 3.0 False",  # the table's own value, since the update's is not certain
+        "r3 b 4.0 False",
+    ]
+
+
+@pytest.mark.parametrize("step", ["changed", "changed_by_tasks"])
+def test_what_no_run_has_seen_is_the_whole_container(
+    bench: Bench, tables: tuple[str, str], step: str
+) -> None:
+    source, _ = tables
+    cut = publish(bench, source, update(source, 0, [(UpdateKind.PUT, b"r3", b"f:b", b"4")]))
+    since = Cut({topic: tuple(GONE for _ in positions) for topic, positions in cut.offsets.items()})
+
+    (ended,) = bench.carry_out(bench.request(step, pair(tables), since=since, cut=cut))
+
+    assert ended.ending is Ending.COMMITTED, ended.detail
+    assert Path(ended.log).read_text().splitlines() == [
+        "r1 a 1.5 False",
+        "r1 b 2.0 False",
+        "r2 b 3.0 False",
+        "r3 a None False",  # it is there, and no number
         "r3 b 4.0 False",
     ]
 

@@ -13,8 +13,8 @@ from headgate.agent.sealed import Definition
 from headgate.agent.seams import WorkerLost
 from headgate.agent.standing import COUNTER_BITS, Attempt, Standing
 from headgate.agent.store import RunOutcome, RunRecord
-from headgate.engine import Launch, RunFailed, RunFinished
-from headgate.events import VERSION, Fence
+from headgate.engine import Launch, RunFailed, RunFinished, RunRehearsed
+from headgate.events import VERSION, Cut, Fence
 from headgate.flows import Dataflow, SessionLauncher, StepLauncher
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import Committed, Ending, RunKey, StartSession, StepEnded, StepRequest
@@ -34,7 +34,7 @@ class Attempts(Standing):
             outcome=RunOutcome.WAITING,
             launched=now,
             cut=self._from_start(launch.cut),
-            since=self._from_start(launch.since),
+            since=self._since(launch),
         )
         self._progress = msgspec.structs.replace(self._progress, next_record=record.number + 1)
         oldest = self.records[-1] if len(self.records) == self.records.maxlen else None
@@ -44,6 +44,10 @@ class Attempts(Standing):
         if oldest is not None and not self._is_needed(oldest):
             self._around.ledger.forget(RunKey(self.name, oldest.action, oldest.run))
         self._around.store.trim(record.number)
+
+    def _since(self, launch: Launch) -> Cut:
+        """Return from where on the step has seen nothing; what no run has met begins as we did."""
+        return Cut({**self._progress.start.offsets, **launch.since.offsets})
 
     def _is_needed(self, dropped: RunRecord) -> bool:
         """Tell whether the ledger may still be asked about the run of a record that was dropped."""
@@ -145,7 +149,7 @@ class Attempts(Standing):
             parameters=by.parameters,
             containers=self._dataflow.spec.containers,
             cut=self._from_start(launch.cut),
-            since=self._from_start(launch.since),
+            since=self._since(launch),
             ledger=self._around.ledger_table,
             kafka_properties=self._around.kafka_properties,
             on_undecodable=self._dataflow.on_undecodable,
@@ -230,7 +234,8 @@ class Attempts(Standing):
         self._note(attempt, outcome=outcome)
         self._measure(attempt, outcome)
         self._runs[end.action] += 1
-        self._handle(RunFinished(now, end.action, end.run, end.attempt))
+        ended = RunRehearsed if attempt.shadow else RunFinished
+        self._handle(ended(now, end.action, end.run, end.attempt))
 
     def _measure(self, attempt: Attempt, outcome: RunOutcome) -> None:
         record = attempt.record

@@ -137,7 +137,6 @@ class Commands(Attempts, Moded):
 
     def change(self, definition: Definition, dataflow: Dataflow, now: float) -> None:
         """Go on with another definition; what is unchanged keeps its state."""
-        position = self._position()
         before, started = self._dataflow, session_start(self._dataflow, self.definition)
         self.definition = definition
         self._dataflow = dataflow
@@ -150,8 +149,7 @@ class Commands(Attempts, Moded):
         self._quarantined = {n: why for n, why in self._quarantined.items() if n in names}
         if self._feed is not None:
             self._feed.close()
-        self._progress = msgspec.structs.replace(self._progress, start=position)
-        self._subscribe()
+        self._subscribe(now)
         self._handle(SpecificationChanged(now, dataflow.spec))
         # Asked for again, it would bring the former watch list back.
         self._barriers.drop(WatchesInEffect)

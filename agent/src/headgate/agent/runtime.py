@@ -76,8 +76,7 @@ class Runtime(Commands, Reporting):
 
     def start(self, now: float) -> None:
         """Publish the watch list, read on at the saved cut, and ask for the first barrier."""
-        self._subscribe()
-        self._save(now)
+        self._subscribe(now)
         if not self._progress.watching:
             self._tell(now, DecisionKind.SUBMITTED, "updates are counted from here on")
         if self._restored:

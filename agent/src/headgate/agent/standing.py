@@ -30,6 +30,7 @@ from headgate.engine import (
     SavedEngine,
     ScanContainer,
     Stimulus,
+    TopicsOpened,
 )
 from headgate.events import (
     VERSION,
@@ -175,12 +176,14 @@ class Standing(ABC):
             raised[topic] = tuple(map(max, zip_longest(first, known, fillvalue=0)))
         return Cut(raised)
 
-    def _subscribe(self) -> None:
+    def _subscribe(self, now: float) -> None:
+        """Read the topics of the dataflow, those that are new to it from where they end now."""
         self._topics = self._around.broker.topics(self._tables())
-        known = self._progress.start.offsets
-        new = {topic: count for topic, count in self._topics.items() if topic not in known}
-        start = Cut({**known, **self._around.broker.ends(new).offsets})
-        self._progress = msgspec.structs.replace(self._progress, start=start)
+        start = {t: at for t, at in self._progress.start.offsets.items() if t in self._topics}
+        new = {topic: count for topic, count in self._topics.items() if topic not in start}
+        start |= self._around.broker.ends(new).offsets
+        self._progress = msgspec.structs.replace(self._progress, start=Cut(start))
+        self._handle(TopicsOpened(now, self._position()))
         self._feed = self._around.broker.feed(self._topics, self._position(), self._around.deliver)
 
     def _save(self, now: float) -> None:

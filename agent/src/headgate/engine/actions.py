@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from headgate.engine.adjustment import Adjuster
 from headgate.engine.bounds import Clock, Part, Precision, Rises, current_limit, is_below, measure
@@ -13,8 +14,8 @@ from headgate.engine.pending import Pending
 from headgate.engine.policy import Bounded, Synchronous, TriggerPolicy
 from headgate.engine.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.significance import Search
-from headgate.engine.spec import ActionSpec, Bound, Role, SequenceUnit
-from headgate.events import ContainerId, Cut
+from headgate.engine.spec import ActionSpec, Bound, FirstChanges, Role, SequenceUnit
+from headgate.events import GONE, ContainerId, Cut
 
 
 class ImpossibleTransition(Exception):
@@ -35,6 +36,11 @@ class Action:
         self.state = RunState.IDLE
         self.run: ActiveRun | None = None
         self.last: PastRun | None = None
+        self.seen = Cut()
+        """Up to where its step was shown all changes; before all records where it was shown none.
+
+        The cut of its last run, unless that was rehearsed or records were lost since.
+        """
         self.number = 0
         self.has_run = False
         self.since: float | None = None
@@ -73,10 +79,22 @@ class Action:
         """Whether it is fed from outside and never launched."""
         return self.spec.role is Role.INPUT
 
-    @property
-    def committed(self) -> Cut:
-        """The cut of the last committed run."""
-        return self.last.cut if self.last is not None else Cut()
+    def meet(self, cut: Cut) -> None:
+        """Settle what a first run is shown of the topics that are read and it knows nothing of."""
+        everything = self.spec.first_changes is FirstChanges.SNAPSHOT
+        met = {
+            topic: tuple(GONE for _ in positions) if everything else positions
+            for topic, positions in cut.offsets.items()
+            if topic not in self.seen.offsets
+        }
+        self.seen = Cut({**met, **self.seen.offsets})
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Know nothing of topics any more: their updates from here on are not all there are."""
+        self.seen = self.seen.without(topics)
+        if self.run is not None:
+            self.run.cut = self.run.cut.without(topics)
+            self.run.since = self.run.since.without(topics)
 
     def happen(self, event: RunEvent) -> None:
         """Go to the next state.

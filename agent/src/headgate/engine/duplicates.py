@@ -9,7 +9,8 @@ counts twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import zip_longest
 from operator import attrgetter, itemgetter
 
 from msgspec import Struct
@@ -36,6 +37,20 @@ class Deliveries:
     def cut(self) -> Cut:
         """Where each topic is to be read on."""
         return Cut({topic: tuple(p) for topic, p in sorted(self.positions.items())})
+
+    def open(self, positions: Cut) -> None:
+        """Begin to read topics; one that was read before stands where it did, or later."""
+        for topic, given in positions.offsets.items():
+            known = self.positions.get(topic, ())
+            self.positions[topic] = [
+                max(0, *both) for both in zip_longest(given, known, fillvalue=0)
+            ]
+
+    def close(self, topics: Collection[str]) -> None:
+        """Forget topics that are read no more: who reads one again begins anew."""
+        for topic in topics:
+            self.positions.pop(topic, None)
+        self.sources = {who: source for who, source in self.sources.items() if who[0] not in topics}
 
     def first(self, record: RecordArrived) -> bool:
         """Go past the record; tell whether it was not read before."""

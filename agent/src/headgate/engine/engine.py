@@ -20,11 +20,13 @@ from headgate.engine.stimuli import (
     RetryRequested,
     RunFailed,
     RunFinished,
+    RunRehearsed,
     RunRequested,
     RunStarted,
     SpecificationChanged,
     Stimulus,
     Tick,
+    TopicsOpened,
     WaveEnded,
 )
 from headgate.engine.together import Together
@@ -86,13 +88,15 @@ class Engine(Together):
         match stimulus:
             case RecordArrived():
                 self._record(stimulus)
+            case TopicsOpened():
+                self._opened(stimulus)
             case PartitionReset():
                 self._reset(stimulus)
             case WaveEnded():
                 self._wave(stimulus)
             case RunStarted():
                 self._started(stimulus)
-            case RunFinished():
+            case RunFinished() | RunRehearsed():
                 self._finished(stimulus)
             case RunFailed():
                 self._failed(stimulus)

@@ -19,7 +19,7 @@ class Launching(Foundation):
             run="-".join(filter(None, parts)),
             attempt=1,
             cut=self.cut,
-            since=action.committed,
+            since=action.seen,
             cause=cause,
             launched_at=self._now,
             time_before=action.since,

@@ -6,13 +6,16 @@ from headgate.engine.actions import Action
 from headgate.engine.instructions import DecisionKind, Quarantine
 from headgate.engine.records import Records
 from headgate.engine.runs import ActiveRun, PastRun, RunEvent
-from headgate.engine.stimuli import RunFailed, RunFinished, RunStarted
+from headgate.engine.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
+from headgate.events import Cut
 
 
 class Outcomes(Records):
     """Takes what the service says of attempts."""
 
-    def _of_run(self, stimulus: RunStarted | RunFinished | RunFailed) -> Action | None:
+    def _of_run(
+        self, stimulus: RunStarted | RunFinished | RunRehearsed | RunFailed
+    ) -> Action | None:
         action = self.actions.get(stimulus.action)
         if action is None or action.run is None or action.run.run != stimulus.run:
             what = type(stimulus).__name__
@@ -26,7 +29,7 @@ class Outcomes(Records):
             return
         self._happen(action, RunEvent.STARTED)
 
-    def _finished(self, stimulus: RunFinished) -> None:
+    def _finished(self, stimulus: RunFinished | RunRehearsed) -> None:
         action = self._of_run(stimulus)
         if action is None or action.run is None:
             return
@@ -41,6 +44,8 @@ class Outcomes(Records):
                 pending.committed += consumed.updates
                 consumed.release()
             cells.tidy()
+        if isinstance(stimulus, RunFinished):
+            action.seen = Cut({**action.seen.offsets, **run.cut.offsets})
         action.run = None
         action.failure = ""
         action.last = PastRun(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec.structs import replace
-
 from headgate.engine.actions import Action
 from headgate.engine.arrivals import arrivals_of
 from headgate.engine.evaluation import AT_WRITE, Evaluation
@@ -61,9 +59,7 @@ class Records(Evaluation):
         self.deliveries.reset(topic, partition)
         # Whoever reads from the last cut on must learn that something is missing.
         for action in self.actions.values():
-            if action.last is not None:
-                cut = action.last.cut.moved(topic, partition, GONE)
-                action.last = replace(action.last, cut=cut)
+            action.seen = action.seen.moved(topic, partition, GONE)
             if action.run is not None:
                 action.run.since = action.run.since.moved(topic, partition, GONE)
                 action.run.cut = action.run.cut.moved(topic, partition, GONE)

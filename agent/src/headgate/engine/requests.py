@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from headgate.engine.evaluation import ASKED
 from headgate.engine.instructions import DecisionKind
 from headgate.engine.outcomes import Outcomes
 from headgate.engine.runs import RunEvent, RunState
 from headgate.engine.snapshot import read_snapshot, restore
-from headgate.engine.spec import check_specification
+from headgate.engine.spec import DataflowSpec, check_specification
 from headgate.engine.stimuli import (
     Paused,
     Released,
@@ -18,13 +19,35 @@ from headgate.engine.stimuli import (
     RetryRequested,
     RunRequested,
     SpecificationChanged,
+    TopicsOpened,
 )
+from headgate.events import updates_topic
 
 _CHANGED = "change of the dataflow"
 
 
+def _topics(tables: Iterable[str]) -> set[str]:
+    """Return the topics of tables."""
+    return {updates_topic(table) for table in tables}
+
+
 class Requests(Outcomes):
     """Does what was asked for from outside."""
+
+    def _opened(self, stimulus: TopicsOpened) -> None:
+        self.deliveries.open(stimulus.positions)
+        for action in self.actions.values():
+            action.meet(self.cut)
+
+    def _read_other_topics(self, former: DataflowSpec) -> None:
+        """Begin anew with topics that nobody read meanwhile, and with those new to an action."""
+        gone = _topics(former.tables()) - _topics(self.spec.tables())
+        self.deliveries.close(gone)
+        before = {action.name: _topics(former.tables(action)) for action in former.actions}
+        for action in self.actions.values():
+            now = _topics(self.spec.tables(action.spec))
+            action.forget(gone | now - before.get(action.name, now))
+            action.meet(self.cut)
 
     def _requested(self, stimulus: RunRequested) -> None:
         action = self.actions.get(stimulus.action)
@@ -87,10 +110,11 @@ class Requests(Outcomes):
         check_specification(stimulus.spec)
         before = read_snapshot(self.snapshot())
         specs = {action.name: action.spec for action in self.actions.values()}
-        self.spec = stimulus.spec
+        former, self.spec = self.spec, stimulus.spec
         self._build()
         restore(self, before)
         self._log.forget()
+        self._read_other_topics(former)
         changed = [a for a in self.actions.values() if specs.get(a.name, a.spec) != a.spec]
         for action in changed:
             # Other bounds may have been reached by a time at which the former ones were looked at.

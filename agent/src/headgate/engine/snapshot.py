@@ -37,6 +37,7 @@ from headgate.engine.runs import ActiveRun, PastRun, RunState
 from headgate.engine.significance import SearchState
 from headgate.engine.spec import WatchedContainer
 from headgate.engine.storage import Array
+from headgate.events import Cut
 
 if TYPE_CHECKING:
     from headgate.engine.foundation import Foundation
@@ -173,6 +174,8 @@ class ActionState(Struct, frozen=True):
     adjusters: dict[str, AdjusterState] = {}
     """By bound."""
     search: SearchState | None = None
+    seen: Cut | None = None
+    """None in states of before: the cut of the last run."""
 
 
 class EngineState(Struct, frozen=True):
@@ -299,6 +302,7 @@ def _action_state(action: Action) -> ActionState:
         wait_until=action.wait_until,
         adjusters={adjuster.bound.name: adjuster.state for adjuster in action.adjusters},
         search=None if action.search is None else action.search.state,
+        seen=action.seen,
     )
 
 
@@ -306,6 +310,8 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.state = state.state
     action.run = state.run
     action.last = state.last
+    before = Cut() if state.last is None else state.last.cut
+    action.seen = before if state.seen is None else state.seen
     action.number = state.number
     action.has_run = state.has_run
     action.since = state.since

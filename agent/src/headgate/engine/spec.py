@@ -141,12 +141,22 @@ class RetryPolicy(Struct, frozen=True):
         return float(min(self.maximum, self.first * 2.0 ** min(failures - 1, 60)))
 
 
+class FirstChanges(StrEnum):
+    """What an action's first run is shown as changed, of containers that it has never consumed."""
+
+    SNAPSHOT = "snapshot"
+    """All that is there."""
+    NONE = "none"
+    """What was written since the action is there."""
+
+
 class ActionSpec(Struct, frozen=True):
     """One action. Without bounds it is strictly synchronous: it runs after all predecessors have.
 
     ``condition`` None means all bounds; ``evaluation`` None means at the end of predecessors, and
     at writes where no action precedes. ``own``: the action's own writes to its input count too.
     ``timeout`` in seconds is for whoever launches the action: the launch instruction carries it.
+    ``first_changes`` decides where the ``since`` of a first launch stands.
     """
 
     name: str
@@ -160,6 +170,7 @@ class ActionSpec(Struct, frozen=True):
     own: bool = False
     retry: RetryPolicy = RetryPolicy()
     timeout: float | None = None
+    first_changes: FirstChanges = FirstChanges.SNAPSHOT
 
     @property
     def effective_condition(self) -> Condition | None:
@@ -218,6 +229,16 @@ class DataflowSpec(Struct, frozen=True):
     keeps_keys: bool = False
     """Whether all elements are known, where bounds alone would not need them: a scan of everything
     then finds which are gone, and which are new."""
+
+    def tables(self, action: ActionSpec | None = None) -> set[str]:
+        """Return the tables of all containers, or of those that an action reads."""
+        read = None if action is None else {*action.reads, *(b.container for b in action.bounds)}
+        return {
+            table
+            for watched in self.containers
+            if read is None or watched.id in read
+            for table in watched.container.tables
+        }
 
 
 def launch_order(actions: Iterable[ActionSpec]) -> tuple[str, ...]:

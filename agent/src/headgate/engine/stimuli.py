@@ -25,6 +25,13 @@ class RecordArrived(Struct, frozen=True):
     partitions: int = 0
 
 
+class TopicsOpened(Struct, frozen=True):
+    """Topics are read from these positions on; those that are read already stay where they are."""
+
+    now: float
+    positions: Cut
+
+
 class PartitionReset(Struct, frozen=True):
     """Kafka does not have the records any more that come next: it is read on from the oldest.
 
@@ -54,6 +61,15 @@ class RunStarted(Struct, frozen=True):
 
 class RunFinished(Struct, frozen=True):
     """The run has committed; sent after a barrier on the tables that the action writes."""
+
+    now: float
+    action: str
+    run: str
+    attempt: int
+
+
+class RunRehearsed(Struct, frozen=True):
+    """The run counts as committed though nothing was started: its step has seen no update."""
 
     now: float
     action: str
@@ -173,10 +189,12 @@ class ReconciliationDue(Struct, frozen=True):
 
 Stimulus = (
     RecordArrived
+    | TopicsOpened
     | PartitionReset
     | WaveEnded
     | RunStarted
     | RunFinished
+    | RunRehearsed
     | RunFailed
     | Tick
     | ContainerScanned

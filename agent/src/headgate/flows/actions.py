@@ -12,6 +12,7 @@ from headgate.engine import (
     Bound,
     Condition,
     Evaluation,
+    FirstChanges,
     RetryPolicy,
     Role,
     WatchedContainer,
@@ -65,6 +66,7 @@ class ActionReader:
             own=_is_true(tree.get("own")),
             retry=self._retries(tree.get("retries")),
             timeout=_seconds(timeout) if isinstance(timeout, Scalar) else None,
+            first_changes=_first_changes(tree.get("first_changes")),
         )
 
     def _predecessors(self, name: str, tree: Tree | None) -> tuple[str, ...]:
@@ -190,6 +192,10 @@ class ActionReader:
 def _scalars(tree: Tree | None) -> tuple[Scalar, ...]:
     values = tree.values if isinstance(tree, Items) else (tree,)
     return tuple(value for value in values if isinstance(value, Scalar))
+
+
+def _first_changes(tree: Tree | None) -> FirstChanges:
+    return FirstChanges(tree.text) if isinstance(tree, Scalar) else FirstChanges.SNAPSHOT
 
 
 def _is_true(tree: Tree | None) -> bool:

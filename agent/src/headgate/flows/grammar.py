@@ -6,7 +6,7 @@ must exist, cycles, intervals the right way round) is checked in ``building``.
 
 from __future__ import annotations
 
-from headgate.engine import CodecName, OnUndecodable
+from headgate.engine import CodecName, FirstChanges, OnUndecodable
 from headgate.flows.adjustment import ADJUSTMENT
 from headgate.flows.kinds import (
     ANY_TEXT,
@@ -370,6 +370,7 @@ STEP_ONLY = (
     "own",
     "retries",
     "timeout",
+    "first_changes",
     "launcher",
     "parameters",
 )
@@ -437,6 +438,11 @@ _ACTION = Record(
             "how often a failed run is tried, before the action is quarantined",
         ),
         "timeout": Key(_DURATION, "longest time that one attempt may take"),
+        "first_changes": Key(
+            Single("`snapshot` or `none`", words=tuple(FirstChanges)),
+            "what the first run is shown by `run.changes` of a container: all that is there "
+            "(`snapshot`, default), or what was written since the submit (`none`)",
+        ),
     },
     one_of=("input", *LAUNCHED),
     apart=tuple(("input", key) for key in STEP_ONLY),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from typing import Final
+
+import pyarrow as pa
 
 from headgate.events import (
     Gap,
@@ -16,6 +19,8 @@ from headgate.events import (
     UpdateKind,
     UpdateMessage,
 )
+from headgate.spark.tables import ROW
+from headgate.spark.undecodable import Decoding, UndecodedValues
 from headgate.spark.views import ContainerView
 
 
@@ -28,6 +33,9 @@ READ: Final = _Mark.READ
 
 Latest = bytes | None | _Mark
 """A cell's newest value, None where it was deleted."""
+
+LatestCells = dict[tuple[bytes, bytes], bytes | None]
+"""Newest values by row and ``family:qualifier``, None where deleted."""
 
 _SERVER_TIME: Final = -1
 _WIDE: Final = {
@@ -113,3 +121,40 @@ def _latest(kind: UpdateKind, value: bytes | None) -> Latest:
     if kind in _VALUE:
         return READ if value is None else value
     return None if kind is UpdateKind.DELETE_COLUMN else READ
+
+
+def cell_by_cell(
+    batches: Iterable[pa.RecordBatch], columns: Mapping[str, bytes], decoding: Decoding
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of raw values as ``changes`` tells of them: one row for each cell that is there.
+
+    Args:
+        batches: ``row``, and a binary column for each column of the container.
+        columns: ``family:qualifier`` of each of these.
+        decoding: of the values.
+
+    Raises:
+        UndecodableValue: a value does not decode, and that is to fail the step.
+    """
+    undecoded = UndecodedValues()
+    for batch in batches:
+        for name, column in columns.items():
+            at = batch.schema.get_field_index(name)
+            there = batch.filter(batch.column(at).is_valid())
+            rows = there.column(batch.schema.get_field_index(ROW))
+            place = partial(_place, rows, column)
+            value, without = decoding.decode(there.column(at).to_pylist(), undecoded, place)
+            count = there.num_rows
+            cells = pa.RecordBatch.from_pydict(
+                {
+                    ROW: rows,
+                    "column": pa.array([name] * count, pa.string()),
+                    "value": value,
+                    "deleted": pa.array([False] * count, pa.bool_()),
+                }
+            )
+            yield cells.take([i for i in range(count) if i not in without]) if without else cells
+
+
+def _place(rows: pa.Array, column: bytes, at: int) -> tuple[bytes, bytes]:
+    return rows[at].as_py().encode(), column

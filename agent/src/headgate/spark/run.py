@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyspark.sql import functions as sql
 from headgate.client import ScanRange, Thrift2Connection
 from headgate.engine import Codec, OnUndecodable
 from headgate.events import ContainerId, Cut, encode_origin, updates_topic
-from headgate.spark.changes import ChangedCells
+from headgate.spark.changes import ChangedCells, LatestCells, cell_by_cell
 from headgate.spark.datasource import text_of
 from headgate.spark.messages import StepRequest
 from headgate.spark.tables import (
@@ -26,7 +27,7 @@ from headgate.spark.tables import (
     to_batch,
     write_batch,
 )
-from headgate.spark.undecodable import UndecodedValues
+from headgate.spark.undecodable import Decoding, UndecodedValues
 from headgate.spark.updates import UpdateReader, is_broken, ranges_between
 from headgate.spark.values import ValueType, natural_type, to_arrow
 from headgate.spark.views import ContainerView, ViewError, names_of, target_columns, view_of
@@ -315,8 +316,8 @@ class Run:
         """Return the cells of a container that were written between ``since`` and ``cut``.
 
         Updates are read from Kafka; a value that they do not tell for certain is read from HBase.
-        Where Kafka has deleted some of them, or a table was emptied, all cells of the container
-        are returned: never too few.
+        Where no run of the action has seen the table yet, Kafka has deleted updates, or the table
+        was emptied, all cells of the container are returned: never too few.
 
         Args:
             container: its name in the dataflow.
@@ -333,9 +334,15 @@ class Run:
             UpdatesUnavailable: Kafka does not answer.
             UndecodableValue: a value does not decode, and that is to fail the step.
         """
-        return self.spark.createDataFrame(
-            self.changes_arrow(container, table=table, kind=kind, on_undecodable=on_undecodable)
-        )
+        view = self._view(container, table)
+        decoding = self._decoding(view, kind, on_undecodable)
+        cells = self._changed(view)
+        if cells is None:
+            wanted = self._wanted(view, None)
+            cells = self._everything(view, None if wanted is None else self._driver_rows)
+        if cells is None:
+            return self._everything_large(view, decoding)
+        return self.spark.createDataFrame(self._as_changes(view, cells, decoding))
 
     def changes_arrow(
         self,
@@ -348,15 +355,23 @@ class Run:
         """Return the same as ``changes`` as an Arrow table."""
         view = self._view(container, table)
         cells = self._changed(view)
+        if cells is None:
+            cells = self._everything(view, None)
+        assert cells is not None  # noqa: S101 - without a limit it is always read
+        return self._as_changes(view, cells, self._decoding(view, kind, on_undecodable))
+
+    def _decoding(
+        self, view: ContainerView, kind: str | None, on_undecodable: str | None
+    ) -> Decoding:
+        decoded = natural_type(view.codec) if kind is None else ValueType(kind)
+        return Decoding(view.codec, decoded, self._policy(view.name, on_undecodable))
+
+    def _as_changes(self, view: ContainerView, cells: LatestCells, decoding: Decoding) -> pa.Table:
         names = names_of(dict.fromkeys((*view.declared, *(column for _, column in cells))))
         values = list(cells.values())
-        decoded = ValueType(kind) if kind is not None else natural_type(view.codec)
         self.rows_read += len(cells)
-        policy = self._policy(container, on_undecodable)
         places = list(cells)
-        value, without = self.undecoded.decode(
-            values, view.codec, decoded, policy, places.__getitem__
-        )
+        value, without = decoding.decode(values, self.undecoded, places.__getitem__)
         changed = pa.table(
             {
                 ROW: to_arrow([row for row, _ in cells], Codec(), ValueType.STRING),
@@ -369,7 +384,30 @@ class Run:
             changed = changed.take([at for at in range(len(values)) if at not in without])
         return changed
 
-    def _changed(self, view: ContainerView) -> dict[tuple[bytes, bytes], bytes | None]:
+    def _everything(self, view: ContainerView, most: int | None) -> LatestCells | None:
+        """Return all cells of a container; None where it has more rows than that."""
+        cells: LatestCells = {}
+        rows = 0
+        with self._connect() as connection:
+            for row, columns in connection.scan(view.table, view.extent, PAGE):
+                rows += 1
+                if most is not None and rows > most:
+                    return None
+                cells |= {(row, name): v for name, v in columns.items() if view.has(row, name)}
+        return cells
+
+    def _everything_large(self, view: ContainerView, decoding: Decoding) -> DataFrame:
+        columns = {
+            name: column for column, name in names_of(self._wanted(view, None) or ()).items()
+        }
+        raw = dict.fromkeys(columns, ValueType.BINARY.value)
+        frame = self._read_large(view, None, raw, OnUndecodable.NULL)
+        value = _SQL_TYPES[decoding.kind]
+        schema = f"`{ROW}` string, column string, value {value}, deleted boolean"
+        return frame.mapInArrow(partial(cell_by_cell, columns=columns, decoding=decoding), schema)
+
+    def _changed(self, view: ContainerView) -> LatestCells | None:
+        """Return what was written between the two cuts; None where records of it are missing."""
         changed = ChangedCells(view)
         topic = updates_topic(view.table)
         ranges = ranges_between(topic, self.since, self.cut)
@@ -383,8 +421,7 @@ class Run:
                     for record in reader.read(ranges):
                         changed.add(record.message, record.partition)
         if changed.everything:
-            found = self._cells(view, view.extent)
-            return {(row, name): v for row, cells in found.items() for name, v in cells.items()}
+            return None
         unread = changed.unread()
         if unread:
             changed.settle(unread, self._cells_of(view, unread))

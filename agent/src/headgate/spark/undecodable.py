@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from headgate.engine import Codec, OnUndecodable
 from headgate.spark.values import ValueType, to_arrow
@@ -95,6 +96,23 @@ class UndecodedValues:
             self._say(f"{words}; {_BECAME[policy]}")
         elif self.count == _PRINTED + 1:
             self._say("further values that do not decode are counted, and not printed")
+
+
+class Decoding(Struct, frozen=True):
+    """How the values of a container become those of a frame."""
+
+    codec: Codec
+    kind: ValueType
+    policy: OnUndecodable
+
+    def decode(
+        self,
+        values: Sequence[bytes | None],
+        undecoded: UndecodedValues,
+        cell: Callable[[int], Cell],
+    ) -> tuple[pa.Array, set[int]]:
+        """Return what ``UndecodedValues.decode`` does."""
+        return undecoded.decode(values, self.codec, self.kind, self.policy, cell)
 
 
 _BECAME: Final = {

@@ -99,8 +99,8 @@ class UpdatesSource(DataSource):  # type: ignore[misc]
         until = _cut(self.options, "cut")
         if is_broken(topic, since, until):
             message = (
-                f"some updates of topic {topic} between the two cuts were deleted before they were "
-                "read; read the table instead"
+                f"some updates of topic {topic} between the two cuts are not to be had: no run has "
+                "seen the table yet, or Kafka has deleted them; read the table instead"
             )
             raise UpdatesUnavailable(message)
         properties = {

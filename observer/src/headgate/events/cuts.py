@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from msgspec import Struct
@@ -40,6 +41,10 @@ class Cut(Struct, frozen=True):
     def advanced(self, topic: str, partition: int, position: int) -> Cut:
         """Return a cut in which the partition stands at ``position`` or where it was, if later."""
         return self.moved(topic, partition, max(self.position(topic, partition), position))
+
+    def without(self, topics: Collection[str]) -> Cut:
+        """Return a cut that says nothing of these topics."""
+        return Cut({t: positions for t, positions in self.offsets.items() if t not in topics})
 
     def covers(self, other: Cut) -> bool:
         """Tell whether everything in the other cut is in this one."""
