@@ -294,3 +294,24 @@ def test_a_row_of_a_stranger_is_listed_as_text(agent):
     agent.answers = [ROW | {"name": "[red]evil", "state": "unsigned", "words": "[b]sign it"}]
     told = agent.run("list")
     assert "[red]evil" in told.replace("\n", "")
+
+
+def test_an_explanation_tells_the_reads_of_what_each_action_watches(agent):
+    action = {"state": "idle", "search": None, "adjusted": []}
+    watched = [{"container": "readings", "table": table} for table in ("t", "u")]
+    agent.answers = {
+        "actions": [
+            {"action": "feed", "words": "It is an input.", "updates": [], **action},
+            {"action": "zones", "words": "It ran.", "updates": watched, **action},
+        ],
+        "containers": [],
+        "reads": [
+            {"container": "readings", "words": "`readings` was read."},
+            {"container": "others", "words": "`others` was read."},
+        ],
+    }
+    told = agent.run("explain", "air")
+    assert told.splitlines()[-3:] == ["zones (idle)", "  It ran.", "  `readings` was read."]
+    assert told.count("was read") == 1
+    del agent.answers["reads"]
+    assert "was read" not in agent.run("explain", "air")

@@ -88,6 +88,32 @@ def test_invented_tables_do_not_grow_the_metrics_without_bound() -> None:
     assert sum(metrics.reads.values()) == 5000
 
 
+def test_invented_columns_do_not_grow_the_metrics_without_bound() -> None:
+    metrics = Metrics()
+    for number in range(5000):
+        metrics.count_read(f"t{number}")
+        metrics.count_column_read(f"t{number}", b"f:%d" % number)
+        metrics.count_column_read("t0", b"f:" + b"x" * number)
+    assert len(metrics.column_reads) <= 3100
+    assert sum(metrics.column_reads.values()) == 10_000
+    assert max(len(column) for _, column in metrics.column_reads) <= 256
+    assert ("t0", "(other)") in metrics.column_reads
+
+
+def test_the_columns_that_are_read_most_are_told_of_the_tables_that_are_asked_for() -> None:
+    metrics = Metrics()
+    for table in ("t", "u", "v"):
+        metrics.count_read(table)
+    for column, count in ((b"f:a", 3), (b"", 9), (b"f:rare", 1), (b"\xff", 2)):
+        metrics.count_column_read("t", column, count)
+    metrics.count_column_read("u", b"f:a", 5)
+    metrics.count_column_read("v", b"f:a", 100)
+    assert metrics.reads_of({"t", "u", "w"}, 4) == {
+        "t": {"": 9, "f:a": 3, "\\xff": 2},
+        "u": {"f:a": 5},
+    }
+
+
 def test_histogram_buckets_are_cumulated() -> None:
     histogram = Histogram((0.1, 1.0))
     for seconds in (0.05, 0.1, 0.5, 7.0):

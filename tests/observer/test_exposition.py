@@ -35,6 +35,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> str:
         metrics: Metrics = observer._metrics
         metrics.count_request("thrift1", "get", "answered")
         metrics.count_read("t")
+        metrics.count_column_read("t", b"f:a")
         metrics.count_refusal("limit")
         metrics.count_tls_failure("thrift1", "expired")
         metrics.count_denied("thrift1", "flow/step")

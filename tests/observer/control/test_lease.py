@@ -30,6 +30,7 @@ class Scene:
             notify=NotifyColumns(),
             publisher=self.publisher,
             admin=lambda: "127.0.0.1:8080",
+            reads=lambda: {"t": {"f:a": 2}},
             clock=lambda: self.now,
         )
         self.lease.begin()
@@ -79,6 +80,12 @@ def test_a_lease_that_is_heard_again_brings_the_control_topic_back(scene: Scene)
     scene.lease.hear(own)
     assert not scene.control.everything
     assert scene.publisher.waiting_topics() == ["watched"]
+
+
+def test_a_lease_tells_what_was_read_of_watched_tables(scene: Scene) -> None:
+    (begun,) = scene.taken()
+    assert isinstance(begun, ObserverLease)
+    assert begun.reads == {"t": {"f:a": 2}}
 
 
 def test_a_pause_longer_than_the_lease_is_no_error_where_the_topic_is_heard_at_once(

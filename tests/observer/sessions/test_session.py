@@ -224,9 +224,26 @@ def test_requests_of_a_known_kind_are_counted_as_others_are(scene: Scene) -> Non
     session.data_received(put(b"r"))  # it shows that the client has read the reply before
     scene.metrics.settle()
     assert scene.metrics.reads == {"t": 5}
+    assert scene.metrics.column_reads == {("t", "f:q"): 5}
     assert scene.metrics.requests == {("thrift1", "get", "answered"): 5}
     assert scene.metrics.received_bytes == 5 * len(get(b"r")) + len(put(b"r"))
     assert scene.metrics.sent_bytes == 5 * len(CELLS)
+
+
+def test_reads_are_counted_by_the_columns_that_they_name_and_whole_rows_by_none(
+    scene: Scene,
+) -> None:
+    session, _, _ = scene.connect()
+    rows = call("getRow", StructWriter().binary(1, b"t").binary(2, b"r").end())
+    both = StructWriter().binary(1, b"u").binary(2, b"r").binaries(3, [b"f:a", b"g", b"f:a"]).end()
+    about = call("getColumnDescriptors", StructWriter().binary(1, b"t").end())
+    for _ in range(3):
+        for request in (rows, call("getRowWithColumns", both), about, put(b"r")):
+            session.data_received(request)
+            session.reply_received(reply("any"))
+    scene.metrics.settle()
+    assert scene.metrics.reads == {"t": 6, "u": 3}
+    assert scene.metrics.column_reads == {("t", ""): 3, ("u", "f:a"): 3, ("u", "g:"): 3}
 
 
 def times(scene: Scene) -> dict[str, int]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from headgate.agent.read_counts import summed
 from headgate.events import ObserverLease
 
 
@@ -14,6 +16,7 @@ class _Heard:
     until: float
     address: str
     ended: bool
+    reads: dict[str, dict[str, int]]
 
 
 class ObserverTable:
@@ -54,7 +57,7 @@ class ObserverTable:
         if known is not None and known.epoch > lease.epoch:
             return
         self._heard[lease.observer] = _Heard(
-            lease.epoch, now + lease.seconds, lease.address, lease.ended
+            lease.epoch, now + lease.seconds, lease.address, lease.ended, lease.reads
         )
 
     def required(self, now: float) -> dict[str, int]:
@@ -74,6 +77,12 @@ class ObserverTable:
                 for name, heard in self._heard.items()
                 if not heard.ended and now < heard.until
             }
+
+    def reads(self, table: str) -> Mapping[str, int]:
+        """Return how often a table's columns were read through observers that have not ended."""
+        with self._lock:
+            heard = [each for each in self._heard.values() if not each.ended]
+        return summed(each.reads.get(table, {}) for each in heard)
 
     def lost(self, now: float) -> tuple[str, ...]:
         """Return the names of those that barriers wait for although their lease ended."""

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from headgate.agent.read_counts import container_reads
 from headgate.agent.standing import Standing
 from headgate.agent.store import RunRecord
-from headgate.agent.views import ActionStatus, FlowStatus, Phase
+from headgate.agent.views import ActionStatus, FlowExplanation, FlowStatus, Phase
 from headgate.engine import BoundResult, ConditionResult, GroupResult
 
 
 class Reporting(Standing):
     """Says how the dataflow stands."""
 
-    def explain(self, now: float) -> Any:
-        """Return the engine's explanation."""
-        return self._engine.explain(now)
+    def explain(self, now: float) -> FlowExplanation:
+        """Return the engine's explanation, with the reads of what it watches."""
+        explained = self._engine.explain(now)
+        reads_of = self._around.observers.reads
+        return FlowExplanation(
+            **{name: getattr(explained, name) for name in explained.__struct_fields__},
+            reads=tuple(
+                container_reads(watched.container, reads_of)
+                for watched in self._dataflow.spec.containers
+            ),
+        )
 
     def status(self, now: float) -> FlowStatus:
         """Return how the dataflow stands."""

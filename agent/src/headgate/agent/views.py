@@ -7,8 +7,10 @@ from enum import StrEnum
 from msgspec import Struct
 
 from headgate.agent.bad_records import BadRecord
+from headgate.agent.read_counts import ContainerReads
 from headgate.agent.seams import WorkerState
 from headgate.agent.store import RunRecord
+from headgate.engine import Explanation
 
 
 class Phase(StrEnum):
@@ -77,3 +79,9 @@ class FlowStatus(Struct, frozen=True):
     """Records that were left out: they could not be read, or the engine failed on them."""
     bad_records: tuple[BadRecord, ...] = ()
     """The newest of them, the newest first."""
+
+
+class FlowExplanation(Explanation, frozen=True):
+    """What the engine says, and how often what its bounds watch is read."""
+
+    reads: tuple[ContainerReads, ...] = ()

@@ -206,6 +206,8 @@ def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption =
     explanation = _ask("GET", f"/v1/flows/{name}/explain", agent, json=json)
     if _printed(explanation, json=json):
         return
+    # An agent that has not been updated yet tells of none.
+    reads = {each["container"]: each["words"] for each in explanation.get("reads", ())}
     for action in explanation["actions"]:
         _console.print(f"[bold]{action['action']}[/bold] ({action['state']})")
         _console.print(f"  {escape(action['words'])}", highlight=False)
@@ -213,6 +215,9 @@ def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption =
             _console.print(f"  {escape(action['search']['words'])}", highlight=False)
         for adjusted in action["adjusted"]:
             _console.print(f"  {escape(adjusted['words'])}", highlight=False)
+        for container in dict.fromkeys(each["container"] for each in action["updates"]):
+            if reads.get(container):
+                _console.print(f"  {escape(reads[container])}", highlight=False)
     letters = [c for c in explanation["containers"] if c["dead_letters"]]
     for container in letters:
         _console.print(

@@ -65,7 +65,9 @@ class ObserverLease(Struct, frozen=True, tag="lease"):
 
     ``sequences`` holds, by topic, the next publish sequence of each partition. ``ended`` is said
     once, after everything was published; a lease that runs out without it makes agents reconcile.
-    ``unmarked`` names tables whose notify columns are asked for and not set at present.
+    ``unmarked`` names tables whose notify columns are asked for and not set at present. ``reads``
+    holds how often columns of watched tables were read in this epoch, by table and column: those
+    that are read most. The column is ``family:qualifier`` or ``family:``, or empty for whole rows.
     """
 
     version: int
@@ -76,6 +78,7 @@ class ObserverLease(Struct, frozen=True, tag="lease"):
     address: str = ""
     ended: bool = False
     unmarked: tuple[str, ...] = ()
+    reads: dict[str, dict[str, int]] = {}
 
 
 ControlMessage = WatchList | BarrierRequest | Fence | Gate | ObserverLease

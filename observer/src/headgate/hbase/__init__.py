@@ -10,6 +10,7 @@ from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, Tab
 from headgate.hbase.notify import NOTIFIABLE, Notifiable, Room, lacks_notify_family, with_notify
 from headgate.hbase.outcomes import Judgement, Verdict, is_void, judge
 from headgate.hbase.patterns import Pattern, Patterns
+from headgate.hbase.reads import columns_read, reads_cells
 from headgate.hbase.replies import io_error_reply
 from headgate.hbase.requests import Cells, Definition, Write
 from headgate.hbase.tables import peek_table, peek_tables, require_unambiguous, table_name
@@ -31,6 +32,7 @@ __all__ = [
     "TableIn",
     "Verdict",
     "Write",
+    "columns_read",
     "decode_request",
     "dialect_of",
     "io_error_reply",
@@ -41,6 +43,7 @@ __all__ = [
     "peek_origins",
     "peek_table",
     "peek_tables",
+    "reads_cells",
     "require_unambiguous",
     "table_name",
     "with_notify",

@@ -7,6 +7,7 @@ from typing import Final, final
 from headgate.events import UpdateKind
 from headgate.hbase.decoding import decode_request, peek_origins
 from headgate.hbase.methods import METHODS, Dialect, Effect, Method, TableIn
+from headgate.hbase.reads import ColumnPlace, column_at, column_places, reads_cells
 from headgate.hbase.requests import COLON, Cells, Write
 from headgate.hbase.tables import peek_table
 from headgate.wire import Layout, Message, MessageType, ProtocolError, layout_of
@@ -32,16 +33,19 @@ class Pattern:
     __slots__ = (
         "_column",
         "_family",
+        "_places",
         "_row",
         "_value",
         "answered",
         "asked",
+        "columns",
         "layout",
         "method",
         "name",
         "table",
         "tables",
         "timestamp",
+        "whole_rows",
         "writes",
     )
 
@@ -56,6 +60,11 @@ class Pattern:
         """Requests of this kind that came, since they were counted."""
         self.answered = 0
         """Those that ended with an answer since then."""
+        self.columns: dict[bytes, int] = {}
+        """Columns that requests of this kind named since they were counted, and how many did."""
+        self.whole_rows = False
+        """Whether they read cells and name no columns."""
+        self._places: list[ColumnPlace] = []
         self.timestamp = -1
         self.writes = False
         """Whether requests of this kind put one cell; then its parts lie as follows."""
@@ -66,6 +75,24 @@ class Pattern:
         layout = self.layout
         seqid = layout.sequence_number(raw)
         return Message(raw, layout.body, self.name, MessageType.CALL, seqid, layout.transport)
+
+    def note_columns(self, raw: bytes) -> None:
+        """Count the columns that a read of this kind names, each once."""
+        places = self._places
+        if not places:
+            return
+        columns = self.columns
+        if len(places) == 1:
+            name = column_at(raw, places[0])
+            columns[name] = columns.get(name, 0) + 1
+            return
+        for name in {column_at(raw, place) for place in places}:
+            columns[name] = columns.get(name, 0) + 1
+
+    def learn_read(self, dialect: Dialect, message: Message) -> None:
+        """Find the columns that a read names in its bytes."""
+        self._places = column_places(dialect, message)
+        self.whole_rows = not self._places and reads_cells(dialect, self.name)
 
     def cell(self, raw: bytes) -> tuple[bytes, bytes, bytes] | None:
         """Return row, column and value of a request that puts one cell.
@@ -170,6 +197,7 @@ class Patterns:
                 if method.table is not TableIn.FIELD or layout is None:
                     return None
                 pattern = Pattern(layout, method, peek_table(dialect, message))
+                pattern.learn_read(dialect, message)
                 return pattern if _begins_with_table(pattern, message) else None
             if message.name != _PUTS[dialect] or peek_origins(dialect, message):
                 return None

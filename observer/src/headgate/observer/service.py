@@ -53,6 +53,7 @@ from headgate.settings import parse_address, set_log_level
 
 _log = structlog.get_logger("headgate.observer")
 
+_COLUMNS_TOLD = 100  # in each lease, every few seconds: what people look at, not all there is
 _DELIVERY_SECONDS = 0.004  # how soon an acknowledgement of Kafka's is looked at
 _TEND_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
@@ -137,6 +138,7 @@ class Observer:
             notify=self._notify,
             publisher=self._publisher,
             admin=lambda: self.addresses.admin,
+            reads=lambda: self._metrics.reads_of(self._control.watched, _COLUMNS_TOLD),
             clock=self._loop.time,
         )
         self._listeners = Listeners(config, keyring=self._keyring, metrics=self._metrics)

@@ -31,11 +31,13 @@ class Lease:
         notify: NotifyColumns,
         publisher: Publisher,
         admin: Callable[[], str],
+        reads: Callable[[], dict[str, dict[str, int]]],
         clock: Callable[[], float],
     ) -> None:
         """Say nothing yet.
 
-        ``admin`` returns the observer's admin address; ``clock`` may be any, in seconds.
+        ``admin`` returns the observer's admin address, ``reads`` what was read of watched tables
+        (see ``ObserverLease``); ``clock`` may be any, in seconds.
         """
         self._config = config
         self._epoch = epoch
@@ -44,6 +46,7 @@ class Lease:
         self._notify = notify
         self._publisher = publisher
         self._admin = admin
+        self._reads = reads
         self._clock = clock
         self._heard_at = 0.0
         self._said_at = 0.0
@@ -88,6 +91,7 @@ class Lease:
             self._admin(),
             ended,
             self._said_unmarked,
+            self._reads(),
         )
 
     def hear(self, message: ControlMessage) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -16,6 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 _MAX_TABLES: Final = 1000  # names come from clients: labels must not grow with what they invent
+_MAX_COLUMNS: Final = 2000  # of all tables together, likewise
+_LONGEST_COLUMN: Final = 256  # bytes of a name worth a label
 _MAX_ORIGINS: Final = 500  # likewise
 _MAX_REQUESTS: Final = 2000  # two dialects of some 60 methods each, with a few outcomes
 _OTHER: Final = "(other)"
@@ -111,6 +113,8 @@ class Metrics(Collector):
         """By listener, method and outcome."""
         self.reads: dict[str, int] = {}
         """By table."""
+        self.column_reads: dict[tuple[str, str], int] = {}
+        """By table and column; the empty column stands for reads of whole rows."""
         self.timings: dict[str, Timings] = {}
         """By listener."""
         self.connections = 0
@@ -214,6 +218,27 @@ class Metrics(Collector):
         name = table if len(reads) < _MAX_TABLES else _OTHER
         reads[name] = reads.get(name, 0) + count
 
+    def count_column_read(self, table: str, column: bytes, count: int = 1) -> None:
+        """Count a read that names a column of a table, or several; empty: it reads whole rows."""
+        reads = self.column_reads
+        if table not in self.reads:
+            table = _OTHER
+        name = column.decode("utf-8", "backslashreplace")
+        if len(column) > _LONGEST_COLUMN or (
+            (table, name) not in reads and len(reads) >= _MAX_COLUMNS
+        ):
+            name = _OTHER
+        reads[table, name] = reads.get((table, name), 0) + count
+
+    def reads_of(self, tables: Collection[str], most: int) -> dict[str, dict[str, int]]:
+        """Return the columns of some tables that are read most, ``most`` of all in all."""
+        found = [(key, count) for key, count in self.column_reads.items() if key[0] in tables]
+        found.sort(key=lambda each: -each[1])
+        by_table: dict[str, dict[str, int]] = {}
+        for (table, column), count in found[:most]:
+            by_table.setdefault(table, {})[column] = count
+        return by_table
+
     def text(self) -> bytes:
         """Return everything in Prometheus' text format."""
         return generate_latest(self._registry)
@@ -232,6 +257,12 @@ class Metrics(Collector):
             "Reads, by table.",
             ("table",),
             (((table,), count) for table, count in self.reads.items()),
+        )
+        yield _counter(
+            "column_reads",
+            "Reads that name a column, by table and column; without a column those of whole rows.",
+            ("table", "column"),
+            self.column_reads.items(),
         )
         yield _counter(
             "events",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from headgate.hbase import Dialect, Pattern, Patterns
+from headgate.hbase import Dialect, Pattern, Patterns, columns_read, reads_cells
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -22,7 +22,7 @@ from headgate.observer.sessions.peers import has_left
 from headgate.observer.sessions.replies import KnownReplies
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
-from headgate.wire import Limits
+from headgate.wire import Limits, Message
 
 if TYPE_CHECKING:
     from headgate.observer.sessions.session import Session
@@ -105,7 +105,13 @@ class Endpoint:
         uncounted, self._uncounted = self._uncounted, []
         for pattern in uncounted:
             if pattern.asked:
-                self.metrics.count_read(pattern.tables[0], pattern.asked)
+                table = pattern.tables[0]
+                self.metrics.count_read(table, pattern.asked)
+                if pattern.whole_rows:
+                    self.metrics.count_column_read(table, b"", pattern.asked)
+                for column, count in pattern.columns.items():
+                    self.metrics.count_column_read(table, column, count)
+                pattern.columns.clear()
             if pattern.answered:
                 name = pattern.method.name
                 self.metrics.count_request(self.name, name, "answered", pattern.answered)
@@ -127,11 +133,20 @@ class Endpoint:
         self._observed += 1
         return self._sample
 
-    def note_read(self, pattern: Pattern) -> None:
-        """Note that a read of a table came."""
+    def note_read(self, pattern: Pattern, raw: bytes) -> None:
+        """Note that a read of a table came, of a known kind."""
         if not pattern.asked and not pattern.answered:
             self._uncounted.append(pattern)
         pattern.asked += 1
+        pattern.note_columns(raw)
+
+    def count_read(self, table: str, message: Message) -> None:
+        """Count a read of a table, and the columns that it names."""
+        self.metrics.count_read(table)
+        if not reads_cells(self.dialect, message.name):
+            return
+        for column in columns_read(self.dialect, message) or (b"",):
+            self.metrics.count_column_read(table, column)
 
     def note_answered(self, pattern: Pattern) -> None:
         """Note that a request ended, with an answer."""

@@ -306,7 +306,7 @@ class Session:
             if outlet.write(data):
                 self.pipeline.follow(pattern, started, sample)
             if pattern.tables:
-                endpoint.note_read(pattern)
+                endpoint.note_read(pattern, data)
         elif endpoint.gates.closed:
             return False
         elif not endpoint.control.is_watched(pattern.tables[0]):
@@ -376,7 +376,7 @@ class Session:
             return
         if effect is Effect.READ:
             if tables:
-                self._metrics.count_read(tables[0])
+                endpoint.count_read(tables[0], message)
         elif tables and changes_cells(method):
             control = endpoint.control
             watched = tuple(table for table in tables if control.is_watched(table))
