@@ -56,6 +56,44 @@ def test_the_file_stays_in_order(factor: float) -> None:
     assert len(spec.actions[2].bounds) == 1
 
 
+@pytest.mark.parametrize(
+    ("limit", "scaled"),
+    [
+        ("sequence: {limit: 20%, count: distinct}", "sequence: {limit: 100%, count: distinct}"),
+        ("sequence: {count: distinct, limit: [5%, 20%]}", "limit: [40%, 100%]"),
+        ("sequence: 20%", "sequence: 160%"),
+        ("value: 20%", "value: 100%"),
+        ("value: [5%, 20%]", "value: [40%, 100%]"),
+        ("value: {changed: 20%}", "value: {changed: 100%}"),
+        ("value: {relative: 20%}", "value: {relative: 160%}"),
+        ("value: {against: 50, limit: 20%}", "value: {against: 50, limit: 160%}"),
+        ("value: 20", "value: 160"),
+        ("sequence: {limit: 20, count: distinct}", "sequence: {limit: 160, count: distinct}"),
+    ],
+)
+def test_a_limit_that_is_scaled_can_still_be_reached(limit: str, scaled: str) -> None:
+    source = SOURCE.replace("time: 5 min, sequence: 20%, value: {absolute: 2}", limit)
+    assert source != SOURCE
+
+    text = scale_limits(source, {"one": 8}, {})
+
+    assert scaled in text
+    parse_dataflow(text, "scaled.yaml")
+
+
+def test_a_limit_that_two_actions_share_is_scaled_once() -> None:
+    source = SOURCE.replace("sequence: 20%", "sequence: &often 20%").replace(
+        "two: {step: steps:two, reads: b}",
+        "two: {step: steps:two, when: {a: {sequence: *often, time: 1 h}}}",
+    )
+    assert source.count("often") == 2 + SOURCE.count("often")
+
+    text = scale_limits(source, {"one": 8.0, "two": 8.0}, {})
+
+    assert "sequence: &often 160%" in text
+    parse_dataflow(text, "scaled.yaml")
+
+
 def test_an_action_without_bounds_gets_one_on_what_it_reads() -> None:
     block = SOURCE[: SOURCE.index("    when:")]
     scaled = scale_limits(block, {"one": 25}, {"one": "a"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 
@@ -23,25 +24,28 @@ def bounded_actions(source: str) -> tuple[str, ...]:
 def scale_limits(source: str, factors: Mapping[str, float], fresh: Mapping[str, str]) -> str:
     """Return a dataflow file with other limits; comments and order stay.
 
+    Where more than 100 % can't be reached (distinct and changed elements) no limit gets above it.
+    A limit that several actions share by an anchor is changed once.
+
     Args:
         source: the text of a file that is in order.
         factors: what each action's limits are multiplied by; 1 where an action is not named.
         fresh: by action without bounds, the container on which it gets a sequence bound of 1 % of
             the elements times its factor. An action that is in neither mapping stays as it is.
     """
-    changes: list[tuple[int, int, str]] = []
+    changes: dict[tuple[int, int], str] = {}
     for name, body in _actions(source):
         factor = factors.get(name, 1.0)
         when = _entry(body, "when")
         if when is not None:
-            changes += [
-                (node.start_mark.index, node.end_mark.index, text)
-                for node in _limits(when)
-                if (text := _scaled(source, node, factor)) is not None
-            ]
+            for node, most in _limits(when):
+                text = _scaled(source, node, factor, most)
+                if text is not None:
+                    changes[node.start_mark.index, node.end_mark.index] = text
         elif name in fresh:
-            changes.append(_insertion(body, fresh[name], factor))
-    for start, end, text in sorted(changes, key=lambda change: change[0], reverse=True):
+            at, text = _insertion(body, fresh[name], factor)
+            changes[at, at] = text
+    for (start, end), text in sorted(changes.items(), reverse=True):
         source = source[:start] + text + source[end:]
     return source
 
@@ -60,10 +64,22 @@ def _entry(node: yaml.Node | None, key: str) -> yaml.Node | None:
     return next((value for name, value in node.value if name.value == key), None)
 
 
-def _limits(when: yaml.Node) -> Iterator[yaml.ScalarNode]:
+def _limits(when: yaml.Node) -> Iterator[tuple[yaml.ScalarNode, float]]:
+    """Yield each limit with the percentage above which it could not be reached."""
     for _, bound in when.value:
         for vector in _VECTORS:
-            yield from _scalars(_entry(bound, vector))
+            limit = _entry(bound, vector)
+            most = _WHOLE if _of_elements(vector, limit) else math.inf
+            for node in _scalars(limit):
+                yield node, most
+
+
+def _of_elements(vector: str, limit: yaml.Node | None) -> bool:
+    """Tell whether percentages are of elements, each of which counts once."""
+    if vector == "value":
+        return not isinstance(limit, yaml.MappingNode) or _entry(limit, "changed") is not None
+    count = _entry(limit, "count")
+    return count is not None and count.value == "distinct"
 
 
 def _scalars(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
@@ -81,18 +97,22 @@ def _scalars(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
             return
 
 
-def _scaled(source: str, node: yaml.ScalarNode, factor: float) -> str | None:
+def _scaled(source: str, node: yaml.ScalarNode, factor: float, most: float) -> str | None:
     text = source[node.start_mark.index : node.end_mark.index]
     if factor == 1 or not _NUMBER.search(text):
         return None
     whole = _NUMBER.fullmatch(text) is not None and "." not in text
 
+    ceiling = most if "%" in text else math.inf
+
     def times(found: re.Match[str]) -> str:
-        return _figure(float(found[0]) * factor, whole=whole and float(found[0]) >= _COUNTS)
+        value = min(float(found[0]) * factor, ceiling)
+        return _figure(value, whole=whole and float(found[0]) >= _COUNTS)
 
     return _NUMBER.sub(times, text)
 
 
+_WHOLE = 100.0  # percent
 _COUNTS = 10
 """A bare whole number from here on stays whole: it counts updates."""
 
@@ -105,9 +125,9 @@ def _figure(value: float, *, whole: bool) -> str:
     return text if float(text) else "0.000000001"
 
 
-def _insertion(body: yaml.MappingNode, container: str, factor: float) -> tuple[int, int, str]:
+def _insertion(body: yaml.MappingNode, container: str, factor: float) -> tuple[int, str]:
     bound = f"when: {{{container}: {{sequence: {_figure(factor, whole=False)}%}}}}"
     at = body.start_mark.index
     if body.flow_style:
-        return at + 1, at + 1, f"{bound}, "
-    return at, at, f"{bound}\n{' ' * body.start_mark.column}"
+        return at + 1, f"{bound}, "
+    return at, f"{bound}\n{' ' * body.start_mark.column}"
