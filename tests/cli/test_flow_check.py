@@ -105,3 +105,31 @@ def test_a_directory_is_a_problem_without_traceback(tmp_path):
 
 def test_the_schema_is_json():
     assert json.loads(run("schema").stdout)["title"] == "Headgate dataflow"
+
+
+@pytest.mark.parametrize(
+    ("step", "message", "cure"),
+    [
+        ("qiuck:clean", "there is no module `qiuck` in ", "did you mean `quick:clean`?"),
+        ("quick:claen", "module `quick` has no function `claen`", "did you mean `quick:clean`?"),
+        ("broken:f", "module `broken` cannot be imported: ModuleNotFoundError", "install what"),
+        ("loud:f", "module `loud` cannot be imported: SystemExit: 3", "correct the module"),
+    ],
+)
+def test_a_step_that_cannot_be_called_is_found_by_importing_it(written, step, message, cure):
+    written("quick.py", "print('loud')\ndef clean(run): ...\n")
+    written("broken.py", "import a_module_that_nobody_has\n")
+    written("loud.py", "raise SystemExit(3)\n")
+    path = written("flow.yaml", GOOD.replace("m:f", step))
+    result = run("check", "--imports", path)
+
+    assert result.exit_code == 1
+    assert f"{path}:2:22: error: {message}" in result.stderr
+    assert cure in result.stderr
+    assert run("check", path).exit_code == 0
+
+
+def test_a_step_that_is_there_is_in_order(written):
+    written("quick.py", "print('loud')\ndef clean(run): ...\n")
+    path = written("flow.yaml", GOOD.replace("m:f", "quick:clean"))
+    assert run("check", "--imports", path).exit_code == 0

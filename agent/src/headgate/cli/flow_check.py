@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
+from headgate.cli.flow_imports import import_problems
 from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import (
     Dataflow,
@@ -32,10 +33,14 @@ class CheckedFile(Struct, frozen=True):
 def check(
     paths: Annotated[list[Path], typer.Argument(help="Dataflow files (YAML).")],
     *,
+    imports: Annotated[
+        bool,
+        typer.Option("--imports", help="Import the steps' modules too, which runs them."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Check dataflow files: every error and warning with its place and what to do about it."""
-    checked = [_checked(path, as_text=not json) for path in paths]
+    checked = [_checked(path, imports=imports, as_text=not json) for path in paths]
     if json:
         print_document(checked)
     if not all(one.in_order for one in checked):
@@ -47,20 +52,21 @@ def schema() -> None:
     typer.echo(schema_text(), nl=False)
 
 
-def _checked(path: Path, *, as_text: bool) -> CheckedFile:
+def _checked(path: Path, *, imports: bool, as_text: bool) -> CheckedFile:
     try:
         dataflow = load_dataflow(path)
     except DataflowErrors as errors:
         checked = CheckedFile(str(path), in_order=False, problems=errors.problems)
     else:
+        missing = import_problems(dataflow, path.resolve().parent) if imports else ()
         checked = CheckedFile(
             str(path),
-            in_order=True,
+            in_order=not missing,
             dataflow=dataflow.name,
             profiles=dataflow.profiles,
-            problems=dataflow.warnings,
+            problems=(*missing, *dataflow.warnings),
         )
-        if as_text:
+        if as_text and checked.in_order:
             typer.echo(_in_order(dataflow))
     if as_text and checked.problems:
         lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []

@@ -29,7 +29,7 @@ from headgate.flows.launching import read_launcher, spark_settings
 from headgate.flows.matching import matched
 from headgate.flows.modes import Deletes, Mode, read_mode
 from headgate.flows.places import overlap, read_container, read_undecodable
-from headgate.flows.problems import DataflowErrors, Findings, Position, suggestion
+from headgate.flows.problems import NAME_RULE, DataflowErrors, Findings, Position, suggestion
 from headgate.flows.quantities import duration_seconds
 from headgate.flows.significance import read_significance
 from headgate.flows.text import read_text
@@ -68,7 +68,7 @@ def parse_dataflow(
         findings.error(
             Position(1, 1),
             f"`{name}` can't name a dataflow",
-            "use letters, digits, `_`, `-` and `.`, at most 100, with a letter first",
+            NAME_RULE,
         )
     if dataflow is None or findings.failed:
         raise DataflowErrors(findings.problems)

@@ -20,7 +20,7 @@ from headgate.flows.kinds import (
 )
 from headgate.flows.launching import LAUNCHED, LAUNCHING
 from headgate.flows.modes import MODE_KEYS
-from headgate.flows.problems import nearest
+from headgate.flows.problems import NAME_RULE, nearest
 from headgate.flows.quantities import (
     DURATION,
     PERCENTAGE,
@@ -129,7 +129,7 @@ def _text(what: str) -> Single:
 
 
 def _name(noun: str) -> Single:
-    return Single(f"the name of {noun}", pattern=NAME)
+    return Single(f"the name of {noun}", pattern=NAME, rule=NAME_RULE)
 
 
 def _names(noun: str, nouns: str) -> Either:
@@ -255,9 +255,22 @@ _OVERRIDE = Record(
 _ROW = _text("a row key as text, bytes as \\x00")
 _RECTANGLE = {
     "table": Key(
-        Single("the name of a table", pattern=_TABLE), "the table, with its namespace if it has one"
+        Single(
+            "the name of a table",
+            pattern=_TABLE,
+            rule="use letters, digits, `_`, `-` and `.`, with a letter, a digit or `_` first; "
+            "before it a namespace and a colon, if it has one: `sales:orders`",
+        ),
+        "the table, with its namespace if it has one",
     ),
-    "family": Key(Single("the name of a family", pattern=_FAMILY), "a whole column family"),
+    "family": Key(
+        Single(
+            "the name of a family",
+            pattern=_FAMILY,
+            rule="write it without space and colon; for a column write `column: family:qualifier`",
+        ),
+        "a whole column family",
+    ),
     "column": Key(
         Either(
             "`family:qualifier` or a list of them",

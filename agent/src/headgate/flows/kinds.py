@@ -35,6 +35,8 @@ class Single:
     truth: bool = False
     why_not: Callable[[str], tuple[str, str]] | None = None
     """Says of a refused value, as written, what is wrong with it and the cure."""
+    rule: str = ""
+    """What to write, where ``what`` alone would say no more than that the value is another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,12 @@ LAUNCHING = {
         "a program, run without a shell in this file's directory; status 0 commits the run",
     ),
     "dag": Key(
-        Single("the id of a DAG", pattern=r"[A-Za-z0-9_.\-]{1,250}"), "a DAG of Airflow, to be run"
+        Single(
+            "the id of a DAG",
+            pattern=r"[A-Za-z0-9_.\-]{1,250}",
+            rule="use letters, digits, `_`, `-` and `.`, at most 250, as Airflow does",
+        ),
+        "a DAG of Airflow, to be run",
     ),
     "launcher": Key(
         Either(

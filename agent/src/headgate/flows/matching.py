@@ -6,7 +6,7 @@ import re
 from typing import assert_never
 
 from headgate.flows.kinds import Anything, Either, Kind, ListOf, MapOf, Numbers, Record, Single
-from headgate.flows.problems import Findings, Position, nearest, suggestion
+from headgate.flows.problems import NAME_RULE, Findings, Position, nearest, suggestion
 from headgate.flows.tree import Entry, Items, Mapping, Scalar, Tree
 
 _NULL = "null"
@@ -90,7 +90,10 @@ def _single(tree: Tree, kind: Single, findings: Findings) -> Scalar | None:
         return None
     meant = nearest(tree.text, kind.words)
     cure = f"did you mean `{meant}`? " if meant else ""
-    findings.error(tree.at, f"`{tree.text}` is not {kind.what}", f"{cure}write {kind.what}")
+    message = (
+        f"`{tree.text}` can't be {kind.what}" if kind.rule else f"`{tree.text}` is not {kind.what}"
+    )
+    findings.error(tree.at, message, f"{cure}{kind.rule or f'write {kind.what}'}")
     return None
 
 
@@ -131,7 +134,7 @@ def _map(tree: Tree, kind: MapOf, findings: Findings) -> Mapping | None:
             findings.error(
                 entry.key.at,
                 f"`{name}` can't name a {kind.noun}",
-                "use letters, digits, `_`, `-` and `.`, at most 100, with a letter first",
+                NAME_RULE,
             )
         value = matched(entry.value, kind.value, findings)
         if value is not None:

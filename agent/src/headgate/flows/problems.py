@@ -95,4 +95,8 @@ def suggestion(word: str, candidates: Iterable[str], noun: str) -> str:
     return f"{question}possible: {listed}{more}"
 
 
+NAME_RULE = (
+    "use letters without accents, digits, `_`, `-` and `.`, at most 100, with a letter first"
+)
+"""The cure for a name of a dataflow, a container, an action, a bound or a profile."""
 _LISTED = 12  # names shown in a cure: more of them hide the one that is looked for

@@ -1,0 +1,105 @@
+"""``headgate flow check --imports``: whether the functions of steps are there to be called.
+
+Modules are imported in a process of its own, since that runs what stands in them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from headgate.flows import Dataflow, Problem, StepLauncher
+from headgate.flows.problems import nearest
+
+_SECONDS = 120.0  # until a module must have been imported: PySpark and pandas take a few
+_PROGRAM = """
+import importlib, json, os, pkgutil, sys
+module, function, *paths = sys.argv[1:]
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+sys.path[:0] = paths
+found = {"failure": "", "missing": "", "names": []}
+try:
+    names = [name for name in vars(importlib.import_module(module)).items()]
+    if not callable(dict(names).get(function)):
+        found["missing"] = "function"
+        found["names"] = [n for n, what in names if callable(what) and not n.startswith("_")]
+except ModuleNotFoundError as error:
+    if error.name and (module + ".").startswith(error.name + "."):
+        found["missing"] = "module"
+        places = [os.path.join(p, *module.split(".")[:-1]) for p in paths]
+        found["names"] = [m.name for m in pkgutil.iter_modules(places)]
+    else:
+        found["failure"] = f"{type(error).__name__}: {error}"
+except BaseException as error:
+    found["failure"] = f"{type(error).__name__}: {error}"
+json.dump(found, answers)
+answers.flush()
+os._exit(0)
+"""
+
+
+class _Found(Struct, frozen=True):
+    failure: str
+    missing: str
+    names: tuple[str, ...]
+
+
+def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
+    """Return what keeps the steps of a dataflow from being called, each in its line.
+
+    Args:
+        dataflow: as it was read.
+        directory: of its file, from which its paths begin.
+    """
+    steps = {
+        launcher.step: tuple(
+            str(directory / Path(part).expanduser()) for part in launcher.python_path
+        )
+        for launcher in dataflow.launchers.values()
+        if isinstance(launcher, StepLauncher)
+    }
+    return tuple(
+        problem for step, paths in steps.items() for problem in _problems(dataflow, step, paths)
+    )
+
+
+def _problems(dataflow: Dataflow, step: str, paths: tuple[str, ...]) -> Iterator[Problem]:
+    module, _, function = step.partition(":")
+    found = _imported(module, function, paths)
+    if found.failure:
+        words = f"module `{module}` cannot be imported: {found.failure}"
+        cure = "correct the module, or install what it imports for this interpreter"
+    elif found.missing == "function":
+        words = f"module `{module}` has no function `{function}`"
+        meant = nearest(function, found.names)
+        cure = f"did you mean `{module}:{meant}`?" if meant else "define it there"
+    elif found.missing:
+        words = f"there is no module `{module}` in {', '.join(paths)}"
+        package, _, name = module.rpartition(".")
+        meant = nearest(name, found.names)
+        whole = f"{package}.{meant}" if package else meant
+        cure = f"did you mean `{whole}:{function}`?" if meant else "correct it, or `python_path`"
+    else:
+        return
+    before, here, _ = dataflow.source.partition(step)
+    line = before.count("\n") + 1 if here else 1
+    column = len(before) - before.rfind("\n") if here else 1
+    yield Problem(dataflow.file, line, column, words, cure)
+
+
+def _imported(module: str, function: str, paths: tuple[str, ...]) -> _Found:
+    command = [sys.executable, "-c", _PROGRAM, module, function, *paths]
+    try:
+        ended = subprocess.run(command, stdout=subprocess.PIPE, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return _Found(f"it took longer than {_SECONDS:g} s", "", ())
+    try:
+        return msgspec.json.decode(ended.stdout, type=_Found)
+    except msgspec.DecodeError:
+        return _Found(f"it ended the interpreter with status {ended.returncode}", "", ())
