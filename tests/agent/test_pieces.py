@@ -9,7 +9,7 @@ import pytest
 
 from headgate.agent.errors import DamagedState, Fenced
 from headgate.agent.pieces import CHUNK, first_piece
-from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.scripted import SEALS, MemoryRows, TimedStore
 from headgate.agent.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.store import Ownership, Progress, SavedState, StateStore
 from headgate.engine import Kept, LogChange, Piece
@@ -49,7 +49,7 @@ def rows(clock: Clock) -> MemoryRows:
 
 @pytest.fixture
 def store(rows: MemoryRows) -> StateStore:
-    made = StateStore(rows, 3, SEALS, RememberedRevisions())
+    made = TimedStore(rows, 3, SEALS, RememberedRevisions())
     made.define(Definition("flow", "text", ".", 0, 1.0))
     return made
 

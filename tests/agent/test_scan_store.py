@@ -4,7 +4,7 @@ import pytest
 
 from headgate.agent.errors import Fenced, Held
 from headgate.agent.scan_store import ScanStore
-from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.scripted import SEALS, MemoryRows, TimedScanStore
 from headgate.agent.sealed import Owner
 from headgate.agent.table_scan import Extent, ScanProgress
 from headgate.events import Cut
@@ -16,7 +16,7 @@ PROGRESS = ScanProgress(7.0, Cut({"topic": (1, 2)}))
 
 @pytest.fixture
 def store() -> ScanStore:
-    return ScanStore(MemoryRows(), SEALS)
+    return TimedScanStore(MemoryRows(), SEALS)
 
 
 def test_one_agent_scans_a_table_until_its_lease_ends(store):
@@ -39,7 +39,7 @@ def test_one_that_was_replaced_saves_nothing(store):
     with pytest.raises(Fenced, match="scanned by another agent"):
         store.save("t", epoch, PROGRESS)
     with pytest.raises(Fenced):
-        store.renew("t", epoch, ONE, 30.0)
+        store.renew("t", epoch, ONE, 25.0, 5.0)
 
 
 def test_all_that_dataflows_want_is_scanned(store):

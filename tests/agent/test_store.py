@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from headgate.agent.errors import DamagedState, Fenced, Held, UnknownDataflow
-from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.scripted import SEALS, MemoryRows, TimedStore
 from headgate.agent.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.store import (
     CHUNK,
@@ -31,7 +31,7 @@ def rows() -> MemoryRows:
 
 @pytest.fixture
 def store(rows: MemoryRows) -> StateStore:
-    store = StateStore(rows, 3, SEALS, RememberedRevisions())
+    store = TimedStore(rows, 3, SEALS, RememberedRevisions())
     store.define(Definition("flow", "text", ".", 0, 1.0))
     return store
 
@@ -70,7 +70,7 @@ def test_a_lease_that_runs_keeps_others_away_and_says_whose_it_is(store: StateSt
 
 def test_a_renewed_lease_runs_on(store: StateStore) -> None:
     epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
-    store.renew("flow", epoch, ONE, 20.0)
+    store.renew("flow", epoch, ONE, 15.0, 5.0)
     with pytest.raises(Held):
         store.acquire("flow", TWO, 19.0, 5.0)
 
@@ -88,7 +88,7 @@ def test_whoever_was_taken_over_can_neither_save_nor_renew_nor_release(store: St
     with pytest.raises(Fenced):
         store.save("flow", epoch, state(b"stale"), (record(0),), 17.0)
     with pytest.raises(Fenced):
-        store.renew("flow", epoch, ONE, 30.0)
+        store.renew("flow", epoch, ONE, 25.0, 5.0)
     with pytest.raises(Fenced):
         store.release("flow", epoch)
     found = store.acquire("flow", TWO, 17.0, 5.0)
@@ -139,13 +139,13 @@ class LostReplies(MemoryRows):
 
 
 def test_a_lost_reply_to_an_acquisition_does_not_cost_the_lease() -> None:
-    lossy = StateStore(LostReplies(), 3, SEALS, RememberedRevisions())
+    lossy = TimedStore(LostReplies(), 3, SEALS, RememberedRevisions())
     lossy.define(Definition("flow", "text", ".", 0, 1.0))
     assert lossy.acquire("flow", ONE, 10.0, 5.0).epoch == 1
 
 
 def test_a_lost_reply_to_a_removal_is_no_fence() -> None:
-    lossy = StateStore(LostReplies(), 3, SEALS, RememberedRevisions())
+    lossy = TimedStore(LostReplies(), 3, SEALS, RememberedRevisions())
     lossy.define(Definition("flow", "text", ".", 0, 1.0))
     lossy.remove("flow", lossy.acquire("flow", ONE, 10.0, 5.0).epoch)
     assert lossy.listings() == Listings((), ())

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from headgate.agent.errors import DamagedState, Held, UnknownDataflow
 from headgate.agent.errors import Refused as RequestRefused
-from headgate.agent.scan_store import ScanStore
-from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.scripted import SEALS, MemoryRows, TimedScanStore, TimedStore
 from headgate.agent.sealed import (
     Definition,
     Owner,
@@ -50,7 +49,7 @@ def store(rows: MemoryRows) -> StateStore:
 
 def agent(rows: MemoryRows, seals: Seals = SEALS) -> StateStore:
     """Another agent, which has seen nothing yet."""
-    return StateStore(rows, 3, seals, RememberedRevisions())
+    return TimedStore(rows, 3, seals, RememberedRevisions())
 
 
 def ring(*keys: str) -> Seals:
@@ -158,7 +157,7 @@ def test_whatever_cells_a_row_has_it_is_taken_or_set_aside(cells: dict[bytes, by
         except (Held, RowSetAside, DamagedState):
             continue
         assert taken.definition.source == "text"
-        store.renew("flow", taken.epoch, TWO, now + 5.0)
+        store.renew("flow", taken.epoch, TWO, now, 5.0)
         store.release("flow", taken.epoch)
     for now in (30.0, 40.0, 50.0):
         fresh = store.define(defined("flow", "corrected"))
@@ -218,7 +217,7 @@ def test_a_table_that_was_emptied_begins_above_what_was_seen(store: StateStore) 
     emptied = MemoryRows()
     seen = RememberedRevisions()
     seen.note("flow", 2)
-    again = StateStore(emptied, 3, SEALS, seen)
+    again = TimedStore(emptied, 3, SEALS, seen)
     again.define(defined("flow"))
     assert state_of(again) is None
 
@@ -322,7 +321,7 @@ def test_the_owner_of_a_lease_that_was_written_over_keeps_the_dataflow(
     rows.put(FLOW, {b"state:lease": lease(STRANGER)})
     with pytest.raises(Held):
         store.acquire("flow", TWO, 11.0, 5.0)
-    store.renew("flow", epoch, ONE, 16.0)
+    store.renew("flow", epoch, ONE, 11.0, 5.0)
     with pytest.raises(Held, match="one"):
         store.acquire("flow", TWO, 15.0, 5.0)
 
@@ -363,7 +362,7 @@ def test_no_forged_epoch_uses_the_numbers_up_or_sets_them_back(
 
 
 def test_a_damaged_wish_or_progress_of_a_scan_counts_as_none(rows: MemoryRows) -> None:
-    scans = ScanStore(rows, SEALS)
+    scans = TimedScanStore(rows, SEALS)
     scans.want("t", "flow", Extent(5.0, (), b"", None))
     rows.put(b"scan/t", {b"spec:wanted.bad": b"\xc1", b"state:progress": b"\xc1"})
     assert scans.wanted("t") == Extent(5.0, (), b"", None)
@@ -371,7 +370,7 @@ def test_a_damaged_wish_or_progress_of_a_scan_counts_as_none(rows: MemoryRows) -
 
 
 def test_a_forged_lease_of_a_scan_ends(rows: MemoryRows) -> None:
-    scans = ScanStore(rows, SEALS)
+    scans = TimedScanStore(rows, SEALS)
     rows.put(b"scan/t", {b"state:lease": lease(STRANGER)})
     with pytest.raises(Held):
         scans.acquire("t", ONE, 10.0, 5.0)

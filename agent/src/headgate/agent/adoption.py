@@ -369,9 +369,9 @@ class Adoption:
             with self._lock:
                 owned = dict(self._epochs)
             for name, epoch in owned.items():
-                until = time.time() + self._settings.lease
+                settings = self._settings
                 try:
-                    self._store.renew(name, epoch, self._settings.owner, until)
+                    self._store.renew(name, epoch, settings.owner, time.time(), settings.lease)
                 except Fenced as error:
                     flow = self.hosted(name)
                     if flow is not None:

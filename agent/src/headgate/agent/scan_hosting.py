@@ -214,20 +214,20 @@ class ScannedTable:
 
     def _serve(self, scan: TableScan, epoch: int) -> None:
         settings, inbox = self._settings, self._inbox
-        renewed = time.time()
+        renewal = time.monotonic() + settings.lease / 3
         while not self._stopping.is_set():
-            due = min(scan.due(), renewed + settings.lease / 3)
+            patience = min(scan.due() - time.time(), renewal - time.monotonic())
             try:
-                work = inbox.get(timeout=max(0.0, due - time.time()))
+                work = inbox.get(timeout=max(0.0, patience))
             except queue.Empty:
                 work = None
             if work is not None:
                 work(scan, time.time())
             scan.tick(time.time())
-            if time.time() >= renewed + settings.lease / 3:
-                renewed = time.time()
-                settings.store.renew(self.table, epoch, settings.owner, renewed + settings.lease)
+            if time.monotonic() >= renewal:
+                renewal, now = time.monotonic() + settings.lease / 3, time.time()
+                settings.store.renew(self.table, epoch, settings.owner, now, settings.lease)
                 extent = settings.store.wanted(self.table)
                 if extent is None:
                     return
-                scan.use(extent, renewed)
+                scan.use(extent, now)

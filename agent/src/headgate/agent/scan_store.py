@@ -6,6 +6,8 @@ what each dataflow in observer mode wants of the table.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -31,9 +33,12 @@ _encode = msgspec.msgpack.Encoder().encode
 class ScanStore:
     """Rows of scanned tables. Every call may raise ``Unreachable``."""
 
-    def __init__(self, rows: Rows, seals: Seals) -> None:
+    def __init__(
+        self, rows: Rows, seals: Seals, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Leases of others end by ``clock``, which returns seconds and never leaps."""
         self._rows = rows
-        self._leases = LeaseRows(rows, seals)
+        self._leases = LeaseRows(rows, seals, clock)
 
     def want(self, table: str, dataflow: str, extent: Extent) -> None:
         """Note what a dataflow wants of a table."""
@@ -77,13 +82,13 @@ class ScanStore:
         saved = self._rows.get(_row(table), (b"state",)).get(_PROGRESS)
         return None if saved is None else _readable(table, _PROGRESS, saved, ScanProgress)
 
-    def renew(self, table: str, epoch: int, owner: Owner, until: float) -> None:
-        """Extend the lease.
+    def renew(self, table: str, epoch: int, owner: Owner, now: float, seconds: float) -> None:
+        """Extend the lease by ``seconds`` from now (Unix seconds) on.
 
         Raises:
             Fenced: another agent scans the table now.
         """
-        self._renew(table, Lease(epoch, owner, until))
+        self._renew(table, Lease(epoch, owner, now + seconds, seconds=seconds))
 
     def release(self, table: str, epoch: int) -> None:
         """Let others scan the table at once.

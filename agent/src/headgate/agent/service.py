@@ -377,7 +377,7 @@ class Agent:
         name = definition.name
         flow = self.hosted(name)
         state, words = "waiting", "no agent has it yet"
-        owned = lease.owner is not None and lease.until > time.time()
+        owned = lease.owner is not None and listing.left > 0
         broken = self._adoption.broken(definition)
         if broken is not None:
             state, words = "failed", broken
@@ -397,7 +397,7 @@ class Agent:
             submitted=definition.submitted,
             owner=lease.owner.name if lease.owner is not None and owned else "",
             address=lease.owner.address if lease.owner is not None and owned else "",
-            until=lease.until,
+            until=time.time() + listing.left if owned else 0.0,
             epoch=lease.epoch,
             here=flow is not None,
             state=state,

@@ -10,8 +10,9 @@ saved. Of a large state the row has a head, and names the pieces that belong to 
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
@@ -167,6 +168,8 @@ class Listing(Struct, frozen=True):
     lease: Lease
     doubt: str = ""
     """Why whatever lease its row has is not believed."""
+    left: float = 0.0
+    """Seconds until the lease ends if nobody renews it."""
 
 
 class Listings(Struct, frozen=True):
@@ -192,12 +195,22 @@ _encode = msgspec.msgpack.Encoder().encode
 class StateStore:
     """Dataflows' rows. Every call may raise ``Unreachable`` when the table cannot be reached."""
 
-    def __init__(self, rows: Rows, history: int, seals: Seals, revisions: Revisions) -> None:
-        """Keep up to ``history`` records per dataflow; believe what is sealed and not outdated."""
+    def __init__(
+        self,
+        rows: Rows,
+        history: int,
+        seals: Seals,
+        revisions: Revisions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Keep up to ``history`` records per dataflow; believe what is sealed and not outdated.
+
+        Leases of others end by ``clock``, which returns seconds and never leaps.
+        """
         self._rows = rows
         self._pieces = PieceRows(rows)
         self._history = history
-        self._leases = LeaseRows(rows, seals)
+        self._leases = LeaseRows(rows, seals, clock)
         self._definitions = DefinitionCells(seals, revisions)
         self._revisions = revisions
 
@@ -227,7 +240,8 @@ class StateStore:
     def _listing(self, row: bytes, columns: dict[bytes, bytes]) -> Listing:
         lease, doubt = self._leases.read(row, columns)
         self._revisions.note(shown_name(row), lease.revision)
-        return Listing(self._definitions.read(row, columns, lease), lease, doubt)
+        left = self._leases.left(row, lease.seconds) if lease.owner is not None else 0.0
+        return Listing(self._definitions.read(row, columns, lease), lease, doubt, left)
 
     def define(self, definition: Definition) -> Definition:
         """Save what was submitted, as the next revision, and return it."""
@@ -337,13 +351,14 @@ class StateStore:
             self._guarded(definition.name, epoch, {_DAMAGED: revision})
             raise
 
-    def renew(self, name: str, epoch: int, owner: Owner, until: float) -> None:
-        """Extend the lease.
+    def renew(self, name: str, epoch: int, owner: Owner, now: float, seconds: float) -> None:
+        """Extend the lease by ``seconds`` from now (Unix seconds) on.
 
         Raises:
             Fenced: the epoch is not this one any more.
         """
-        self._renew(name, Lease(epoch, owner, until, self._revisions.highest(name)))
+        highest = self._revisions.highest(name)
+        self._renew(name, Lease(epoch, owner, now + seconds, highest, seconds))
 
     def release(self, name: str, epoch: int) -> None:
         """Let others take the dataflow at once.

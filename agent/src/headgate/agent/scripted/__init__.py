@@ -6,6 +6,7 @@
 
 from headgate.agent.scripted.agent import ScriptedAgent
 from headgate.agent.scripted.rows import SEALS, MemoryRows
+from headgate.agent.scripted.timed import TimedScanStore, TimedStore
 from headgate.agent.scripted.world import World
 
-__all__ = ["SEALS", "MemoryRows", "ScriptedAgent", "World"]
+__all__ = ["SEALS", "MemoryRows", "ScriptedAgent", "TimedScanStore", "TimedStore", "World"]

@@ -86,7 +86,7 @@ class World:
         self.silent = False
         """Whether the observer answers nothing."""
         self.rows = MemoryRows(self.point)
-        self.store = StateStore(self.rows, 50, SEALS, RememberedRevisions())
+        self.store = StateStore(self.rows, 50, SEALS, RememberedRevisions(), lambda: self.now)
         self.ledger = RunLedger(LedgerRows(), "headgate")
         self.agents: list[ScriptedAgent] = []
         self.families: set[str] = set()
@@ -178,6 +178,7 @@ class World:
 
     def start_agent(self) -> ScriptedAgent:
         """Start an agent, which takes the dataflow over when the lease before has ended."""
+        self.store.listings()  # as an agent that stands by does
         self.now += 100.0
         agent = ScriptedAgent(self, len(self.agents) + 1)
         self.agents.append(agent)

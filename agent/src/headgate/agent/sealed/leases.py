@@ -1,8 +1,15 @@
-"""Leases: who may run a dataflow or scan a table, and until when."""
+"""Leases: who may run a dataflow or scan a table, and for how long.
+
+A lease has ended when nothing has changed it for its length, by a clock of the agent that looks
+which nobody sets, counted from when that agent first saw it as it is. So the clocks of hosts do not
+matter, nor does one that leaps.
+"""
 
 from __future__ import annotations
 
 import struct
+import time
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Struct
@@ -33,23 +40,37 @@ class Owner(Struct, frozen=True):
 
 
 class Lease(Struct, frozen=True):
-    """Who may run the dataflow, until when (Unix seconds). Nobody, where the owner is None."""
+    """Who may run the dataflow, until when (Unix seconds). Nobody, where the owner is None.
+
+    ``until`` is by the owner's clock, for people; each renewal has another.
+    """
 
     epoch: int
     owner: Owner | None
     until: float
     revision: int = 0
     """Of the dataflow, below which no definition is believed any more."""
+    seconds: float = 0.0
+    """Its length from each renewal on."""
 
 
 class LeaseRows:
-    """The leases in rows of the state table. Every call may raise ``Unreachable``."""
+    """The leases in rows of the state table. Every call may raise ``Unreachable``.
 
-    def __init__(self, rows: Rows, seals: Seals) -> None:
+    Args:
+        rows: the state table.
+        seals: tell which leases agents have signed.
+        clock: returns seconds, and never leaps.
+    """
+
+    def __init__(
+        self, rows: Rows, seals: Seals, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._rows = rows
         self._seals = seals
-        self._doubted: dict[bytes, tuple[bytes, float]] = {}
-        """Leases that nobody signed, by row, and when each was first met."""
+        self._clock = clock
+        self._met: dict[bytes, tuple[bytes, float]] = {}
+        """The lease of each row as it was last seen, and when it was first seen so."""
 
     def read(self, row: bytes, columns: dict[bytes, bytes]) -> tuple[Lease, str]:
         """Return the lease of a row, given its ``LEASE_CELLS``, and why it is not believed.
@@ -59,7 +80,9 @@ class LeaseRows:
         epoch = _epoch_of(columns.get(EPOCH))
         value = columns.get(LEASE)
         if value is None:
+            self._met.pop(row, None)
             return Lease(epoch, None, 0.0), ""
+        self._meet(row, value)
         try:
             lease = read_cell(value, Lease)
         except UnreadableCell as error:
@@ -72,6 +95,16 @@ class LeaseRows:
             epoch = max(epoch, lease.epoch)
         return Lease(epoch, None, 0.0), "no agent has signed its lease"
 
+    def left(self, row: bytes, seconds: float) -> float:
+        """Return in how many seconds a lease of this length ends, if it stays as it was read."""
+        met = self._met.get(row)
+        return 0.0 if met is None else max(0.0, met[1] + seconds - self._clock())
+
+    def _meet(self, row: bytes, value: bytes) -> None:
+        met = self._met.get(row)
+        if met is None or met[0] != value:
+            self._met[row] = (value, self._clock())
+
     def take(
         self, row: bytes, what: str, owner: Owner, now: float, seconds: float, revision: int = 0
     ) -> Lease:
@@ -82,8 +115,9 @@ class LeaseRows:
             what: of which it is, in words.
             owner: the agent; its own lease does not keep it away: it takes another epoch too, in
                 which tokens and barriers count anew.
-            now: Unix time; another agent's lease must have ended by it.
-            seconds: length of the new lease, and how long one that no agent signed is respected.
+            now: Unix time, for the lease's end as people read it.
+            seconds: length of the new lease, and how long one that no agent signed is respected:
+                an agent of an earlier version that is at work renews its own without end.
             revision: of the dataflow, the highest that the agent knows.
 
         Raises:
@@ -95,31 +129,25 @@ class LeaseRows:
             lease, doubt = self.read(row, columns)
             if lease == new:
                 return lease  # taken at the first attempt, whose reply was lost
-            if lease.owner is not None and lease.owner != owner and lease.until > now:
-                raise Held(what, lease.owner.name, lease.owner.address, lease.until)
-            until = self._respected(row, columns[LEASE], now, seconds) if doubt else now
-            if until > now:
-                raise Held(what, f"unknown ({doubt})", "no known address", until)
+            left = self.left(row, seconds if doubt else lease.seconds)
+            if left and doubt:
+                raise Held(what, f"unknown ({doubt})", "no known address", now + left)
+            if left and lease.owner is not None and lease.owner != owner:
+                raise Held(what, lease.owner.name, lease.owner.address, now + left)
             revision = max(revision, lease.revision)
-            new = Lease(lease.epoch + 1, owner, now + seconds, revision)
-            if self._rows.check_and_put(row, LEASE, columns.get(LEASE), self._opening(row, new)):
-                self._doubted.pop(row, None)
+            new = Lease(lease.epoch + 1, owner, now + seconds, revision, seconds)
+            cells = self._opening(row, new)
+            if self._rows.check_and_put(row, LEASE, columns.get(LEASE), cells):
+                self._meet(row, cells[LEASE])
                 return new
-
-    def _respected(self, row: bytes, value: bytes, now: float, seconds: float) -> float:
-        """Return until when the owner may renew a lease that was written over, before it is lost.
-
-        An agent of an earlier version that is at work renews its own without end.
-        """
-        if row not in self._doubted or self._doubted[row][0] != value:
-            self._doubted[row] = (value, now)
-        return self._doubted[row][1] + seconds
 
     def renew(self, row: bytes, lease: Lease) -> bool:
         """Write a lease of the row's epoch; False where the row's epoch is another."""
-        return self._rows.check_and_put(
-            row, EPOCH, epoch_value(lease.epoch), self._cells(row, lease)
-        )
+        cells = self._cells(row, lease)
+        if not self._rows.check_and_put(row, EPOCH, epoch_value(lease.epoch), cells):
+            return False
+        self._meet(row, cells[LEASE])
+        return True
 
     def close(self, row: bytes, epoch: int, revision: int) -> bool:
         """End an epoch of a row for good; False where somebody else has."""
