@@ -39,6 +39,8 @@ class Scanning:
         self.written: Elements[Key] = Elements()
         self.deleted_rows: Elements[bytes] = Elements()
         self.emptied = False
+        self.again = False
+        """Whether something was lost meanwhile, which another scan is to look for."""
 
 
 class Known:

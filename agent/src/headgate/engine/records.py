@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from headgate.engine.actions import Action
 from headgate.engine.arrivals import arrivals_of
+from headgate.engine.cells import Cells
 from headgate.engine.evaluation import AT_WRITE, Evaluation
 from headgate.engine.instructions import DecisionKind
 from headgate.engine.isolation import counted_part, own_cells
@@ -107,8 +108,8 @@ class Records(Evaluation):
                     continue
                 removed += cells.change_table(change.family.encode(), partition, partitions)
                 touched[cells.watched.id] = None
-                if change.outcome is not Outcome.APPLIED and cells.scanning is None:
-                    self._ask_for_scan(cells)
+                if change.outcome is not Outcome.APPLIED:
+                    self._look_again(cells)
             if first or removed:
                 words = f"table {change.table!r} {change.kind}: {removed} elements removed"
                 self._decide(DecisionKind.TABLE_CHANGED, words)
@@ -118,16 +119,14 @@ class Records(Evaluation):
             if change.kind is TableChangeKind.MODIFIED:
                 # A family may be gone; the message does not say.
                 for cells in self.graph.tables.get(change.table, ()):
-                    if cells.scanning is None:
-                        self._ask_for_scan(cells)
+                    self._look_again(cells)
 
     def _lost(self, tables: Iterable[str], words: str) -> None:
         self._decide(DecisionKind.GAP, words)
         missed: dict[ContainerId, None] = {}
         for table in tables:
             for cells in self.graph.tables.get(table, ()):
-                if cells.scanning is None:
-                    self._ask_for_scan(cells)
+                self._look_again(cells)
                 # A scan finds what is different, not how often it was written.
                 cells.miss()
                 missed[cells.watched.id] = None
@@ -136,8 +135,14 @@ class Records(Evaluation):
     def _reconcile(self) -> None:
         """Look for what no update told, such as deletes that went round the observers."""
         for cells in self.cells.values():
-            if cells.scanning is None:
-                self._ask_for_scan(cells)
+            self._look_again(cells)
+
+    def _look_again(self, cells: Cells) -> None:
+        """Have cells scanned from here on: a scan under way may have read what is older."""
+        if cells.scanning is None:
+            self._ask_for_scan(cells)
+        else:
+            cells.scanning.again = True
 
     def _scanned(self, stimulus: ContainerScanned) -> None:
         cells = self.cells.get((stimulus.container, stimulus.table))
@@ -149,9 +154,12 @@ class Records(Evaluation):
             return
         if self.spec.feeders is not None:
             stimulus = own_cells(stimulus, {row for row, _ in cells.keys(cells.slots)})
+        again = cells.scanning.again
         found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values, stimulus.recent)
         if found:
             self._touched((cells.watched.id,))
+        if again:
+            self._ask_for_scan(cells)
         self._take_up(action for action in self.graph.watching(cells) if action.missed is not None)
 
     def _read(self, stimulus: CellsRead) -> None:

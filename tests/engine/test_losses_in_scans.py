@@ -1,0 +1,105 @@
+"""What is lost while a table is scanned is looked for afterwards, whatever says that it is lost."""
+
+import pytest
+
+from headgate.engine import (
+    Bound,
+    Count,
+    Metric,
+    PartitionReset,
+    ReconciliationDue,
+    ScanContainer,
+    ValueBound,
+)
+from headgate.events import (
+    VERSION,
+    BarrierMark,
+    Gap,
+    Outcome,
+    TableChange,
+    TableChangeKind,
+    updates_topic,
+)
+
+BOUND = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 1e9))
+
+
+def gap(tester):
+    return tester.publish("in", Gap(VERSION, "o", 1, 1, "in", 5.0, 9.0, "Kafka was down"))
+
+
+def missing(tester):
+    tester.publish("in", BarrierMark(VERSION, "o", 1, 0, "id"))
+    return tester.publish("in", BarrierMark(VERSION, "o", 1, 7, "id"))
+
+
+def reset(tester):
+    return tester.tell(PartitionReset(tester.now, updates_topic("in"), 0))
+
+
+def altered(tester):
+    change = (TableChangeKind.MODIFIED, Outcome.APPLIED, 1.0)
+    return tester.publish("in", TableChange(VERSION, "o", 1, 0, 7, "in", *change))
+
+
+def perhaps_truncated(tester):
+    change = (TableChangeKind.TRUNCATED, Outcome.UNKNOWN, 1.0)
+    return tester.publish("in", TableChange(VERSION, "o", 1, 0, 7, "in", *change))
+
+
+def reconciliation(tester):
+    return tester.tell(ReconciliationDue(tester.now))
+
+
+LOSSES = (gap, missing, reset, altered, perhaps_truncated, reconciliation)
+
+
+def scans(told):
+    return [one for one in told if isinstance(one, ScanContainer)]
+
+
+@pytest.fixture
+def scanning(pair, rows):
+    """A dataflow that waits for the answer to a scan."""
+
+    def make():
+        tester = pair(BOUND, count=Count.CELLS)
+        tester.write("in", rows(6, 10))
+        tester.answering = False
+        (question,) = scans(reconciliation(tester))
+        return tester, question
+
+    return make
+
+
+def cells(tester):
+    return set(tester.engine.cells["in", "in"].contents())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_another_scan_finds_what_the_one_under_way_may_have_missed(scanning, loss):
+    tester, question = scanning()
+    stale = tester.answer(question)
+    tester.tables["in"][b"unseen", b"f:x"] = b"5"
+    assert scans(loss(tester)) == []
+    (again,) = scans(tester.tell(stale))
+    tester.tell(tester.answer(again))
+    assert cells(tester) == set(tester.tables["in"])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_so_does_the_scan_that_is_asked_for_after_a_restart(scanning, loss):
+    tester, _ = scanning()
+    tester.tables["in"][b"unseen", b"f:x"] = b"5"
+    loss(tester)
+    tester.answering = True
+    tester.restart()
+    assert cells(tester) == set(tester.tables["in"])
+
+
+def test_many_losses_are_one_more_scan_and_the_one_under_way_ends(scanning):
+    tester, question = scanning()
+    for number in range(5):
+        tester.publish("in", Gap(VERSION, "o", 1, number, "in", 5.0, 9.0, "Kafka was down"))
+    (again,) = scans(tester.tell(tester.answer(question)))
+    assert scans(tester.tell(tester.answer(again))) == []
