@@ -79,3 +79,11 @@ def test_what_earlier_programs_sent_is_read_whatever_it_holds() -> None:
     """A run without a token was sent by them, too."""
     packed = msgspec.msgpack.encode(["air", "zones", "r-1", 0])
     assert decode_origin(packed) == Origin("air", "zones", "r-1", 0)
+
+
+@pytest.mark.parametrize("form", [encode_origin, lambda each: encode_origin_text(each).encode()])
+def test_an_origin_longer_than_names_are_is_refused(form) -> None:
+    whole = Origin("", "", "", 0, "w" * 4000)
+    assert decode_origin(form(whole)) == whole
+    with pytest.raises(ValueError, match="4096 at most"):
+        decode_origin(form(Origin("", "", "", 0, "w" * 4097)))

@@ -268,3 +268,22 @@ def test_nothing_configured_needs_no_guard() -> None:
 
 def test_networks_alone_ask_nobody_who_it_is() -> None:
     assert Gatekeeper(networks=("10.0.0.0/8",)).guard.permit(None) is None
+
+
+def test_names_that_clients_invent_take_little_memory() -> None:
+    """Neither what is remembered of decisions nor what is said of them grows with the names."""
+    keeper = Gatekeeper(
+        Access(rules=(AccessRule(Allow.READ, tables=("a*",)),), default=Allow.NOTHING)
+    )
+    for number in range(60):
+        long = "x" * (1 << 20) + str(number)
+        text = keeper.ask("put", long, claims=Origin("", "", "", 0, long))
+        assert text is not None
+        assert len(text) < 1000
+    for number in range(200):
+        for table in range(200):
+            keeper.ask("put", f"t{table}", claims=Origin("", "", "", 0, f"w{number}"))
+    levels = keeper.guard._levels
+    assert len(levels) <= 10_000
+    assert sum(len(name) + len(table) for name, table in levels) < 100_000
+    assert len(keeper.metrics.text()) < 200_000

@@ -43,6 +43,9 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Origin)
 
+_LONGEST: Final = 4096
+"""Bytes of an encoded origin: names of dataflow, action and run, each some hundred at most. It goes
+with each of its writes, and into the log and the rules' text."""
 _TEXT_BELOW: Final = b"\x80"  # a MessagePack array begins above what begins a JSON text
 
 
@@ -90,6 +93,9 @@ def decode_origin(data: bytes) -> Origin:
         ValueError: the bytes are no origin.
     """
     try:
+        if len(data) > _LONGEST:
+            message = f"it has {len(data)} bytes, {_LONGEST} at most"
+            raise ValueError(message)  # noqa: TRY301 - as what the decoders raise
         return _from_text(data) if data[:1] < _TEXT_BELOW else _decoder.decode(data)
     except (ValueError, *UNREADABLE) as error:
         message = f"attribute {ORIGIN_ATTRIBUTE.decode()} holds no origin: {error}; {_FORM}"

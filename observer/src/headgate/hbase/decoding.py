@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, TableChangeKind
 from headgate.hbase.attributes import understood
 from headgate.hbase.methods import Dialect, Effect, method_of
@@ -13,6 +15,7 @@ from headgate.wire import (
     STRING,
     STRUCT,
     Cursor,
+    LimitExceeded,
     MalformedMessage,
     Message,
     Protocol,
@@ -27,6 +30,8 @@ _CHANGES = {
     "modifyColumnFamily": TableChangeKind.MODIFIED,
     "modifyTable": TableChangeKind.MODIFIED,
 }
+_LONGEST_FAMILY: Final = 127
+"""Bytes: HBase writes a family's length as a signed byte."""
 _ORIGIN_KEY = len(ORIGIN_ATTRIBUTE).to_bytes(4, "big") + ORIGIN_ATTRIBUTE
 
 
@@ -55,15 +60,21 @@ def _read_family(message: Message) -> str:
     cursor = Cursor(message.raw, message.body)
     while kind := cursor.next_field():
         if cursor.field_id == 2 and kind == STRING:
-            return cursor.binary().decode("utf-8", "backslashreplace")
+            return _family_name(cursor.binary())
         if cursor.field_id == 2 and kind == STRUCT:
             while kind := cursor.next_field():
                 if cursor.field_id == 1 and kind == STRING:
-                    return cursor.binary().decode("utf-8", "backslashreplace")
+                    return _family_name(cursor.binary())
                 cursor.skip(kind)
             break
         cursor.skip(kind)
     raise MalformedMessage(f"{message.name} without its family")
+
+
+def _family_name(name: bytes) -> str:
+    if len(name) > _LONGEST_FAMILY:
+        raise LimitExceeded(f"a family's name of {len(name)} bytes; {_LONGEST_FAMILY} at most")
+    return name.decode("utf-8", "backslashreplace")
 
 
 def peek_origins(dialect: Dialect, message: Message) -> tuple[Origin, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from headgate.hbase.methods import Dialect, TableIn, method_of
 from headgate.wire import (
     LIST,
     STRING,
     STRUCT,
     Cursor,
+    LimitExceeded,
     MalformedMessage,
     Message,
     Protocol,
@@ -18,12 +21,21 @@ from headgate.wire import (
 _DEFAULT_NAMESPACE = b"default"
 _FIRST_STRING = b"\x0b\x00\x01"
 """The head of field 1, a string."""
+LONGEST_TABLE: Final = 1024
+"""Bytes of a table's name. HBase keeps a table in directories of its namespace and its name, which
+file systems limit to 255 bytes each: it refuses longer names, and nobody here keeps them."""
 _DEEPEST_TABLE = 2
 """Structs in each other's first field in which a table is named: a description, its name."""
 
 
 def table_name(name: bytes) -> str:
-    """Return a table's name as HBase prints it: without the namespace where that is ``default``."""
+    """Return a table's name as HBase prints it: without the namespace where that is ``default``.
+
+    Raises:
+        LimitExceeded: it is longer than any table's.
+    """
+    if len(name) > LONGEST_TABLE:
+        raise LimitExceeded(f"a table's name of {len(name)} bytes; {LONGEST_TABLE} at most")
     if name.startswith(b"default:"):
         name = name[8:]
     return name.decode("utf-8", "backslashreplace")

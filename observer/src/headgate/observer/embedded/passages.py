@@ -33,7 +33,7 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.admission import Admission
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.recording.recorder import Recorder, Ticket
-from headgate.wire import Message, ProtocolError
+from headgate.wire import LimitExceeded, Message, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.embedded.passages")
 
@@ -148,7 +148,14 @@ class Passages:
     def begin(self, message: Message) -> Passage:
         """Take a request that may change cells; it may be sent when ``decided`` says so."""
         method = method_of(_DIALECT, message.name)
-        passage = Passage(self, message, method, self._tables(message, method))
+        try:
+            passage = Passage(self, message, method, self._tables(message, method))
+        except LimitExceeded as error:
+            # Among its tables there may be watched ones.
+            passage = Passage(self, message, method, ())
+            text = f"headgate: {error}; nothing was written"
+            passage.refusal = io_error_reply(_DIALECT, message, text, can_retry=False)
+            return passage
         if self._admit(passage):
             self._mark(passage)
         else:
@@ -236,6 +243,8 @@ class Passages:
             if method.table is TableIn.STRUCTS:
                 return peek_tables(_DIALECT, message)
             table = peek_table(_DIALECT, message)
+        except LimitExceeded:
+            raise
         except ProtocolError as error:
             # HBase refuses it in its own words.
             _log.warning("a request names no table", method=message.name, reason=str(error))

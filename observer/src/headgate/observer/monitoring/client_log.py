@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from headgate.observer.monitoring.excerpts import FIELD, excerpt, excerpts
 from headgate.observer.monitoring.log_rate import LogRate
 from headgate.settings import write_address
 
@@ -31,13 +32,19 @@ class ListenerLog:
         """Write a line of something wrong."""
         left_out = self._warnings.admit()
         if left_out is not None:
-            _log.warning(event, **self._fields, **fields, left_out=left_out)
+            _log.warning(event, **self._fields, **_bounded(fields), left_out=left_out)
+
+    def error(self, event: str, error: Exception, fields: dict[str, Any]) -> None:
+        """Write a line of a fault of our own, with where it came from."""
+        left_out = self._warnings.admit()
+        if left_out is not None:
+            _log.error(event, **self._fields, **fields, left_out=left_out, exc_info=error)
 
     def info(self, event: str, fields: dict[str, Any]) -> None:
         """Write a line of something that happens."""
         left_out = self._infos.admit()
         if left_out is not None:
-            _log.info(event, **self._fields, **fields, left_out=left_out)
+            _log.info(event, **self._fields, **_bounded(fields), left_out=left_out)
 
 
 class ClientLog:
@@ -57,6 +64,10 @@ class ClientLog:
         """Write a line of something wrong with the connection or a request of it."""
         self._listener.warning(event, {**self._who(), **fields})
 
+    def error(self, event: str, error: Exception) -> None:
+        """Write a line of a fault of our own that the connection's bytes have met."""
+        self._listener.error(event, error, self._who())
+
     def info(self, event: str, **fields: Any) -> None:
         """Write a line of what happens to the connection."""
         self._listener.info(event, {**self._who(), **fields})
@@ -68,3 +79,14 @@ class ClientLog:
             "connection": self.connection,
             "client": write_address(str(peer[0]), int(peer[1])) if named else "",
         }
+
+
+def _bounded(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields as they may stand in a line: clients choose the names in them."""
+    bounded = fields.copy()
+    for name, value in fields.items():
+        if isinstance(value, str):
+            bounded[name] = excerpt(value, FIELD)
+        elif isinstance(value, list):
+            bounded[name] = excerpts(value)
+    return bounded

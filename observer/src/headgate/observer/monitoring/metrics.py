@@ -15,6 +15,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from headgate.observer.monitoring.excerpts import excerpt
+
 _MAX_TABLES: Final = 1000  # names come from clients: labels must not grow with what they invent
 _MAX_COLUMNS: Final = 2000  # of all tables together, likewise
 _LONGEST_COLUMN: Final = 256  # bytes of a name worth a label
@@ -190,7 +192,8 @@ class Metrics(Collector):
             requests[key] += count
             return
         if len(requests) >= _MAX_REQUESTS:
-            key = (listener, _OTHER, outcome)
+            method = _OTHER
+        key = (listener, excerpt(method), outcome)
         requests[key] = requests.get(key, 0) + count
 
     def count_refusal(self, reason: str) -> None:
@@ -205,6 +208,7 @@ class Metrics(Collector):
     def count_denied(self, listener: str, origin: str) -> None:
         """Count a request that the rules refuse to an origin, whose name a client may invent."""
         denied = self.access_denied
+        origin = excerpt(origin)
         if (listener, origin) not in denied and len(denied) >= _MAX_ORIGINS:
             origin = _OTHER
         denied[listener, origin] = denied.get((listener, origin), 0) + 1
@@ -215,7 +219,9 @@ class Metrics(Collector):
         if table in reads:
             reads[table] += count
             return
-        name = table if len(reads) < _MAX_TABLES else _OTHER
+        name = excerpt(table)
+        if name not in reads and len(reads) >= _MAX_TABLES:
+            name = _OTHER
         reads[name] = reads.get(name, 0) + count
 
     def count_column_read(self, table: str, column: bytes, count: int = 1) -> None:

@@ -284,7 +284,7 @@ class Recorder:
             message = ticket.message = pattern.message(ticket.raw)
         try:
             decoded = decode_request(ticket.dialect, message)
-        except ProtocolError as error:
+        except Exception as error:  # noqa: BLE001 - HBase may have understood it, whatever it is
             self._metrics.decode_errors += 1
             log = _log if ticket.log is None else ticket.log
             log.warning(

@@ -29,6 +29,7 @@ from headgate.observer.config import (
     Listener,
 )
 from headgate.observer.monitoring.client_log import ClientLog
+from headgate.observer.monitoring.excerpts import LABEL, excerpt
 from headgate.observer.monitoring.log_rate import LogRate
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.wire import MalformedMessage, Message, ProtocolError
@@ -46,7 +47,7 @@ _NEEDED: Final = {
     # What is not known may do anything.
     Effect.UNKNOWN: 3,
 }
-_MAX_KNOWN: Final = 10_000  # decisions remembered: names of tables and origins come from clients
+_MAX_KNOWN: Final = 10_000  # decisions remembered: origins and tables are clients' to invent
 
 
 class Permit(Struct, frozen=True):
@@ -99,7 +100,7 @@ class Guard:
         self._networks = tuple(ip_network(network) for network in listener.networks)
         self._asks_who = access is not None or listener.origin is not None
         self._access = access or Access()
-        self._levels: dict[str, dict[str, int]] = {}
+        self._levels: dict[tuple[str, str], int] = {}
         self._has_rules = bool(self._access.rules) or self._access.default is not Allow.DEFINE
         self._port = _permit(listener.origin) if listener.origin is not None else None
         self._cleared: dict[Permit, set[Pattern]] = {}
@@ -236,19 +237,16 @@ class Guard:
         return None
 
     def _level(self, name: str, table: str) -> int:
-        known = self._levels.get(name)
-        if known is None:
-            if len(self._levels) >= _MAX_KNOWN:
-                self._levels.clear()
-            known = self._levels[name] = {}
-        level = known.get(table)
+        level = self._levels.get((name, table))
         if level is None:
-            if len(known) >= _MAX_KNOWN:
-                known.clear()
             number = self._rule(name, table)
             rules = self._access.rules
             allow = self._access.default if number is None else rules[number].allow
-            level = known[table] = _LEVELS[allow]
+            level = _LEVELS[allow]
+            if len(name) <= LABEL and len(table) <= LABEL:
+                if len(self._levels) >= _MAX_KNOWN:
+                    self._levels.clear()
+                self._levels[name, table] = level
         return level
 
     def _rule(self, name: str, table: str) -> int | None:
@@ -276,10 +274,11 @@ class Guard:
                 f"access.rules[{number}] (origin {rule.origin!r}, tables {list(rule.tables)}) "
                 f"allows {rule.allow.value!r}"
             )
-        what = f"table {table}" if table else "what belongs to no single table"
+        what = f"table {excerpt(table)}" if table else "what belongs to no single table"
         return (
-            f"headgate: origin {name!r} may not {_DEEDS[needed]} {what}: {why}; to allow it, put a "
-            f"rule before it with allow = {_ALLOWS[needed].value!r} in the observer's configuration"
+            f"headgate: origin {excerpt(name)!r} may not {_DEEDS[needed]} {what}: {why}; to allow "
+            f"it, put a rule before it with allow = {_ALLOWS[needed].value!r} in the observer's "
+            "configuration"
         )
 
     def _deny(self, who: Origin | None, text: str) -> Refusal:
@@ -292,12 +291,14 @@ def _no_claim(permit: Permit, claimed: Origin) -> str:
     own = permit.origin
     if own is None:
         return (
-            f"headgate: a client without certificate may not say that it is {claimed.name!r}; "
-            "connect with a certificate of [[access.certificates]], or add it to access.claims"
+            "headgate: a client without certificate may not say that it is "
+            f"{excerpt(claimed.name)!r}; connect with a certificate of [[access.certificates]], or "
+            "add it to access.claims"
         )
     return (
-        f"headgate: a client that is {own.name!r} may not say that it is {claimed.name!r}; connect "
-        "as that one, or add it to this client's claims in the observer's configuration"
+        f"headgate: a client that is {own.name!r} may not say that it is "
+        f"{excerpt(claimed.name)!r}; connect as that one, or add it to this client's claims in the "
+        "observer's configuration"
     )
 
 

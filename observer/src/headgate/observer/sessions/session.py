@@ -41,6 +41,7 @@ from headgate.observer.upstreams.dialing import UpstreamsUnreachable
 from headgate.observer.upstreams.pinning import PinnedConnection
 from headgate.wire import (
     ApplicationError,
+    LimitExceeded,
     Message,
     MessageReader,
     MessageType,
@@ -147,6 +148,17 @@ class Session:
         """Take bytes from the client."""
         if self._closing:
             return
+        try:
+            self._receive(data)
+        except Exception as error:  # noqa: BLE001 - a stranger's bytes must not end the process
+            self._give_up_on(error)
+            return
+        # What the recorder does is about other clients too: an error there does end the process,
+        # and the journal has what must not be lost.
+        if self._endpoint.recorder.ripe:
+            self._endpoint.recorder.work()
+
+    def _receive(self, data: bytes) -> None:
         endpoint = self._endpoint
         endpoint.received_bytes += len(data)
         sample = endpoint.sample()
@@ -329,11 +341,15 @@ class Session:
                 self.pipeline.append(exchange, pattern.layout.transport)
             else:
                 self._cancel(exchange)
-        if endpoint.recorder.ripe:
-            endpoint.recorder.work()
         return True
 
     def _pump(self) -> None:
+        try:
+            self._take_requests()
+        except Exception as error:  # noqa: BLE001 - as in ``data_received``
+            self._give_up_on(error)
+
+    def _take_requests(self) -> None:
         reader = self._reader
         while not self._paused & _HELD and not self._closing:
             try:
@@ -368,9 +384,14 @@ class Session:
                 if table is not None:
                     tables = (table,)
         except ProtocolError as error:
-            # HBase refuses it in its own words.
             self._warn("a request names no table", message, error)
             self._metrics.decode_errors += 1
+            if isinstance(error, LimitExceeded) and changes_cells(method):
+                # Among its tables there may be watched ones.
+                text = f"headgate: {error}; nothing was written"
+                self._answer(message, io_error_reply(self._dialect, message, text, can_retry=False))
+                return
+            # HBase refuses it in its own words.
         permit = self._permit
         if permit is not None and not self._permitted(permit, message, method, tables):
             return
@@ -562,7 +583,11 @@ class Session:
         if message is None:
             return
         self._paused &= ~_HELD
-        self._dispatch(message)
+        try:
+            self._dispatch(message)
+        except Exception as error:  # noqa: BLE001 - as in ``data_received``
+            self._give_up_on(error)
+            return
         if not self._paused & _HELD:
             # Nothing else holds it: now what came behind it is read.
             self._paused |= _HELD
@@ -587,6 +612,15 @@ class Session:
 
     def _forward_marked(self, message: Message, exchange: Exchange) -> None:
         """Forward a watched request, with notify cells where its table asks for them."""
+        try:
+            self._mark_and_forward(message, exchange)
+        except Exception as error:  # noqa: BLE001 - as in ``data_received``
+            if exchange.ticket is not None:
+                # Nobody knows whether it was sent.
+                self._endpoint.recorder.end(exchange.ticket, None)
+            self._give_up_on(error)
+
+    def _mark_and_forward(self, message: Message, exchange: Exchange) -> None:
         notify = self._endpoint.notify
         if notify.asked:
             table = exchange.tables[0]
@@ -664,6 +698,12 @@ class Session:
             reply = write_exception(request, ApplicationError.PROTOCOL_ERROR, text)
             self._answer(request, reply)
         self.close_when_answered()
+
+    def _give_up_on(self, error: Exception) -> None:
+        """Break the connection over a fault of the observer's own that its bytes have met."""
+        self._metrics.count_refusal("fault")
+        self._log.error("connection broken: its bytes met a fault of the observer", error)
+        self.abort()
 
     # -- the end
 
