@@ -33,6 +33,8 @@ class ObserverTable:
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._heard: dict[str, _Heard] = {}
+        self._open: dict[tuple[str, int], float] = {}
+        """By observer and epoch: when the lease ends of each that nobody said to have ended."""
         self._last: float | None = None
         """When a lease was last heard as it was given."""
         self._lock = threading.Lock()
@@ -50,9 +52,15 @@ class ObserverTable:
             if silence > lease.seconds:
                 for heard in self._heard.values():
                     heard.until += silence
+                for epoch in self._open:
+                    self._open[epoch] += silence
             self._note(lease, now)
 
     def _note(self, lease: ObserverLease, now: float) -> None:
+        if lease.ended:
+            self._open.pop((lease.observer, lease.epoch), None)
+        else:
+            self._open[lease.observer, lease.epoch] = now + lease.seconds
         known = self._heard.get(lease.observer)
         if known is not None and known.epoch > lease.epoch:
             return
@@ -83,6 +91,19 @@ class ObserverTable:
         with self._lock:
             heard = [each for each in self._heard.values() if not each.ended]
         return summed(each.reads.get(table, {}) for each in heard)
+
+    def gone(self, now: float) -> dict[str, int]:
+        """Return the newest epoch of each observer that is lost for good, by name.
+
+        Its lease ended without a goodbye, and neither it nor a later epoch of it, which would
+        publish what its journal holds, has said within the grace that nothing is missing.
+        """
+        found: dict[str, int] = {}
+        with self._lock:
+            for (name, epoch), until in self._open.items():
+                if now >= until + self._grace:
+                    found[name] = max(epoch, found.get(name, epoch))
+        return found
 
     def lost(self, now: float) -> tuple[str, ...]:
         """Return the names of those that barriers wait for although their lease ended."""

@@ -36,6 +36,7 @@ from headgate.engine import (
     Instruction,
     Launch,
     NotifyAt,
+    ObserverLost,
     PartitionReset,
     Quarantine,
     ReadCells,
@@ -148,12 +149,26 @@ class Runtime(Commands, Reporting):
             self._wave_due(now)
         if self._reconcile_at is not None and now >= self._reconcile_at:
             self._reconcile(now)
+        if self._progress.watching:
+            self._look_for_lost(now)
         if self._gates and now >= min(self._renewals):
             self._tend_gates(now)
         if self._dirty and now >= self._saved_at + self._around.checkpoint_seconds:
             self._save(now)
         elif not self._dirty:
             self._saved_at = max(self._saved_at, now)
+
+    def _look_for_lost(self, now: float) -> None:
+        """Have the engine look for what observers had not published that are lost for good."""
+        known = self._progress.lost
+        gone = self._around.observers.gone(now)
+        new = sorted(name for name, epoch in gone.items() if epoch > known.get(name, 0))
+        if not new:
+            return
+        self._progress = msgspec.structs.replace(self._progress, lost=known | gone)
+        for name in new:
+            log.warning("observer lost", dataflow=self.name, observer=name, epoch=gone[name])
+            self._handle(ObserverLost(now, name))
 
     def consume(self, records: Sequence[Record], now: float) -> None:
         """Take records of the update topics, each partition in its order."""
@@ -355,7 +370,11 @@ class Runtime(Commands, Reporting):
     def _watching(self, now: float) -> None:
         if self.phase is Phase.STARTING:
             self.phase = self._working
-        self._progress = msgspec.structs.replace(self._progress, watching=True)
+        progress = self._progress
+        if not progress.watching:
+            # Lost before anything was watched: nothing of it counts here.
+            progress = msgspec.structs.replace(progress, lost=self._around.observers.gone(now))
+        self._progress = msgspec.structs.replace(progress, watching=True)
         self._enter_mode(now)
         self._handle(Tick(now))
         self._save(now)

@@ -132,6 +132,8 @@ class Progress(Struct, frozen=True):
     """Committed runs by action."""
     skipped: dict[str, int] = {}
     """Evaluations after which nothing ran, by action."""
+    lost: dict[str, int] = {}
+    """Observers that are lost for good: up to which epoch what is missing was looked for."""
     set_aside: int = 0
     """Records that were left out."""
     bad_records: tuple[BadRecord, ...] = ()

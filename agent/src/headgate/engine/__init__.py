@@ -103,6 +103,7 @@ from headgate.engine.spec import (
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
+    ObserverLost,
     PartitionReset,
     Paused,
     ReconciliationDue,
@@ -184,6 +185,7 @@ __all__ = [
     "NeedsReading",
     "Nothing",
     "NotifyAt",
+    "ObserverLost",
     "OnUndecodable",
     "PartitionReset",
     "PastRun",

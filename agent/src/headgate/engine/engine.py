@@ -9,6 +9,7 @@ from headgate.engine.instructions import Instruction, NotifyAt
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
+    ObserverLost,
     PartitionReset,
     Paused,
     ReconciliationDue,
@@ -110,6 +111,8 @@ class Engine(Together):
                 self._specification_changed(stimulus)
             case ReconciliationDue():
                 self._reconcile()
+            case ObserverLost():
+                self._observer_lost(stimulus)
             case Paused():
                 self._pause(stimulus)
             case Resumed():

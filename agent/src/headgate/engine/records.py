@@ -10,7 +10,13 @@ from headgate.engine.cells import Cells
 from headgate.engine.evaluation import AT_WRITE, Evaluation
 from headgate.engine.instructions import DecisionKind
 from headgate.engine.isolation import counted_part, own_cells
-from headgate.engine.stimuli import CellsRead, ContainerScanned, PartitionReset, RecordArrived
+from headgate.engine.stimuli import (
+    CellsRead,
+    ContainerScanned,
+    ObserverLost,
+    PartitionReset,
+    RecordArrived,
+)
 from headgate.events import (
     GONE,
     NOTIFY_FAMILY,
@@ -136,6 +142,12 @@ class Records(Evaluation):
         """Look for what no update told, such as deletes that went round the observers."""
         for cells in self.cells.values():
             self._look_again(cells)
+
+    def _observer_lost(self, stimulus: ObserverLost) -> None:
+        self._lost(
+            tuple(self.graph.tables),
+            f"observer {stimulus.observer!r} is lost, and with it what it had not published",
+        )
 
     def _look_again(self, cells: Cells) -> None:
         """Have cells scanned from here on: a scan under way may have read what is older."""

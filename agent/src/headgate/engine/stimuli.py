@@ -181,6 +181,16 @@ class ResourcesSampled(Struct, frozen=True):
     samples: tuple[ResourceSample, ...]
 
 
+class ObserverLost(Struct, frozen=True):
+    """An observer has ended without having published all that it forwarded, and will not any more.
+
+    What of it is missing, and of which tables, nobody can tell.
+    """
+
+    now: float
+    observer: str
+
+
 class ReconciliationDue(Struct, frozen=True):
     """Look through all containers for what no update told."""
 
@@ -208,4 +218,5 @@ Stimulus = (
     | Restarted
     | ResourcesSampled
     | ReconciliationDue
+    | ObserverLost
 )
