@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,10 @@ VALUES += [b"9223372036854775807", b"-1.7976931348623157e308", b"1.7976931348623
 puts = st.tuples(st.sampled_from(ROWS), st.sampled_from(COLUMNS), st.sampled_from(VALUES))
 requests = st.lists(st.lists(puts, min_size=1, max_size=6), min_size=1, max_size=8)
 written = st.tuples(st.just("write"), st.sampled_from([None, *WRITERS]), requests)
-deleted = st.tuples(st.just("delete"), st.sampled_from(ROWS), st.sampled_from(COLUMNS))
+KINDS = [UpdateKind.DELETE_COLUMN, UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_ROW]
+deleted = st.tuples(
+    st.just("delete"), st.sampled_from(ROWS), st.sampled_from(COLUMNS), st.sampled_from(KINDS)
+)
 steps = st.tuples(st.sampled_from(["launch", "finish", "fail"]), st.sampled_from(WRITERS))
 scanned = st.tuples(st.just("scan"), st.lists(puts, max_size=12))
 tidied = st.just(("tidy",))
@@ -57,6 +61,15 @@ def arrivals(writer: str | None, parts: list[list[tuple[bytes, bytes, bytes]]]) 
     return Arrivals(writer, made, kinds, rows, columns, (-1,) * len(rows), values)
 
 
+def delete(row: bytes, column: bytes, kind: UpdateKind, timestamp: int = -1) -> Arrivals:
+    part = (RequestPart(0, "deleteSingle", Outcome.APPLIED, 1.0, 1),)
+    if kind is UpdateKind.DELETE_FAMILY:
+        column = column.partition(b":")[0] + b":"
+    elif kind is UpdateKind.DELETE_ROW:
+        column = b""
+    return Arrivals(None, part, bytes([kind]), (row,), (column,), (timestamp,), (None,))
+
+
 def play(cells: Cells, step: tuple, *, few: int) -> None:
     """Have the cells take a step; updates up to ``few`` are taken one by one."""
     pendings = {pending.action: pending for pending in cells.pendings}
@@ -65,10 +78,8 @@ def play(cells: Cells, step: tuple, *, few: int) -> None:
             with patch("headgate.engine.cells._FEW", few):
                 for container, positions in Router([cells]).route(arrivals(writer, parts)):
                     container.take(arrivals(writer, parts), positions)
-        case ("delete", row, column):
-            part = (RequestPart(0, "deleteSingle", Outcome.APPLIED, 1.0, 1),)
-            kinds = bytes([UpdateKind.DELETE_COLUMN])
-            gone = Arrivals(None, part, kinds, (row,), (column,), (-1,), (None,))
+        case ("delete", row, column, kind):
+            gone = delete(row, column, kind)
             for container, positions in Router([cells]).route(gone):
                 container.take(gone, positions)
         case ("launch", name) if name not in cells.consumed:
@@ -148,12 +159,93 @@ def test_sums_kept_in_columns_are_those_computed_from_scratch(shape, story):
             assert pending.difference.least <= difference <= pending.difference.most
 
 
+NUMBERS = {b"%d" % i: float(i) for i in range(4)}
+tables = st.dictionaries(
+    st.tuples(st.sampled_from(ROWS[:3]), st.sampled_from(COLUMNS)), st.sampled_from([*NUMBERS])
+)
+changed = st.tuples(
+    st.sampled_from([UpdateKind.PUT, *KINDS]),
+    st.sampled_from(ROWS[:3]),
+    st.sampled_from(COLUMNS),
+    st.sampled_from([*NUMBERS]),
+)
+
+
+@given(
+    tables, st.lists(changed, max_size=8), st.tuples(*[st.integers(0, 8)] * 3), st.integers(1, 64)
+)
+def test_the_first_scan_and_what_came_meanwhile_make_what_the_table_holds(
+    table, changes, read, widest
+):
+    """Each row is read at a moment of its own while updates come."""
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
+    cells.start_scan()
+    found: dict[tuple[bytes, bytes], bytes] = {}
+    with patch("headgate.engine.grid._WIDEST", widest):
+        for moment, change in enumerate([*changes, None] + [None] * 8):
+            for row, at in zip(ROWS, read, strict=False):
+                if at == moment:
+                    found |= {key: value for key, value in table.items() if key[0] == row}
+            if change is not None:
+                kind, row, column, value = change
+                update = delete(row, column, kind)
+                if kind is UpdateKind.PUT:
+                    table[row, column] = value
+                    update = arrivals(None, [[(row, column, value)]])
+                gone = [k for k in table if k[0] == row and k[1].startswith(update.columns[0])]
+                for key in gone if kind is not UpdateKind.PUT else ():
+                    if kind is not UpdateKind.DELETE_COLUMN or key[1] == column:
+                        del table[key]
+                cells.take(update, [0])
+        cells.scan([r for r, _ in found], [c for _, c in found], list(found.values()))
+    assert cells.contents() == {key: NUMBERS[value] for key, value in table.items()}
+
+
+def test_a_delete_that_may_have_left_something_has_what_a_scan_finds_read_again():
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
+    cells.start_scan()
+    cells.take(delete(b"r1", b"f:a", UpdateKind.DELETE_FAMILY, timestamp=5), [0])
+    cells.scan([b"r1", b"r1", b"r2"], [b"f:a", b"g:a", b"f:a"], [b"1", b"1", b"1"])
+    assert cells.contents() == {(b"r1", b"f:a"): 1, (b"r1", b"g:a"): 1, (b"r2", b"f:a"): 1}
+    assert cells.unsettled == {(b"r1", b"f:a")}
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_wide_delete_looks_at_the_cells_of_its_row_only(kind):
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.KEYS)
+    for i in range(3000):
+        play(cells, ("write", None, [[(b"%d" % (i // 3), b"f:%d" % i, b"1")]]), few=10)
+    with patch.object(cells, "get", wraps=cells.get) as get:
+        play(cells, ("delete", b"7", b"f:21", kind), few=10)
+    assert {call.args[0] for call in get.call_args_list} == {
+        (b"7", b"f:%d" % i) for i in (21, 22, 23)
+    }
+    assert cells.size == 2997
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_columns_that_come_and_go_leave_no_name_behind(left):
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
+    for i in range(3000):
+        play(cells, ("write", None, [[(b"r", b"f:%d" % i, b"1")]]), few=10)
+        if i < 3000 - left:
+            play(cells, ("delete", b"r", b"f:%d" % i, UpdateKind.DELETE_COLUMN), few=10)
+    for pending in cells.pendings:
+        pending.take().release()
+    before = cells.contents()
+    cells.tidy()
+    assert len(cells.grid.names) == left
+    assert cells.contents() == before
+    play(cells, ("write", None, [[(b"r", b"f:1", b"5"), (b"s", b"g:1", b"6")]]), few=10)
+    assert cells.contents() == before | {(b"r", b"f:1"): 5.0, (b"s", b"g:1"): 6.0}
+
+
 def test_rows_that_come_and_go_leave_no_room_behind():
     cells = cells_of("column", CodecName.UTF8, Count.ROWS, Detail.VALUES)
     for i in range(3000):
         row = b"%06d" % i
         play(cells, ("write", None, [[(row, b"f:a", b"1")]]), few=10)
-        play(cells, ("delete", row, b"f:a"), few=10)
+        play(cells, ("delete", row, b"f:a", UpdateKind.DELETE_COLUMN), few=10)
         cells.pendings[0].take().release()
         cells.pendings[1].take().release()
         cells.pendings[2].take().release()

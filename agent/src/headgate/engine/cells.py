@@ -12,7 +12,7 @@ from headgate.engine.codecs import decode_column
 from headgate.engine.elements import Element, Key
 from headgate.engine.known import Detail
 from headgate.engine.pending import Change
-from headgate.engine.rescans import Rescanned
+from headgate.engine.rescans import Rescanned, family_of
 from headgate.engine.spec import Count
 from headgate.engine.storage import Array
 from headgate.events import UpdateKind
@@ -193,12 +193,19 @@ class Cells(Rescanned):
         named = [i for i in positions if arrivals.kinds[i] not in _WIDE]
         if named:
             self.grid.slots(*arrivals.cells_at(named))  # no slot moves once changes are noted
+        wide = {arrivals.rows[i] for i in positions if arrivals.kinds[i] in _WIDE}
+        columns_in = {
+            row: dict.fromkeys(columns) for row, columns in self.grid.columns_in(wide).items()
+        }
         for i in positions:
-            row, kind = arrivals.rows[i], arrivals.kinds[i]
-            keys = self._named(kind, row, arrivals.columns[i])
+            row, kind, column = arrivals.rows[i], arrivals.kinds[i], arrivals.columns[i]
+            keys = [(row, column)]
+            if kind in _WIDE:
+                keys = self._covered(row, _family(kind, column), columns_in[row])
+                self._scanned_over(arrivals, i)
+            elif row in columns_in:
+                columns_in[row][column] = None
             self._wrote(keys, (), ())
-            if self.scanning is not None and kind == UpdateKind.DELETE_ROW:
-                self.scanning.deleted_rows[row] = None
             owner = arrivals.owners[i]
             elements: Iterable[Element] = keys if keys and self.count is Count.CELLS else (row,)
             counted.update(dict.fromkeys((owner, element) for element in elements))
@@ -208,12 +215,24 @@ class Cells(Rescanned):
         if self.detail is Detail.VALUES:
             self._tell_each(arrivals.writer, changes)
 
-    def _named(self, kind: int, row: bytes, column: bytes) -> list[Key]:
-        if kind not in _WIDE:
-            return [(row, column)]
-        family = b"" if kind == UpdateKind.DELETE_ROW else column.partition(b":")[0] + b":"
-        found = [(row, c) for c in sorted(self.grid.names) if c.startswith(family)]
+    def _covered(self, row: bytes, family: bytes, columns: Iterable[bytes]) -> list[Key]:
+        """Return the cells that exist among these columns of a row, in one family or in all."""
+        found = [(row, column) for column in columns if column.startswith(family)]
         return [key for key in found if self.get(key) is not None]
+
+    def _scanned_over(self, arrivals: Arrivals, position: int) -> None:
+        """Have a scan under way forget what a wide delete has removed and nobody knew."""
+        if self.scanning is None:
+            return
+        row, kind = arrivals.rows[position], arrivals.kinds[position]
+        family = _family(kind, arrivals.columns[position])
+        certain = kind not in _DELETES_ONE_VERSION and position not in arrivals.uncertain
+        if not certain or arrivals.timestamp(position) != SERVER_TIME:
+            self.scanning.doubtful[row, family] = None
+        elif family:
+            self.scanning.deleted_families[row, family] = None
+        else:
+            self.scanning.deleted_rows[row] = None
 
     def _take_one(self, arrivals: Arrivals, position: int, key: Key, changes: list[Change]) -> None:
         kind = arrivals.kinds[position]
@@ -272,6 +291,11 @@ class Cells(Rescanned):
             self.stamp(np.array([slot]), np.array([timestamp]))
         elif self.stamps is not None:
             self.stamp(np.array([slot]), None)
+
+
+def _family(kind: int, column: bytes) -> bytes:
+    """Return ``family:`` of a wide delete; empty for a whole row."""
+    return b"" if kind == UpdateKind.DELETE_ROW else family_of(column)
 
 
 _DELETES_ONE_VERSION = frozenset({UpdateKind.DELETE_CELL, UpdateKind.DELETE_FAMILY_VERSION})

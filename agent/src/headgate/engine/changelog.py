@@ -401,7 +401,9 @@ def remembered_elements(cells: Cells) -> Iterator[Elements[Any]]:
     found: list[Elements[Any]] = [pending.distinct for pending in cells.pendings]
     found += [consumed.distinct for consumed in cells.consumed.values()]
     if cells.scanning is not None:
-        found += [cells.scanning.written, cells.scanning.deleted_rows]
+        scanning = cells.scanning
+        found += [scanning.written, scanning.deleted_rows]
+        found += [scanning.deleted_families, scanning.doubtful]
     return filter(None, found)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import DTypeLike
 
-from headgate.engine.storage import Array, Index, Storage, newest
+from headgate.engine.storage import Array, Index, Storage
 
 _WIDEST = 64
 """Columns above which every cell has a number of its own."""
@@ -61,7 +61,10 @@ class Grid:
         self._rows: Index | None = None
         """Of rows, where cells have an index of their own."""
         self._row_of: Column | None = None
+        self._column_of: Column | None = None
+        """Numbers of each cell's row and column, where cells have an index of their own."""
         self._ids: dict[bytes, int] = {}
+        self._names: list[bytes] = []
         self._width = 1
         self._size = 0
         self._columns: list[Column] = []
@@ -73,9 +76,9 @@ class Grid:
         """Which cells exist."""
 
     @property
-    def names(self) -> Iterable[bytes]:
-        """The columns that were ever seen, ``family:qualifier``."""
-        return self._ids.keys()
+    def names(self) -> Sequence[bytes]:
+        """The columns that are known, ``family:qualifier``, by their numbers."""
+        return self._names
 
     @property
     def rows(self) -> int:
@@ -124,7 +127,10 @@ class Grid:
         if len(self._index) > known:
             self._grow()
             new = np.flatnonzero(slots >= known)
-            self._note_rows(slots[new], [rows[i] for i in new.tolist()])
+            places = new.tolist()
+            self._note_places(
+                slots[new], [rows[i] for i in places], [ids[columns[i]] for i in places]
+            )
         return slots
 
     def find(self, row: bytes, column: bytes) -> int | None:
@@ -153,6 +159,30 @@ class Grid:
         if self._row_of is not None:
             return self._row_of.data[slots]
         return slots // self._width
+
+    def columns_in(self, rows: Iterable[bytes]) -> dict[bytes, list[bytes]]:
+        """Return the columns that exist in each of these rows.
+
+        Where each cell has a number of its own it looks at all of them, once for all rows.
+        """
+        found: dict[bytes, list[bytes]] = {row: [] for row in rows}
+        if self._rows is None or self._row_of is None or self._column_of is None:
+            for row, columns in found.items():
+                number = self._index.find(row)
+                if number is not None:
+                    first = number * self._width
+                    there = np.flatnonzero(self.present.data[first : first + self._width])
+                    columns += [self._names[place] for place in there.tolist()]
+            return found
+        rows_by_number = {self._rows.find(row): row for row in found}
+        rows_by_number.pop(None, None)
+        extent = len(self._index)
+        in_rows = np.isin(self._row_of.data[:extent], np.array(list(rows_by_number), np.int64))
+        slots = np.flatnonzero(in_rows & self.present.data[:extent])
+        numbers, places = self._row_of.data[slots].tolist(), self._column_of.data[slots].tolist()
+        for number, place in zip(numbers, places, strict=True):
+            found[rows_by_number[number]].append(self._names[place])
+        return found
 
     def keys(self, slots: Array) -> tuple[list[bytes], list[int]]:
         """Return rows, and columns as positions in ``names``; it looks at all rows."""
@@ -191,46 +221,54 @@ class Grid:
 
     @property
     def names_known(self) -> int:
-        """How many columns were ever seen."""
-        return len(self._ids)
+        """How many columns are known."""
+        return len(self._names)
 
     def names_since(self, first: int) -> list[bytes]:
         """Return the columns from a number on."""
-        return newest(self._ids, len(self._ids) - first)
+        return self._names[first:]
 
     def load(self, shape: GridShape, names: Iterable[bytes], keys: Sequence[bytes]) -> None:
         """Give an empty grid the slots that another had with these keys and columns."""
-        self._ids = {name: number for number, name in enumerate(names)}
+        self._names = list(names)
+        self._ids = {name: number for number, name in enumerate(self._names)}
         self._width = shape.width
         if shape.packed:
-            self._rows = self._storage.index()
-            self._row_of = self.column(np.int64)
+            self._index_rows()
         for first in range(0, len(keys), _LOADED):
             self._index.number(keys[first : first + _LOADED])
         self._resize(self._room(self.extent))
         for first in range(0, len(keys) if shape.packed else 0, _LOADED):
             some = keys[first : first + _LOADED]
-            self._note_rows(np.arange(first, first + len(some)), [key[_PREFIX:] for key in some])
+            self._note_places(
+                np.arange(first, first + len(some)),
+                [key[_PREFIX:] for key in some],
+                [int.from_bytes(key[:_PREFIX], "big") for key in some],
+            )
 
     # Room.
 
     def tidy(self) -> bool:
-        """Give up the slots of cells that are gone, if they are many; tell whether it did."""
+        """Give up slots and columns of cells that are gone, if they are many; tell if it did."""
         if self._size < _FEW_ROWS:
             return False
         used = self._used()
         if len(used) * self._width * _VACANT >= len(self._index):
             return False
-        rows, columns = self.keys(used)
-        names = list(self._ids)
+        rows, numbers = self.keys(used)
+        columns = [self._names[number] for number in numbers]
         former = [index for index in (self._index, self._rows) if index is not None]
         self._index = self._storage.index()
-        if self._rows is not None:
+        self._names = sorted(set(columns))
+        self._ids = {name: number for number, name in enumerate(self._names)}
+        if self._rows is not None and columns:
             self._rows = self._storage.index()
-            self._move_packed(used, rows, [names[i] for i in columns])
+            self._move_packed(used, rows, columns)
         else:
-            numbers = np.array(self._index.number(rows), np.int64)
-            slots = numbers * self._width + np.array(columns, np.int64)
+            self._forget_rows()
+            self._width = 1 << max(0, len(self._names) - 1).bit_length()
+            places = np.array([self._ids[column] for column in columns], np.int64)
+            slots = np.array(self._index.number(rows), np.int64) * self._width + places
             self._move(used, slots, self._room(len(self._index) * self._width))
         for index in former:
             index.close()
@@ -238,7 +276,8 @@ class Grid:
 
     def _learn(self, columns: Iterable[bytes]) -> None:
         for column in columns:
-            self._ids.setdefault(column, len(self._ids))
+            if self._ids.setdefault(column, len(self._names)) == len(self._names):
+                self._names.append(column)
         if self._rows is not None or len(self._ids) <= self._width:
             return
         width = 1 << (len(self._ids) - 1).bit_length()
@@ -278,20 +317,33 @@ class Grid:
         """Give each cell a number of its own."""
         used = self._used()
         rows, columns = self.keys(used)
-        names = list(self._ids)
         self._rows, self._index, self._width = self._index, self._storage.index(), 1
-        self._row_of = self.column(np.int64)
-        self._move_packed(used, rows, [names[i] for i in columns])
+        self._row_of, self._column_of = self.column(np.int64), self.column(np.int32)
+        self._move_packed(used, rows, [self._names[i] for i in columns])
+
+    def _index_rows(self) -> None:
+        """Have cells an index of their own."""
+        self._rows = self._storage.index()
+        self._row_of, self._column_of = self.column(np.int64), self.column(np.int32)
+
+    def _forget_rows(self) -> None:
+        """Have rows the only index; there are no slots that it could be wrong for."""
+        for column in (self._row_of, self._column_of):
+            if column is not None:
+                self.release(column)
+        self._rows = self._row_of = self._column_of = None
 
     def _move_packed(self, used: Array, rows: list[bytes], columns: list[bytes]) -> None:
-        keys = [_prefix(self._ids[c]) + row for row, c in zip(rows, columns, strict=True)]
+        numbers = [self._ids[column] for column in columns]
+        keys = [_prefix(number) + row for row, number in zip(rows, numbers, strict=True)]
         slots = np.array(self._index.number(keys), np.int64)
         self._move(used, slots, self._room(len(self._index)))
-        self._note_rows(slots, rows)
+        self._note_places(slots, rows, numbers)
 
-    def _note_rows(self, slots: Array, rows: Sequence[bytes]) -> None:
-        if self._rows is not None and self._row_of is not None:
+    def _note_places(self, slots: Array, rows: Sequence[bytes], columns: Sequence[int]) -> None:
+        if self._rows is not None and self._row_of is not None and self._column_of is not None:
             self._row_of.data[slots] = self._rows.number(rows)
+            self._column_of.data[slots] = columns
 
     def _used(self) -> Array:
         """Return the slots of which anything is known."""
@@ -300,7 +352,7 @@ class Grid:
     def _anything(self, place: slice) -> Array:
         used = np.zeros(len(range(*place.indices(self._size))), np.bool_)
         for column in self._columns:
-            if column is not self._row_of and column is not self.unsaved:
+            if column not in (self._row_of, self._column_of, self.unsaved):
                 data = column.data[place]
                 used |= np.not_equal(data, _NOTHING) if data.dtype == object else data != 0
         return used

@@ -38,6 +38,10 @@ class Scanning:
     def __init__(self) -> None:
         self.written: Elements[Key] = Elements()
         self.deleted_rows: Elements[bytes] = Elements()
+        self.deleted_families: Elements[Key] = Elements()
+        """Row and ``family:``."""
+        self.doubtful: Elements[Key] = Elements()
+        """Row and ``family:`` (empty for all) of deletes of which some cells may be left."""
         self.emptied = False
         self.again = False
         """Whether something was lost meanwhile, which another scan is to look for."""
@@ -120,7 +124,7 @@ class Known:
 
     def keys(self, slots: Array) -> list[Key]:
         """Return the cells in these slots; it looks at all rows."""
-        names = list(self.grid.names)
+        names = self.grid.names
         rows, columns = self.grid.keys(slots)
         return [(row, names[c]) for row, c in zip(rows, columns, strict=True)]
 

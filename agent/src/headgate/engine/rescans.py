@@ -40,11 +40,13 @@ class Rescanned(Known):
             seen.written.update(dict.fromkeys((rows[i], columns[i]) for i in recent))
         self.scanning, self.scanned = None, True
         read = values if len(values) == len(rows) else [None] * len(rows)
-        if seen.written or seen.deleted_rows:
+        if seen.written or seen.deleted_rows or seen.deleted_families:
             trusted = [
                 i
-                for i, key in enumerate(zip(rows, columns, strict=True))
-                if key not in seen.written and key[0] not in seen.deleted_rows
+                for i, (row, column) in enumerate(zip(rows, columns, strict=True))
+                if (row, column) not in seen.written
+                and row not in seen.deleted_rows
+                and (row, family_of(column)) not in seen.deleted_families
             ]
             rows = [rows[i] for i in trusted]
             columns = [columns[i] for i in trusted]
@@ -57,6 +59,12 @@ class Rescanned(Known):
         slots, old, new = self._compared(found, read, self._slots_of(seen.written))
         self.unsettled.intersection_update(seen.written)
         self.reading.intersection_update(seen.written)
+        if seen.doubtful and self.detail is Detail.VALUES:
+            self.unsettled.update(
+                (row, column)
+                for row, column in zip(rows, columns, strict=True)
+                if (row, b"") in seen.doubtful or (row, family_of(column)) in seen.doubtful
+            )
         self._tell_scanned(slots, old, new, first=first)
         return 0 if first else self._count_found(self.keys(slots))
 
@@ -186,6 +194,11 @@ class Rescanned(Known):
         if old is not None and len(gone):
             self._tell(None, gone, old, self.column_of([None] * len(gone)))
         return updates
+
+
+def family_of(column: bytes) -> bytes:
+    """Return ``family:`` of a column."""
+    return column.partition(b":")[0] + b":"
 
 
 def _same(old: Value | None, new: Value | None) -> bool:

@@ -128,6 +128,10 @@ class ScanningState(Struct, frozen=True):
     emptied: bool
     listed: tuple[ListState | None, ListState | None] = (None, None)
     """Both, where they are in the log."""
+    deleted_families: KeyColumns = _NO_KEYS
+    doubtful: KeyColumns = _NO_KEYS
+    places: tuple[ListState | None, ListState | None] = (None, None)
+    """Both of these, where they are in the log."""
 
 
 class CellsState(Struct, frozen=True):
@@ -369,11 +373,14 @@ def _scanning_state(scanning: Scanning | None, log: Changelog | None) -> Scannin
         return None
     if log is not None:
         both = (_list_state(scanning.written), _list_state(scanning.deleted_rows))
-        return ScanningState(_NO_KEYS, (), scanning.emptied, both)
+        places = (_list_state(scanning.deleted_families), _list_state(scanning.doubtful))
+        return ScanningState(_NO_KEYS, (), scanning.emptied, both, places=places)
     return ScanningState(
         key_columns(sorted(scanning.written)),
         tuple(sorted(scanning.deleted_rows)),
         scanning.emptied,
+        deleted_families=key_columns(sorted(scanning.deleted_families)),
+        doubtful=key_columns(sorted(scanning.doubtful)),
     )
 
 
@@ -396,7 +403,7 @@ def _want(cells: Cells, state: CellsState, reader: LogReader) -> None:
     if logged is not None:
         reader.want(cells, logged)
     if state.scanning is not None:
-        for elements in state.scanning.listed:
+        for elements in (*state.scanning.listed, *state.scanning.places):
             reader.want_elements(elements)
     for pending, stored in _matching(cells, state):
         for consumed in filter(None, (stored.now, stored.taken)):
@@ -434,6 +441,13 @@ def _restore_cells(cells: Cells, state: CellsState, reader: LogReader) -> None:
             cells.scanning.written.update(dict.fromkeys(state.scanning.written.keys()))
             cells.scanning.deleted_rows = reader.elements(deleted)
             cells.scanning.deleted_rows.update(dict.fromkeys(state.scanning.deleted_rows))
+            families, doubtful = state.scanning.places
+            cells.scanning.deleted_families = reader.elements(families)
+            cells.scanning.deleted_families.update(
+                dict.fromkeys(state.scanning.deleted_families.keys())
+            )
+            cells.scanning.doubtful = reader.elements(doubtful)
+            cells.scanning.doubtful.update(dict.fromkeys(state.scanning.doubtful.keys()))
             cells.scanning.emptied = state.scanning.emptied
     for pending, stored in _matching(cells, state):
         _restore_pending(cells, pending, stored, _Source(state.logged, reader))
@@ -516,4 +530,7 @@ def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Sou
 
 def _keys_at(cells: Cells, slots: Array) -> KeyColumns:
     rows, columns = cells.grid.keys(slots)
-    return KeyColumns(tuple(rows), tuple(columns), tuple(cells.grid.names))
+    known = sorted(set(columns), key=cells.grid.names.__getitem__)
+    places = {number: place for place, number in enumerate(known)}
+    names = tuple(cells.grid.names[number] for number in known)
+    return KeyColumns(tuple(rows), tuple(map(places.__getitem__, columns)), names)
