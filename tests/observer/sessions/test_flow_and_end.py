@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from scene import CELLS, OK, Scene, get, put
+from scene import CELLS, OK, Scene, Wire, call, get, messages, put, put2
 
-from headgate.events import Outcome
+from headgate.events import Fence, Outcome
+from headgate.observer.sessions.introduction import IDENTIFY
+from headgate.observer.sessions.session import Session
+from headgate.observer.sessions.sweeping import Stage
 
 
 def test_a_slow_client_stops_the_replies(scene: Scene) -> None:
@@ -106,3 +109,61 @@ def test_an_idle_client_that_takes_no_leave_over_tls_does_not_hold_up_the_end(
     assert not upstream.closed
     session.drain()
     assert upstream.closed
+
+
+# -- a client that does not read
+
+
+def slow_client(session: Session, client: Wire, most: int) -> None:
+    """Let the transport say so once it holds more bytes than these."""
+
+    def written(_data: bytes) -> None:
+        if len(client.data) > most:
+            session.pause_writing()
+
+    client.on_write = written
+
+
+def test_requests_of_a_client_that_does_not_read_are_not_taken(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    slow_client(session, client, 2000)
+    asked = call(IDENTIFY, b"\x00")
+    session.data_received(asked * 200)
+    session.data_received(asked * 200 + put(b"last"))
+    assert client.paused
+    assert len(client.data) < 2200
+    assert upstream.taken() == b""
+    replies = len(messages(client.taken()))
+    client.on_write = None
+    session.resume_writing()
+    assert replies + len(messages(client.taken())) == 400
+    assert upstream.taken() == put(b"last")
+    assert not client.paused
+
+
+def test_refusals_to_a_client_that_does_not_read_are_not_heaped_up(second: Scene) -> None:
+    second.control.apply(Fence(1, "flow", "step", 2), "o")
+    session, client, upstream = second.connect()
+    slow_client(session, client, 2000)
+    session.data_received(put2(b"old", 1) * 100)
+    assert len(client.data) < 2500
+    assert upstream.taken() == b""
+
+
+def test_the_end_of_a_client_that_does_not_read_waits_for_its_requests(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    slow_client(session, client, 0)
+    session.data_received(call(IDENTIFY, b"\x00") + put(b"r"))
+    session.eof_received()
+    assert not client.closed
+    client.on_write = None
+    session.resume_writing()
+    assert upstream.taken() == put(b"r")
+    assert upstream.ended
+
+
+def test_a_client_that_does_not_read_waits_for_nobody_but_itself(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    slow_client(session, client, 0)
+    session.data_received(call(IDENTIFY, b"\x00") * 3)
+    assert session.stage() is Stage.REPLIES

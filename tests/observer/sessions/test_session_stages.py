@@ -109,7 +109,7 @@ def test_a_session_tells_what_it_waits_for(connected: tuple[Session, Connection]
     assert session.stage() is Stage.IDLE
     session.expire("idle", at_once=False)
     assert client.closed
-    assert session.stage() is Stage.CLOSING
+    assert session.stage() is Stage.REPLIES
 
 
 def test_bytes_are_no_progress_but_whole_requests_and_replies_are(

@@ -46,7 +46,7 @@ class Listener:
     [
         (Stage.IDLE, 10, "idle_seconds"),
         (Stage.REQUEST, 5, "request_seconds"),
-        (Stage.CLOSING, 5, "request_seconds"),
+        (Stage.REPLIES, 5, "request_seconds"),
     ],
 )
 def test_a_client_that_only_holds_its_connection_is_closed(
@@ -61,7 +61,7 @@ def test_a_client_that_only_holds_its_connection_is_closed(
 
 
 def test_only_a_client_that_does_not_take_its_last_bytes_is_cut_off() -> None:
-    clients = [Client(stage) for stage in (Stage.IDLE, Stage.REQUEST, Stage.CLOSING)]
+    clients = [Client(stage) for stage in (Stage.IDLE, Stage.REQUEST, Stage.REPLIES)]
     Listener(*clients).wait(15)
     assert [client.expired[0][1] for client in clients] == [False, False, True]
 
@@ -90,7 +90,7 @@ def test_a_request_that_begins_ends_idleness() -> None:
     assert client.expired == []
 
 
-@pytest.mark.parametrize("stage", [Stage.IDLE, Stage.REQUEST, Stage.CLOSING])
+@pytest.mark.parametrize("stage", [Stage.IDLE, Stage.REQUEST, Stage.REPLIES])
 def test_zero_is_no_limit(stage: Stage) -> None:
     client = Client(stage)
     Listener(client, idle=0, request=0).wait(100)

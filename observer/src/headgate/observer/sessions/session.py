@@ -63,6 +63,9 @@ _HELD: Final = 1
 _UPSTREAM_FULL: Final = 2
 _PIPELINE: Final = 4
 _OTHERS: Final = 8
+_CLIENT_FULL: Final = 16
+_STOPPED: Final = _HELD | _CLIENT_FULL
+"""Neither are those taken that have been read."""
 
 
 class Session:
@@ -189,7 +192,7 @@ class Session:
         return self._client is not None and self._client.can_write_eof()
 
     def _pass_end_on(self) -> None:
-        if self._paused & _HELD:
+        if self._paused & _STOPPED:
             return
         upstream = self._upstream
         if upstream is not None and not upstream.is_closing() and self.waits_for_reply():
@@ -201,14 +204,16 @@ class Session:
             self._close()
 
     def pause_writing(self) -> None:
-        """Stop reading replies: the client is slow."""
+        """Read neither replies nor requests: the client is slow, and some are answered here."""
+        self._pause(_CLIENT_FULL)
         if self._upstream is not None and not self._upstream.is_closing():
             self._upstream.pause_reading()
 
     def resume_writing(self) -> None:
-        """Read replies again."""
+        """Read replies and requests again."""
         if self._upstream is not None and not self._upstream.is_closing():
             self._upstream.resume_reading()
+        self._go_on_after(_CLIENT_FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the base's
         """End with the client, but hear HBase out about writes that are under way."""
@@ -305,7 +310,7 @@ class Session:
         """
         reader = self._reader
         outlet = self._straight
-        if not reader.between_messages or outlet is None or self._paused & _HELD:
+        if not reader.between_messages or outlet is None or self._paused & _STOPPED:
             return False
         endpoint = self._endpoint
         pattern = endpoint.patterns.find(data)
@@ -351,7 +356,7 @@ class Session:
 
     def _take_requests(self) -> None:
         reader = self._reader
-        while not self._paused & _HELD and not self._closing:
+        while not self._paused & _STOPPED and not self._closing:
             try:
                 message = reader.next_message()
             except ProtocolError as error:
@@ -741,7 +746,9 @@ class Session:
         """Tell what the session waits for."""
         if self._closing:
             waits = self._client is None or self.waits_for_reply()
-            return Stage.SERVER if waits else Stage.CLOSING
+            return Stage.SERVER if waits else Stage.REPLIES
+        if self._paused & _CLIENT_FULL:
+            return Stage.REPLIES
         if self._paused:
             return Stage.SERVER
         if self._reader.buffered:
@@ -802,7 +809,11 @@ class Session:
         self._pause(_HELD)
 
     def _release(self) -> None:
-        self._unpause(_HELD)
+        self._go_on_after(_HELD)
+
+    def _go_on_after(self, reason: int) -> None:
+        """Take the requests that have been read, and read on."""
+        self._unpause(reason)
         self._pump()
         if self._eof:
             self._pass_end_on()

@@ -26,8 +26,8 @@ class Stage(Enum):
     """The rest of a request."""
     SERVER = auto()
     """HBase, or the observer itself."""
-    CLOSING = auto()
-    """That the client takes what is still to be sent."""
+    REPLIES = auto()
+    """That the client takes what is to be sent."""
 
 
 class Swept(Protocol):
