@@ -16,7 +16,8 @@ import yaml
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from aqhi.generator import Trend
+from aqhi.generator import CALM, DRIFTING, Trend, Weather
+from aqhi.model import ZONE_RESOLUTION
 
 Series = NDArray[np.float64]
 
@@ -44,6 +45,39 @@ class Setting(Struct, frozen=True):
     sigma: int
     when: dict[str, dict[str, Any]]
     """Bounds by action, as in the dataflow file; the others are synchronous."""
+
+
+def _slower(weather: Weather, factor: float) -> tuple[float, float]:
+    begin, end = weather.periods
+    return begin * factor, end * factor
+
+
+class Choices(Struct, frozen=True):
+    """What the paper leaves open and F's figures depend on: fitted to them, and others beside."""
+
+    name: str
+    weather: Weather = CALM
+    resolution: float = ZONE_RESOLUTION
+    """Units in whose steps C writes zones."""
+    distinct: bool = True
+    """Whether a hotspot that changes again still counts as one to F's σ."""
+
+
+CHOICES = (
+    Choices("as fitted"),
+    Choices("fields half as fast", Weather(_slower(CALM, 2.0), CALM.noise)),
+    Choices("fields twice as fast", Weather(_slower(CALM, 0.5), CALM.noise)),
+    Choices("fields four times as fast", Weather(_slower(CALM, 0.25), CALM.noise)),
+    Choices("zones in steps of 0.1 unit", resolution=0.1),
+    Choices("zones in steps of 1 unit", resolution=1.0),
+    Choices("exact sensors", Weather(CALM.periods, 0.0)),
+    Choices("sensors twice as noisy", Weather(CALM.periods, 2 * CALM.noise)),
+    Choices("each update of a hotspot counted", distinct=False),
+    Choices(
+        "those of `headgate demo aqhi`: fields cross the city in days, exact sensors", DRIFTING
+    ),
+)
+"""Each but the last differs from the first in one."""
 
 
 class Experiment(Struct, frozen=True):
@@ -119,6 +153,14 @@ def experiments(reference: float, *, quick: bool) -> tuple[Experiment, ...]:
     return (
         Experiment(Trend.INCREASING, (*c, *d), "", frozenset({"hotspots", "index"})),
         Experiment(Trend.UNIFORM, (*e, *both, *f, *every_update, *everything), "all 80"),
+    )
+
+
+def f_settings(reference: float, *, distinct: bool = True) -> tuple[Setting, ...]:
+    """Return those of step F that the paper gives executions for."""
+    return tuple(
+        Setting(f"F {s}", "index", s, {"index": _index(s, reference, distinct=distinct)})
+        for s in PAPER_F
     )
 
 
@@ -232,6 +274,11 @@ def figures(waves: Mapping[Trend, Waves], found: Sequence[StepRuns]) -> dict[str
         },
         "output": {str(f.setting.sigma): _f(waves[Trend.UNIFORM], f) for f in _of(found, "all ")},
     }
+
+
+def f_figures(waves: Waves, found: Iterable[StepRuns]) -> dict[str, dict[str, float | None]]:
+    """Return the figures of step F under some settings, by σ."""
+    return {str(each.setting.sigma): _f(waves, each) for each in found}
 
 
 def _of(found: Sequence[StepRuns], prefix: str) -> list[StepRuns]:

@@ -15,8 +15,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from aqhi import findings
 from aqhi.chart import CITY_COLOURS
 from aqhi.evaluation import (
+    INDEX_LIMIT,
     SIGMAS,
     Series,
     StepRuns,
@@ -150,14 +152,46 @@ def _render(
             "% of the index",
         ),
     }
+    figures = result["figures"]
     return string.Template(_PAGE.read_text(encoding="utf-8")).substitute(
         waves=result["waves"],
         detectors=f"{result['detectors']:,}",
         seed=result["seed"],
         outputs=result["outputs"],
+        spared_by_c=findings.spared_by_c(figures["E"], figures["E with C"]),
+        held_by_divergence=findings.held_by_divergence(figures["F"], INDEX_LIMIT),
+        papers_f=findings.papers_f(figures["F"]),
+        index_limit=f"{INDEX_LIMIT:g}",
+        choices=_choices(result),
         real=", and one was run for real beside it" if _ran_for_real(result) else "",
         figures=html.escape(json.dumps(result, indent=1)),
         **drawings,
+    )
+
+
+def _choices(result: Mapping[str, Any]) -> str:
+    """Return the table of F's executions by what the paper leaves open, where it was computed."""
+    title, found = next(
+        ((name, found) for name, found in result.items() if name.startswith("F by ")), ("", {})
+    )
+    if not found:
+        return ""
+    sigmas = list(next(iter(found.values())))
+    head = "".join(f"<th>runs at σ {s} %, %</th><th>largest error, points</th>" for s in sigmas)
+    rows = "".join(
+        f"<tr><td>{html.escape(name)}</td>"
+        + "".join(
+            f"<td>{by_sigma[s]['executions_percent']:.0f}</td>"
+            f"<td>{by_sigma[s]['max_error_points']:.2f}</td>"
+            for s in sigmas
+        )
+        + "</tr>"
+        for name, by_sigma in found.items()
+    )
+    return (
+        f"<figure><table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        f"<figcaption>{html.escape(title)}: how far F's figures depend on it. The first row was "
+        "fitted to the paper's executions of F.</figcaption></figure>"
     )
 
 

@@ -40,7 +40,10 @@ DRIFTING = Weather(periods=(36.0, 120.0), noise=0.0)
 """Hills of pollution cross the city within days; the sensors are exact."""
 
 CALM = Weather(periods=(720.0, 2400.0), noise=1.5)
-"""Hills of pollution hardly move in a week; the sensors are as good as real ones."""
+"""Hills of pollution hardly move in a week; the sensors are as good as real ones.
+
+Chosen so that step F runs about as often as the paper says: see ``evaluation.Choices``.
+"""
 
 
 class Trend(StrEnum):

@@ -77,9 +77,9 @@ def zones(concentration: Square) -> Square:
     return result
 
 
-def stored(zone_concentration: Square) -> Square:
-    """Step C: what is written of the zones, in steps of :data:`ZONE_RESOLUTION`."""
-    result: Square = np.round(zone_concentration / ZONE_RESOLUTION) * ZONE_RESOLUTION
+def stored(zone_concentration: Square, resolution: float = ZONE_RESOLUTION) -> Square:
+    """Step C: what is written of the zones, in steps of ``resolution`` units."""
+    result: Square = np.round(zone_concentration / resolution) * resolution
     return result
 
 

@@ -13,7 +13,10 @@ from aqhi.readings import Readings
 
 
 def synchronous(
-    readings: Iterable[Readings], grid: Grid, reference: float = model.HOTSPOT_REFERENCE
+    readings: Iterable[Readings],
+    grid: Grid,
+    reference: float = model.HOTSPOT_REFERENCE,
+    resolution: float = model.ZONE_RESOLUTION,
 ) -> tuple[Waves, Series]:
     """Return what every step shows after each wave, and the detectors' concentrations.
 
@@ -21,6 +24,7 @@ def synchronous(
         readings: of each wave.
         grid: where the detectors stand.
         reference: concentration above which a zone is a hotspot.
+        resolution: units in whose steps C writes zones.
 
     Returns:
         The outputs of C to F, and that of B with shape (waves, side, side).
@@ -32,7 +36,7 @@ def synchronous(
         known[wave.detectors] = np.where(news, known[wave.detectors], wave.values)
         changed.append(len(wave.detectors) / grid.detectors)
         concentrations.append(model.combined(known).reshape(grid.side, grid.side))
-        zones.append(model.stored(model.zones(concentrations[-1])))
+        zones.append(model.stored(model.zones(concentrations[-1]), resolution))
     hotspots = [model.hotspots(square, reference) for square in zones]
     waves = Waves(
         changed=np.array(changed),

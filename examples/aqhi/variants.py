@@ -35,6 +35,9 @@ class City(Struct, frozen=True):
 def dataflow(name: str, city: City, sigma: float | None) -> str:
     """Return the text of a dataflow file.
 
+    Times are left out: waves follow each other as fast as they are computed, or as a record has
+    them, so that hours mean nothing or hide what the other bounds do.
+
     Args:
         name: of the dataflow, and of its own tables: ``name-detectors`` and so on.
         city: the input's properties.
@@ -57,6 +60,8 @@ def dataflow(name: str, city: City, sigma: float | None) -> str:
         parameters.update({key: values[key] for key in parameters})
         if sigma is None and action != INPUT_ACTION:
             del body["when"]
+        for bound in body.get("when", {}).values():
+            del bound["time"]
     if sigma is not None:
         actions["zones"]["when"]["detectors"]["sequence"] = f"{sigma:g}%"
         actions["index"]["when"]["hotspots"]["value"]["against"] = city.reference / _TENTH

@@ -108,6 +108,9 @@ def test_the_page_has_every_figure(tmp_path: Path) -> None:
         "outputs": "Somebody ran it",
         "checks": {"uniform": {"real_setting": "all 80"}},
         "figures": figures(data, runs),
+        "F by what the paper leaves open, mean of 5 seeds": {
+            "as <fitted>": {"20": {"executions_percent": 26.8, "max_error_points": 0.22}}
+        },
         "seconds of 24 waves by detectors": {2500: 50.0, 10000: 90.0},
     }
     page = write_evaluation(data, runs, result, tmp_path / "page.html").read_text()
@@ -116,5 +119,6 @@ def test_the_page_has_every_figure(tmp_path: Path) -> None:
     assert page.count("<svg") == 13 + 2
     assert "$" not in page
     assert "Somebody ran it" in page
+    assert "<td>as &lt;fitted&gt;</td><td>27</td><td>0.22</td>" in page
     assert "one was run for real" in page
     assert json.loads(json.dumps(result))["figures"]["C"]["20"]["max_error_units"] > 0

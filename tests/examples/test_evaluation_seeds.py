@@ -8,7 +8,7 @@ import pytest
 from aqhi.generator import CALM, Trend, generate
 from aqhi.grid import Grid
 
-from headgate.cli.demo_evaluation_seeds import mean_of_seeds
+from headgate.cli.demo_evaluation_seeds import f_by_choices, mean_of_seeds
 
 GRID = Grid(10)
 WAVES = 40
@@ -49,3 +49,17 @@ def test_the_index_stays_within_what_f_tolerates(found):
 
 def test_settings_that_bound_several_steps_are_left_to_the_stand(found):
     assert set(found) == {"C", "D", "E", "F", "F, every update counted"}
+
+
+def test_f_depends_on_what_the_paper_leaves_open(found):
+    by_choice = f_by_choices(GRID, WAVES, SEEDS)
+    fitted = by_choice["as fitted"]
+    for sigma, figures in fitted.items():
+        assert figures == found["F"][sigma], "the same, computed by itself"
+    fast = by_choice["fields four times as fast"]
+    slow = by_choice["fields half as fast"]
+    assert fast["80"]["executions_percent"] > slow["80"]["executions_percent"]
+    counted = by_choice["each update of a hotspot counted"]
+    for sigma, figures in counted.items():
+        figures.pop("paper_percent")  # the paper counts otherwise
+        assert figures == found["F, every update counted"][sigma]

@@ -42,6 +42,17 @@ def test_the_paper_s_bounds_stand_in_it():
     assert found["index"][0].value.limit == pytest.approx(0.3)
 
 
+def test_every_step_has_a_time_after_which_it_runs_whatever_has_changed():
+    found = bounds(load_dataflow(DATAFLOW_FILE))
+    times = {action: [bound.time for bound in each] for action, each in found.items()}
+    assert times.pop(INPUT_ACTION) == []
+    assert all(len(each) == 1 and each[0] is not None for each in times.values())
+
+
+def test_variants_are_compared_without_times():
+    assert all(bound.time is None for each in bounds(parsed(20)).values() for bound in each)
+
+
 def test_without_a_sigma_no_step_has_a_bound():
     assert not any(bounds(parsed(None)).values())
 

@@ -16,8 +16,9 @@ from headgate.engine import DataflowSpec, Engine, EngineTester, launched
 from headgate.flows import parse_dataflow
 
 if TYPE_CHECKING:
-    from aqhi.evaluation import Experiment, Series, Setting, StepRuns
+    from aqhi.evaluation import Experiment, Series, Setting, StepRuns, Waves
     from aqhi.grid import Grid
+    from aqhi.readings import Readings
 
 _INPUT = "before"
 _COLUMN = b"c:value"
@@ -47,6 +48,28 @@ def mean_of_seeds(
     }
 
 
+def f_by_choices(
+    grid: Grid, waves: int, seeds: int
+) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Return F's executions and errors by choice and σ, as ``mean_of_seeds`` does."""
+    from aqhi.evaluation import CHOICES, f_figures, f_settings
+    from aqhi.generator import Trend, generate
+    from aqhi.model import HOTSPOT_REFERENCE
+    from aqhi.synchronous import synchronous
+
+    by_choice = {}
+    for choices in CHOICES:
+        settings = f_settings(HOTSPOT_REFERENCE, distinct=choices.distinct)
+        found = []
+        for seed in range(1, seeds + 1):
+            readings = list(generate(grid, waves, seed, Trend.UNIFORM, choices.weather))
+            shown, concentrations = synchronous(readings, grid, resolution=choices.resolution)
+            ran = _runs_of(settings, grid, readings, shown, concentrations)
+            found.append(f_figures(shown, ran))
+        by_choice[choices.name] = {s: _mean([one[s] for one in found]) for s in found[0]}
+    return by_choice
+
+
 def _mean(found: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
     """Return the mean of each figure; of those that are largest ones, the largest."""
     result = {}
@@ -61,16 +84,29 @@ def _decided(
     experiment: Experiment, grid: Grid, waves: int, seed: int
 ) -> tuple[Any, list[StepRuns]]:
     """Return what the synchronous dataflow shows, and the runs under each setting."""
-    from aqhi.evaluation import StepRuns
     from aqhi.generator import CALM, generate
     from aqhi.synchronous import synchronous
 
     readings = list(generate(grid, waves, seed, experiment.trend, CALM))
     shown, concentrations = synchronous(readings, grid)
     settings = [setting for setting in experiment.settings if len(setting.when) == 1]
+    return shown, _runs_of(settings, grid, readings, shown, concentrations)
+
+
+def _runs_of(
+    settings: Sequence[Setting],
+    grid: Grid,
+    readings: Sequence[Readings],
+    shown: Waves,
+    concentrations: Series,
+) -> list[StepRuns]:
+    """Return in which waves each setting's step runs where the other steps are synchronous."""
+    from aqhi.evaluation import StepRuns
+
     actions = {f"action-{place}": setting for place, setting in enumerate(settings)}
     tester = EngineTester(_specification(actions), check=_unchecked)
     keys = grid.rows()
+    watched = {table for setting in settings for table in setting.when[setting.step]}
     before: dict[str, Series] = {}
     runs: dict[str, list[int]] = {action: [] for action in actions}
     for number, wave in enumerate(readings, 1):
@@ -84,6 +120,8 @@ def _decided(
         before = outputs
         outputs = {"detectors": concentrations[number - 1], **outputs}
         for table, places in written.items():
+            if table not in watched:
+                continue
             values = outputs[table].ravel()[places].tolist()
             if values:
                 rows = zip(places.tolist(), values, strict=True)
@@ -91,7 +129,7 @@ def _decided(
         for action in launched(tester.wave(_INPUT)):
             runs[action].append(number)
             tester.finish(action)
-    return shown, [
+    return [
         StepRuns(setting, {setting.step: tuple(runs[action])})
         for action, setting in actions.items()
     ]
