@@ -170,3 +170,31 @@ def test_another_input_that_never_came_is_nothing_to_the_wave_of_one(two_steps: 
     world.run(lambda: agent.settled() >= number)
 
     assert ask(agent, lambda runtime, _: runtime.wave_status(number)).troubles == ()
+
+
+def not_needed(agent: ScriptedAgent) -> dict[str, int]:
+    status = ask(agent, lambda runtime, now: runtime.status(now))
+    return {action.name: action.skipped for action in status.actions}
+
+
+def test_runs_that_a_rest_before_them_saved_count_as_not_needed(world: World) -> None:
+    agent = started(world)
+    for _ in range(6):  # two updates a wave, against a bound of three: every other wave reaches it
+        world.write("in", b"0", b"c:v", b"1")
+        world.write("in", b"1", b"c:v", b"1")
+        wave(world, agent)
+
+    assert not_needed(agent) == {"feed": 0, "first": 3, "second": 3}
+    agent.alive = False
+    assert not_needed(started(world)) == {"feed": 0, "first": 3, "second": 3}
+
+
+def test_writes_after_which_nothing_had_to_run_count_as_not_needed(two_steps: str) -> None:
+    at_writes = two_steps.replace("sequence: 3}", "sequence: 100}\n    evaluate: write")
+    world = World(parse_dataflow(at_writes, "test"))
+    agent = started(world)
+    for value in range(40):
+        world.write("in", b"0", b"c:v", b"%d" % value)
+    world.run(lambda: True)
+
+    assert not_needed(agent)["first"] == 40

@@ -25,6 +25,7 @@ from headgate.engine import (
     Metric,
     ReadCells,
     RecordArrived,
+    RecordDecision,
     Role,
     RunFailed,
     RunFinished,
@@ -381,3 +382,25 @@ def test_a_launch_has_the_cut_of_the_record_that_reached_the_bound(bound):
     kind = "absolute" if bound.value else "distinct" if bound.sequence.distinct else "updates"
     assert launch.cut.position(updates_topic("t"), 0) == reached[kind]
     assert driven.engine.cut.position(updates_topic("t"), 0) == 149
+
+
+def test_evaluations_after_which_nothing_ran_are_counted_alike_together_and_singly():
+    log = Log()
+    bound = Bound("b", ContainerId("c"), sequence=SequenceBound(1000.0))
+    apart = flow(bound)
+    apart.together = False
+    for driven, records in ((flow(bound), records_of(log, 300)), (apart, records_of(Log(), 300))):
+        driven.take(records)
+        skipped = sum(isinstance(one, RecordDecision) for one in driven.told)
+        assert skipped == 1
+        assert driven.engine.take_rests() == {"s": 299}
+        assert driven.engine.take_rests() == {}
+
+
+def test_only_records_of_the_watched_container_are_evaluations():
+    log = Log()
+    driven = flow(Bound("b", ContainerId("c"), sequence=SequenceBound(1000.0)))
+    cells = [[(UpdateKind.PUT, b"r1", b"f:a" if n % 3 else b"g:a", b"1")] for n in range(300)]
+    driven.take([log.record(("write", "t", None, [cell])) for cell in cells])
+
+    assert driven.engine.take_rests() == {"s": 199}

@@ -42,9 +42,7 @@ class Measures:
             "Attempts that ended, by outcome and by what set them off.",
             (*action, "outcome", "cause"),
         )
-        self.runs_saved = self._gauge(
-            "runs_saved", "Evaluations after which nothing had to run.", action
-        )
+        self.runs_saved = self._gauge("runs_saved", "Runs that bounds made needless.", action)
         self.bound_fill = self._gauge(
             "bound_fill_ratio", "How full a bound is; 1 is reached.", (*action, "bound", "vector")
         )

@@ -8,7 +8,7 @@ from headgate.agent.read_counts import container_reads
 from headgate.agent.standing import Standing
 from headgate.agent.store import RunRecord
 from headgate.agent.views import ActionStatus, FlowExplanation, FlowStatus, Phase
-from headgate.engine import BoundResult, ConditionResult, GroupResult
+from headgate.engine import BoundResult, ConditionResult, GroupResult, Role
 
 
 class Reporting(Standing):
@@ -44,7 +44,7 @@ class Reporting(Standing):
                     action.role.value,
                     self._action_state(action.name),
                     self._runs[action.name],
-                    self._skipped[action.name],
+                    self._not_needed(action.name),
                     last.get(action.name),
                 )
                 for action in self._dataflow.spec.actions
@@ -64,8 +64,9 @@ class Reporting(Standing):
         measures = self._around.measures
         for (topic, partition), records in (self._feed.lag() if self._feed else {}).items():
             measures.lag.labels(topic, str(partition)).set(records)
-        for action, skipped in self._skipped.items():
-            measures.runs_saved.labels(action).set(skipped)
+        for spec in self._dataflow.spec.actions:
+            if spec.role is Role.STEP:
+                measures.runs_saved.labels(spec.name).set(self._not_needed(spec.name))
         for explained in self._engine.explain(now).actions:
             for bound in _bounds(explained.result):
                 for vector in bound.vectors:

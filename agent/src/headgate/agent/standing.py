@@ -134,6 +134,7 @@ class Standing(ABC):
         self._consumed = self._progress.consumed
         self._skipped = Counter(self._progress.skipped)
         self._runs = Counter(self._progress.runs)
+        self._turns = Counter(self._progress.turns)
         self._draining = False
         self._withdrawn = False
         self._unplaced = False
@@ -196,6 +197,7 @@ class Standing(ABC):
 
     def _save_now(self, now: float) -> int:
         """Save a checkpoint and return how many bytes of the engine's state it wrote."""
+        self._skipped += self._engine.take_rests()
         checkpoint = self._engine.checkpoint(self._around.saved_whole)
         self._progress = msgspec.structs.replace(
             self._progress,
@@ -203,12 +205,22 @@ class Standing(ABC):
             quarantined=dict(self._quarantined),
             runs=dict(self._runs),
             skipped=dict(self._skipped),
+            turns=dict(self._turns),
             new_input=self._new_input,
             wave_due=self._wave_at,
         )
         state = SavedState(checkpoint.head, self._position(), self._progress, checkpoint.log)
         self._around.store.save(state, tuple(self._changed_records.values()), now)
         return len(state.snapshot) + sum(len(piece.data) for piece in state.log.written)
+
+    def _not_needed(self, action: str) -> int:
+        """Return how many runs of an action its bounds, or those before it, have saved.
+
+        Evaluations after which nothing had to run; where more waves ended before it than it has
+        run and been evaluated, because a step between them rested, waves without a run of it.
+        """
+        self._skipped += self._engine.take_rests()
+        return max(self._skipped[action], self._turns[action] - self._runs[action])
 
     def _step(self, action: str) -> None:
         for spec in self._dataflow.spec.actions:

@@ -142,6 +142,8 @@ class Progress(Struct, frozen=True):
     """Whether input was consumed since the last wave ended."""
     wave_due: float | None = None
     """When the wave ends by itself, in Unix seconds."""
+    turns: dict[str, int] = {}
+    """Waves of input that ended before an action, directly or by way of others, by action."""
 
 
 class SavedState(Struct, frozen=True):

@@ -94,6 +94,7 @@ class Waves(Standing):
         ended = tuple(a for a in end.actions if a in inputs)
         words = f"wave {end.number} ended"
         self._tell(now, DecisionKind.WAVE_ENDED, words, wave=end.number, inputs=ended)
+        self._turns.update(self._engine.followers(ended))
         self._handle(WaveEnded(now, ended))
         self._settle()
 

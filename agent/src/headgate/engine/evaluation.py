@@ -42,6 +42,7 @@ class Evaluation(Launching):
         inputs = ActionInputs(action, self._now, read=read)
         told = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
         if told and action.policy.rests(inputs, self._now, action.wait_until):
+            self._rested[action.name] += 1
             return  # as at the last write, of which a decision was recorded
         verdict = action.policy.judge(inputs, self._now)
         if isinstance(verdict, Run):
@@ -77,6 +78,8 @@ class Evaluation(Launching):
         if moment is AT_WRITE:
             shown = " ".join((kind, *(leaf.bound for leaf in leaves(result) if leaf.reached)))
             if shown == action.shown:
+                if kind is DecisionKind.SKIPPED:
+                    self._rested[action.name] += 1
                 return
             action.shown = shown
         words = f"{prefix}needs {missing(result)}"

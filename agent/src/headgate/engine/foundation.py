@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from headgate.engine.actions import Action
 from headgate.engine.adjustment import Adjustment
 from headgate.engine.cells import Cells
@@ -53,6 +56,8 @@ class Foundation:
         self.machines = Machines()
         self._assess_at: float | None = None
         """When both factors of adjustment vote again; None where no limit is an interval."""
+        self._rested: Counter[str] = Counter()
+        """Evaluations at writes after which nothing had to run and no decision was recorded."""
         self._out: list[Instruction] = []
         self._notified: float | None = None
         self._now = 0.0
@@ -108,10 +113,29 @@ class Foundation:
             )
         )
 
+    def take_rests(self) -> Counter[str]:
+        """Return, by action, evaluations that changed nothing, not even why, since the last call.
+
+        A decision is recorded of every other evaluation.
+        """
+        rested, self._rested = self._rested, Counter()
+        return rested
+
     def parked(self, name: str) -> str | None:
         """Say what a run waits for that somebody asked for; None where no such run waits."""
         action = self.actions[name]
         return self.obstacle(action) if action.requested else None
+
+    def followers(self, inputs: Iterable[str]) -> frozenset[str]:
+        """Return the actions that follow inputs from which something has come, however far."""
+        found: set[str] = set()
+        waiting = [name for name in inputs if self.actions[name].has_run]
+        while waiting:
+            for action in self.graph.successors[waiting.pop()]:
+                if action.name not in found:
+                    found.add(action.name)
+                    waiting.append(action.name)
+        return frozenset(found)
 
     def obstacle(self, action: Action) -> str | None:
         """Say what keeps an action from being evaluated now; None where nothing does."""

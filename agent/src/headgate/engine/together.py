@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+import numpy as np
+
 from headgate.engine.actions import Action, ActionInputs
 from headgate.engine.arrivals import Arrivals, certain, joined, writers_of
 from headgate.engine.bounds import Rises
@@ -49,6 +51,10 @@ class Touch:
     def first(self) -> int:
         """The first record with updates in the container."""
         return self._table.record_of(self._positions[0])
+
+    def records(self) -> frozenset[int]:
+        """Return the places of the records with updates in the container."""
+        return self._table.records_of(self._positions)
 
     def rise(self, pending: Pending, records: int) -> Rise:
         """Return how far the updates in the pass's first so many records may raise bounds."""
@@ -116,6 +122,13 @@ class Stretch:
         """Return the place of the record in which an update is."""
         return self._records[bisect_left(self._starts, position + 1) - 1]
 
+    def records_of(self, positions: Sequence[int]) -> frozenset[int]:
+        """Return the places of the records in which updates are."""
+        if len(positions) == self._updates:
+            return frozenset(self._records)
+        within = np.searchsorted(self._starts, np.asarray(positions), side="right") - 1
+        return frozenset(self._records[at] for at in np.unique(within))
+
     def updates_before(self, record: int) -> int:
         """Return how many updates are in records at earlier places."""
         earlier = bisect_left(self._records, record)
@@ -130,6 +143,8 @@ class Pass:
         self.tables: dict[str, Stretch] = {}
         self.found: dict[str, str | None] = {}
         """What evaluating each action that watches it leaves as missed, once it was found quiet."""
+        self.touching: dict[str, list[Touch]] = {}
+        """What of the updates each of these actions watches, once it was found quiet."""
         self._updates = 0
         self._touches: list[Touch] | None = None
 
@@ -233,6 +248,7 @@ class Together(Requests):
                 continue
             held = self.obstacle(action) is not None
             tried.found[name] = AT_WRITE if held else None
+            tried.touching[name] = touches
             if not held:
                 quiet = self._quiet_for(action, touches, quiet)
         return quiet
@@ -290,6 +306,8 @@ class Together(Requests):
         if same and whole.found:
             for name, missed in whole.found.items():
                 self.actions[name].missed = missed
+                if missed is None:
+                    self._rested[name] += _records(whole.touching[name])
         else:
             self._touched(dict.fromkeys(touch.cells.watched.id for touch in touches))
         return taken
@@ -298,6 +316,11 @@ class Together(Requests):
 def _are_puts(batch: UpdateBatch) -> bool:
     puts = batch.kinds.count(UpdateKind.PUT) == len(batch.kinds)
     return puts and certain(batch.requests, batch.timestamps, batch.values)
+
+
+def _records(touches: Iterable[Touch]) -> int:
+    """Return how many records have updates in these: that often the action would be evaluated."""
+    return len(frozenset[int]().union(*(touch.records() for touch in touches)))
 
 
 def _parts(action: Action, touches: Iterable[Touch]) -> Iterator[tuple[Touch, Pending]]:
