@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -14,13 +14,13 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from headgate.agent import DEFAULT_API, Refused, Seals, unsigned
 from headgate.agent import sign as seal
 from headgate.cli.flow_check import check, schema, show_problems
 from headgate.cli.flow_oozie import export_file, import_file
 from headgate.cli.flow_tune import flow_tune
+from headgate.cli.flow_views import Line, attempt_words, list_lines, show_lines
 from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
@@ -41,7 +41,6 @@ _ADDRESS_VARIABLE = "HEADGATE_AGENT"
 _KEY_VARIABLE = "HEADGATE_KEY_FILE"
 _ANSWER = 120.0  # seconds: a submit waits for observers, and for a first Spark session if asked to
 _NOT_YET = 3  # exit status: the agent did what was asked, and it does not have the effect meant
-_TRACEBACKS = 3  # of the newest failures, shown below the runs
 
 AgentOption = Annotated[
     str | None,
@@ -52,6 +51,9 @@ AgentOption = Annotated[
 ]
 MissingOption = Annotated[
     bool, typer.Option("--allow-missing-tables", help="Tables may be created later.")
+]
+WideOption = Annotated[
+    bool, typer.Option("--wide", help="One line a row, however long, with whole dates.")
 ]
 NameArgument = Annotated[str, typer.Argument(help="Name of the dataflow.")]
 
@@ -146,58 +148,31 @@ def update(
 
 
 @app.command("list")
-def list_flows(*, agent: AgentOption = None, json: JsonOption = False) -> None:
+def list_flows(
+    *, wide: WideOption = False, agent: AgentOption = None, json: JsonOption = False
+) -> None:
     """List all dataflows."""
     rows = _ask("GET", "/v1/flows", agent, json=json)
     if _printed(rows, json=json):
         return
-    table = _table("dataflow", "state", "profile", "agent", "revision", "submitted", "")
-    for row in rows:
-        table.add_row(
-            escape(row["name"]),
-            row["state"],
-            row["profile"] or "",
-            row["owner"] or "none",
-            str(row["revision"]),
-            _when(row["submitted"]) if row["submitted"] else "",
-            escape(row["words"]),
-        )
-    _console.print(table if rows else "No dataflow was submitted yet.")
+    if rows:
+        _show(list_lines(rows, _width(wide=wide)))
+    else:
+        _console.print("No dataflow was submitted yet.")
 
 
 @app.command()
-def show(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+def show(
+    name: NameArgument,
+    *,
+    wide: WideOption = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
     """Show a dataflow: its actions, its last runs, and the tracebacks of failed ones."""
     view = _ask("GET", f"/v1/flows/{name}", agent, json=json)
-    if _printed(view, json=json):
-        return
-    flow, status, runs = view["flow"], view["status"], view["runs"]
-    _console.print(
-        f"[bold]{name}[/bold]: {status['phase']}, with agent {flow['owner']}, epoch "
-        f"{status['epoch']}, waves {status['settled']} of {status['waves']} settled, "
-        f"{status['consumed']} cells consumed, {status['lag']} messages to come"
-    )
-    _console.print(f"worker: {escape(status['worker']['words'])}")
-    if status["words"]:
-        _console.print(f"[yellow]{escape(status['words'])}[/yellow]")
-    actions = _table("action", "role", "state", "runs", "not needed", "last run", "cause")
-    for action in status["actions"]:
-        last = action["last"]
-        actions.add_row(
-            action["name"],
-            action["role"],
-            action["state"],
-            str(action["runs"]),
-            str(action["skipped"]),
-            _when(last["launched"]) if last else "",
-            escape(last["cause"]) if last else "",
-        )
-    _console.print(actions)
-    if runs:
-        _console.print(_runs_table(runs))
-    for run in [r for r in runs if r["detail"] and r["outcome"] != "committed"][:_TRACEBACKS]:
-        _console.print(f"[red]{run['action']}, attempt {run['attempt']} of {run['run']}:[/red]")
-        _console.print(run["detail"], markup=False, highlight=False)
+    if not _printed(view, json=json):
+        _show(show_lines(view, _width(wide=wide)))
 
 
 @app.command()
@@ -349,9 +324,7 @@ def logs(
     view = _ask("GET", path, agent, json=json)
     if _printed(view, json=json):
         return
-    run = view["run"]
-    said = f"{run['action']}, attempt {run['attempt']} of {run['run']}: {run['outcome']}"
-    _console.print(said, markup=False, highlight=False)
+    _console.print(attempt_words(view["run"]), markup=False, highlight=False)
     if not view["file"]:
         _console.print("It has no log on the host of the agent that runs the dataflow now.")
         return
@@ -496,32 +469,10 @@ def _printed(content: Any, *, json: bool) -> bool:
     return json
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+def _width(*, wide: bool) -> int | None:
+    return None if wide else _console.width
 
 
-def _runs_table(runs: list[Any]) -> Table:
-    table = _table("launched", "action", "run", "attempt", "outcome", "took", "why")
-    for run in runs[:20]:
-        took = ""
-        if run["started"] is not None and run["ended"] is not None:
-            took = f"{run['ended'] - run['started']:.2f} s"
-        why = run["cause"] if not run["reason"] else f"{run['cause']} — {run['reason']}"
-        table.add_row(
-            _when(run["launched"]),
-            run["action"],
-            run["run"],
-            str(run["attempt"]),
-            run["outcome"],
-            took,
-            escape(why),
-        )
-    return table
-
-
-def _when(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, UTC).astimezone()
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
+def _show(lines: Iterable[Line]) -> None:
+    for line in lines:
+        _console.print(line.text, style=line.style, markup=False, highlight=False, soft_wrap=True)
