@@ -48,9 +48,7 @@ def mean_of_seeds(
     }
 
 
-def f_by_choices(
-    grid: Grid, waves: int, seeds: int
-) -> dict[str, dict[str, dict[str, float | None]]]:
+def f_by_choices(grid: Grid, waves: int, seeds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return F's executions and errors by choice and σ, as ``mean_of_seeds`` does."""
     from aqhi.evaluation import CHOICES, f_figures, f_settings
     from aqhi.generator import Trend, generate
