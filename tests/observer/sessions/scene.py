@@ -101,7 +101,7 @@ class Scene:
         self.publisher = bench.publisher
         self.metrics = Metrics()
         self.notify = NotifyColumns(limit_bytes=5000, clock=lambda: self.now)
-        self.control = ControlState(self.notify)
+        self.control = ControlState(self.notify, lambda: self.now)
         self.pending: list[Callable[[], None]] = []
         self.recorder = Recorder(
             journal=self.journal,

@@ -68,6 +68,8 @@ class ObserverLease(Struct, frozen=True, tag="lease"):
     ``unmarked`` names tables whose notify columns are asked for and not set at present. ``reads``
     holds how often columns of watched tables were read in this epoch, by table and column: those
     that are read most. The column is ``family:qualifier`` or ``family:``, or empty for whole rows.
+    ``number`` counts the epoch's leases: who hears its own one again knows that it has heard all
+    that was said before it.
     """
 
     version: int
@@ -79,6 +81,7 @@ class ObserverLease(Struct, frozen=True, tag="lease"):
     ended: bool = False
     unmarked: tuple[str, ...] = ()
     reads: dict[str, dict[str, int]] = {}
+    number: int = 0
 
 
 ControlMessage = WatchList | BarrierRequest | Fence | Gate | ObserverLease

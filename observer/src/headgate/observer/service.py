@@ -16,7 +16,7 @@ from headgate.observer.config import Acknowledge, ObserverConfig
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.control.barriers import Barriers, Traffic
 from headgate.observer.control.gates import Gates
-from headgate.observer.control.lease import Lease
+from headgate.observer.control.lease import Lease, lease_clock
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.control.topic import ControlTopic, Heard
@@ -84,7 +84,7 @@ class Observer:
         self._keyring = Keyring(config)
         self._metrics.certificate_expiries = self._keyring.expiries
         self._notify = NotifyColumns(limit_bytes=config.limits.message_bytes)
-        self._control = ControlState(self._notify)
+        self._control = ControlState(self._notify, lease_clock)
         self._journal = Journal(
             Path(config.journal.directory),
             limit_bytes=config.journal.limit_bytes,
@@ -139,7 +139,8 @@ class Observer:
             publisher=self._publisher,
             admin=lambda: self.addresses.admin,
             reads=lambda: self._metrics.reads_of(self._control.watched, _COLUMNS_TOLD),
-            clock=self._loop.time,
+            clock=lease_clock,
+            later=self._loop.call_later,
         )
         self._listeners = Listeners(config, keyring=self._keyring, metrics=self._metrics)
         self._turns = Turns(config.scheduling)
@@ -273,6 +274,7 @@ class Observer:
         finally:
             stop.cancel()
             await self._admin.close()
+            self._lease.leave()
             self._control_topic.close()
             self._journal.close()
 
@@ -455,7 +457,6 @@ class Observer:
 
     def _tend(self) -> None:
         now = self._loop.time()
-        self._lease.tend(now)
         self._listeners.tend(now)
         self._admission.tend()
         self._gates.tend()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
@@ -15,11 +17,29 @@ from headgate.observer.publishing.publisher import Publisher
 
 _log = structlog.get_logger("headgate.observer.control.lease")
 
-_DOUBT_SECONDS = 1.0  # after a pause what was said meanwhile is heard at once: that is no loss
+_TEND_SECONDS: Final = 0.1
+_REMEMBERED: Final = 100  # leases: an older one that is heard at last says nothing of now
+_DOUBT_SECONDS: Final = (
+    1.0  # after a pause what was said meanwhile is heard at once: that is no loss
+)
+
+
+# A monotonic clock that also counts while the host sleeps, where there is one.
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def lease_clock() -> float:
+    """Return the time that leases are measured by, in seconds: it passes whatever is stopped."""
+    return time.clock_gettime(_CLOCK)
 
 
 class Lease:
-    """One epoch's lease. Who does not hear its own lease takes the control topic for lost."""
+    """One epoch's lease. Who does not hear its own lease takes the control topic for lost.
+
+    It is renewed from ``begin`` to ``end``, whatever else the observer does meanwhile. Agents give
+    the observer up some time after they have heard a lease, which is after it was said; so what was
+    heard up to it is good for as long from when it was said.
+    """
 
     def __init__(
         self,
@@ -33,11 +53,13 @@ class Lease:
         admin: Callable[[], str],
         reads: Callable[[], dict[str, dict[str, int]]],
         clock: Callable[[], float],
+        later: Callable[[float, Callable[[], None]], object],
     ) -> None:
         """Say nothing yet.
 
         ``admin`` returns the observer's admin address, ``reads`` what was read of watched tables
-        (see ``ObserverLease``); ``clock`` may be any, in seconds.
+        (see ``ObserverLease``); ``clock`` is the control state's, ``later`` runs a call after so
+        many seconds.
         """
         self._config = config
         self._epoch = epoch
@@ -48,8 +70,12 @@ class Lease:
         self._admin = admin
         self._reads = reads
         self._clock = clock
-        self._heard_at = 0.0
+        self._later = later
+        self._said: dict[int, float] = {}
+        """When leases were said that were not heard yet, by number."""
+        self._number = 0
         self._said_at = 0.0
+        self._kept = False
         self._lost_at: float | None = None
         """When the topic was taken for lost; None while it is heard, or somebody else did."""
         self._loss_told = False
@@ -68,12 +94,30 @@ class Lease:
 
     def begin(self) -> None:
         """Say for the first time that the observer lives."""
-        self._said_at = self._heard_at = self._clock()
-        self._say(self._now())
+        self._renew()
+        self._control.trusted_until = self._said_at + self._config.lease_seconds
+        self._kept = True
+        self._later(_TEND_SECONDS, self._keep)
 
     def end(self) -> None:
         """Say that nothing of the epoch comes any more."""
+        self.leave()
         self._say(self._now(ended=True))
+
+    def leave(self) -> None:
+        """Renew the lease no more: who waits for its end without a word has to reconcile."""
+        self._kept = False
+
+    def _keep(self) -> None:
+        if self._kept:
+            self.tend()
+            self._later(_TEND_SECONDS, self._keep)
+
+    def _renew(self) -> None:
+        self._number += 1
+        self._said_at = self._said[self._number] = self._clock()
+        self._said.pop(self._number - _REMEMBERED, None)
+        self._say(self._now())
 
     def end_of(self, epoch: int) -> None:
         """Say that nothing of an earlier epoch comes any more."""
@@ -92,6 +136,7 @@ class Lease:
             ended,
             self._said_unmarked,
             self._reads(),
+            self._number,
         )
 
     def hear(self, message: ControlMessage) -> None:
@@ -102,9 +147,13 @@ class Lease:
             or message.epoch != self._epoch
         ):
             return
-        self._heard_at = self._clock()
+        said_at = self._said.get(message.number)
+        if said_at is None:
+            return
+        self._said = {each: at for each, at in self._said.items() if each > message.number}
+        self._control.trusted_until = said_at + message.seconds
         self.came_back.set()
-        if self._control.everything:
+        if self._control.everything and self._clock() <= self._control.trusted_until:
             self._control.found()
             self._lost_at = None
             if self._loss_told:
@@ -114,13 +163,12 @@ class Lease:
                 if not self._control.is_watched(table):
                     self._publisher.forget(table)
 
-    def tend(self, now: float) -> None:
-        """Renew the lease in time, and see whether it is still heard; ``now`` is the clock's."""
-        lease = self._config.lease_seconds
+    def tend(self) -> None:
+        """Renew the lease in time, and see whether it is still heard."""
+        lease, now = self._config.lease_seconds, self._clock()
         if now - self._said_at >= lease / 3 or self._said_unmarked != self._notify.stopped:
-            self._said_at = now
-            self._say(self._now())
-        if now - self._heard_at > lease and not self._control.everything:
+            self._renew()
+        if now > self._control.trusted_until and not self._control.everything:
             self._control.lost()
             self._lost_at = now
         elif (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headgate.events import BarrierRequest, ControlMessage, Fence, ObserverLease, Origin, WatchList
 from headgate.observer.control.notify import NotifyColumns
 
@@ -10,12 +12,22 @@ class ControlState:
     """The observer's view of the control topic.
 
     ``watched`` maps each watched table to whether its values are wanted. While the topic is lost
-    (``lost()`` until ``found()``), every table counts as watched.
+    (``lost()`` until ``found()``), every table counts as watched; so it does from the moment on
+    until which it is known that nobody relies on anything newer having been heard.
     """
 
-    def __init__(self, notify: NotifyColumns | None = None) -> None:
-        """Begin with nothing watched; ``notify`` is told what lists ask for."""
+    def __init__(
+        self, notify: NotifyColumns | None = None, clock: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """Begin with nothing watched.
+
+        ``notify`` is told what lists ask for; ``clock`` is that of ``trusted_until``, in seconds.
+        """
         self._notify = notify
+        self._clock = clock
+        self.trusted_until = float("inf")
+        """When the observer's lease ends, should nothing of it be heard any more. A process that
+        was stopped finds that out here, before it looks at what has come meanwhile."""
         self._lists: dict[str, WatchList] = {}
         self._fences: dict[tuple[str, str], int] = {}
         self.watched: dict[str, bool] = {}
@@ -68,7 +80,7 @@ class ControlState:
 
     def is_watched(self, table: str) -> bool:
         """Tell whether writes of the table must be published."""
-        return self.everything or table in self.watched
+        return table in self.watched or self.everything or self._clock() > self.trusted_until
 
     def wants_values(self, table: str) -> bool:
         """Tell whether the values of the table's cells must be published."""
