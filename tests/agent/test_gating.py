@@ -66,6 +66,19 @@ def test_the_lease_is_renewed_before_its_end_while_the_run_goes_on(blocking: Wor
     assert all(b.until - a.until < 10.0 for a, b in pairwise(held))
 
 
+@pytest.mark.parametrize("by", [86_400.0, -86_400.0])
+def test_a_clock_that_is_set_has_the_lease_end_by_the_clock_of_now(
+    blocking: World, by: float
+) -> None:
+    started(blocking)
+    blocking.hanging.add("first")
+    reach(blocking)
+    run_for(blocking, 1.0)
+    blocking.leap(by)
+    assert not gates(blocking)[-1].released
+    assert 0 < gates(blocking)[-1].until - blocking.now <= 10.0
+
+
 def test_another_agent_holds_them_on_and_outranks_the_one_before(blocking: World) -> None:
     agent = started(blocking)
     blocking.hanging.add("first")

@@ -315,6 +315,47 @@ def test_input_that_was_consumed_ends_its_wave_whoever_goes_on(
     assert agent.waves() == 1
 
 
+@pytest.mark.parametrize("by", [86_400.0, -86_400.0])
+def test_a_clock_that_is_set_ends_a_quiet_period_neither_early_nor_late(
+    two_steps: str, by: float
+) -> None:
+    world = World(parse_dataflow(two_steps + "waves: quiet 10 s\n", "test"))
+    agent = started(world)
+    feed(world)
+    for _ in range(40):
+        world.step()
+    world.leap(by)
+    for _ in range(90):
+        world.now += 0.1
+        world.step()
+    assert agent.waves() == 0
+    for _ in range(20):
+        world.now += 0.1
+        world.step()
+    assert agent.waves() == 1
+
+
+@pytest.mark.parametrize("by", [86_400.0, -86_400.0])
+def test_a_step_has_its_timeout_whatever_the_clock_is_set_to(two_steps: str, by: float) -> None:
+    text = two_steps.replace("    retries:", "    timeout: 30 s\n    retries:", 1)
+    world = World(parse_dataflow(text, "test"))
+    agent = started(world)
+    world.hanging.add("first")
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now) and None)
+    for _ in range(60):
+        world.step()
+    world.leap(by)
+    for _ in range(250):
+        world.now += 0.1
+        world.step()
+    assert outcomes(agent, "first") == ["running"]
+    for _ in range(100):
+        world.now += 0.1
+        world.step()
+    assert "timed-out" in outcomes(agent, "first")
+
+
 def test_a_gap_in_the_input_ends_a_wave_too(two_steps: str) -> None:
     world = World(parse_dataflow(two_steps + "waves: quiet 10 s\n", "test"))
     agent = started(world)

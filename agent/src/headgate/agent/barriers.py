@@ -171,6 +171,14 @@ class Barriers(Generic[Purpose]):
             if now >= barrier.asked + self._repeat:
                 self._publish(barrier, now)
 
+    def move_times(self, by: float) -> None:
+        """Have everything that is remembered happen so many seconds later."""
+        if self.due is not None:
+            self.due += by
+        for barrier in self._waiting.values():
+            barrier.started += by
+            barrier.asked += by
+
     def words(self, now: float) -> str:
         """Say what the barrier that waits for longest misses; empty while none waits for long."""
         slow = [b for b in self._waiting.values() if now > b.started + self._repeat]

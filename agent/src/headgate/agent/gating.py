@@ -36,6 +36,11 @@ class Gating(Standing):
             self._gate(place, container, now, released=True)
         self._gates.clear()
 
+    def _renew_gates(self, now: float) -> None:
+        """Publish the leases of closed gates again: their ends are by a clock that was set."""
+        self._gates = {place: (container, 0.0) for place, (container, _) in self._gates.items()}
+        self._tend_gates(now)
+
     @property
     def _renewals(self) -> list[float]:
         """When leases are to be renewed, in Unix seconds."""

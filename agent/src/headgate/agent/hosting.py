@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from headgate.agent.clock_watch import ClockWatch
 from headgate.agent.errors import AgentError, Fenced, Refused
 from headgate.agent.feed import BATCHES_WAITING, ROOM, Record
 from headgate.agent.runtime import Runtime
@@ -178,6 +179,7 @@ class Hosted:
             log.exception("not ended as it should", dataflow=self.name)
 
     def _loop(self, runtime: Runtime) -> None:
+        watch = ClockWatch()
         while True:
             patience = max(0.0, runtime.due() - time.time())
             if self._stopping:
@@ -187,6 +189,9 @@ class Hosted:
                 work = self._inbox.get(timeout=patience)
             except queue.Empty:
                 work = None
+            leap = watch.leap()
+            if leap:
+                runtime.move_times(leap, time.time())
             if work is not None:
                 work(runtime, time.time())
             runtime.tick(time.time())

@@ -31,6 +31,7 @@ from headgate.agent.seams import Report, WorkerLost, WorkerState
 from headgate.agent.store import RunOutcome
 from headgate.agent.views import Phase
 from headgate.engine import (
+    ClockMoved,
     Decision,
     DecisionKind,
     Instruction,
@@ -169,6 +170,21 @@ class Runtime(Commands, Reporting):
         for name in new:
             log.warning("observer lost", dataflow=self.name, observer=name, epoch=gone[name])
             self._handle(ObserverLost(now, name))
+
+    def move_times(self, by: float, now: float) -> None:
+        """Go on as before: the clock was set so many seconds ahead (back, where negative)."""
+        log.warning("the clock was set", dataflow=self.name, seconds=round(by, 3))
+        self._saved_at += by
+        if self._wave_at is not None:
+            self._wave_at += by
+        if self._reconcile_at is not None:
+            self._reconcile_at += by
+        for attempt in self._under_way.values():
+            if attempt.deadline is not None:
+                attempt.deadline += by
+        self._barriers.move_times(by)
+        self._handle(ClockMoved(now, by))
+        self._renew_gates(now)
 
     def consume(self, records: Sequence[Record], now: float) -> None:
         """Take records of the update topics, each partition in its order."""

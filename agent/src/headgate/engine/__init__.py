@@ -102,6 +102,7 @@ from headgate.engine.spec import (
 )
 from headgate.engine.stimuli import (
     CellsRead,
+    ClockMoved,
     ContainerScanned,
     ObserverLost,
     PartitionReset,
@@ -151,6 +152,7 @@ __all__ = [
     "Cause",
     "CellsRead",
     "Checkpoint",
+    "ClockMoved",
     "Codec",
     "CodecName",
     "Condition",

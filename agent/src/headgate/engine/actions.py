@@ -118,6 +118,18 @@ class Action:
             return None
         return self.since + current_limit(self.limits, bound.name, Dimension.TIME, bound.time)
 
+    def move_times(self, by: float) -> None:
+        """Have everything happen so many seconds later, what is past included."""
+        self.since = _moved(self.since, by)
+        self.next_evaluation = _moved(self.next_evaluation, by)
+        self.wait_until = _moved(self.wait_until, by)
+        self.looked_at += by
+        if self.run is not None:
+            self.run.retry_at = _moved(self.run.retry_at, by)
+            self.run.time_before = _moved(self.run.time_before, by)
+        for adjuster in self.adjusters:
+            adjuster.move_times(by)
+
     def take_limits(self) -> None:
         """Let the limits hold that the adjusters, or the search, are at."""
         if self.search is not None:
@@ -186,6 +198,10 @@ class ActionInputs:
     def time_bound(self, bound: str) -> float | None:
         """Return when the bound's θ is reached, in Unix seconds."""
         return self._action.time_of(self._bounds[bound])
+
+
+def _moved(time: float | None, by: float) -> float | None:
+    return None if time is None else time + by
 
 
 def needs_reading(cells: Cells, pending: Pending) -> bool:

@@ -109,6 +109,12 @@ class Adjuster:
             self._words(outcome, before, writes, resources),
         )
 
+    def move_times(self, by: float) -> None:
+        """Have everything that is remembered happen so many seconds later."""
+        self.state.marks = [Mark(mark.time + by, mark.updates) for mark in self.state.marks]
+        if self.state.moved_at is not None:
+            self.state.moved_at += by
+
     def _at_end(self, outcome: Vote) -> bool:
         share = self.state.share
         return share >= 1 - _END if outcome is Vote.RELAX else share <= _END

@@ -8,6 +8,7 @@ from headgate.engine.explain import Explanation, explain_dataflow
 from headgate.engine.instructions import Instruction, NotifyAt
 from headgate.engine.stimuli import (
     CellsRead,
+    ClockMoved,
     ContainerScanned,
     ObserverLost,
     PartitionReset,
@@ -55,6 +56,7 @@ class Engine(Together):
         self._now = stimulus.now
         if not self._begun:
             self._begun = True
+            self._pass_no_time_backwards()
             self._start_clocks()
         self._dispatch(stimulus)
         return self._told()
@@ -111,6 +113,8 @@ class Engine(Together):
                 self._specification_changed(stimulus)
             case ReconciliationDue():
                 self._reconcile()
+            case ClockMoved():
+                self._move_times(stimulus.by)
             case ObserverLost():
                 self._observer_lost(stimulus)
             case Paused():

@@ -61,6 +61,8 @@ class Foundation:
         self._out: list[Instruction] = []
         self._notified: float | None = None
         self._now = 0.0
+        self.saved_at = 0.0
+        """When the state was saved that this engine was made from."""
         self._begun = False
         self._build()
         self._log = Changelog(log_number)
@@ -99,6 +101,11 @@ class Foundation:
     def cut(self) -> Cut:
         """Where each topic is to be read on: everything before was taken in."""
         return self.deliveries.cut
+
+    @property
+    def now(self) -> float:
+        """The time of the last stimulus, in Unix seconds."""
+        return self._now
 
     @property
     def busy(self) -> tuple[str, ...]:

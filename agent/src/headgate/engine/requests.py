@@ -106,6 +106,20 @@ class Requests(Outcomes):
                 self._timers.wake(action.name, self._now)
         self._tick(stimulus)
 
+    def _pass_no_time_backwards(self) -> None:
+        """Have no time passed since the state was saved, where the clock says less than none."""
+        if self._now < self.saved_at:
+            self._move_times(self._now - self.saved_at)
+
+    def _move_times(self, by: float) -> None:
+        for action in self.actions.values():
+            action.move_times(by)
+        self.machines.move_times(by)
+        if self._assess_at is not None:
+            self._assess_at += by
+        self._start_timers()
+        self._notified = None
+
     def _specification_changed(self, stimulus: SpecificationChanged) -> None:
         check_specification(stimulus.spec)
         before = read_snapshot(self.snapshot())

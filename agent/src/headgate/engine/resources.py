@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headgate.engine.references import UNITS, AdjustmentSpec, Reference, Resource
 from headgate.engine.votes import Assessment, Vote
@@ -63,6 +64,11 @@ class Machines:
         elif balance <= -_DECISIVE:
             vote = Vote.RESTRICT
         return Assessment(vote, "; ".join(words))
+
+    def move_times(self, by: float) -> None:
+        """Have all samples taken so many seconds later."""
+        for machine, samples in self.samples.items():
+            self.samples[machine] = [replace(sample, time=sample.time + by) for sample in samples]
 
     def _forget(self, now: float, spec: AdjustmentSpec) -> None:
         for machine, samples in list(self.samples.items()):

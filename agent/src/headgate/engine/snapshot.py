@@ -197,6 +197,8 @@ class EngineState(Struct, frozen=True):
     samples: tuple[ResourceSample, ...] = ()
     log: LogState | None = None
     """None where everything is here."""
+    saved: float = 0.0
+    """Unix time in seconds."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -219,6 +221,7 @@ def write_snapshot(engine: Foundation, log: Changelog | None = None) -> bytes:
         retired=engine.retired,
         samples=tuple(s for samples in engine.machines.samples.values() for s in samples),
         log=None if log is None else LogState(log.items, log.small),
+        saved=engine.now,
     )
     return zlib.compress(_encoder.encode(state), _LEVEL)
 
@@ -256,6 +259,7 @@ def restore(
     """
     engine.incarnation = state.incarnation
     engine.paused = state.paused
+    engine.saved_at = state.saved
     engine.deliveries.positions = {topic: list(p) for topic, p in state.positions.items()}
     engine.deliveries.sources = {
         (topic, partition, observer, epoch): source

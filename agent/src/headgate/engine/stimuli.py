@@ -1,4 +1,7 @@
-"""What the engine is told. All carry ``now``, Unix time in seconds: the engine has no clock."""
+"""What the engine is told. All carry ``now``, Unix time in seconds: the engine has no clock.
+
+Between ``ClockMoved`` it never goes back.
+"""
 
 from __future__ import annotations
 
@@ -191,6 +194,16 @@ class ObserverLost(Struct, frozen=True):
     observer: str
 
 
+class ClockMoved(Struct, frozen=True):
+    """The clock was set ``by`` seconds ahead, or back where it is negative: no time has passed.
+
+    ``now`` is by the clock as it is set. Everything that is due stays due after as long a time.
+    """
+
+    now: float
+    by: float
+
+
 class ReconciliationDue(Struct, frozen=True):
     """Look through all containers for what no update told."""
 
@@ -218,5 +231,6 @@ Stimulus = (
     | Restarted
     | ResourcesSampled
     | ReconciliationDue
+    | ClockMoved
     | ObserverLost
 )

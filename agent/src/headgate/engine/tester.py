@@ -24,6 +24,7 @@ from headgate.engine.resources import ResourceSample
 from headgate.engine.spec import DataflowSpec
 from headgate.engine.stimuli import (
     CellsRead,
+    ClockMoved,
     ContainerScanned,
     RecordArrived,
     Released,
@@ -227,6 +228,11 @@ class EngineTester:
             told += self.tell(Tick(self.now))
         self.now = until
         return told
+
+    def leap(self, seconds: float) -> list[Instruction]:
+        """Set the clock ahead, or back; no time passes."""
+        self.now += seconds
+        return self.tell(ClockMoved(self.now, seconds))
 
     def restart(self) -> list[Instruction]:
         """Go on with an engine made from a snapshot."""

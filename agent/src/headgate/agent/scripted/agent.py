@@ -140,6 +140,12 @@ class ScriptedAgent:
         with _Inside(self):
             what(self._the_runtime(), self.world.now)
 
+    def leap(self, seconds: float) -> None:
+        """Notice that the clock was set."""
+        if self.alive and self.runtime is not None:
+            with _Inside(self):
+                self.runtime.move_times(seconds, self.world.now)
+
     def step(self) -> bool:
         """Let the runtime do one thing."""
         if not self.alive or self.runtime is None:
