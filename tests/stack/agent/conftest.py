@@ -78,12 +78,18 @@ def action_of(explanation: Any, action: str) -> Any:
 class AgentProcess:
     """``headgate agent`` in a process that ends with the tests."""
 
-    def __init__(self, name: str, text: str, directory: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        directory: Path,
+        program: tuple[str, ...] = ("-m", "headgate.cli"),
+    ) -> None:
         self.name = name
         self.log = directory / f"{name}.log"
         self.configuration = directory / f"{name}.toml"
         self.configuration.write_text(text)
-        command = [sys.executable, "-m", "headgate.cli", "agent", "--config"]
+        command = [sys.executable, *program, "agent", "--config"]
         self._process: subprocess.Popen[bytes] = start_process(
             [*command, str(self.configuration)], os.environ, self.log, Lifetime.WITH_CALLER
         )
@@ -204,7 +210,8 @@ class Stand:
         """The observer's Thrift2 listener."""
         return "127.0.0.1", self._ports[1]
 
-    def start_agent(self, name: str = "one") -> AgentProcess:
+    def start_agent(self, name: str = "one", more: str = "", **options: Any) -> AgentProcess:
+        """Start an agent; ``more`` is what else its configuration says."""
         agent = AgentProcess(
             name,
             f"""
@@ -223,8 +230,9 @@ control_topic = "{self.control_topic}"
 partitions = 4
 [workers]
 directory = "{self.directory / "workers" / name}"
-""",
+{more}""",
             self.directory,
+            **options,
         )
         self.agents.append(agent)
         return agent

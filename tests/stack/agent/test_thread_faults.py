@@ -1,0 +1,124 @@
+"""A thread of each kind fails under load, on the real stack: work goes on and nothing is lost."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.agent.supervision import ThreadKind
+from headgate.client import Thrift2Connection
+
+pytestmark = pytest.mark.stack
+
+BOUND = 1_000_000  # updates: no run but those that are asked for
+PAUSE = 0.02  # seconds between two writes: others use this machine too
+PROGRAM = Path(__file__).with_name("faulty_agent.py")
+MORE = """
+[resources]
+every_seconds = 0.5
+spark = ["http://127.0.0.1:1"]
+"""
+ORDER = (
+    # What begins with a dataflow's thread meets its fault when that begins again.
+    ThreadKind.SESSION,
+    *(k for k in ThreadKind if k not in (ThreadKind.SESSION, ThreadKind.JOBS, ThreadKind.API)),
+)
+
+
+class Writer:
+    """Puts a row of its own each time, and counts what was acknowledged."""
+
+    def __init__(self, address: tuple[str, int], table: str) -> None:
+        self.written = 0
+        self._address = address
+        self._table = table
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with closing(Thrift2Connection(*self._address, timeout=120.0)) as connection:
+            while not self._stop.is_set():
+                row = b"%08d" % self.written
+                connection.put(self._table, [(row, {b"f:v": b"1"})])
+                self.written += 1
+                self._stop.wait(PAUSE)
+
+
+def failures(agent: Any) -> dict[str, float]:
+    text = agent.client.get("/metrics").text
+    found = re.findall(
+        r'^headgate_agent_thread_failures_total{kind="(\w+)"} (\S+)', text, re.MULTILINE
+    )
+    return {kind: float(count) for kind, count in found}
+
+
+@pytest.fixture
+def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "faults"
+    folder.mkdir()
+    monkeypatch.setenv("FAULTS", str(folder))
+    return folder
+
+
+def test_a_thread_of_each_kind_fails_under_load_and_nothing_is_lost(
+    make_stand: Callable[..., Any],
+    scene_of: Callable[..., Any],
+    tmp_path: Path,
+    faults: Path,
+    eventually: Callable[..., Any],
+) -> None:
+    stand = make_stand(tmp_path)
+    agent = stand.start_agent(more=MORE, program=(str(PROGRAM),))
+    scene = scene_of(stand, tmp_path, "outlasting")
+    scene.bound = f"{{sequence: {BOUND}, value: {{absolute: 1000000}}}}"
+    scene.run_command("output")
+    mode = "mode: observer\nscans: {every: 0.5 s, whole: 1 h}\ncontainers:"
+    stand.submit(agent, scene.text.replace("containers:", mode))
+
+    def counted() -> int:
+        explained = agent.client.get(f"/v1/flows/{scene.name}/explain")
+        if explained.status_code != 200:
+            return -1  # it begins again
+        (action,) = (a for a in explained.json()["actions"] if a["action"] == scene.action)
+        return int(action["updates"][0]["counted"])
+
+    with Writer(stand.thrift2, scene.tables["input"]) as writer:
+        for kind in ORDER:
+            (faults / kind.value).touch()
+            if kind is ThreadKind.SESSION:
+                continue  # until the dataflow's thread begins again
+            eventually(lambda: not list(faults.iterdir()))
+            before = writer.written
+            # What was written since then is counted: the feed, the dataflow and the scan go on.
+            eventually(lambda: counted() > before)  # noqa: B023
+    eventually(lambda: counted() >= writer.written)
+
+    def asked() -> bool:
+        answer = agent.client.post(f"/v1/flows/{scene.name}/run", json={"action": scene.action})
+        return answer.status_code == 200
+
+    (faults / ThreadKind.JOBS.value).touch()
+    eventually(asked)
+    eventually(lambda: "committed" in [outcome for _, outcome in scene.outcomes(agent)])
+    assert not list(faults.iterdir())
+    assert failures(agent) == {k.value: 1.0 for k in ThreadKind if k is not ThreadKind.API}
+    assert agent.client.get("/healthz").json()["status"] == "ok"
+    (faults / ThreadKind.API.value).touch()
+    eventually(lambda: not agent.running)
+    another = stand.start_agent("two")
+    another.await_dataflows()
+    assert len(scene.result()) == 1
