@@ -44,29 +44,36 @@ class Barrier(Generic[Purpose]):
         self.prelude = prelude
         self.started = started
         self.asked = started
-        self._places = {
-            (updates_topic(table), part) for table, count in tables.items() for part in range(count)
-        }
+        self._counts = {updates_topic(table): count for table, count in tables.items()}
         self._marks: dict[str, dict[tuple[str, int], int]] = {}
+        self._written: dict[tuple[str, str], int] = {}
+        """By observer and topic: over how many partitions it spreads what it writes."""
 
     def narrow(self, tables: Collection[str]) -> None:
         """Ask for marks in the topics of these tables only: those of others are not read."""
         self.tables = tuple(table for table in self.tables if table in tables)
         topics = {updates_topic(table) for table in self.tables}
-        self._places = {place for place in self._places if place[0] in topics}
+        self._counts = {t: count for t, count in self._counts.items() if t in topics}
 
     def mark(self, topic: str, partition: int, mark: BarrierMark) -> None:
         """Note a consumed mark; one of an older epoch never replaces one of a newer."""
         places = self._marks.setdefault(mark.observer, {})
         place = (topic, partition)
         places[place] = max(mark.epoch, places.get(place, mark.epoch))
+        writer = (mark.observer, topic)
+        self._written[writer] = max(mark.partitions, self._written.get(writer, 0))
 
     def missing(self, required: Mapping[str, int]) -> dict[str, int]:
         """Return how many partitions lack the mark of each required observer; empty if none."""
         missing = {}
         for observer, epoch in required.items():
             marks = self._marks.get(observer, {})
-            absent = sum(1 for place in self._places if marks.get(place, -1) < epoch)
+            absent = sum(
+                1
+                for topic, count in self._counts.items()
+                for part in range(self._written.get((observer, topic)) or count)
+                if marks.get((topic, part), -1) < epoch
+            )
             if absent:
                 missing[observer] = absent
         return missing

@@ -6,7 +6,7 @@ A runtime belongs to one thread and has no clock: ``now`` (Unix seconds) comes w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import assert_never
 
@@ -41,6 +41,7 @@ from headgate.engine import (
     PartitionReset,
     Quarantine,
     ReadCells,
+    ReconciliationDue,
     RecordArrived,
     RecordDecision,
     ResourceSample,
@@ -189,10 +190,14 @@ class Runtime(Commands, Reporting):
     def consume(self, records: Sequence[Record], now: float) -> None:
         """Take records of the update topics, each partition in its order."""
         marked = False
+        grown: dict[str, int] = {}
         arrived: list[RecordArrived] = []
         for record in records:
             if record.topic not in self._topics:
                 continue  # read before the dataflow changed to one without the table
+            if record.partitions:
+                grown[record.topic] = record.partitions
+                continue
             if record.lost:
                 self._take(arrived, now)
                 self._begin_again(record, now)
@@ -206,6 +211,7 @@ class Runtime(Commands, Reporting):
                 continue
             if isinstance(message, BarrierMark):
                 self._barriers.mark(record.topic, record.partition, message)
+                grown[record.topic] = max(message.partitions, grown.get(record.topic, 0))
                 marked = True
             elif isinstance(message, UpdateBatch):
                 self._around.measures.cells.inc(len(message.rows))
@@ -218,6 +224,7 @@ class Runtime(Commands, Reporting):
                 self._take(arrived, now)
                 self._around.suspects.cleared(place)
         self._take(arrived, now)
+        self._grow(grown, now)
         if marked:
             self._barriers.check(now)
         self._settle()
@@ -243,6 +250,19 @@ class Runtime(Commands, Reporting):
                 self._save(now)
             self._carry_out(instructions, now)
             self._dirty = True
+
+    def _grow(self, found: Mapping[str, int], now: float) -> None:
+        """Read partitions too that topics have been given, from their first record on."""
+        more = {topic: count for topic, count in found.items() if count > self._topics[topic]}
+        if not more:
+            return
+        log.info("topics have more partitions", dataflow=self.name, partitions=more)
+        self._topics |= more
+        if self._feed is not None:
+            self._feed.close()
+        self._feed = self._around.broker.feed(self._topics, self._position(), self._around.deliver)
+        # Updates of a row may lie in two partitions now, and nobody knows their order.
+        self._handle(ReconciliationDue(now))
 
     def _begin_again(self, record: Record, now: float) -> None:
         """Have the engine look for what was deleted, and go on with what comes, at any offset."""

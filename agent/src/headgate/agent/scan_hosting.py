@@ -223,6 +223,9 @@ class ScannedTable:
                 work = None
             if work is not None:
                 work(scan, time.time())
+            if scan.outgrown:
+                log.info("the topic has more partitions: its scan begins anew", table=self.table)
+                return
             scan.tick(time.time())
             if time.monotonic() >= renewal:
                 renewal, now = time.monotonic() + settings.lease / 3, time.time()

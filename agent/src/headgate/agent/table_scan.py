@@ -171,6 +171,8 @@ class TableScan:
         self._feed: Feed | None = None
         self._unconfirmed: dict[tuple[int, int, int], Found] = {}
         self._publish_again = 0.0
+        self.outgrown = False
+        """Whether the topic has more partitions than are read: then it has to begin anew."""
         self._barriers: Barriers[_Low | _High] = Barriers(
             around.broker,
             around.observers,
@@ -224,7 +226,13 @@ class TableScan:
         """Take records of the table's topic, each partition in its order."""
         for record in records:
             message = record.message
+            if record.partitions > self._partitions:
+                self.outgrown = True
+                return
             if isinstance(message, BarrierMark):
+                if message.partitions > self._partitions:
+                    self.outgrown = True
+                    return
                 self._barriers.mark(record.topic, record.partition, message)
                 self._barriers.check(now)
             elif isinstance(message, UpdateBatch | TableChange) and message.table == self.table:

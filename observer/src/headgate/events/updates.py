@@ -121,6 +121,8 @@ class BarrierMark(Struct, frozen=True, array_like=True, tag="barrier"):
     epoch: int
     sequence: int
     id: str
+    partitions: int = 0
+    """How many the topic has, by what the observer writes; 0 where it does not say."""
 
 
 class Gap(Struct, frozen=True, array_like=True, tag="gap"):

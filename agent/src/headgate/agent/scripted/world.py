@@ -169,6 +169,14 @@ class World:
         """Return a topic's partitions, made where missing."""
         return self.topics.setdefault(name, [[] for _ in range(self.partitions)])
 
+    def grow(self, partitions: int) -> None:
+        """Give every topic more partitions, over which the observer spreads what it writes now."""
+        for messages in self.topics.values():
+            messages += [[] for _ in range(partitions - len(messages))]
+        for times in self.times.values():
+            times += [[] for _ in range(partitions - len(times))]
+        self.partitions = partitions
+
     def _sequence(self, table: str, partition: int) -> int:
         number = self._sequences.get((table, partition), 0)
         self._sequences[table, partition] = number + 1
@@ -229,7 +237,9 @@ class World:
                 for table in message.tables:
                     for partition in range(self.partitions):
                         sequence = self._sequence(table, partition)
-                        mark = BarrierMark(VERSION, "observer", 1, sequence, message.id)
+                        mark = BarrierMark(
+                            VERSION, "observer", 1, sequence, message.id, self.partitions
+                        )
                         self.publish(table, partition, mark)
             case _:
                 pass

@@ -360,7 +360,7 @@ class Publisher:
                     intents = (item.intent,)
                     message = Gap(*head, table.name, item.received, item.until, item.reason)
                 case _Mark():
-                    message = BarrierMark(*head, item.id)
+                    message = BarrierMark(*head, item.id, len(lanes))
                 case _Passed():
                     message = Gap(*head, table.name, item.since, item.until, item.reason)
             lane.sequence += 1
