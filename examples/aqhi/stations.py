@@ -42,6 +42,11 @@ STATIONS = {
 }
 """Latitude and longitude of each station in degrees."""
 
+EXTRACT = Path(__file__).with_name("beijing")
+"""The folder of what comes along: the first hours from 2015-11-27 on, see its README."""
+
+EXTRACT_HOURS = 8 * 7 * 24
+
 FULL_SCALE = {"O3": 250.0, "PM2.5": 350.0, "NO2": 160.0}
 """Micrograms per cubic metre that read 100: about the record's 99th percentile; cut off above."""
 

@@ -1,11 +1,12 @@
 import gzip
 from datetime import datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
 from aqhi.grid import Grid
 from aqhi.stations import (
+    EXTRACT,
+    EXTRACT_HOURS,
     NOTICEABLE,
     STATIONS,
     StationDataError,
@@ -15,7 +16,6 @@ from aqhi.stations import (
     replay,
 )
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "air_quality"
 START = datetime.fromisoformat("2015-11-27")
 HEADER = "No,year,month,day,hour,PM2.5,PM10,SO2,NO2,CO,O3,TEMP,PRES,DEWP,RAIN,wd,WSPM,station\n"
 
@@ -105,9 +105,18 @@ def test_a_detector_beside_a_station_reads_nearly_its_value():
     assert first.values[row * 100 + column, 0] > 80
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"the real data is not at {REAL}")
+def test_what_comes_along_is_whole_small_and_says_whose_it_is():
+    found = read_stations(EXTRACT, START, EXTRACT_HOURS)
+    assert f"{found.hours[-1]:%Y-%m-%d %H}" == "2016-01-21 23"
+    assert np.isnan(found.values).mean() < 0.05
+    with pytest.raises(StationDataError, match="only 1344 of 1345 hours"):
+        read_stations(EXTRACT, START, EXTRACT_HOURS + 1)
+    assert sum(file.stat().st_size for file in EXTRACT.iterdir()) < 300_000
+    assert "CC BY 4.0" in (EXTRACT / "README.md").read_text()
+
+
 def test_a_real_week_fills_the_city_within_the_sensors_range():
-    waves = list(replay(Grid(10), read_stations(REAL, START, 168)))
+    waves = list(replay(Grid(10), read_stations(EXTRACT, START, 168)))
     assert waves[0].label == "2015-11-27 00:00"
     assert waves[-1].label == "2015-12-03 23:00"
     values = np.concatenate([wave.values for wave in waves])

@@ -43,10 +43,23 @@ _REAL = "aqhi-beijing"
 
 
 def beijing(
-    folder: Annotated[Path, typer.Argument(help="Holds the 12 STATION.csv.gz of Beijing.")],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Holds the 12 STATION.csv.gz of Beijing. Default: eight weeks that come along.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     start: Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help="First day.")] = _START,
-    hours: Annotated[int, typer.Option(min=2, help="Hours that are replayed.")] = _YEAR,
+    hours: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="Hours that are replayed. Default: a year, 8760; of what comes along all, 1344.",
+            show_default=False,
+        ),
+    ] = None,
     real_hours: Annotated[
         int, typer.Option(min=0, help="The first of them, which run for real too.")
     ] = _TWO_WEEKS,
@@ -69,6 +82,7 @@ def beijing(
     from aqhi.variants import City
 
     sigmas = sigma or list(_SIGMAS)
+    hours = hours or (_YEAR if folder else stations.EXTRACT_HOURS)
     began = time.monotonic()
     city = City(grid, stations.REFERENCE, Path("charts"))
     with (
@@ -76,7 +90,7 @@ def beijing(
         Narrator(console, min(real_hours, hours)) as narrator,
     ):
         narrator.say(f"reading {hours} hours of 12 stations")
-        record = stations.read_stations(folder, start, hours)
+        record = stations.read_stations(folder or stations.EXTRACT, start, hours)
         readings = list(stations.replay(Grid(grid), record))
         year = _Year(city, readings, sigmas, narrator)
         real: dict[str, Any] = {}
