@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from base64 import encodebytes
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1, sha256
 from ipaddress import ip_address
@@ -26,6 +27,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # JVMs live for minutes here: with the quick compiler alone their start takes half the processor
 # time. Who names options of their own keeps them.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tokens and keys of the tests' agents apart from those of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        for variable in ("HEADGATE_TOKEN", "HEADGATE_TOKEN_FILE", "HEADGATE_AGENT"):
+            patch.delenv(variable, raising=False)
+        yield
 
 
 # The curve P-256 (FIPS 186-5): its field, a point that generates the group, and the group's order.

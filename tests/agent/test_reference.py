@@ -7,6 +7,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from headgate.agent import (
+    Access,
     AgentConfiguration,
     Airflow,
     Barriers,
@@ -14,6 +15,7 @@ from headgate.agent import (
     Connect,
     HBase,
     Kafka,
+    Launchers,
     Resources,
     Scans,
     SensorConfiguration,
@@ -23,6 +25,7 @@ from headgate.agent import (
     parse_configuration,
 )
 from headgate.agent.measures import Measures
+from headgate.settings import ServerTls, UpstreamTls
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
 
@@ -39,9 +42,14 @@ def keys() -> set[str]:
         "barriers": Barriers,
         "resources": Resources,
         "cells": CellMemory,
+        "access": Access,
+        "tls": ServerTls,
+        "peers": UpstreamTls,
     }
     own = {field.name for field in msgspec.structs.fields(AgentConfiguration)}
-    found = (own - tables.keys() - {"launchers"}) | {"launchers.concurrency"}
+    launchers = {field.name for field in msgspec.structs.fields(Launchers)}
+    found = own - tables.keys() - {"launchers"}
+    found |= {f"launchers.{name}" for name in launchers if f"launchers.{name}" not in tables}
     for name, table in tables.items():
         found |= {f"{name}.{field.name}" for field in msgspec.structs.fields(table)}
     return found
@@ -58,6 +66,17 @@ def test_every_key_of_the_sensor_is_described_and_no_other() -> None:
     named = set(re.findall(r"^\| `([^`]+)`", section, re.MULTILINE))
     own = {field.name for field in msgspec.structs.fields(SensorConfiguration)} - {"kafka"}
     assert named == own | {f"kafka.{field.name}" for field in msgspec.structs.fields(SensorKafka)}
+
+
+def test_the_example_beyond_loopback_is_valid() -> None:
+    section = REFERENCE.partition("## Who may do what")[2]
+    example = section.partition("```toml\n")[2].partition("```")[0]
+    text = example.replace(
+        "[access]", '[hbase]\nthrift2 = "h:1"\n[kafka]\nbootstrap = "k:1"\n[access]', 1
+    )
+    assert (
+        parse_configuration(text, "docs/agent.md", {}).access.certificates[0].name == "deployment"
+    )
 
 
 def test_the_example_is_valid() -> None:

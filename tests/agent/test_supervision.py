@@ -20,6 +20,7 @@ from headgate.agent import broker as brokers
 from headgate.agent import feed as feeds
 from headgate.agent import sampling as samplings
 from headgate.agent import sessions, supervision
+from headgate.agent.access import connections
 from headgate.agent.adoption import Adoption, AdoptionSettings
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import Kafka, Resources
@@ -258,6 +259,7 @@ class Group:
                 owner=Owner("agent", "1", ""),
                 lease=0.3,
                 build=self.runtimes.build,
+                refusal=lambda dataflow, definition: None,
                 ended=lambda name: None,
                 supervision=heard.supervision,
             ),
@@ -480,6 +482,28 @@ def the_api(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     assert ending.is_set()
 
 
+def certificates(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
+    """Those that are renewed after a fault are loaded all the same."""
+    patch.setattr(connections, "_LOOK", 0.0)
+    faults = Faults()
+    ending = threading.Event()
+
+    def changed() -> bool:
+        faults()
+        return True
+
+    renewed = SimpleNamespace(changed=changed, reload=ending.set)
+    thread = heard.supervision.thread(
+        ThreadKind.CERTIFICATES,
+        "certificates",
+        lambda: connections.follow_files([renewed], ending),
+        ending,
+    )
+    thread.start()
+    thread.join(WAIT)
+    assert ending.is_set()
+
+
 STAGES: Mapping[ThreadKind, Stage] = {
     ThreadKind.CONTROL: the_control_topic,
     ThreadKind.FEED: a_feed,
@@ -494,6 +518,7 @@ STAGES: Mapping[ThreadKind, Stage] = {
     ThreadKind.EXECUTORS: executors,
     ThreadKind.SESSION: a_session,
     ThreadKind.JOBS: jobs,
+    ThreadKind.CERTIFICATES: certificates,
     ThreadKind.API: the_api,
 }
 

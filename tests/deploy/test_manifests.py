@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from headgate.agent import AgentConfiguration, parse_configuration
 from headgate.cli.app import app
 from headgate.observer import ObserverConfig, parse_config
-from headgate.settings import parse_address
+from headgate.settings import ConfigurationError, is_loopback, parse_address
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -169,10 +169,12 @@ def test_pods_have_the_ports_volumes_and_time_that_their_configuration_needs(ser
     assert container["image"] == f"headgate-{service}"
     named = {each["name"]: each["containerPort"] for each in container["ports"]}
     assert set(named.values()) == ports(configuration)
-    assert container["readinessProbe"]["httpGet"]["path"] == "/healthz"
+    assert container["readinessProbe"]["httpGet"]["path"] in {"/healthz", "/readyz"}
+    has_tls = isinstance(configuration, AgentConfiguration) and configuration.tls is not None
     for kind in ("readinessProbe", "livenessProbe"):
         (probe,) = [each for each in container[kind].values() if isinstance(each, dict)]
         assert probe["port"] in named
+        assert probe.get("scheme", "HTTP") == ("HTTPS" if has_tls else "HTTP")
     for each in manifests(service)["Service"]:
         assert each["spec"]["selector"] == template["metadata"]["labels"]
         for port in each["spec"]["ports"]:
@@ -187,6 +189,58 @@ def test_pods_have_the_ports_volumes_and_time_that_their_configuration_needs(ser
     assert set(mounts.values()) == volumes
     assert "/etc/headgate" in mounts
     assert any(state(configuration).is_relative_to(path) for path in mounts)
+
+
+def test_the_agent_of_the_compose_file_is_reached_from_its_host_alone_and_with_a_token() -> None:
+    found, agent = composed("agent")
+    assert isinstance(agent, AgentConfiguration)
+    assert all(is_loopback(each.split(":")[0]) for each in found["ports"])
+    (name,) = found["secrets"]
+    assert agent.access.token_file == f"/run/secrets/{name}"
+    assert compose()["secrets"][name] == {"environment": "HEADGATE_TOKEN"}
+
+
+def test_agents_of_a_cluster_have_tls_and_a_token_of_secrets() -> None:
+    controller, container, agent = pod("agent")
+    assert isinstance(agent, AgentConfiguration)
+    assert agent.tls is not None
+    assert not agent.access.proxied
+    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+    volumes = {each["name"]: each for each in controller["spec"]["template"]["spec"]["volumes"]}
+    secret = {
+        path: volumes[name]["secret"]["secretName"]
+        for path, name in mounts.items()
+        if "secret" in volumes[name]
+    }
+    text = (DEPLOY / "kubernetes" / "agent.yaml").read_text().replace("\\\n#", "")
+    files = (agent.access.token_file, agent.tls.certificate, agent.tls.key, agent.peers.ca)
+    for folder, key in (file.rsplit("/", 1) for file in files):
+        (made,) = re.findall(rf"# kubectl create secret generic {secret[folder]} (.*)", text)
+        assert f"={key}" in made or f"={key}=" in made or f"literal={key}=" in made
+    # Pods are asked by their addresses, for which nobody has certificates.
+    assert f"DNS:{agent.peers.server_name}" in text
+    (service,) = manifests("agent")["Service"]
+    assert service["metadata"]["name"] in agent.access.hosts
+
+
+def test_the_unit_of_the_agent_has_where_to_make_its_token() -> None:
+    text = (DEPLOY / "systemd" / "headgate-agent.service").read_text()
+    keys = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+    folder = f"/var/lib/{keys['StateDirectory']}"
+    assert keys["Environment"] == f"XDG_STATE_HOME={folder}"
+    assert f"{folder}/headgate/agent.token" in text
+
+
+@pytest.mark.parametrize("directory", ["docker", "kubernetes"])
+def test_what_is_shipped_does_not_start_without_its_guard(directory: str) -> None:
+    """As it was shipped once: open to everybody in the cluster."""
+    agent = composed("agent")[1] if directory == "docker" else pod("agent")[2]
+    assert isinstance(agent, AgentConfiguration)
+    host, _ = parse_address(agent.api)
+    assert not is_loopback(host)
+    open_to_all = 'api = "0.0.0.0:7680"\n[hbase]\nthrift2 = "h:1"\n[kafka]\nbootstrap = "k:1"\n'
+    with pytest.raises(ConfigurationError, match=r"agent.toml:1.*'api'.*\[tls\].*proxied"):
+        parse_configuration(open_to_all, "agent.toml", {})
 
 
 def test_observers_of_a_cluster_have_names_of_their_own_and_room_for_the_journal() -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import happybase
-import httpx
 import psutil
 import pytest
 
+from headgate.cli.agent_client import connect
 from headgate.local import Lifetime, start_process
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 
@@ -94,9 +94,7 @@ class AgentProcess:
             [*command, str(self.configuration)], os.environ, self.log, Lifetime.WITH_CALLER
         )
         self.address = self._await_ready()
-        self.client = httpx.Client(
-            trust_env=False, base_url=f"http://{self.address}", timeout=SETTLE + 30
-        )
+        self.client = connect(self.address, SETTLE + 30)
 
     def _await_ready(self) -> str:
         deadline = time.monotonic() + READY

@@ -39,6 +39,8 @@ class AdoptionSettings(Struct, frozen=True):
     lease: float
     build: Callable[[Hosted, Ownership, Dataflow], Runtime]
     """Makes the runtime of a dataflow, on its thread."""
+    refusal: Callable[[Dataflow, Definition], str | None]
+    """Returns why a dataflow may not run here, in words."""
     ended: Callable[[str], None]
     """Told the name of each dataflow that has ended here, on its thread."""
     supervision: Supervision
@@ -311,6 +313,13 @@ class Adoption:
             dataflow = parse_dataflow(definition.source, name, definition.profile, name)
         except DataflowErrors as error:
             self._broken[name] = _Broken(definition.revision, f"its definition: {error}")
+            self._store.release(name, ownership.epoch)
+            return
+        refused = self._settings.refusal(dataflow, definition)
+        if refused is not None:
+            # Whoever saved it was another agent, or this one when it was told otherwise.
+            words = f"it may not run here: {refused}"
+            self._broken[name] = _Broken(definition.revision, words)
             self._store.release(name, ownership.epoch)
             return
         flow = Hosted(

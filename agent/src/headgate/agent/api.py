@@ -1,24 +1,28 @@
-"""The agent's HTTP API. Any agent answers for any dataflow: what runs elsewhere is asked there."""
+"""The agent's HTTP API. Any agent answers for any dataflow: what runs elsewhere is asked there.
+
+No handler holds a thread while it waits for anything but HBase, so that probes are always answered.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import httpx
 import msgspec
+import structlog
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headgate.agent.access import CALLER, FORWARDED, Caller, Note, Peers, Role, note
 from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.logs import LogView, read_log
@@ -27,12 +31,14 @@ from headgate.agent.sealed import RowState
 from headgate.agent.service import NOT_RUN, Agent, FlowRow, tables_of
 from headgate.agent.store import RunRecord
 from headgate.agent.views import FlowStatus, Phase, WaveStatus
-from headgate.flows import Change, ChangeKind, DataflowErrors, changes, parse_dataflow
+from headgate.flows import Change, ChangeKind, Dataflow, DataflowErrors, changes, parse_dataflow
 
-_FORWARDED = "headgate-forwarded"
+log = structlog.get_logger("headgate.agent.api")
+
 _NO_OBSERVER = 10.0  # seconds a submit waits for a first observer before it says that there is none
 _WATCHING = (Phase.RUNNING, Phase.PAUSED)
-_LOOK = 0.02  # seconds between two looks at a dataflow that starts
+_LOOK = 0.02  # seconds until the first look whether a dataflow has started
+_LONGEST_LOOK = 0.5  # seconds between two looks at one that starts slowly
 _FORWARD = 90.0  # seconds another agent may take to answer, beyond any wait that was asked for
 _JSON = "application/json"
 
@@ -145,6 +151,13 @@ class ErrorView(Struct, frozen=True):
     problems: tuple[ProblemView, ...] = ()
 
 
+class Liveness(Struct, frozen=True):
+    """Whether the agent can get on by itself."""
+
+    status: str
+    words: str
+
+
 class Health(Struct, frozen=True):
     """How the agent is."""
 
@@ -162,39 +175,43 @@ _Wait = Annotated[float, Meta(ge=0, le=3600)]
 
 
 class _Api:
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, peers: Peers) -> None:
         self._agent = agent
-        self._client = httpx.AsyncClient(trust_env=False)
+        self._peers = peers
 
     # -- dataflows -------------------------------------------------------------------------------
 
     async def submit(self, request: Request) -> Response:
+        agent = self._agent
         body = await _body(request, SubmitRequest)
-        dataflow = await run_in_threadpool(
-            self._agent.parse, body.source, body.file, body.profile, body.name
+        dataflow = await agent.blocking(
+            lambda: agent.parse(body.source, body.file, body.profile, body.name)
         )
+        name = dataflow.name
+        note(request.scope, Note(name))
         if not body.allow_missing_tables:
-            await run_in_threadpool(self._agent.check_tables, dataflow)
-        here = self._agent.hosted(dataflow.name)
+            await agent.blocking(lambda: agent.check_tables(dataflow))
+        here = agent.hosted(name)
         if here is None:
             try:
-                row = await run_in_threadpool(self._agent.row, dataflow.name)
+                row = await agent.row(name)
             except UnknownDataflow:
                 row = None
             if row is not None and row.owner and not row.here:
                 return await self._forward(request, row)
-        await run_in_threadpool(self._define, here, body)
-        row = await run_in_threadpool(self._wait_started, dataflow.name)
+        await self._define(here, body)
+        row = await self._wait_started(name)
         if row.state == "elsewhere":
-            await self._wait_elsewhere(row)
+            await self._wait_elsewhere(row, _caller(request))
         return _json(row)
 
-    async def _wait_elsewhere(self, row: FlowRow) -> None:
+    async def _wait_elsewhere(self, row: FlowRow, caller: Caller) -> None:
         """Wait until the agent that has taken the dataflow has its watches in effect."""
         deadline = time.monotonic() + self._agent.configuration.submit_seconds
+        looks = _Looks()
         while True:
             try:
-                answer = await self._client.get(f"http://{row.address}/v1/flows/{row.name}")
+                answer = await self._peers.ask(caller, row.address, "GET", f"/v1/flows/{row.name}")
                 view = msgspec.json.decode(answer.content)
                 if answer.is_success and view["status"]["phase"] in _WATCHING:
                     return
@@ -206,39 +223,48 @@ class _Api:
                     f"dataflow {row.name} is saved but does not run yet: {reason}; it starts by "
                     "itself when that changes"
                 )
-            await asyncio.sleep(_LOOK)
+            await looks.pause()
 
-    def _define(self, here: Hosted | None, body: SubmitRequest) -> None:
+    async def _define(self, here: Hosted | None, body: SubmitRequest) -> None:
         agent = self._agent
-        dataflow = agent.parse(body.source, body.file, body.profile, body.name)
+        dataflow = await agent.blocking(
+            lambda: agent.parse(body.source, body.file, body.profile, body.name)
+        )
         if here is not None:
-            old = agent.running(here)
+            old = await agent.running(here)
             same = (old.source, old.directory, old.profile, old.shadow) == (
                 body.source,
                 body.directory,
                 dataflow.profile,
                 body.shadow,
             )
-            if same and agent.stands(old):
+            if same and await agent.blocking(lambda: agent.stands(old)):
                 return
-        definition = agent.define(dataflow, body.directory, shadow=body.shadow)
+        definition = await agent.blocking(
+            lambda: agent.define(dataflow, body.directory, shadow=body.shadow)
+        )
         if here is not None:
-            agent.change(here, definition, dataflow)
+            await agent.change(here, definition, dataflow)
 
     async def update(self, request: Request) -> Response:
         body = await _body(request, UpdateRequest)
         return await self._owner(request, lambda flow: self._update(flow, body))
 
-    def _update(self, flow: Hosted, body: UpdateRequest) -> UpdateView:
+    async def _update(self, flow: Hosted, body: UpdateRequest) -> UpdateView:
         agent = self._agent
-        old = agent.running(flow)
-        before = parse_dataflow(old.source, flow.name, old.profile, flow.name)
+        old = await agent.running(flow)
         profile = old.profile if isinstance(body.profile, UnsetType) else body.profile
         source = old.source if body.source is None else body.source
-        after = agent.parse(source, body.file, profile, flow.name)
-        if not body.allow_missing_tables:
-            # A table that is watched already may have been dropped.
-            agent.check_tables(after, tables_of(before))
+
+        def parse() -> tuple[Dataflow, Dataflow]:
+            before = parse_dataflow(old.source, flow.name, old.profile, flow.name)
+            after = agent.parse(source, body.file, profile, flow.name)
+            if not body.allow_missing_tables:
+                # A table that is watched already may have been dropped.
+                agent.check_tables(after, tables_of(before))
+            return before, after
+
+        before, after = await agent.blocking(parse)
         directory = old.directory if body.directory is None else body.directory
         shadow = old.shadow if body.shadow is None else body.shadow
         found = changes(before, after)
@@ -251,19 +277,20 @@ class _Api:
             profile,
             shadow,
         )
-        if not (same and agent.stands(old)):
-            definition = agent.define(after, directory, shadow=shadow)
-            agent.change(flow, definition, after)
+        if not (same and await agent.blocking(lambda: agent.stands(old))):
+            definition = await agent.blocking(lambda: agent.define(after, directory, shadow=shadow))
+            await agent.change(flow, definition, after)
         if body.reload:
-            agent.call(flow, lambda runtime, _: runtime.reload())
-        return UpdateView(agent.row(flow.name), found)
+            await agent.call(flow, lambda runtime, _: runtime.reload())
+        return UpdateView(await agent.row(flow.name), found)
 
-    def _wait_started(self, name: str) -> FlowRow:
+    async def _wait_started(self, name: str) -> FlowRow:
         """Wait until the dataflow's watches are in effect, wherever it runs."""
         agent = self._agent
         started = time.monotonic()
+        looks = _Looks()
         while True:
-            row = agent.row(name)
+            row = await agent.row(name)
             waited = time.monotonic() - started
             if row.state in {Phase.RUNNING, Phase.PAUSED, "elsewhere"}:
                 return row
@@ -276,39 +303,42 @@ class _Api:
                     f"dataflow {name} is saved but does not run yet: {row.words or row.state}; it "
                     "starts by itself when that changes"
                 )
-            time.sleep(_LOOK)
+            await looks.pause()
 
-    def flows(self, _: Request) -> Response:
-        return _json(self._agent.rows())
+    async def flows(self, _: Request) -> Response:
+        return _json(await self._agent.rows())
 
     async def flow(self, request: Request) -> Response:
         def view(runtime: Runtime, now: float) -> tuple[FlowStatus, tuple[RunRecord, ...]]:
             return runtime.status(now), tuple(runtime.records)
 
-        def answer(flow: Hosted) -> FlowView:
-            status, runs = self._agent.call(flow, view)
-            return FlowView(self._agent.row(flow.name), status, runs)
+        async def answer(flow: Hosted) -> FlowView:
+            status, runs = await self._agent.call(flow, view)
+            return FlowView(await self._agent.row(flow.name), status, runs)
 
         return await self._owner(request, answer)
 
     async def remove(self, request: Request) -> Response:
         name = request.path_params["name"]
-        row = await run_in_threadpool(self._agent.row, name)
+        row = await self._agent.row(name)
         if not row.here and row.state in set(RowState):
-            return _json(await run_in_threadpool(self._agent.discard, name) or {})
+            await self._agent.blocking(lambda: self._agent.discard(name))
+            return _json({})
         if not row.here and not row.owner and row.state == "failed":
             raise Refused(
                 f"dataflow {name} cannot run: {row.words}; submit one that can, then remove"
             )
-        return await self._owner(request, lambda flow: self._agent.remove(flow.name))
+        return await self._owner(request, self._agent.remove)
 
-    def unsigned(self, request: Request) -> Response:
-        return _json(self._agent.unsigned(request.path_params["name"]))
+    async def unsigned(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return _json(await self._agent.blocking(lambda: self._agent.unsigned(name)))
 
     async def sign(self, request: Request) -> Response:
         body = await _body(request, SignRequest)
         name = request.path_params["name"]
-        return _json(await run_in_threadpool(self._agent.sign, name, body.value, body.seal))
+        await self._agent.blocking(lambda: self._agent.sign(name, body.value, body.seal))
+        return _json(await self._agent.row(name))
 
     async def pause(self, request: Request) -> Response:
         return await self._called(request, lambda runtime, now: runtime.pause(now))
@@ -321,6 +351,7 @@ class _Api:
         if body.action is None:
             raise Refused("name the action to run")
         action = body.action
+        note(request.scope, Note(request.path_params["name"], action))
         return await self._called(request, lambda runtime, now: runtime.run(action, now))
 
     async def cancel(self, request: Request) -> Response:
@@ -328,6 +359,7 @@ class _Api:
         if body.action is None:
             raise Refused("name the action to cancel")
         action = body.action
+        note(request.scope, Note(request.path_params["name"], action))
         return await self._called(request, lambda runtime, _: runtime.cancel(action))
 
     async def logs(self, request: Request) -> Response:
@@ -336,22 +368,24 @@ class _Api:
         except msgspec.ValidationError as error:
             raise HTTPException(400, f"{error}; ask as in ?of=ACTION&lines=100") from error
 
-        def answer(flow: Hosted) -> LogView:
-            run, path = self._agent.call(
+        async def answer(flow: Hosted) -> LogView:
+            run, path = await self._agent.call(
                 flow, lambda runtime, _: runtime.log_of(asked.of, asked.attempt)
             )
-            return read_log(run, path, asked.lines)
+            return await self._agent.blocking(lambda: read_log(run, path, asked.lines))
 
         return await self._owner(request, answer)
 
     async def release(self, request: Request) -> Response:
         body = await _body(request, ActionRequest)
+        note(request.scope, Note(request.path_params["name"], body.action or ""))
         return await self._called(
             request, lambda runtime, now: Released(runtime.release(body.action, now))
         )
 
     async def retry(self, request: Request) -> Response:
         body = await _body(request, ActionRequest)
+        note(request.scope, Note(request.path_params["name"], body.action or ""))
         return await self._called(
             request, lambda runtime, now: Retried(runtime.retry(body.action, now))
         )
@@ -375,66 +409,68 @@ class _Api:
 
     async def wave(self, request: Request) -> Response:
         number = int(request.path_params["wave"])
-        try:
-            seconds = msgspec.convert(request.query_params.get("wait", "0"), _Wait, strict=False)
-        except msgspec.ValidationError as error:
-            raise HTTPException(400, f"wait: {error}; give seconds, as in ?wait=30") from error
+        seconds = _seconds(request)
         name = request.path_params["name"]
         flow = self._agent.hosted(name)
         if flow is None:
-            return await self._forward(request, await run_in_threadpool(self._agent.row, name))
+            return await self._forward(request, await self._agent.row(name))
         if seconds:
-            settled: Future[WaveStatus] = Future()
-
-            def told(status: WaveStatus) -> None:
-                if not settled.done():
-                    settled.set_result(status)
-
-            def ask(runtime: Runtime, _: float) -> None:
-                runtime.when_settled(number, told)
-
-            await asyncio.wrap_future(flow.call(ask))
-            try:
-                async with asyncio.timeout(seconds):
-                    while not settled.done():
-                        if not flow.alive:
-                            raise Refused(f"dataflow {name} has been stopped here")
-                        await asyncio.wait([asyncio.wrap_future(settled)], timeout=1.0)
-            except TimeoutError:
-                settled.cancel()
+            await self._wait_settled(flow, number, seconds)
         return await self._called(request, lambda runtime, _: runtime.wave_status(number))
+
+    async def _wait_settled(self, flow: Hosted, number: int, seconds: float) -> None:
+        settled: Future[WaveStatus] = Future()
+
+        def told(status: WaveStatus) -> None:
+            if not settled.done():
+                settled.set_result(status)
+
+        def ask(runtime: Runtime, _: float) -> None:
+            runtime.when_settled(number, told)
+
+        await self._agent.call(flow, ask)
+        try:
+            async with asyncio.timeout(seconds):
+                while not settled.done():
+                    if not flow.alive:
+                        raise Refused(f"dataflow {flow.name} has been stopped here")
+                    await asyncio.wait([asyncio.wrap_future(settled)], timeout=1.0)
+        except TimeoutError:
+            settled.cancel()
 
     # -- the agent itself ------------------------------------------------------------------------
 
-    def healthz(self, _: Request) -> Response:
+    async def livez(self, _: Request) -> Response:
+        """Say whether the agent can get on by itself; HBase that is away is not for it to mend."""
+        stuck = self._agent.stuck()
+        return _json(Liveness("stuck" if stuck else "ok", "; ".join(stuck)), 503 if stuck else 200)
+
+    async def healthz(self, _: Request) -> Response:
         agent = self._agent
-        trouble = agent.trouble()
+        trouble = [*filter(None, [agent.trouble()]), *agent.stuck()]
         health = Health(
-            "ok" if trouble is None else "impaired",
-            trouble or "",
+            "impaired" if trouble else "ok",
+            "; ".join(trouble),
             agent.hosted_count(),
             tuple(agent.observers.live(time.time())),
         )
-        return _json(health, 200 if trouble is None else 503)
+        return _json(health, 503 if trouble else 200)
 
-    def metrics(self, _: Request) -> Response:
-        self._agent.refresh_measures()
+    async def metrics(self, _: Request) -> Response:
+        await self._agent.refresh_measures()
         return Response(self._agent.measures.text(), media_type="text/plain; version=0.0.4")
-
-    async def close(self) -> None:
-        await self._client.aclose()
 
     # -- whose it is -----------------------------------------------------------------------------
 
     async def _called(self, request: Request, work: Callable[[Runtime, float], Any]) -> Response:
         return await self._owner(request, lambda flow: self._agent.call(flow, work))
 
-    async def _owner(self, request: Request, work: Callable[[Hosted], Any]) -> Response:
+    async def _owner(self, request: Request, work: Callable[[Hosted], Awaitable[Any]]) -> Response:
         name = request.path_params["name"]
         flow = self._agent.hosted(name)
         if flow is None:
-            return await self._forward(request, await run_in_threadpool(self._agent.row, name))
-        result = await run_in_threadpool(work, flow)
+            return await self._forward(request, await self._agent.row(name))
+        result = await work(flow)
         return _json({} if result is None else result)
 
     async def _forward(self, request: Request, row: FlowRow) -> Response:
@@ -442,19 +478,20 @@ class _Api:
             raise Refused(f"dataflow {row.name} cannot run: {row.words}; submit a corrected one")
         if row.state in NOT_RUN:
             raise Refused(f"dataflow {row.name} is not run: {row.words}")
-        if not row.owner or row.here or _FORWARDED in request.headers:
+        if not row.owner or row.here or FORWARDED in request.headers:
             raise Unreachable(
                 f"dataflow {row.name} is with no agent at the moment; one takes it over within "
                 f"{self._agent.configuration.lease_seconds:g} s"
             )
         try:
-            answer = await self._client.request(
+            answer = await self._peers.ask(
+                _caller(request),
+                row.address,
                 request.method,
-                f"http://{row.address}{request.url.path}",
-                params=request.url.query,
-                content=await request.body(),
-                headers={_FORWARDED: self._agent.owner.name, "content-type": _JSON},
-                timeout=_FORWARD + float(request.query_params.get("wait", 0)),
+                request.scope["raw_path"].decode("ascii"),
+                request.url.query,
+                await request.body(),
+                seconds=_FORWARD + _seconds(request),
             )
         except httpx.HTTPError as error:
             raise Unreachable(
@@ -462,6 +499,70 @@ class _Api:
                 f"{row.address}: {error}; it is taken over when its lease ends"
             ) from error
         return Response(answer.content, answer.status_code, media_type=_JSON)
+
+
+class ApiRoute(Struct, frozen=True):
+    """What may be asked, and by whom at least."""
+
+    method: str
+    path: str
+    role: Role
+    handler: Callable[[_Api, Request], Awaitable[Response]]
+
+
+_FLOW = "/v1/flows/{name}"
+ROUTES = (
+    ApiRoute("GET", "/v1/flows", Role.READ, _Api.flows),
+    ApiRoute("GET", _FLOW, Role.READ, _Api.flow),
+    ApiRoute("GET", f"{_FLOW}/logs", Role.READ, _Api.logs),
+    ApiRoute("GET", f"{_FLOW}/explain", Role.READ, _Api.explain),
+    ApiRoute("GET", f"{_FLOW}/runs", Role.READ, _Api.runs),
+    ApiRoute("GET", f"{_FLOW}/decisions", Role.READ, _Api.decisions),
+    ApiRoute("GET", f"{_FLOW}/waves/{{wave:int}}", Role.READ, _Api.wave),
+    ApiRoute("POST", f"{_FLOW}/pause", Role.OPERATE, _Api.pause),
+    ApiRoute("POST", f"{_FLOW}/resume", Role.OPERATE, _Api.resume),
+    ApiRoute("POST", f"{_FLOW}/run", Role.OPERATE, _Api.run),
+    ApiRoute("POST", f"{_FLOW}/cancel", Role.OPERATE, _Api.cancel),
+    ApiRoute("POST", f"{_FLOW}/retry", Role.OPERATE, _Api.retry),
+    ApiRoute("POST", f"{_FLOW}/release", Role.OPERATE, _Api.release),
+    ApiRoute("POST", f"{_FLOW}/waves", Role.OPERATE, _Api.mark),
+    ApiRoute("POST", "/v1/flows", Role.DEFINE, _Api.submit),
+    ApiRoute("POST", f"{_FLOW}/update", Role.DEFINE, _Api.update),
+    ApiRoute("GET", f"{_FLOW}/sign", Role.DEFINE, _Api.unsigned),
+    ApiRoute("POST", f"{_FLOW}/sign", Role.DEFINE, _Api.sign),
+    ApiRoute("DELETE", _FLOW, Role.DEFINE, _Api.remove),
+)
+"""All of the API; a route without a role cannot be written."""
+PROBES = (
+    ApiRoute("GET", "/livez", Role.READ, _Api.livez),
+    ApiRoute("GET", "/readyz", Role.READ, _Api.healthz),
+    ApiRoute("GET", "/healthz", Role.READ, _Api.healthz),
+    ApiRoute("GET", "/metrics", Role.READ, _Api.metrics),
+)
+"""What is for everybody, unless the configuration says otherwise."""
+
+
+class _Looks:
+    """Pauses between looks at something that takes a moment, or a minute."""
+
+    def __init__(self) -> None:
+        self._pause = _LOOK
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self._pause)
+        self._pause = min(_LONGEST_LOOK, self._pause * 1.5)
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.scope["state"][CALLER]
+    return caller
+
+
+def _seconds(request: Request) -> float:
+    try:
+        return msgspec.convert(request.query_params.get("wait", "0"), _Wait, strict=False)
+    except msgspec.ValidationError as error:
+        raise HTTPException(400, f"wait: {error}; give seconds, as in ?wait=30") from error
 
 
 async def _body(request: Request, kind: type[Any]) -> Any:
@@ -497,44 +598,49 @@ async def _dataflow_errors(_: Request, error: Exception) -> Response:
     return _json(ErrorView("the dataflow file is not in order", problems), 422)
 
 
-def make_application(agent: Agent) -> Starlette:
-    """Return the API of an agent, to be served by any ASGI server."""
-    api = _Api(agent)
+async def _fault(request: Request, error: Exception) -> Response:
+    log.error("request failed", path=request.url.path, exc_info=error)
+    words = f"the agent failed to answer ({type(error).__name__}); its log says where"
+    return _json(ErrorView(words), 500)
+
+
+def _guarded(api: _Api, route: ApiRoute) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        caller = request.scope.get("state", {}).get(CALLER)
+        if "name" in request.path_params:
+            note(request.scope, Note(request.path_params["name"]))
+        if caller is None and route not in PROBES:
+            raise HTTPException(401, "nobody asked: the guard is not before the API")
+        if caller is not None and not caller.role.covers(route.role):
+            raise HTTPException(
+                403,
+                f"this wants the role {route.role.value}, and {caller.name} has "
+                f"{caller.role.value}; ask with a token that has it",
+            )
+        return await route.handler(api, request)
+
+    return serve
+
+
+def make_application(agent: Agent, peers: Peers) -> Starlette:
+    """Return the API of an agent, to be served behind a guard."""
+    api = _Api(agent, peers)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        await api.close()
+        await peers.close()
 
-    flow = "/v1/flows/{name}"
     return Starlette(
         routes=[
-            Route("/v1/flows", api.submit, methods=["POST"]),
-            Route("/v1/flows", api.flows),
-            Route(flow, api.flow),
-            Route(flow, api.remove, methods=["DELETE"]),
-            Route(f"{flow}/update", api.update, methods=["POST"]),
-            Route(f"{flow}/sign", api.unsigned),
-            Route(f"{flow}/sign", api.sign, methods=["POST"]),
-            Route(f"{flow}/pause", api.pause, methods=["POST"]),
-            Route(f"{flow}/resume", api.resume, methods=["POST"]),
-            Route(f"{flow}/run", api.run, methods=["POST"]),
-            Route(f"{flow}/cancel", api.cancel, methods=["POST"]),
-            Route(f"{flow}/logs", api.logs),
-            Route(f"{flow}/retry", api.retry, methods=["POST"]),
-            Route(f"{flow}/release", api.release, methods=["POST"]),
-            Route(f"{flow}/explain", api.explain),
-            Route(f"{flow}/runs", api.runs),
-            Route(f"{flow}/decisions", api.decisions),
-            Route(f"{flow}/waves", api.mark, methods=["POST"]),
-            Route(f"{flow}/waves/{{wave:int}}", api.wave),
-            Route("/healthz", api.healthz),
-            Route("/metrics", api.metrics),
+            Route(route.path, _guarded(api, route), methods=[route.method])
+            for route in (*ROUTES, *PROBES)
         ],
         exception_handlers={
             AgentError: _agent_error,
             DataflowErrors: _dataflow_errors,
             HTTPException: _http_error,
+            Exception: _fault,
         },
         lifespan=lifespan,
     )

@@ -7,12 +7,22 @@ import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
+from headgate.agent.access.certificates import CertificateGrant
 from headgate.events import CONTROL_TOPIC, MACHINES_TOPIC
-from headgate.settings import Places, load, parse, state_folder
+from headgate.settings import (
+    Places,
+    ServerTls,
+    UpstreamTls,
+    is_loopback,
+    load,
+    parse,
+    parse_address,
+    state_folder,
+)
 
 ENVIRONMENT_PREFIX = "HEADGATE_AGENT_"
 """``[kafka] bootstrap`` is overridden by ``HEADGATE_AGENT_KAFKA_BOOTSTRAP``."""
@@ -107,9 +117,16 @@ class Airflow(Struct, frozen=True, forbid_unknown_fields=True):
         return f"Airflow(url={self.url!r}, user={self.user!r})"
 
 
+LauncherKind = Literal["session", "connect", "submit", "airflow", "command"]
+
+
 class Launchers(Struct, frozen=True, forbid_unknown_fields=True):
     """How steps are run that don't run in a warm session, and how many of all at a time."""
 
+    allowed: tuple[LauncherKind, ...] = get_args(LauncherKind)
+    """What dataflows may use."""
+    roots: tuple[Text, ...] = ()
+    """Directories under which those of dataflows must lie, and what they name; empty: anywhere."""
     concurrency: Count = 16
     """Attempts under way at a time, over all dataflows of the agent."""
     connect: Connect = Connect()
@@ -167,6 +184,27 @@ class Resources(Struct, frozen=True, forbid_unknown_fields=True):
     """Spark drivers whose executors count, where no sensor runs: ``http://driver:4040``."""
 
 
+class Access(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who may ask the API for what."""
+
+    token_file: str = ""
+    """The agents' own token, and after it those that are taken beside it; where empty, one in the
+    user's state folder, which the first agent makes and commands of the same user find."""
+    tokens: str = ""
+    """A file with the hashed tokens of other callers, each with a role."""
+    certificates: tuple[CertificateGrant, ...] = ()
+    """Client certificates, each with a role; for those of ``tls.client_ca``."""
+    hosts: tuple[Text, ...] = ()
+    """Names by which the API may be called, besides those of this machine to itself and the hosts
+    of ``api`` and ``advertise``."""
+    proxied: bool = False
+    """Whether a proxy in front has TLS and keeps strangers away."""
+    open_probes: bool = True
+    """Whether probes and metrics are for everybody."""
+    body_bytes: Annotated[int, Meta(ge=1024, le=1 << 26)] = 1 << 20
+    """Of the longest body that is taken."""
+
+
 class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that ``headgate agent`` can be told."""
 
@@ -178,12 +216,18 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     scans: Scans = Scans()
     resources: Resources = Resources()
     cells: CellMemory = CellMemory()
+    access: Access = Access()
+    tls: ServerTls | None = None
+    """TLS of the API."""
+    peers: UpstreamTls = UpstreamTls()
+    """TLS to the API of other agents, where theirs has it."""
     name: str = ""
     """How leases call this agent; the host's name and the process where empty."""
     api: str = DEFAULT_API
     """``host:port`` on which the HTTP API listens; port 0 takes a free one."""
     advertise: str = ""
-    """The API's address as other agents reach it; where it listens, if empty."""
+    """The API's address as other agents reach it; where it listens, if empty. With
+    ``https://`` before it, where it is a proxy that has TLS."""
     key_file: str = ""
     """The key that all agents share, one a line where one follows another: the first signs what the
     state table holds, and each is believed. One of the user's own, made at need, where empty."""
@@ -235,3 +279,36 @@ def parse_configuration(
 def _check(configuration: AgentConfiguration, places: Places) -> None:
     places.check_address(("hbase", "thrift2"), configuration.hbase.thrift2)
     places.check_address(("api",), configuration.api)
+    if configuration.advertise:
+        places.check_address(("advertise",), configuration.advertise.removeprefix("https://"))
+    host, _ = parse_address(configuration.api)
+    if configuration.tls is None and not configuration.access.proxied and not is_loopback(host):
+        raise places.problem(
+            ("api",),
+            f"other hosts reach {host}, and whoever may submit a dataflow runs code here; set "
+            "certificate and key under [tls], or access.proxied = true where a proxy in front has "
+            "TLS and keeps strangers away; or listen on 127.0.0.1",
+        )
+    _check_tls(configuration, places)
+
+
+def _check_tls(configuration: AgentConfiguration, places: Places) -> None:
+    tls, peers = configuration.tls, configuration.peers
+    if tls is not None and not tls.client_ca:
+        for key in ("require_client_certificate", "client_crl"):
+            if getattr(tls, key):
+                raise places.problem(
+                    ("tls", key), "clients are not asked for certificates; add client_ca to [tls]"
+                )
+    if bool(peers.certificate) != bool(peers.key):
+        raise places.problem(("peers",), "certificate and key belong together; set both or none")
+    for number, grant in enumerate(configuration.access.certificates):
+        here = ("access", "certificates", str(number))
+        if len(grant.patterns) != 1:
+            raise places.problem(
+                here, "set exactly one of common_name, dns and uri: by it certificates are known"
+            )
+        if tls is None or not tls.client_ca:
+            raise places.problem(
+                here, "clients are not asked for certificates; add client_ca to [tls]"
+            )

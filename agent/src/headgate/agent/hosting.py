@@ -60,6 +60,7 @@ class Hosted:
         self._over = False
         self._save = True
         self._drain_until = 0.0
+        self._busy_since: float | None = None
         self._thread = threading.Thread(target=self._run, name=f"flow-{name}", daemon=True)
 
     def begin(self) -> None:
@@ -70,6 +71,11 @@ class Hosted:
     def alive(self) -> bool:
         """Whether the runtime still works."""
         return self._thread.is_alive() and not self._over
+
+    def busy_seconds(self, now: float) -> float:
+        """Return for how long, by the monotonic clock, one piece of work has been under way."""
+        since = self._busy_since
+        return 0.0 if since is None else now - since
 
     @property
     def saves(self) -> bool:
@@ -151,6 +157,7 @@ class Hosted:
             self.error = error
             log.exception("failed", dataflow=self.name)
         finally:
+            self._busy_since = None
             self._stopping = True
             self._close(runtime)
             self._over = True
@@ -181,6 +188,7 @@ class Hosted:
     def _loop(self, runtime: Runtime) -> None:
         watch = ClockWatch()
         while True:
+            self._busy_since = None
             patience = max(0.0, runtime.due() - time.time())
             if self._stopping:
                 # The end of an attempt arrives by the inbox, the deadline does not.
@@ -189,6 +197,7 @@ class Hosted:
                 work = self._inbox.get(timeout=patience)
             except queue.Empty:
                 work = None
+            self._busy_since = time.monotonic()
             leap = watch.leap()
             if leap:
                 runtime.move_times(leap, time.time())

@@ -73,6 +73,9 @@ class Measures:
             "scan_seconds", "Time to scan a table for what went round.", ("table",), _SLOW
         )
         self.found = self._counter("cells_found", "Cells that went round observers.", ("table",))
+        self.denied = self._counter(
+            "requests_denied", "Requests to the API that its guard refused.", ("reason",)
+        )
         self.owned = self._gauge("dataflows", "Dataflows that this agent runs.", ())
         self.set_aside = self._gauge(
             "rows_set_aside", "Rows of the state table that are not believed.", ("state",)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TypeVar
 
+import anyio.to_thread
 import structlog
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.errors import AgentError, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
+from headgate.agent.launchers.permitted import refusal
 from headgate.agent.measures import Measures
 from headgate.agent.notify_families import NotifyFamilies
 from headgate.agent.observers import ObserverTable
@@ -53,6 +54,9 @@ T = TypeVar("T")
 
 _LAST = 5.0  # seconds for the last checkpoints, after those that steps under way may take
 _ANSWER = 10.0  # seconds an answer of a dataflow's thread may take before the API says what it does
+_GLANCE = 1.0  # seconds the same may take where many dataflows are asked for little
+_STORE = 15.0  # seconds HBase may take to answer a request
+_STUCK = 60.0  # seconds one piece of work may take on a dataflow's thread
 
 
 NOT_RUN = frozenset({"failed", *RowState})
@@ -163,6 +167,9 @@ class Agent:
                 owner=self.owner,
                 lease=configuration.lease_seconds,
                 build=provision.runtime,
+                refusal=lambda dataflow, definition: refusal(
+                    dataflow, definition.directory, configuration.launchers
+                ),
                 ended=self._scans.rest,
                 supervision=self.supervision,
             ),
@@ -216,22 +223,52 @@ class Agent:
         """Return how many dataflows run here."""
         return len(self._adoption.flows())
 
-    def call(
+    def stuck(self) -> tuple[str, ...]:
+        """Say of each dataflow whose loop no longer turns what is the matter, in words.
+
+        While HBase is away loops wait for it, which nothing that is done here would change.
+        """
+        if self._connections.trouble is not None:
+            return ()
+        found = []
+        for flow in self._adoption.flows():
+            seconds = flow.busy_seconds(time.monotonic())
+            if not flow.alive:
+                found.append(f"the thread of dataflow {flow.name} has ended")
+            elif seconds > _STUCK:
+                found.append(f"the loop of dataflow {flow.name} has not turned for {seconds:.0f} s")
+        return tuple(found)
+
+    async def call(
         self, flow: Hosted, work: Callable[[Runtime, float], T], seconds: float = _ANSWER
     ) -> T:
-        """Do something on a dataflow's thread and return the result.
+        """Do something on a dataflow's thread and return the result; holds no thread meanwhile.
 
         Raises:
             Refused: the dataflow does not allow it.
             Unreachable: its thread did not answer in time, because HBase or Kafka is away.
         """
-        future: Future[T] = flow.call(work)
-        try:
-            return future.result(seconds)
-        except FutureTimeout as error:
+        future = asyncio.wrap_future(flow.call(work))
+        await asyncio.wait({future}, timeout=seconds)
+        if not future.done():
             future.cancel()
             raise Unreachable(
                 f"dataflow {flow.name} does not answer: {self.trouble() or 'it is busy'}"
+            )
+        return future.result()
+
+    async def blocking(self, work: Callable[[], T]) -> T:
+        """Do something that may wait for HBase on a thread, and return the result.
+
+        Raises:
+            Unreachable: it took too long; it may still be done when HBase is back.
+        """
+        try:
+            async with asyncio.timeout(_STORE):
+                return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        except TimeoutError as error:
+            raise Unreachable(
+                f"HBase did not answer in {_STORE:g} s: {self.trouble() or 'it is busy'}"
             ) from error
 
     def parse(
@@ -265,7 +302,14 @@ class Agent:
             )
 
     def define(self, dataflow: Dataflow, directory: str, *, shadow: bool) -> Definition:
-        """Save a submitted dataflow and wake the agent that is to run it."""
+        """Save a submitted dataflow and wake the agent that is to run it.
+
+        Raises:
+            Refused: it uses what no dataflow may use here.
+        """
+        words = refusal(dataflow, directory, self.configuration.launchers)
+        if words is not None:
+            raise Refused(f"dataflow {dataflow.name} may not run here: {words}")
         definition = self.store.define(
             Definition(
                 dataflow.name,
@@ -281,32 +325,40 @@ class Agent:
         self._adoption.look()
         return definition
 
-    def change(self, flow: Hosted, definition: Definition, dataflow: Dataflow) -> None:
+    async def change(self, flow: Hosted, definition: Definition, dataflow: Dataflow) -> None:
         """Go on with another definition of a dataflow that runs here."""
-        self.call(flow, lambda runtime, now: runtime.change(definition, dataflow, now))
+        await self.call(flow, lambda runtime, now: runtime.change(definition, dataflow, now))
 
-    def remove(self, name: str) -> None:
+    async def remove(self, flow: Hosted) -> None:
         """Stop a dataflow that runs here and delete all that is known of it."""
-        flow = self.hosted(name)
-        if flow is None:
-            raise Refused(f"dataflow {name} does not run here")
-        gone = threading.Event()
-        self.call(flow, lambda runtime, now: runtime.withdraw(gone.set, now))
-        if not gone.wait(self.configuration.submit_seconds):
+        loop = asyncio.get_running_loop()
+        gone = asyncio.Event()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(gone.set)
+
+        await self.call(flow, lambda runtime, now: runtime.withdraw(tell, now))
+        try:
+            async with asyncio.timeout(self.configuration.submit_seconds):
+                await gone.wait()
+        except TimeoutError:
             log.warning(
                 "the family of notify columns stays",
-                dataflow=name,
+                dataflow=flow.name,
                 reason="an observer did not say that it sets them no more",
                 cure=f"remove family {NOTIFY_FAMILY.decode()!r} of its tables in the HBase shell",
             )
+        await self.blocking(lambda: self._forget(flow))
+
+    def _forget(self, flow: Hosted) -> None:
         self._adoption.remove(flow)
-        runs = RunKey(name, "", "").row.removesuffix(b"/")
+        runs = RunKey(flow.name, "", "").row.removesuffix(b"/")
         for row, _ in self._rows.scan(runs, runs[:-1] + b"0"):
             self._rows.delete(row)
 
-    def running(self, flow: Hosted) -> Definition:
+    async def running(self, flow: Hosted) -> Definition:
         """Return the definition by which a dataflow runs here."""
-        return self.call(flow, lambda runtime, _: runtime.definition)
+        return await self.call(flow, lambda runtime, _: runtime.definition)
 
     def stands(self, definition: Definition) -> bool:
         """Tell whether the state table has a definition as it runs, signed."""
@@ -331,28 +383,27 @@ class Agent:
         """Return what stands in a row, for a holder of the key to judge and to sign."""
         return UnsignedRow(self.configuration.hbase.state_table, self.store.definition_bytes(name))
 
-    def sign(self, name: str, value: bytes, seal: bytes) -> FlowRow:
+    def sign(self, name: str, value: bytes, seal: bytes) -> None:
         """Run a definition from now on that a holder of the key has signed."""
         self.store.sign(name, value, seal)
         self._broker.announce(name)
         self._adoption.look()
-        return self.row(name)
 
-    def rows(self) -> list[FlowRow]:
+    async def rows(self) -> list[FlowRow]:
         """Return all dataflows, whoever runs them, and all rows that are not run."""
-        found = self.store.listings()
-        rows = [self._row(listing) for listing in found.flows]
+        found = await self.blocking(self.store.listings)
+        rows = await asyncio.gather(*(self._row(listing) for listing in found.flows))
         rows += [self._set_aside(row) for row in found.set_aside]
         return sorted(rows, key=lambda row: row.name)
 
-    def row(self, name: str) -> FlowRow:
+    async def row(self, name: str) -> FlowRow:
         """Return one dataflow, whoever runs it.
 
         Raises:
             UnknownDataflow: there is none of that name.
         """
         try:
-            return self._row(self.store.listing(name))
+            return await self._row(await self.blocking(lambda: self.store.listing(name)))
         except RowSetAside as error:
             return self._set_aside(error.row)
 
@@ -372,7 +423,7 @@ class Agent:
             words=words,
         )
 
-    def _row(self, listing: Listing) -> FlowRow:
+    async def _row(self, listing: Listing) -> FlowRow:
         definition, lease = listing.definition, listing.lease
         name = definition.name
         flow = self.hosted(name)
@@ -383,7 +434,7 @@ class Agent:
             state, words = "failed", broken
         elif flow is not None:
             try:
-                status = self.call(flow, lambda runtime, now: runtime.status(now), 1.0)
+                status = await self.call(flow, lambda runtime, now: runtime.status(now), _GLANCE)
                 state, words = status.phase.value, status.words
             except (Unreachable, Refused) as error:
                 state, words = "waiting", str(error)
@@ -406,7 +457,7 @@ class Agent:
             shadow=definition.shadow,
         )
 
-    def refresh_measures(self) -> None:
+    async def refresh_measures(self) -> None:
         """Set the gauges that are asked for rather than counted."""
         hosted = self._adoption.flows()
         self.measures.owned.set(len(hosted))
@@ -414,11 +465,13 @@ class Agent:
         self.measures.observers.set(len(self.observers.live(time.time())))
         for state, count in self._adoption.set_aside().items():
             self.measures.set_aside.labels(state).set(count)
-        for flow in hosted:
-            try:
-                self.call(flow, lambda runtime, now: runtime.measure(now), 1.0)
-            except AgentError as error:
-                log.info("not measured", dataflow=flow.name, reason=str(error))
+        await asyncio.gather(*(self._measure(flow) for flow in hosted))
+
+    async def _measure(self, flow: Hosted) -> None:
+        try:
+            await self.call(flow, lambda runtime, now: runtime.measure(now), _GLANCE)
+        except AgentError as error:
+            log.info("not measured", dataflow=flow.name, reason=str(error))
 
     def _tell_resources(self, samples: tuple[ResourceSample, ...]) -> None:
         for flow in self._adoption.flows():

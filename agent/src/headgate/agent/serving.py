@@ -6,20 +6,39 @@ import signal
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 import uvicorn
 
+from headgate.agent.access import (
+    Guard,
+    GuardSettings,
+    IdentifiedConnection,
+    OwnTokens,
+    Peers,
+    RenewedContext,
+    TokenFile,
+    follow_files,
+)
 from headgate.agent.api import make_application
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.errors import Unreachable
 from headgate.agent.service import Agent
 from headgate.agent.supervision import ThreadKind
-from headgate.settings import ConfigurationError, parse_address, write_address
+from headgate.settings import (
+    ConfigurationError,
+    Credentials,
+    client_side,
+    parse_address,
+    upstream_side,
+    write_address,
+)
 
 log = structlog.get_logger("headgate.agent")
 
 _BACKLOG = 128  # connections waiting to be accepted
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- told from what has a name
 _LAST_ANSWERS = 2  # seconds for requests under way when the API closes
 
 
@@ -31,12 +50,14 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
         ready: called with the API's address when it answers.
 
     Raises:
-        ConfigurationError: the API's address is taken.
+        ConfigurationError: the API's address is taken, or tokens or certificates cannot be used.
         Unreachable: HBase or Kafka did not answer in the configured time, or the API has ended.
     """
+    guarding = _Guarding(configuration)
     listener = _listen(configuration.api)
-    address = write_address(*listener.getsockname()[:2])
-    agent = Agent(configuration, configuration.advertise or address)
+    address = _with_scheme(configuration, write_address(*listener.getsockname()[:2]))
+    advertised = _with_scheme(configuration, configuration.advertise or address)
+    agent = Agent(configuration, advertised)
     ending, asked = threading.Event(), threading.Event()
     agent.start()
 
@@ -46,19 +67,18 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            make_application(agent),
-            log_config=None,
-            lifespan="on",
-            timeout_graceful_shutdown=_LAST_ANSWERS,
-        )
-    )
+    server = uvicorn.Server(guarding.configure(agent, advertised))
     # Not on the main thread, where the server would take the signals.
     thread = agent.supervision.thread(
         ThreadKind.API, "api", lambda: answer_requests(server, listener, ending), ending
     )
     thread.start()
+    agent.supervision.thread(
+        ThreadKind.CERTIFICATES,
+        "certificates",
+        lambda: follow_files(guarding.credentials, ending),
+        ending,
+    ).start()
     ready(address)
     log.info("ready", name=agent.owner.name, api=address)
     ending.wait()
@@ -82,6 +102,72 @@ def answer_requests(
         server.run([listener])
     finally:
         ending.set()
+
+
+class _Guarding:
+    """What stands between the network and the API.
+
+    Raises:
+        ConfigurationError: tokens or certificates cannot be used.
+    """
+
+    def __init__(self, configuration: AgentConfiguration) -> None:
+        self._configuration = configuration
+        access, tls = configuration.access, configuration.tls
+        self._own = OwnTokens(Path(access.token_file).expanduser() if access.token_file else None)
+        self._tokens = TokenFile(Path(access.tokens).expanduser()) if access.tokens else None
+        self._credentials = client_side("api", tls, "tls") if tls is not None else None
+        self._peers = upstream_side("agents", configuration.peers, "peers")
+
+    def configure(self, agent: Agent, advertised: str) -> uvicorn.Config:
+        """Return how the API is served, behind its guard."""
+        access = self._configuration.access
+        peers = Peers(agent.owner.name, self._own, self._peers)
+        settings = GuardSettings(
+            own=self._own,
+            tokens=self._tokens,
+            certificates=access.certificates,
+            hosts=own_names(self._configuration, advertised),
+            proxied=access.proxied,
+            open_probes=access.open_probes,
+            body_bytes=access.body_bytes,
+            denied=lambda reason: agent.measures.denied.labels(reason).inc(),
+        )
+        config = uvicorn.Config(
+            Guard(make_application(agent, peers), settings),
+            http=IdentifiedConnection,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            # Whoever asks could say where from.
+            proxy_headers=False,
+            timeout_graceful_shutdown=_LAST_ANSWERS,
+        )
+        config.load()
+        if self._credentials is not None:
+            config.ssl = RenewedContext.of(self._credentials)
+        return config
+
+    @property
+    def credentials(self) -> tuple[Credentials, ...]:
+        """All whose files are followed."""
+        return tuple(each for each in (self._credentials, self._peers) if each is not None)
+
+
+def own_names(configuration: AgentConfiguration, advertised: str) -> frozenset[str]:
+    """Return the hosts by which an API is called, in lower case, besides those of loopback."""
+    listening, _ = parse_address(configuration.api)
+    told, _ = parse_address(advertised.removeprefix("https://"))
+    names = {told, *configuration.access.hosts}
+    if listening not in _EVERYWHERE:
+        names.add(listening)
+    return frozenset(name.lower() for name in names)
+
+
+def _with_scheme(configuration: AgentConfiguration, address: str) -> str:
+    has = configuration.tls is None or address.startswith("https://")
+    return address if has else f"https://{address}"
 
 
 def _listen(address: str) -> socket.socket:

@@ -45,6 +45,8 @@ class ThreadKind(StrEnum):
     """Keeps the warm Spark session of a dataflow."""
     JOBS = "jobs"
     """Looks after a dataflow's other launches."""
+    CERTIFICATES = "certificates"
+    """Loads the certificates of the API again when their files change."""
     API = "api"
     """Answers requests; without it the process ends."""
 

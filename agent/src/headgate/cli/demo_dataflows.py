@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from headgate.cli.agent_client import connect
+
 if TYPE_CHECKING:
     from aqhi.comparison import FinishedRun
 
@@ -30,9 +32,8 @@ class AgentDataflows:
     """
 
     def __init__(self, api: str, transport: httpx.BaseTransport | None = None) -> None:
-        self._client = httpx.Client(
-            base_url=api, timeout=_ANSWER_SECONDS, trust_env=False, transport=transport
-        )
+        # The agent is this user's own, whatever token the user has for others.
+        self._client = connect(api, _ANSWER_SECONDS, transport=transport, environment={})
 
     def close(self) -> None:
         """Close the connection to the agent."""

@@ -15,8 +15,17 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from headgate.agent import DEFAULT_API, Refused, Seals, unsigned
+from headgate.agent import Refused, Seals, unsigned
 from headgate.agent import sign as seal
+from headgate.cli.agent_client import (
+    ADDRESS_VARIABLE,
+    AgentOption,
+    base_url,
+    connect,
+    cure,
+    keep_shown,
+    shown_here,
+)
 from headgate.cli.flow_check import check, schema, show_problems
 from headgate.cli.flow_oozie import export_file, import_file
 from headgate.cli.flow_tune import flow_tune
@@ -31,24 +40,17 @@ app = typer.Typer(
     help="Check, submit and look at dataflows.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.callback()(keep_shown)
 app.command("check")(check)
 app.command("schema")(schema)
 app.command("tune")(flow_tune)
 app.command("import")(import_file)
 app.command("export")(export_file)
 
-_ADDRESS_VARIABLE = "HEADGATE_AGENT"
 _KEY_VARIABLE = "HEADGATE_KEY_FILE"
 _ANSWER = 120.0  # seconds: a submit waits for observers, and for a first Spark session if asked to
 _NOT_YET = 3  # exit status: the agent did what was asked, and it does not have the effect meant
 
-AgentOption = Annotated[
-    str | None,
-    typer.Option(
-        "--agent",
-        help=f"host:port of any agent's API [variable {_ADDRESS_VARIABLE}; default {DEFAULT_API}].",
-    ),
-]
 MissingOption = Annotated[
     bool, typer.Option("--allow-missing-tables", help="Tables may be created later.")
 ]
@@ -428,26 +430,27 @@ def _ask(
     json: bool,
     seconds: float = _ANSWER,
 ) -> Any:
-    address = agent or os.environ.get(_ADDRESS_VARIABLE) or DEFAULT_API
+    address = base_url(agent).removeprefix("http://")
     try:
-        with httpx.Client(trust_env=False, timeout=seconds) as client:
+        with connect(agent, seconds, shown_here()) as client:
             answer = client.request(
-                method,
-                f"http://{address}{path}",
-                content=msgspec.json.encode(body) if body is not None else None,
+                method, path, content=msgspec.json.encode(body) if body is not None else None
             )
         content = msgspec.json.decode(answer.content)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         _fail(
             f"no agent answers at {address} ({error or type(error).__name__}); start one with "
             "`headgate agent --config agent.toml`, or name another with --agent or "
-            f"{_ADDRESS_VARIABLE}",
+            f"{ADDRESS_VARIABLE}",
             json=json,
         )
+    except ConfigurationError as error:
+        _fail(str(error), json=json)
     except msgspec.DecodeError as error:
         _fail(f"what answers at {address} is no agent: {error}; correct --agent", json=json)
     if answer.is_error:
-        _fail(content.get("error", answer.text), json=json, problems=content.get("problems", []))
+        words = content.get("error", answer.text) + cure(answer.status_code)
+        _fail(words, json=json, problems=content.get("problems", []))
     return content
 
 

@@ -6,11 +6,12 @@ import os
 import socket
 import uuid
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from headgate.agent.configuration import Launchers, Workers
+from headgate.agent.configuration import Airflow, Launchers, Workers
 from headgate.agent.launchers.job import Job
 from headgate.agent.launchers.launcher import JobsLauncher
 from headgate.agent.sessions import SessionLauncher
@@ -24,6 +25,8 @@ from headgate.flows import (
 )
 from headgate.flows import SessionLauncher as SessionAction
 from headgate.spark import StartSession, StepRequest
+
+_PORTS: Final = {"http": 80, "https": 443}
 
 
 class FlowLaunchers:
@@ -53,11 +56,11 @@ class FlowLaunchers:
         if isinstance(by, SessionAction):
             self._session.start(request)
             return
-        airflow = self._defaults.airflow
+        launcher, airflow = _credited(complete(by, self._defaults), self._defaults.airflow)
         self._jobs.start(
             Job(
                 request,
-                complete(by, self._defaults),
+                launcher,
                 directory,
                 self._workers.python,
                 holder=f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}",
@@ -113,3 +116,21 @@ def complete(launcher: JobLauncher, defaults: Launchers) -> JobLauncher:
             )
         case _:
             assert_never(launcher)
+
+
+def _credited(launcher: JobLauncher, airflow: Airflow) -> tuple[JobLauncher, Airflow]:
+    """Return a launcher and who asks there: the configured user at the configured URL alone."""
+    if isinstance(launcher, AirflowLauncher) and _origin(launcher.url) == _origin(airflow.url):
+        # As it was configured: what it looks like to others who read URLs does not matter then.
+        return structs.replace(launcher, url=airflow.url), airflow
+    return launcher, Airflow()
+
+
+def _origin(url: str) -> tuple[str, str, int | None, str]:
+    """Return what of a URL decides who reads what is sent there."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return url, "", None, ""
+    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/")

@@ -1,0 +1,68 @@
+"""What dataflows may use of an agent: kinds of launcher, and where their files may lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from headgate.agent.configuration import Launchers
+from headgate.flows import (
+    AirflowLauncher,
+    CommandLauncher,
+    ConnectLauncher,
+    Dataflow,
+    Launcher,
+    SessionLauncher,
+    SubmitLauncher,
+)
+
+_KINDS: Final[dict[type[Launcher], str]] = {
+    SessionLauncher: "session",
+    ConnectLauncher: "connect",
+    SubmitLauncher: "submit",
+    AirflowLauncher: "airflow",
+    CommandLauncher: "command",
+}
+_LOCAL: Final = frozenset({"", "file", "local"})
+"""Schemes of paths on the machine itself, as Spark names them."""
+
+
+def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | None:
+    """Return why a dataflow may not run here, in words; None where it may.
+
+    Args:
+        dataflow: as it was read.
+        directory: the dataflow file's, from which its paths start.
+        launchers: what the agent was told.
+    """
+    for action, launcher in dataflow.launchers.items():
+        kind = _KINDS[type(launcher)]
+        if kind not in launchers.allowed:
+            return (
+                f"action {action!r} is launched by {kind!r}, which is not among this agent's "
+                f"launchers.allowed ({', '.join(launchers.allowed)})"
+            )
+    roots = [Path(root).expanduser().resolve() for root in launchers.roots]
+    base = Path(directory)
+    places = [base, *(place for each in dataflow.launchers.values() for place in _places(each))]
+    for place in places if roots else ():
+        # Links are followed: it counts where the code lies, not what it is called.
+        found = (base / place.expanduser()).resolve()
+        if not any(found.is_relative_to(root) for root in roots):
+            return (
+                f"{found} does not lie under this agent's launchers.roots "
+                f"({', '.join(map(str, roots))}); put the dataflow's files there"
+            )
+    return None
+
+
+def _places(launcher: Launcher) -> Iterator[Path]:
+    if isinstance(launcher, SessionLauncher | ConnectLauncher | SubmitLauncher):
+        yield from map(Path, launcher.python_path)
+    if isinstance(launcher, SubmitLauncher):
+        named = (*launcher.files, *launcher.py_files, *launcher.archives, *launcher.jars)
+        for url in map(urlsplit, named):
+            if url.scheme in _LOCAL:
+                yield Path(unquote(url.path))
