@@ -2,6 +2,7 @@ import errno
 import os
 import resource
 import signal
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.observer.recording.epochs import open_epochs
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.recording.segments import read_segment
@@ -66,12 +68,14 @@ def test_a_tail_torn_at_any_byte_costs_only_the_torn_record(tmp_path: Path) -> N
 def test_a_damaged_byte_anywhere_is_noticed(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     put(journal, b"first request")
-    (segment,) = tmp_path.glob("*.segment")
+    (path,) = tmp_path.glob("*.segment")
     start = 16
-    data = bytearray(segment.read_bytes())
+    data = bytearray(path.read_bytes())
     for position in range(start, len(data)):
         data[position] ^= 0x40
-        assert read_segment(bytes(data), 0).intents == (), position
+        segment = read_segment(bytes(data), 0)
+        read = [intent.request for intent in segment.intents]
+        assert read == [b"first request"] or not (read or segment.whole), position
         data[position] ^= 0x40
     assert len(read_segment(bytes(data), 0).intents) == 1
 
@@ -299,8 +303,8 @@ def test_a_watermark_torn_while_it_was_written_leaves_the_one_before(tmp_path: P
     crash(journal)
     path = tmp_path / f"{journal.epoch:010d}.watermark"
     data = path.read_bytes()
-    path.write_bytes(data[:-5])
-    assert requests_of(opened(tmp_path)) == [b"b", b"c"]
+    assert damaged(tmp_path, path, b"\xff" * 5 + data[5:])[0] == [b"b", b"c"]
+    assert damaged(tmp_path, path, data)[0] == [b"c"]
 
 
 def test_segments_go_when_they_are_wholly_below_the_watermark(tmp_path: Path) -> None:
@@ -444,3 +448,106 @@ def test_a_clean_end_keeps_a_gap_that_was_not_announced(tmp_path: Path) -> None:
     later = Journal(tmp_path, limit_bytes=1000, segment_bytes=1000)
     assert [(each.epoch, each.gaps) for each in later.open_epochs()] == [(epoch, {"t": 5.0})]
     later.close()
+
+
+# -- what is lost is told
+
+
+def damaged(directory: Path, path: Path, data: bytes) -> tuple[list[bytes], str]:
+    """What a start finds if a file of an earlier epoch holds this."""
+    path.write_bytes(data)
+    (epoch,) = open_epochs(directory, but=-1)
+    return [intent.request for intent in epoch.intents], epoch.damage
+
+
+def test_a_bit_that_flipped_anywhere_loses_no_request_silently(tmp_path: Path) -> None:
+    """Nothing was written down since the first request: nothing else knows of the last one."""
+    journal = opened(tmp_path)
+    requests = [b"first request", b"", b"x" * 300, b"the last request"]
+    for request, table in zip(requests, ("t", "tables", "t" * 200, "t"), strict=True):
+        put(journal, request, table)
+    crash(journal)
+    (path,) = tmp_path.glob("*.segment")
+    whole = path.read_bytes()
+    silent = []
+    for bit in range(8 * len(whole)):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        found, damage = damaged(tmp_path, path, bytes(data))
+        if found != requests and not damage:
+            silent.append(bit)
+    assert silent == []
+
+
+@given(
+    at=st.integers(0, 600),
+    put_there=st.one_of(st.binary(min_size=1, max_size=64), st.integers(1, 600).map(bytes)),
+)
+def test_bytes_that_became_others_lose_no_request_silently(
+    tmp_path_factory: pytest.TempPathFactory, at: int, put_there: bytes
+) -> None:
+    directory = tmp_path_factory.mktemp("journal")
+    journal = opened(directory)
+    requests = [b"first request", b"x" * 300, b"the last request"]
+    for request in requests:
+        put(journal, request)
+    journal.save_watermark()
+    crash(journal)
+    (path,) = directory.glob("*.segment")
+    data = bytearray(path.read_bytes())
+    data[at : at + len(put_there)] = put_there[: max(0, len(data) - at)]
+    found, damage = damaged(directory, path, bytes(data))
+    assert found == requests or damage
+
+
+def test_a_segment_that_was_cut_is_told_as_far_as_it_was_written_down(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    for request in (b"a", b"b", b"c"):
+        put(journal, request)
+    journal.settle(0)
+    journal.save_watermark()
+    crash(journal)
+    (path,) = tmp_path.glob("*.segment")
+    data = path.read_bytes()
+    for length in range(len(data)):
+        found, damage = damaged(tmp_path, path, data[:length])
+        assert damage.endswith(" to 2 cannot be read"), length
+        assert found in ([], [b"b"])
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_last_segment_that_is_gone_is_told(tmp_path: Path, kept: int) -> None:
+    journal = opened(tmp_path, segment=1)
+    for request in (b"a", b"b"):
+        put(journal, request)
+    crash(journal)
+    for path in sorted(tmp_path.glob("*.segment"))[kept:]:
+        path.unlink()
+    (epoch,) = open_epochs(tmp_path, but=-1)
+    assert epoch.damage == f"requests {kept} to 1 cannot be read"
+
+
+def test_segments_that_went_because_all_is_settled_are_not_missed(tmp_path: Path) -> None:
+    journal = opened(tmp_path, segment=1)
+    for request in (b"a", b"b"):
+        journal.settle(put(journal, request))
+    journal.save_watermark()
+    crash(journal)
+    assert not list(tmp_path.glob("*.segment"))
+    (epoch,) = open_epochs(tmp_path, but=-1)
+    assert (epoch.intents, epoch.damage) == ((), "")
+
+
+def test_what_the_version_before_wrote_down_is_read(tmp_path: Path) -> None:
+    """It wrote the watermark alone, in two slots of twelve bytes."""
+    journal = opened(tmp_path)
+    for request in (b"a", b"b", b"c"):
+        put(journal, request)
+    crash(journal)
+    slots = []
+    for watermark in (1, 2):
+        value = watermark.to_bytes(8, "big")
+        slots.append(value + zlib.crc32(value).to_bytes(4, "big"))
+    path = tmp_path / f"{journal.epoch:010d}.watermark"
+    assert damaged(tmp_path, path, b"".join(slots)) == ([b"c"], "")
+    assert damaged(tmp_path, path, bytes(24)) == ([b"a", b"b", b"c"], "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -12,8 +13,27 @@ from msgspec import Struct
 from headgate.observer.recording.journal_errors import JournalError
 from headgate.observer.recording.segments import Intent, Segment, read_segment
 
-WATERMARK = struct.Struct(">QI")
-SLOTS = 2  # the watermark is written to two places in turn, so that a torn write leaves the other
+_PROGRESS = struct.Struct(">QQI")  # watermark, number of the next intent, checksum
+_WATERMARK = struct.Struct(">QI")  # without that number: of versions that did not write it down
+_SLOTS: Final = 2  # written in turn, so that a torn write leaves the other
+
+
+class Progress(Struct, frozen=True):
+    """How far an epoch is, as it is written down beside its segments."""
+
+    watermark: int = 0
+    """Below it everything is on Kafka."""
+    next: int = 0
+    """So many requests there were at least: those from the watermark on must be in segments."""
+
+
+PROGRESS_BYTES: Final = _SLOTS * _PROGRESS.size
+
+
+def progress_record(progress: Progress, count: int) -> tuple[bytes, int]:
+    """Return what is written down the ``count``-th time, and where in the file."""
+    data = _PROGRESS.pack(progress.watermark, progress.next, 0)[:-4]
+    return data + zlib.crc32(data).to_bytes(4, "big"), count % _SLOTS * _PROGRESS.size
 
 
 class OpenEpoch(Struct, frozen=True):
@@ -42,19 +62,21 @@ def gaps_path(directory: Path, epoch: int) -> Path:
     return directory / f"{epoch:010d}.gaps"
 
 
-def _read_watermark(path: Path) -> int:
+def _read_progress(path: Path) -> Progress:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return 0
-    best = 0
-    for slot in range(SLOTS):
-        part = data[slot * WATERMARK.size : (slot + 1) * WATERMARK.size]
-        if len(part) == WATERMARK.size:
-            value, checksum = WATERMARK.unpack(part)
-            if zlib.crc32(part[:8]) == checksum:
-                best = max(best, value)
-    return best
+        return Progress()
+    form = _WATERMARK if len(data) == _SLOTS * _WATERMARK.size else _PROGRESS
+    watermark = following = 0
+    for slot in range(_SLOTS):
+        part = data[slot * form.size : (slot + 1) * form.size]
+        if len(part) == form.size:
+            *values, checksum = form.unpack(part)
+            if zlib.crc32(part[:-4]) == checksum:
+                watermark = max(watermark, values[0])
+                following = max(following, values[-1])
+    return Progress(watermark, following)
 
 
 def has_open_epochs(directory: Path) -> bool:
@@ -80,7 +102,7 @@ def open_epochs(directory: Path, *, but: int) -> list[OpenEpoch]:
             found.setdefault(epoch, [])
     epochs = []
     for epoch, paths in sorted(found.items()):
-        watermark = _read_watermark(watermark_path(directory, epoch))
+        progress = _read_progress(watermark_path(directory, epoch))
         segments: list[Segment] = []
         for path in paths:
             first = int(path.stem.partition("-")[2])
@@ -94,9 +116,9 @@ def open_epochs(directory: Path, *, but: int) -> list[OpenEpoch]:
             intent
             for segment in segments
             for intent in segment.intents
-            if intent.number >= watermark
+            if intent.number >= progress.watermark
         )
-        damage = _damage(intents, watermark, torn=bool(segments) and not segments[-1].whole)
+        damage = _damage(intents, progress, torn=bool(segments) and not segments[-1].whole)
         epochs.append(OpenEpoch(epoch, intents, _read_gaps(directory, epoch), damage))
     return epochs
 
@@ -111,14 +133,16 @@ def _read_gaps(directory: Path, epoch: int) -> dict[str, float]:
         raise JournalError(f"{path}: {error}; without it a gap would be hidden") from error
 
 
-def _damage(intents: tuple[Intent, ...], watermark: int, *, torn: bool) -> str:
+def _damage(intents: tuple[Intent, ...], progress: Progress, *, torn: bool) -> str:
     """Say which requests from the watermark on are missing; empty if none is."""
     missing = []
-    expected = watermark
+    expected = progress.watermark
     for intent in intents:
         if intent.number != expected:
             missing.append(f"{expected} to {intent.number - 1}")
         expected = intent.number + 1
-    if torn:
+    if expected < progress.next:
+        missing.append(f"{expected} to {progress.next - 1}")
+    elif torn:
         missing.append(f"{expected} and later")
     return f"requests {', '.join(missing)} cannot be read" if missing else ""

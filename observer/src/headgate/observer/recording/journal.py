@@ -2,7 +2,8 @@
 
 A directory belongs to one observer, which holds a lock on it. ``epoch`` counts its starts.
 ``<epoch>-<first intent>.segment`` has requests as records. ``<epoch>.watermark`` says below which
-intent everything is on Kafka; a segment wholly below it is removed.
+intent everything is on Kafka (a segment wholly below it is removed) and how many intents there were
+at least, so that a segment that is lost is missed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import msgspec
 import structlog
 
 from headgate.observer.recording.epochs import (
-    SLOTS,
-    WATERMARK,
+    PROGRESS_BYTES,
     OpenEpoch,
+    Progress,
     gaps_path,
     open_epochs,
+    progress_record,
     segment_path,
     watermark_path,
 )
@@ -126,8 +128,8 @@ class Journal:
         self._handle = -1
         self._dirty = False
         self._unsynced: list[int] = []
-        self._slot = 0
-        self._written_watermark = 0
+        self._written = Progress()
+        self._times_written = 0
         self._watermark_handle = self._begin_watermark()
 
     def _begin_watermark(self) -> int:
@@ -135,7 +137,7 @@ class Journal:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # Its place on the disk is taken now: it must be there when nothing else is left.
-            os.pwrite(handle, bytes(SLOTS * WATERMARK.size), 0)
+            os.pwrite(handle, bytes(PROGRESS_BYTES), 0)
         except OSError as error:
             os.close(handle)
             os.close(self._lock)
@@ -243,6 +245,9 @@ class Journal:
         self._next = number + 1
         self._times.append(received)
         self._dirty = True
+        if number == segment.first:
+            # From here on it is missed if it is lost.
+            self._write_progress()
         return number
 
     def _cut_torn(self, segment: _Segment) -> None:
@@ -317,20 +322,23 @@ class Journal:
 
         One that is behind only costs repeats, so this need not follow every ``settle``.
         """
-        if self.watermark == self._written_watermark:
+        if self.watermark == self._written.watermark and self._next == self._written.next:
             return
-        value = self.watermark.to_bytes(8, "big")
-        record = value + zlib.crc32(value).to_bytes(4, "big")
+        self._write_progress()
+        self._remove_segments()
+
+    def _write_progress(self) -> None:
+        progress = Progress(self.watermark, self._next)
+        record, place = progress_record(progress, self._times_written)
         try:
-            os.pwrite(self._watermark_handle, record, self._slot * WATERMARK.size)
+            os.pwrite(self._watermark_handle, record, place)
         except OSError as error:
             # Files that copy when they are written need space even for this: segments that go make
             # room. A crash right now would only make readers look for requests that are published.
             _log.error("the journal's watermark is not written", reason=error.strerror)
         else:
-            self._slot = (self._slot + 1) % SLOTS
-            self._written_watermark = self.watermark
-        self._remove_segments()
+            self._times_written += 1
+            self._written = progress
 
     def _remove_segments(self) -> None:
         active = self._segment

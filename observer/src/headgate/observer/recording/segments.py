@@ -57,10 +57,13 @@ def read_segment(data: bytes, first: int) -> Segment:
     while position < len(data):
         found = _read_record(data, position)
         if found is None:
-            position = _find_record(data, position, expected + 1)
-            if position < 0:
-                return Segment(tuple(intents), _cut_short(data, -position))
-            continue
+            following = _find_record(data, position, expected + 1)
+            if following >= 0:
+                position = following
+                continue
+            found = _mended_last(data, position)
+            if found is None:
+                return Segment(tuple(intents), _cut_short(data, position, expected))
         intent, position = found
         intents.append(intent)
         expected = intent.number + 1
@@ -85,7 +88,7 @@ def _read_record(data: bytes, position: int) -> tuple[Intent, int] | None:
 
 
 def _find_record(data: bytes, damaged: int, expected: int) -> int:
-    """Return where the first whole record behind a damaged one is; minus ``damaged`` if nowhere."""
+    """Return where the first whole record behind a damaged one is; -1 if nowhere."""
     for number in range(expected, expected + _SOUGHT):
         sought = number.to_bytes(8, "big")
         at = data.find(sought, damaged + _NUMBER_AT)
@@ -94,12 +97,35 @@ def _find_record(data: bytes, damaged: int, expected: int) -> int:
             if found is not None and found[0].number == number:
                 return at - _NUMBER_AT
             at = data.find(sought, at + 1)
-    return -damaged
+    return -1
 
 
-def _cut_short(data: bytes, position: int) -> bool:
-    """Tell whether the record at a position is the beginning of one: a write that did not end."""
+def _mended_last(data: bytes, position: int) -> tuple[Intent, int] | None:
+    """Return the record at a position if it is whole but for one of its lengths.
+
+    By the damaged length it looks like one that was cut short, but for its checksum.
+    """
     if position + _RECORD.size > len(data):
+        return None
+    checksum, name_length, length, *others = _RECORD.unpack_from(data, position)
+    there = len(data) - position - _RECORD.size
+    for lengths in ((name_length, there - name_length), (there - length, length)):
+        if 0 <= lengths[0] < 1 << 16 and 0 <= lengths[1] < 1 << 32:
+            head = _RECORD.pack(checksum, *lengths, *others)
+            found = _read_record(head + data[position + _RECORD.size :], 0)
+            if found is not None:
+                return found[0], len(data)
+    return None
+
+
+def _cut_short(data: bytes, position: int, expected: int) -> bool:
+    """Tell whether the record at a position is the beginning of one: a write that did not end.
+
+    Such a one has the expected number; anything else behind the last record was a whole one.
+    """
+    if len(data) - position < _RECORD.size:
         return True
-    _, name_length, length, *_ = _RECORD.unpack_from(data, position)
+    _, name_length, length, number, _, listener, dialect = _RECORD.unpack_from(data, position)
+    if number != expected or listener > 1 or dialect > 1:
+        return False
     return position + _RECORD.size + int(name_length) + int(length) > len(data)
