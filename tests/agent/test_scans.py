@@ -64,17 +64,13 @@ class Tables:
             if wanted and row >= extent.start and (extent.stop is None or row < extent.stop):
                 yield Cell(row, column, STAMP, value)
 
-    def scan(self, table: str, extent: ScanRange) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
+    def scan(
+        self, table: str, extent: ScanRange, page: int = 0
+    ) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
         rows: dict[bytes, dict[bytes, bytes]] = {}
         for cell in self.cells(table, extent):
             rows.setdefault(cell.row, {})[cell.column] = cell.value
         yield from rows.items()
-
-    def get(self, table: str, row: bytes, columns: Iterable[bytes]) -> dict[bytes, bytes]:
-        names = tuple(columns)
-        self._check(table, names)
-        cells = self.data[table].items()
-        return {column: value for (r, column), value in cells if r == row and column in names}
 
 
 class Desk:

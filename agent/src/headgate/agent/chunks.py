@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from headgate.agent.sparse_rows import sparse_rows
 from headgate.agent.table_scan import Chunk, Extent, TimeRange
 from headgate.client import Cell, ScanRange, Thrift2Connection
 from headgate.events import NOTIFY_FAMILY, Notify
 
 _MARK = Notify().column
-_ONE_BY_ONE = 50
-"""Rows up to which those with a new notify cell are read one by one: beyond, one scan over their
-range is faster."""
 
 
 def read_chunk(
@@ -40,19 +38,14 @@ def _marked(
     rows: int,
 ) -> Chunk:
     page = _page(connection, table, _range(start, extent.stop, (_MARK,), written), rows)
-    marked = [result.row for result in page]
-    ends = [(row, row + b"\0") for row in marked]
-    if len(marked) > _ONE_BY_ONE:
-        ends = [(marked[0], marked[-1] + b"\0")]
-    wanted = frozenset(marked)
-    cells = [
-        cell
-        for first, stop in ends
-        for results in connection.pages(table, _range(first, stop, _columns(extent), written))
-        for cell in _cells(results)
-        if cell.row in wanted
-    ]
-    return Chunk(cells, _following(page, rows))
+
+    def ask(first: bytes, stop: bytes, most: int) -> list[tuple[bytes, Any]]:
+        found = _page(connection, table, _range(first, stop, _columns(extent), written), most)
+        return [(result.row, result) for result in found]
+
+    results = sparse_rows([result.row for result in page], ask)
+    cells = _cells(result for _, result in results)
+    return Chunk(list(cells), _following(page, rows))
 
 
 def _page(connection: Thrift2Connection, table: str, extent: ScanRange, rows: int) -> list[Any]:
@@ -74,7 +67,7 @@ def _columns(extent: Extent) -> tuple[bytes, ...]:
     return tuple(c[:-1] if c.find(b":") == len(c) - 1 else c for c in extent.columns)
 
 
-def _cells(page: list[Any]) -> Iterator[Cell]:
+def _cells(page: Iterable[Any]) -> Iterator[Cell]:
     for result in page:
         for cell in result.columnValues:
             if cell.family != NOTIFY_FAMILY:
