@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.agent.stream_window import StreamWindow
 from headgate.events import (
@@ -50,7 +51,7 @@ def change(kind: TableChangeKind, family: str = "") -> TableChange:
 
 def knows(*messages: UpdateBatch | TableChange, timestamp: int = 5, divided: bool) -> bool:
     """Tell whether value ``x`` of the cell is known after messages, each maybe in its stretch."""
-    window = StreamWindow(0.0, Cut())
+    window = StreamWindow(0.0, Cut(), 1000)
     for number, message in enumerate(messages):
         window.take(message)
         if divided:
@@ -95,7 +96,7 @@ def test_a_version_is_known_where_it_is_what_was_told_last(messages, known, divi
 
 
 def test_what_was_told_long_ago_is_forgotten():
-    window = StreamWindow(0.0, Cut({"t": (1,)}))
+    window = StreamWindow(0.0, Cut({"t": (1,)}), 1000)
     window.take(told(b"x"))
     window.divide(10.0, Cut({"t": (2,)}))
     window.forget(9.0)
@@ -104,3 +105,45 @@ def test_what_was_told_long_ago_is_forgotten():
     window.forget(10.0)
     assert not window.knows(b"r", b"f:v", 5, b"x")
     assert window.cut == Cut({"t": (2,)})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        lambda n: told(b"x", column=b"f:%d" % n),
+        lambda n: told(b"x", timestamp=n),
+        lambda n: replace(told(b"x"), rows=(b"%d" % n,)),
+    ],
+    ids=["cells", "versions", "rows"],
+)
+def test_a_window_holds_no_more_than_its_limit_and_forgets_the_oldest(message):
+    window = StreamWindow(0.0, Cut({"t": (0,)}), 100)
+    forgot = False
+    for number in range(10_000):
+        window.take(message(number))
+        if window.crowded:
+            window.divide(float(number), Cut({"t": (number + 1,)}))
+            forgot = window.narrow() or forgot
+        assert sum(stretch.told.size for stretch in window._stretches) <= 100 + 100 // 8
+    assert forgot
+    assert window.cut.position("t", 0) > 9_800
+
+
+def test_the_same_cell_written_again_and_again_takes_no_more_room():
+    window = StreamWindow(0.0, Cut(), 100)
+    for _ in range(1_000):
+        window.take(told(b"x"))
+    assert not window.crowded
+
+
+def test_what_is_forgotten_for_room_is_not_known_and_what_is_newer_is():
+    window = StreamWindow(0.0, Cut(), 16)
+    window.take(told(b"x"))
+    window.divide(1.0, Cut())
+    for number in range(20):
+        window.take(told(b"x", column=b"g:%d" % number))
+        if window.crowded:
+            window.divide(2.0, Cut())
+            window.narrow()
+    assert not window.knows(b"r", b"f:v", 5, b"x")
+    assert window.knows(b"r", b"g:19", 5, b"x")

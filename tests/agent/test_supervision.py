@@ -343,6 +343,7 @@ def a_scan(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
             owner=Owner("agent", "1", ""),
             requester="agent",
             rows=10,
+            window=1000,
             clock_skew=0.0,
             barrier_repeat=1.0,
             lease=10.0,

@@ -129,6 +129,7 @@ class Place:
             observers=self._observers,
             requester="agent",
             rows=self._rows,
+            window=1000,
             clock_skew=SKEW,
             barrier_repeat=1e9,
             wanted=lambda: self.extent,

@@ -148,6 +148,8 @@ class Scans(Struct, frozen=True, forbid_unknown_fields=True):
 
     rows: Annotated[int, Meta(ge=1, le=100_000)] = 2000
     """Read between two barriers."""
+    window: Annotated[int, Meta(ge=1000)] = 2_000_000
+    """Cells of a table's topic in memory, about 250 bytes each, until a scan has met them."""
     clock_skew_seconds: Annotated[float, Meta(ge=0)] = 5.0
     """By how much the clocks of region servers and agents may differ."""
 

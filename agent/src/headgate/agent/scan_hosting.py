@@ -42,6 +42,7 @@ class ScanSettings(Struct, frozen=True):
     owner: Owner
     requester: str
     rows: int
+    window: int
     clock_skew: float
     barrier_repeat: float
     lease: float
@@ -203,6 +204,7 @@ class ScannedTable:
             observers=settings.observers,
             requester=settings.requester,
             rows=settings.rows,
+            window=settings.window,
             clock_skew=settings.clock_skew,
             barrier_repeat=settings.barrier_repeat,
             wanted=lambda: settings.store.wanted(self.table),

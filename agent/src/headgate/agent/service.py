@@ -130,6 +130,7 @@ class Agent:
                 owner=self.owner,
                 requester=requester,
                 rows=configuration.scans.rows,
+                window=configuration.scans.window,
                 clock_skew=configuration.scans.clock_skew_seconds,
                 barrier_repeat=configuration.barriers.repeat_seconds,
                 lease=configuration.lease_seconds,

@@ -16,6 +16,8 @@ from headgate.events import (
     UpdateKind,
 )
 
+_PARTS = 8
+"""Stretches in which a window is at its limit: so much of it is forgotten at once."""
 SCANNED = "scan"
 """``RequestPart.method`` of what a scan found: such a part is no request that an observer saw."""
 
@@ -54,6 +56,8 @@ class Told:
 
     def __init__(self) -> None:
         self._rows: dict[bytes, _Row] = {}
+        self.size = 0
+        """Rows, cells and stamped versions remembered, of which none was given up."""
         self._emptied = False
         self._dropped: set[bytes] = set()
 
@@ -83,7 +87,10 @@ class Told:
 
     def _cell(self, batch: UpdateBatch, part: RequestPart, at: int, *, known: bool) -> None:
         kind, column = batch.kinds[at], batch.columns[at]
-        row = self._rows.setdefault(batch.rows[at], _Row())
+        row = self._rows.get(batch.rows[at])
+        if row is None:
+            row = self._rows[batch.rows[at]] = _Row()
+            self.size += 1
         server_time = batch.timestamps[at] in _SERVER_TIMES
         if kind == UpdateKind.DELETE_ROW:
             row.cells.clear()
@@ -93,11 +100,15 @@ class Told:
             row.cells = {c: told for c, told in row.cells.items() if not c.startswith(column)}
             row.families.add(column)
             return
-        told = row.cells.setdefault(column, _Told())
+        told = row.cells.get(column)
+        if told is None:
+            told = row.cells[column] = _Told()
+            self.size += 1
         value = batch.values[at]
         hashed = None if value is None else hash(value)
         if kind == UpdateKind.PUT and not server_time:
             if known and hashed is not None:
+                self.size += batch.timestamps[at] not in told.stamped
                 told.stamped[batch.timestamps[at]] = hashed
             if not known or hashed is None or part.method == SCANNED:
                 # What a scan found is newer than what had been told until then.
@@ -139,10 +150,12 @@ class StreamWindow:
     Args:
         began: Unix seconds from which on all that was told is in it.
         cut: where the topic stood then.
+        limit: rows, cells and stamped versions to remember at most.
     """
 
-    def __init__(self, began: float, cut: Cut) -> None:
+    def __init__(self, began: float, cut: Cut, limit: int) -> None:
         self._stretches = deque([_Stretch(began, cut, Told())])
+        self._limit = limit
 
     @property
     def cut(self) -> Cut:
@@ -152,6 +165,23 @@ class StreamWindow:
     def take(self, message: UpdateBatch | TableChange) -> None:
         """Remember a message; those of a partition come in its order."""
         self._stretches[-1].told.take(message)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the newest stretch is so large that another should begin."""
+        return self._stretches[-1].told.size * _PARTS >= self._limit
+
+    def narrow(self) -> bool:
+        """Forget what is above the limit; tell whether anything was.
+
+        A scan that finds what was forgotten takes it for new, and it counts twice.
+        """
+        size = sum(stretch.told.size for stretch in self._stretches)
+        narrowed = False
+        while size > self._limit and len(self._stretches) > 1:
+            size -= self._stretches.popleft().told.size
+            narrowed = True
+        return narrowed
 
     def divide(self, now: float, cut: Cut) -> None:
         """Begin another stretch: what comes is told at ``now`` (Unix seconds) or later."""

@@ -106,6 +106,8 @@ class ScanSurroundings(Struct, frozen=True):
     requester: str
     rows: int
     """Of a chunk."""
+    window: int
+    """Rows, cells and stamped versions of the topic to remember at most."""
     clock_skew: float
     """Seconds by which clocks of region servers and agents may differ."""
     barrier_repeat: float
@@ -163,7 +165,7 @@ class TableScan:
         self._topic = updates_topic(table)
         self._partitions = 0
         self._positions: list[int] = []
-        self._window = StreamWindow(0.0, Cut())
+        self._window = StreamWindow(0.0, Cut(), around.window)
         self._between: Told | None = None
         """What the topic tells while a chunk is read."""
         self._round: _Round | None = None
@@ -190,7 +192,8 @@ class TableScan:
         cut = self._around.broker.ends(topics) if progress is None else progress.cut
         since = now if progress is None else progress.since
         self._positions = [cut.position(self._topic, part) for part in range(self._partitions)]
-        self._window = StreamWindow(since - 2 * self._around.clock_skew, cut)
+        began = since - 2 * self._around.clock_skew
+        self._window = StreamWindow(began, cut, self._around.window)
         self._next = now
         self._feed = self._around.broker.feed(topics, cut, self._around.deliver)
 
@@ -245,6 +248,15 @@ class TableScan:
                         self._unconfirmed.pop(identity, None)
             if not record.lost:
                 self._positions[record.partition] = record.offset + 1
+            if self._window.crowded:
+                self._window.divide(now, Cut({self._topic: tuple(self._positions)}))
+                if self._window.narrow():
+                    log.warning(
+                        "more is written than a scan's window holds",
+                        table=self.table,
+                        consequence="what a scan finds of the oldest writes may count twice",
+                        cure="scan more often, or raise scans.window of the agent",
+                    )
         self._end_if_confirmed(now)
 
     # -- a round ---------------------------------------------------------------------------------
