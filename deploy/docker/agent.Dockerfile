@@ -8,7 +8,7 @@ RUN pip install --require-hashes --requirement requirements-build.lock \
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY observer observer
 COPY agent agent
-COPY examples/aqhi examples/aqhi
+COPY examples examples
 COPY hbase-conf hbase-conf
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
     && python -m venv /opt/headgate \

@@ -9,7 +9,7 @@ RUN pip install --require-hashes --requirement requirements-build.lock \
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY observer observer
 COPY agent agent
-COPY examples/aqhi examples/aqhi
+COPY examples examples
 COPY hbase-conf hbase-conf
 # The compiler reads the types of what is imported: it has to be there.
 RUN pip install --constraint constraints.txt --no-build-isolation ".[observer]" mypy \

@@ -132,6 +132,27 @@ def test_an_image_is_made_of_what_is_there_and_runs_the_command(service: str) ->
 
 
 @pytest.mark.parametrize("service", SERVICES)
+def test_an_image_is_built_with_all_that_belongs_into_the_wheel(service: str) -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    wanted = [*wheel["targets"]["wheel"]["packages"], *wheel["targets"]["wheel"]["force-include"]]
+    copied = [
+        Path(source)
+        for name, rest in dockerfile(service)
+        if name == "COPY" and not rest.startswith("--from")
+        for source in rest.split()[:-1]
+    ]
+    missing = [
+        each for each in wanted if not any(Path(each).is_relative_to(source) for source in copied)
+    ]
+    assert missing == []
+
+
+def test_the_observers_image_has_the_compiled_wheel() -> None:
+    runs = [rest for name, rest in dockerfile("observer") if name == "RUN"]
+    assert any("HATCH_BUILD_HOOK_ENABLE_CUSTOM=true" in each for each in runs)
+
+
+@pytest.mark.parametrize("service", SERVICES)
 def test_the_compose_file_fits_the_image_and_the_configuration(service: str) -> None:
     found, configuration = composed(service)
     base = DEPLOY / "docker"

@@ -14,7 +14,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from headgate.observer import Journal, Kafka, Limits, ObserverConfig, Scheduling
-from headgate.observer.tuning import Turns, served_connections, tune_process
+from headgate.observer.tuning import Turns, is_compiled, served_connections, tune_process
+from headgate.wire import Cursor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="scheduling is Linux's")
 
@@ -164,3 +165,14 @@ def test_as_many_connections_are_served_as_there_are_files_for(
 ) -> None:
     open_files(most)
     assert served_connections(wanted) == served
+
+
+@pytest.mark.parametrize(
+    ("file", "compiled"),
+    [("wire/cursor.py", False), ("wire/cursor.cpython-311-x86_64-linux-gnu.so", True)],
+)
+def test_what_runs_is_told_by_the_file_that_it_came_from(
+    monkeypatch: pytest.MonkeyPatch, file: str, compiled: bool
+) -> None:
+    monkeypatch.setattr(sys.modules[Cursor.__module__], "__file__", f"/opt/headgate/{file}")
+    assert is_compiled() is compiled

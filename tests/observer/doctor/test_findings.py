@@ -6,7 +6,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from headgate.hbase import Dialect
-from headgate.observer.doctor.findings import Verdict, between, dialect_finding, kafka_problem
+from headgate.observer.doctor.findings import (
+    Verdict,
+    between,
+    dialect_finding,
+    how_it_runs,
+    kafka_problem,
+)
 
 
 def test_who_answers_is_compared_with_who_should() -> None:
@@ -15,6 +21,13 @@ def test_who_answers_is_compared_with_who_should() -> None:
     assert between("s", "o1", "").verdict is Verdict.OK
     assert "o2 answers, not o1" in between("s", "o2", "o1").text
     assert "not HBase itself" in between("s", "o1", None).text
+
+
+def test_an_interpreted_observer_is_no_problem_and_has_its_cure() -> None:
+    assert how_it_runs("s", compiled=True).verdict is Verdict.OK
+    found = how_it_runs("s", compiled=False)
+    assert found.verdict is Verdict.NOTE
+    assert "make wheel" in found.cure
 
 
 def test_the_wrong_dialect_is_a_problem() -> None:

@@ -45,7 +45,7 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.introduction import Introduction, encode_introduction
 from headgate.observer.sessions.listening import Listeners, wire_limits
 from headgate.observer.starting import Addresses, StartError
-from headgate.observer.tuning import Turns, tune_process
+from headgate.observer.tuning import Turns, is_compiled, tune_process
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.pool import UpstreamMetrics, UpstreamView
@@ -168,6 +168,11 @@ class Observer:
         metrics.register(UpstreamMetrics(self._listeners.pools.values()))
         metrics.gauge(
             "serving", "1 while clients are served.", lambda: float(self._state == "serving")
+        )
+        metrics.gauge(
+            "compiled",
+            "1 where the hot path is compiled, 0 where it is interpreted.",
+            lambda: float(is_compiled()),
         )
         metrics.gauge(
             "tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(self._loop))
@@ -390,7 +395,9 @@ class Observer:
             metrics=self._metrics,
             guard=guard,
             epoch=self._journal.epoch,
-            introduction=encode_introduction(Introduction(self._config.name, self._journal.epoch)),
+            introduction=encode_introduction(
+                Introduction(self._config.name, self._journal.epoch, is_compiled())
+            ),
             formats=formats,
         )
 

@@ -6,10 +6,12 @@ import gc
 import os
 import resource
 import sys
+from pathlib import Path
 
 import structlog
 
 from headgate.observer.config import Limits, ObserverConfig, Scheduling
+from headgate.wire import Cursor
 
 _log = structlog.get_logger("headgate.observer.tuning")
 
@@ -18,6 +20,12 @@ _DESCRIPTORS_PER_CLIENT = 2  # its connection and the one to HBase
 _OWN_DESCRIPTORS = 100  # journal, Kafka, libraries
 _FEW = 1.5  # requests under way below which a thread that waits for its turn delays each of them
 _MANY = 2.5  # and above which it finds several when it has it
+
+
+def is_compiled() -> bool:
+    """Tell whether the hot path of this process is compiled (``make wheel``) or interpreted."""
+    file = sys.modules[Cursor.__module__].__file__
+    return file is not None and Path(file).suffix != ".py"
 
 
 def tune_process(config: ObserverConfig) -> None:

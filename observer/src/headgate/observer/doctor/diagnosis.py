@@ -30,6 +30,7 @@ from headgate.observer.doctor.findings import (
     Verdict,
     between,
     dialect_finding,
+    how_it_runs,
     kafka_problem,
     ok,
     problem,
@@ -210,6 +211,8 @@ class Diagnosis:
         yield dialect_finding(step, ways, found, wanted.dialect)
         name = first.observer.observer if first.observer is not None else None
         yield between(step, name, wanted.observer)
+        if first.observer is not None and first.observer.compiled is not None:
+            yield how_it_runs(step, compiled=first.observer.compiled)
         if wanted.observer is None and wanted.tls is not None and tls is None:
             cure = f"remove [{wanted.listener}.upstream_tls] from the observer's file"
             yield problem(step, "speaks no TLS, and the observer does", cure)

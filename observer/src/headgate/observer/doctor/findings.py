@@ -78,6 +78,14 @@ def between(step: str, found: str | None, wanted: str | None) -> Finding:
     return ok(step, f"the observer {found} stands in between")
 
 
+def how_it_runs(step: str, *, compiled: bool) -> Finding:
+    """Say whether the observer that answers runs compiled or interpreted."""
+    if compiled:
+        return ok(step, "its hot path is compiled")
+    cure = "where it has much traffic, install the compiled wheel: `make wheel`, or the image"
+    return Finding(step, Verdict.NOTE, "its hot path is interpreted", cure)
+
+
 def speaks_something_else(step: str, what: str, seconds: float) -> Finding:
     """Say what an address speaks in Thrift's place; nothing: it was silent for ``seconds``."""
     if what == "HTTP":

@@ -12,10 +12,11 @@ IDENTIFY: Final = "headgate.identify"
 
 
 class Introduction(Struct, frozen=True):
-    """Who answers."""
+    """Who answers; ``compiled`` is None where an earlier version does not tell."""
 
     observer: str
     epoch: int
+    compiled: bool | None = None
 
 
 def encode_introduction(introduction: Introduction) -> bytes:
