@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio.to_thread
@@ -26,6 +27,7 @@ class IdleAgent:
     def __init__(self) -> None:
         self.configuration = AgentConfiguration(hbase=HBase("127.0.0.1:1"), kafka=Kafka("k:1"))
         self.measures = Measures()
+        self.owner = SimpleNamespace(name="one")
         self.observers = self
         self.found: list[str] = []
         self.troubled: str | None = None
@@ -131,6 +133,11 @@ class Api:
         )
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.request(method, path, headers=shown, content=content)
+
+
+@pytest.fixture
+def idle_agent() -> IdleAgent:
+    return IdleAgent()
 
 
 @pytest.fixture

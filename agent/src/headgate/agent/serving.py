@@ -53,7 +53,7 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
         ConfigurationError: the API's address is taken, or tokens or certificates cannot be used.
         Unreachable: HBase or Kafka did not answer in the configured time, or the API has ended.
     """
-    guarding = _Guarding(configuration)
+    guarding = Guarding(configuration)
     listener = _listen(configuration.api)
     address = _with_scheme(configuration, write_address(*listener.getsockname()[:2]))
     advertised = _with_scheme(configuration, configuration.advertise or address)
@@ -104,7 +104,7 @@ def answer_requests(
         ending.set()
 
 
-class _Guarding:
+class Guarding:
     """What stands between the network and the API.
 
     Raises:
