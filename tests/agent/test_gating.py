@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from headgate.agent.scripted import ScriptedAgent, World
+from headgate.agent.store import RunOutcome, RunRecord
 from headgate.events import Gate
 from headgate.flows import parse_dataflow
 
@@ -31,6 +32,11 @@ def reach(world: World) -> None:
 
 def gates(world: World) -> list[Gate]:
     return [message for message in world.control if isinstance(message, Gate)]
+
+
+def records(agent: ScriptedAgent) -> list[RunRecord]:
+    assert agent.runtime is not None
+    return list(agent.runtime.records)
 
 
 def run_for(world: World, seconds: float) -> None:
@@ -99,6 +105,38 @@ def test_they_pass_again_once_the_run_was_given_up(blocking: World) -> None:
     reach(blocking)
     blocking.run(lambda: agent.settled() == 1)
     assert gates(blocking)[-1].released
+
+
+def test_nobody_is_held_for_a_retry_that_a_pause_keeps_from_coming(blocking: World) -> None:
+    agent = started(blocking)
+    blocking.failing["first"] = 1
+    reach(blocking)
+    while not any(record.outcome is RunOutcome.FAILED for record in records(agent)):
+        blocking.step()
+    assert not gates(blocking)[-1].released
+    agent.ask(lambda runtime, now: runtime.pause(now))
+    run_for(blocking, 30.0)
+    assert gates(blocking)[-1].released
+    agent.ask(lambda runtime, now: runtime.resume(now))
+    run_for(blocking, 1.0)
+    assert not gates(blocking)[-2].released
+    assert gates(blocking)[-1].released, "the run has ended"
+
+
+def test_writers_are_held_as_soon_as_the_bound_is_found_reached(two_steps: str) -> None:
+    text = two_steps.replace(
+        "      input: {sequence: 3}",
+        "      input: {container: input, sequence: 3, block: true}\n"
+        "      more: {container: input, sequence: 6}\n"
+        "    evaluate: write",
+    )
+    world = World(parse_dataflow(text, "two-steps.yaml"))
+    agent = started(world)
+    for row in range(3):
+        world.write("in", b"%d" % row, b"c:v", b"1")
+    run_for(world, 1.0)
+    assert records(agent) == []
+    assert [gate.released for gate in gates(world)] == [False]
 
 
 def test_nobody_is_held_for_a_dataflow_that_is_removed(blocking: World) -> None:

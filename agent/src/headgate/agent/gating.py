@@ -1,11 +1,11 @@
-"""Gates: bounds that hold writers back while the run that they set off is under way."""
+"""Gates: bounds that hold writers back from when they are found reached until a run has ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from headgate.agent.standing import COUNTER_BITS, GatePlace, Standing
-from headgate.engine import Bound, leaves
+from headgate.engine import Bound
 from headgate.events import VERSION, Container, Gate
 
 _LEASE = 10.0  # seconds a gate stays closed when its agent is lost, and nobody renews it
@@ -13,7 +13,7 @@ _RENEWAL = _LEASE / 3
 
 
 class Gating(Standing):
-    """Closes gates at launches, renews their leases, and opens them when runs have ended."""
+    """Closes gates, renews their leases, and opens them, as the engine says who is to be held."""
 
     def _tend_gates(self, now: float) -> None:
         """Close, renew and open gates, as the runs under way ask for it."""
@@ -63,14 +63,9 @@ class Gating(Standing):
         if self.definition.shadow or self._withdrawn:
             return
         blocking = self._blocking
-        for name in dict.fromkeys(action for action, _ in blocking):
-            run = self._engine.actions[name].run
-            if run is None or run.cause.result is None:
-                continue
-            for leaf in leaves(run.cause.result):
-                place = (name, leaf.bound)
-                if leaf.reached and place in blocking:
-                    yield place, self._container_of(blocking[place])
+        for place in self._engine.holding():
+            if place in blocking:
+                yield place, self._container_of(blocking[place])
 
     def _container_of(self, bound: Bound) -> Container:
         return next(w.container for w in self._dataflow.spec.containers if w.id == bound.container)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from headgate.engine.adjustment import Adjuster
 from headgate.engine.bounds import Clock, Part, Precision, Rises, current_limit, is_below, measure
 from headgate.engine.cells import Cells
-from headgate.engine.conditions import BoundResult, Dimension
+from headgate.engine.conditions import BoundResult, Dimension, leaves
 from headgate.engine.known import Detail
 from headgate.engine.pending import Pending
 from headgate.engine.policy import Bounded, Synchronous, TriggerPolicy
@@ -64,6 +64,10 @@ class Action:
         """Why it is in quarantine, or why the last attempt failed."""
         self.shown = ""
         """What the last recorded decision at a write was about."""
+        self.blocking = tuple(bound.name for bound in spec.bounds if bound.block)
+        """Bounds that hold writers back when they are reached."""
+        self.found: tuple[str, ...] = ()
+        """Those of them that were reached when it was last evaluated, since its last launch."""
         self.wait_until: float | None = None
         """When the trigger policy wants to be asked again."""
         self.looked_at = -math.inf
@@ -95,6 +99,16 @@ class Action:
         if self.run is not None:
             self.run.cut = self.run.cut.without(topics)
             self.run.since = self.run.since.without(topics)
+
+    def held_by(self, *, paused: bool) -> tuple[str, ...]:
+        """Return the bounds for which writers wait: those that it has run, or will run, for."""
+        if not self.blocking or self.state is RunState.QUARANTINED:
+            return ()
+        found = () if paused else self.found
+        under_way = not paused or self.state in (RunState.LAUNCHED, RunState.RUNNING)
+        if self.run is not None and self.run.cause.result is not None and under_way:
+            found += tuple(leaf.bound for leaf in leaves(self.run.cause.result) if leaf.reached)
+        return tuple(bound for bound in self.blocking if bound in found)
 
     def happen(self, event: RunEvent) -> None:
         """Go to the next state.

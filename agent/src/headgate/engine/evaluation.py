@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from headgate.engine.actions import Action, ActionInputs, needs_reading
-from headgate.engine.conditions import ConditionResult, leaves, missing, reasons
+from headgate.engine.bounds import Precision
+from headgate.engine.conditions import BoundResult, ConditionResult, leaves, missing, reasons
 from headgate.engine.instructions import Cause, DecisionKind
 from headgate.engine.launching import Launching
 from headgate.engine.policy import NeedsReading, Run, WaitUntil
@@ -34,6 +35,8 @@ class Evaluation(Launching):
             if action.missed is None and moment is not AT_WRITE:
                 self._decide(DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment)
             action.missed = moment
+            if action.blocking and action.run is not None:
+                self._find(action, self._measured_blocking(action))
             return
         action.missed = None
         if action.requested:
@@ -43,8 +46,10 @@ class Evaluation(Launching):
         told = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
         if told and action.policy.rests(inputs, self._now, action.wait_until):
             self._rested[action.name] += 1
+            action.found = ()
             return  # as at the last write, of which a decision was recorded
         verdict = action.policy.judge(inputs, self._now)
+        self._find(action, leaves(verdict.result))
         if isinstance(verdict, Run):
             words = f"{'; '.join(reasons(verdict.result))} ({moment})"
             self._launch(action, Cause(moment, words, verdict.result))
@@ -56,6 +61,18 @@ class Evaluation(Launching):
                 action.wait_until = verdict.time
                 self._set_timers(action)
             self._skip(action, moment, verdict.result)
+
+    @staticmethod
+    def _find(action: Action, results: Iterable[BoundResult]) -> None:
+        """Note which bounds hold writers back from here on, until the action has run."""
+        reached = {result.bound for result in results if result.reached}
+        action.found = tuple(bound for bound in action.blocking if bound in reached)
+
+    def _measured_blocking(self, action: Action) -> Iterator[BoundResult]:
+        inputs = ActionInputs(action, self._now)
+        for bound in action.blocking:
+            if not inputs.is_below(bound):
+                yield inputs.measure(bound, Precision.RUNNING)
 
     def _hold_for_reading(self, action: Action, moment: str, result: ConditionResult) -> None:
         for cells, pending in action.all_parts():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from headgate.engine.actions import Action
 from headgate.engine.adjustment import Adjustment
@@ -73,6 +73,7 @@ class Foundation:
             if found.log is not None:
                 self._log = Changelog(log_number, state.kept, found.log.items, found.log.small)
             restore(self, found, state.pieces, self._log)
+            self._now = self.saved_at
         self._start_timers()
         # Whoever was asked before is not there any more: ask again.
         for cells in self.cells.values():
@@ -106,6 +107,12 @@ class Foundation:
     def now(self) -> float:
         """The time of the last stimulus, in Unix seconds."""
         return self._now
+
+    def holding(self) -> Iterator[tuple[str, str]]:
+        """Yield each action and bound for which writers of the bound's container wait now."""
+        for name, action in self.actions.items():
+            for bound in action.held_by(paused=self.paused):
+                yield name, bound
 
     @property
     def busy(self) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class Launching(Foundation):
         action.ended = set()
         action.requested = False
         action.shown = ""
+        action.found = ()
         action.wait_until = None
         self._set_timers(action)
         self._order(action, run)

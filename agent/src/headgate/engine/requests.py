@@ -135,6 +135,7 @@ class Requests(Outcomes):
             action.looked_at = -math.inf
             action.wait_until = None
             action.shown = ""
+            action.found = ()
         self._start_timers()
         self._decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
         for cells in self.cells.values():

@@ -178,6 +178,7 @@ class ActionState(Struct, frozen=True):
     adjusters: dict[str, AdjusterState] = {}
     """By bound."""
     search: SearchState | None = None
+    found: tuple[str, ...] = ()
     seen: Cut | None = None
     """None in states of before: the cut of the last run."""
 
@@ -306,6 +307,7 @@ def _action_state(action: Action) -> ActionState:
         next_evaluation=action.next_evaluation,
         failure=action.failure,
         shown=action.shown,
+        found=action.found,
         looked_at=action.looked_at,
         wait_until=action.wait_until,
         adjusters={adjuster.bound.name: adjuster.state for adjuster in action.adjusters},
@@ -336,6 +338,7 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.take_limits()
     action.failure = state.failure
     action.shown = state.shown
+    action.found = state.found
     action.looked_at = state.looked_at
     action.wait_until = state.wait_until
 

@@ -106,7 +106,8 @@ class Bound(Struct, frozen=True):
     sequence: SequenceBound | None = None
     value: ValueBound | None = None
     block: bool = False
-    """Whether writers of the container wait while the run that it sets off is under way."""
+    """Whether writers of the container wait from when it is found reached until the action has
+    run."""
 
 
 class Role(StrEnum):

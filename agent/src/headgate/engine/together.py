@@ -251,6 +251,9 @@ class Together(Requests):
             tried.touching[name] = touches
             if not held:
                 quiet = self._quiet_for(action, touches, quiet)
+            elif action.blocking:
+                # Whether it holds writers back is looked at by each write.
+                quiet = min(quiet, *(touch.first for touch in touches))
         return quiet
 
     def _quiet_for(self, action: Action, touches: Sequence[Touch], records: int) -> int:

@@ -237,7 +237,9 @@ BOUND = Record(
         "sequence": Key(_SEQUENCE, _SEQUENCE_DOC),
         "value": Key(_VALUE, _VALUE_DOC),
         "block": Key(
-            _TRUTH, "`true`: writers of the container wait while the run that it sets off goes on"
+            _TRUTH,
+            "`true`: writers of the container wait from when it is found reached until the action "
+            "has run",
         ),
     },
     some_of=DIMENSIONS,
