@@ -12,6 +12,7 @@ from headgate.settings.credentials import (
 from headgate.settings.keys import KeyRing, key_path, parse_keys, read_keys, shared_keys
 from headgate.settings.loading import load, parse
 from headgate.settings.log import LogFormat, LogLevel, configure_log, set_log_level
+from headgate.settings.log_rate import LogRate
 from headgate.settings.places import ConfigurationError, Places, dotted
 from headgate.settings.secret_files import (
     SecretFileError,
@@ -27,6 +28,7 @@ __all__ = [
     "KeyRing",
     "LogFormat",
     "LogLevel",
+    "LogRate",
     "Places",
     "SecretFileError",
     "ServerTls",

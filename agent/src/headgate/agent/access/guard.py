@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from starlette.exceptions import HTTPException
 from headgate.agent.access.certificates import CertificateGrant, caller_by
 from headgate.agent.access.roles import Caller, Role
 from headgate.agent.access.tokens import OwnTokens, TokenFile
+from headgate.settings import LogRate
 
 log = structlog.get_logger("headgate.agent.audit")
 
@@ -109,6 +111,7 @@ class Guard:
     def __init__(self, application: Application, settings: GuardSettings) -> None:
         self._application = application
         self._settings = settings
+        self._rate = LogRate(time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -126,10 +129,23 @@ class Guard:
             caller = self.admit(scope, body)
         except Denied as denied:
             self._settings.denied(denied.reason)
+            self._log(denied, scope)
             await _refuse(denied, answered.send)
             return
         scope.setdefault("state", {})[CALLER] = caller
         await self._application(scope, body.receive, answered.send)
+
+    def _log(self, denied: Denied, scope: Scope) -> None:
+        left_out = self._rate.admit()
+        if left_out is not None:
+            log.warning(
+                "refused",
+                reason=denied.reason,
+                source=_source(scope),
+                request=_request(scope),
+                status=denied.status,
+                left_out=left_out or None,
+            )
 
     def admit(self, scope: Scope, body: _Body) -> Caller:
         """Return who asks.
@@ -322,19 +338,28 @@ class _Answered:
         if caller is None or scope["method"] in _SAFE:
             return
         about: Note = scope["state"].get(_NOTES, Note())
-        host = (scope.get("client") or ("",))[0]
-        path = scope.get("raw_path") or scope["path"].encode()
         log.info(
             "change" if status < 400 else "change refused",
             who=repr(caller.name),
             role=caller.role.value,
             via=repr(caller.via) if caller.via else None,
-            source=host,
-            request=f"{scope['method']} {path.decode('latin-1')[:_LONGEST_PATH]}",
+            source=_source(scope),
+            request=_request(scope),
             dataflow=repr(about.dataflow) if about.dataflow else None,
             action=repr(about.action) if about.action else None,
             status=status,
         )
+
+
+def _source(scope: Scope) -> str:
+    found: str = (scope.get("client") or ("",))[0]
+    return found
+
+
+def _request(scope: Scope) -> str:
+    """Return method and path as they were sent, in which nothing can break a line."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    return ascii(f"{scope['method']} {path.decode('latin-1')}"[:_LONGEST_PATH])
 
 
 async def _refuse(denied: Denied, send: Send) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 import structlog
 
 from headgate.observer.monitoring.excerpts import FIELD, excerpt, excerpts
-from headgate.observer.monitoring.log_rate import LogRate
-from headgate.settings import write_address
+from headgate.settings import LogRate, write_address
 
 _log = structlog.get_logger("headgate.observer.clients")
 

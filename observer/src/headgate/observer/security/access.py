@@ -30,8 +30,8 @@ from headgate.observer.config import (
 )
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.excerpts import LABEL, excerpt
-from headgate.observer.monitoring.log_rate import LogRate
 from headgate.observer.monitoring.metrics import Metrics
+from headgate.settings import LogRate
 from headgate.wire import MalformedMessage, Message, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.security.access")

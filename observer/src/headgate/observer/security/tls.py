@@ -16,9 +16,8 @@ from typing import Final
 import structlog
 
 from headgate.hbase import Dialect, io_error_reply
-from headgate.observer.monitoring.log_rate import LogRate
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.settings import Credentials
+from headgate.settings import Credentials, LogRate
 from headgate.wire import Limits, MessageReader, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.security.tls")
