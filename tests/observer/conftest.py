@@ -103,6 +103,7 @@ class Bench:
         self.timers = Timers()
         self.settled: list[int] = []
         self.ensured: list[str] = []
+        self.unwanted: set[str] = set()
         self.unfinished = 1_000_000
         self.publisher = Publisher(
             observer="o",
@@ -111,6 +112,7 @@ class Bench:
             settle=self.settled.extend,
             unfinished=lambda _table: self.unfinished,
             ensure=lambda table, _topic: self.ensured.append(table),
+            wanted=lambda table: table not in self.unwanted,
             later=self.timers.later,
             linger_seconds=0.002,
         )

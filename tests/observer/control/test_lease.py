@@ -82,11 +82,9 @@ def test_a_lease_of_another_epoch_keeps_nothing(scene: Scene) -> None:
 def test_a_lease_that_is_heard_again_brings_the_control_topic_back(scene: Scene) -> None:
     scene.control.apply(WatchList(1, "d", 1, (Watch("watched"),)), "o")
     scene.tend(120.0)
-    for table in ("watched", "other"):
-        scene.publisher.prepare(table, values=True)
     scene.hear_last()
     assert not scene.control.everything
-    assert scene.publisher.waiting_topics() == ["watched"]
+    assert not scene.control.is_watched("other")
 
 
 def test_a_lease_tells_what_was_read_of_watched_tables(scene: Scene) -> None:

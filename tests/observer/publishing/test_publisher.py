@@ -141,6 +141,7 @@ def test_a_write_without_cells_is_settled_at_once(ready) -> None:
 
 
 def test_what_ends_before_the_topic_is_there_waits_in_order(bench) -> None:
+    bench.publisher.prepare("t", values=True)
     bench.publisher.add("t", write(0, [b"r"]))
     bench.timers.run()
     bench.publisher.add("t", write(1, [b"r"]))
@@ -519,3 +520,46 @@ def test_no_intent_first_appears_behind_a_watermark_above_it(
                 assert part.intent not in seen
                 seen.add(part.intent)
             highest = max(highest, batch.watermark)
+
+
+# -- tables of which nobody knows whether they are watched
+
+
+def test_no_topic_is_asked_for_before_somebody_is_known_to_watch_the_table(bench) -> None:
+    bench.publisher.add("t", write(0, [b"r"]))
+    bench.publisher.announce_gap("u", since=1.0, until=2.0, reason="passed")
+    bench.timers.run()
+    assert bench.ensured == []
+    assert bench.publisher.waiting_topics() == []
+    bench.publisher.prepare("t", values=True)
+    assert bench.ensured == ["t"]
+    bench.publisher.topic_ready("t", 1)
+    bench.producer.deliver_all()
+    assert intents(bench.producer.log(0)) == [0]
+
+
+def test_what_is_kept_of_a_table_goes_once_it_is_known_that_nobody_watches_it(bench) -> None:
+    for number, table in enumerate(("t", "u")):
+        bench.publisher.add(table, write(number, [b"r"]))
+    bench.unwanted = {"u"}
+    bench.publisher.forget_unwanted()
+    assert bench.settled == [1]
+    assert not bench.publisher.awaits("u")
+    assert bench.publisher.awaits("t")
+
+
+def test_a_write_that_ends_after_that_is_dropped(bench) -> None:
+    bench.unwanted = {"u"}
+    bench.publisher.add("u", write(0, [b"r"]))
+    bench.publisher.add_put("u", 1, "put", 1.0, None, b"r", b"f:q", -1, b"v", False)
+    assert bench.settled == [0, 1]
+    assert bench.publisher.idle
+    assert not bench.publisher.awaits("u")
+
+
+def test_tables_that_nobody_is_known_to_watch_are_kept_to_a_number(bench) -> None:
+    assert bench.publisher.has_room("new")
+    for number in range(10_000):
+        bench.publisher.add(f"t{number}", write(number, [b"r"]))
+    assert not bench.publisher.has_room("new")
+    assert bench.publisher.has_room("t17")

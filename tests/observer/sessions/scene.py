@@ -112,6 +112,7 @@ class Scene:
             later=bench.timers.later,
         )
         self.publisher._deliveries._settle = self.journal.settle_all
+        self.publisher._wanted = self.control.is_watched
         self.publisher._unfinished = self.recorder.lowest_unfinished
         self.admission = Admission(self.journal, self.publisher, config, clock=lambda: self.now)
         loop = cast("asyncio.AbstractEventLoop", self)

@@ -102,6 +102,7 @@ class Observer:
             settle=self._journal.settle_all,
             unfinished=lambda table: self._recorder.lowest_unfinished(table),
             ensure=lambda table, topic: self._update_topics.ensure(self._publisher, table, topic),
+            wanted=self._control.is_watched,
             later=self._loop.call_later,
             linger_seconds=0.0,  # the recorder has gathered already
         )

@@ -159,9 +159,7 @@ class Lease:
             if self._loss_told:
                 self._loss_told = False
                 _log.info("the control topic is back")
-            for table in self._publisher.waiting_topics():
-                if not self._control.is_watched(table):
-                    self._publisher.forget(table)
+        self._publisher.forget_unwanted()
 
     def tend(self) -> None:
         """Renew the lease in time, and see whether it is still heard."""

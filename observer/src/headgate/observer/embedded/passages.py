@@ -278,7 +278,7 @@ class Passages:
         try:
             passage.ticket = self._recorder.begin(_DIALECT, passage.message, passage.watched)
         except (JournalFull, JournalError) as error:
-            if not self._admission.passes:
+            if not self._admission.may_pass(passage.watched):
                 _log.warning("a write waits for room in the journal", reason=str(error))
                 return error
             self._admission.let_pass(passage.watched)

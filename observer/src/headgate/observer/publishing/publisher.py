@@ -47,6 +47,10 @@ _FIRST: Final = (0,)
 _APPLIED: Final = Outcome.APPLIED
 
 
+_MOST_UNLISTED: Final = 10_000
+"""Tables that events are kept for while nobody knows which are watched: clients invent names."""
+
+
 class _Mark(Struct):
     id: str
 
@@ -74,7 +78,7 @@ _Item = Ended | _Mark | _Passed | _Puts
 class _Table:
     """What ended on one table and is not yet in its lanes."""
 
-    __slots__ = ("items", "lanes", "name", "puts", "topic", "values")
+    __slots__ = ("asked", "items", "lanes", "name", "puts", "topic", "values")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -83,6 +87,8 @@ class _Table:
         self.puts = _Puts()
         """What came after the items."""
         self.lanes: list[Lane] | None = None
+        self.asked = False
+        """Whether its topic was asked for."""
         self.values = True
 
 
@@ -102,6 +108,7 @@ class Publisher:
         settle: Callable[[Sequence[int]], None],
         unfinished: Callable[[str], int],
         ensure: Callable[[str, str], None],
+        wanted: Callable[[str], bool],
         later: Callable[[float, Callable[[], None]], object],
         linger_seconds: float,
     ) -> None:
@@ -109,7 +116,8 @@ class Publisher:
 
         ``settle(intents)`` is called once all of their messages are acknowledged;
         ``unfinished(table)`` returns the lowest intent of the table that has not been given to the
-        publisher, or the next one to come.
+        publisher, or the next one to come; ``wanted(table)`` tells whether somebody may want the
+        events of a table that was never prepared: where nobody does, they are dropped.
         """
         self._observer = observer
         self._epoch = epoch
@@ -123,6 +131,7 @@ class Publisher:
         )
         self._unfinished = unfinished
         self._ensure = ensure
+        self._wanted = wanted
         self._later = later
         self._linger = linger_seconds
         self._tables: dict[str, _Table] = {}
@@ -151,8 +160,25 @@ class Publisher:
         table = self._tables.get(name)
         if table is None:
             table = self._tables[name] = _Table(name)
+        if not table.asked:
+            table.asked = True
             self._ensure(name, table.topic)
         return table
+
+    def _unlisted(self, name: str) -> _Table:
+        """Return the table's state. Its name is a client's: no topic before somebody watches it."""
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = _Table(name)
+        return table
+
+    def takes(self, name: str) -> bool:
+        """Tell whether events of a table are kept: it is known, or somebody may want them."""
+        return name in self._tables or self._wanted(name)
+
+    def has_room(self, name: str) -> bool:
+        """Tell whether a table can be known beside those that are."""
+        return name in self._tables or len(self._tables) < _MOST_UNLISTED
 
     def prepare(self, name: str, *, values: bool) -> None:
         """Get ready for a table; ``values`` tells whether its cells' values are published."""
@@ -161,7 +187,8 @@ class Publisher:
     def add(self, name: str, ended: Ended) -> None:
         """Publish what ended, after all that was added to the table before."""
         self._deliveries.open(ended.intent)
-        if isinstance(ended, EndedWrite) and not ended.rows:
+        nothing = isinstance(ended, EndedWrite) and not ended.rows
+        if nothing or not self.takes(name):
             self._deliveries.close(ended.intent)
             return
         self._append(name, ended)
@@ -182,7 +209,11 @@ class Publisher:
         """Do as ``add`` for a put of one cell that was applied: most are, where there are many."""
         table = self._tables.get(name)
         if table is None:
-            table = self.table(name)
+            if not self._wanted(name):
+                self._deliveries.open(intent)
+                self._deliveries.close(intent)
+                return
+            table = self._unlisted(name)
         lanes = table.lanes
         size = len(row) + len(column) + len(value) + CELL_BYTES
         if lanes is None or size > PIECE_BYTES:
@@ -218,6 +249,7 @@ class Publisher:
 
     def mark(self, name: str, barrier: str) -> None:
         """Mark every partition of the table, after all that was added before."""
+        self.table(name)
         self._append(name, _Mark(barrier))
 
     def announce_gap(self, name: str, *, since: float, until: float, reason: str) -> None:
@@ -235,9 +267,7 @@ class Publisher:
                 self._deliveries.close(item.intent)
 
     def _append(self, name: str, item: _Item) -> None:
-        table = self._tables.get(name)
-        if table is None:
-            table = self.table(name)
+        table = self._unlisted(name)
         self._end_puts(table)
         table.items.append(item)
         self._flush_later(name)
@@ -264,8 +294,18 @@ class Publisher:
         }
 
     def waiting_topics(self) -> list[str]:
-        """Return the tables whose topic is not there yet."""
-        return [table.name for table in self._tables.values() if table.lanes is None]
+        """Return the tables whose topic was asked for and is not there yet."""
+        return [each.name for each in self._tables.values() if each.lanes is None and each.asked]
+
+    def forget_unwanted(self) -> None:
+        """Drop what is kept of tables that nobody wants, now that this is known."""
+        for name in [each.name for each in self._tables.values() if not each.asked]:
+            if not self._wanted(name):
+                self.forget(name)
+
+    def awaits(self, name: str) -> bool:
+        """Tell whether a table is known, and so its topic is needed once it was asked for."""
+        return name in self._tables
 
     def is_ready(self, name: str) -> bool:
         """Tell whether the topic of a table is there; asks for it when the table is new."""
@@ -298,7 +338,7 @@ class Publisher:
             if table is None:
                 continue
             if table.lanes is None:
-                self._due.add(name)
+                # ``topic_ready`` comes back to it.
                 continue
             self._end_puts(table)
             items, table.items = table.items, []

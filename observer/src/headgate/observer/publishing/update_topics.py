@@ -24,20 +24,25 @@ class UpdateTopics:
         self._partitions = config.kafka.partitions
         self._topics = topics
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """By topic: one, however often a topic is asked for."""
 
     def reconfigure(self, config: ObserverConfig) -> None:
         """Give topics that are made from now on another number of partitions."""
         self._partitions = config.kafka.partitions
 
     def ensure(self, publisher: Publisher, table: str, topic: str) -> None:
-        """Make a table's topic if it is not there, however long that takes; tell the publisher."""
-        task = self._loop.create_task(self._make(publisher, table, topic))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Make a table's topic if it is not there, and tell the publisher.
+
+        However long that takes, but no longer than the publisher waits for it.
+        """
+        if topic not in self._tasks:
+            task = self._loop.create_task(self._make(publisher, table, topic))
+            self._tasks[topic] = task
+            task.add_done_callback(lambda _: self._tasks.pop(topic))
 
     async def _make(self, publisher: Publisher, table: str, topic: str) -> None:
-        while True:
+        while publisher.awaits(table):
             # A topic that was deleted must not come back with fewer partitions than have messages.
             known = publisher.partitions(table)
             ensure = partial(

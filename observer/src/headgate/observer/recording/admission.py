@@ -14,11 +14,13 @@ from headgate.observer.config import Fsync, WhenFull
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.journal_errors import JournalError, JournalFull
+from headgate.observer.recording.journal_errors import JournalError, JournalFull, TablesFull
 
 _log = structlog.get_logger("headgate.observer.recording.admission")
 
 
+_MOST_GAPS: Final = 1000
+"""Tables with a gap that is to be announced: all are written to the disk with each new one."""
 _SAFE: Final = "nothing was written, try again"
 _FULL: Final = (
     f"headgate: the observer's journal is full, because Kafka does not take events; {_SAFE}"
@@ -65,10 +67,12 @@ class Admission:
         self.passed = 0
         """Writes that went by without events."""
 
-    @property
-    def passes(self) -> bool:
-        """Whether writes go on without events when the journal has no room."""
-        return self._config.when_full is WhenFull.PASS
+    def may_pass(self, tables: tuple[str, ...]) -> bool:
+        """Tell whether a write goes on without events when the journal has no room."""
+        if self._config.when_full is not WhenFull.PASS:
+            return False
+        new = sum([table not in self._gaps for table in tables])
+        return not new or len(self._gaps) + new <= _MOST_GAPS
 
     @property
     def gaps_open(self) -> bool:
@@ -92,7 +96,9 @@ class Admission:
     def wait(self, session: Waiting, why: JournalFull | JournalError) -> None:
         """Queue a session whose request the journal did not take."""
         reason = _FULL
-        if isinstance(why, JournalError):
+        if isinstance(why, TablesFull):
+            reason = f"headgate: {why}; {_SAFE}"
+        elif isinstance(why, JournalError):
             reason = f"headgate: the observer's journal cannot be written ({_cause(why)}); {_SAFE}"
         self._waiting.append((self._clock() + self._config.block_seconds, session, reason))
 

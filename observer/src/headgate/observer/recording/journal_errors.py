@@ -11,3 +11,7 @@ class JournalInUse(JournalError):
 
 class JournalFull(Exception):
     """The journal has reached its limit: Kafka does not take events as fast as they come."""
+
+
+class TablesFull(JournalFull):
+    """Nobody knows which tables are watched, and too many were written to meanwhile."""

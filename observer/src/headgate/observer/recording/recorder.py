@@ -33,6 +33,7 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.publishing.ended import EndedDefinition, EndedUnread, EndedWrite
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.journal_errors import TablesFull
 from headgate.observer.recording.overlaps import Flight, TableFlights
 from headgate.observer.recording.segments import Intent
 from headgate.wire import Limits, Message, MessageReader, ProtocolError
@@ -49,6 +50,9 @@ _AFTERMATH_SECONDS: Final = 60.0
 
 _PATIENCE_SECONDS: Final = 0.001
 """How long a ripe backlog waits for a request to be forwarded."""
+
+_MOST_TABLES: Final = 10_000
+"""Tables from which on those without a write under way are forgotten."""
 
 _NONE: Final[frozenset[bytes]] = frozenset()
 _NO_FLIGHTS: Final[list[Flight]] = []
@@ -180,6 +184,9 @@ class Recorder:
             JournalFull: there is no room.
             JournalError: the journal's disk refused.
         """
+        for table in tables:
+            if not self._publisher.has_room(table):
+                raise TablesFull("the control topic is lost, and too many tables are written to")
         return self._journalled(dialect, message.raw, message, tables, None)
 
     def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> Ticket:
@@ -207,6 +214,8 @@ class Recorder:
     def _flights_of(self, table: str) -> TableFlights:
         flights = self._flights.get(table)
         if flights is None:
+            if len(self._flights) >= _MOST_TABLES:
+                self._flights = {name: each for name, each in self._flights.items() if len(each)}
             flights = self._flights[table] = TableFlights()
         return flights
 
@@ -330,8 +339,11 @@ class Recorder:
             # HBase may have understood what was not understood here: readers must look themselves.
             reason = f"a {_name(ticket)} could not be decoded"
             unread = EndedUnread(ticket.intent, ticket.received, self._clock(), reason)
-            for table in ticket.tables:
+            taken = [table for table in ticket.tables if self._publisher.takes(table)]
+            for table in taken:
                 self._publisher.add(table, unread)
+            if not taken:
+                self._journal.settle(ticket.intent)
             self._count(ticket, "undecoded")
             return
         judgement = judge(ticket.dialect, decoded, reply)
@@ -402,7 +414,7 @@ class Recorder:
         flights = dict(zip(ticket.tables, ticket.flights, strict=True))
         for table, write in writes:
             flight = flights.get(table)
-            if flight is None or not write.rows:
+            if flight is None or not write.rows or not self._publisher.takes(table):
                 continue
             if flight.ambiguous:
                 write.ambiguous = flight.ambiguous.union(write.ambiguous)

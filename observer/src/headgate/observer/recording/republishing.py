@@ -80,9 +80,12 @@ class EarlierEpochs:
 
     async def _republish(self, open_epoch: OpenEpoch) -> None:
         now = time.time()
+        watched = self._watched()
         for intent in open_epoch.intents:
             found = recovered(intent)
             if isinstance(found, Unreadable):
+                if found.table not in watched:
+                    continue
                 _log.error(
                     "a journalled request is unreadable",
                     epoch=open_epoch.epoch,
@@ -98,10 +101,15 @@ class EarlierEpochs:
                 )
                 continue
             for table, ended in found:
-                await self._republish_one(table, open_epoch.epoch, ended)
+                # What nobody watches nobody waits for: it was journalled while the control topic
+                # was lost, perhaps under a name that a client invented.
+                if table in watched:
+                    await self._republish_one(table, open_epoch.epoch, ended)
         if open_epoch.damage:
             self._announce_damage(open_epoch, now)
         for table, since in open_epoch.gaps.items():
+            if table not in watched:
+                continue
             self._publisher.announce_gap(
                 table,
                 since=since,
@@ -120,7 +128,7 @@ class EarlierEpochs:
             journal=self._config.journal.directory,
         )
         times = [intent.received for intent in open_epoch.intents]
-        for table in {*self._watched(), *(each.table for each in open_epoch.intents)}:
+        for table in self._watched():
             self._publisher.announce_gap(
                 table,
                 since=min(times, default=now),

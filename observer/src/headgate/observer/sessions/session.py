@@ -472,7 +472,7 @@ class Session:
         try:
             ticket = endpoint.recorder.begin(self._dialect, message, tables)
         except (JournalFull, JournalError) as error:
-            if endpoint.admission.passes:
+            if endpoint.admission.may_pass(tables):
                 endpoint.admission.let_pass(tables)
                 self._forward_marked(message, Exchange(method, tables, None))
                 return True

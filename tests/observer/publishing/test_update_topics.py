@@ -1,0 +1,77 @@
+"""Topics are made while somebody waits for them, each by one task."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from headgate.observer.config import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer.publishing import update_topics
+from headgate.observer.publishing.kafka import KafkaUnavailable
+from headgate.observer.publishing.update_topics import UpdateTopics
+
+CONFIG = ObserverConfig(
+    name="o",
+    kafka=Kafka("127.0.0.1:1"),
+    journal=Journal("journal"),
+    thrift1=Listener("127.0.0.1:0", "127.0.0.1:1"),
+)
+
+
+class Brokers:
+    """They refuse until they are there."""
+
+    def __init__(self) -> None:
+        self.there = False
+        self.asked: list[str] = []
+
+    def ensure(self, topic: str, **_settings: Any) -> int:
+        self.asked.append(topic)
+        if not self.there:
+            raise KafkaUnavailable("down")
+        return 1
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(update_topics, "_RETRY_SECONDS", 0.0)
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+def test_a_topic_that_is_asked_for_again_has_one_task(bench) -> None:
+    async def script() -> None:
+        brokers: Any = Brokers()
+        topics = UpdateTopics(CONFIG, topics=brokers)
+        bench.publisher.prepare("t", values=True)
+        for _ in range(5):
+            topics.ensure(bench.publisher, "t", "topic-of-t")
+        assert len(asyncio.all_tasks()) == 2
+        await until(lambda: len(brokers.asked) >= 3)
+        brokers.there = True
+        await until(lambda: bench.publisher.is_ready("t"))
+        await until(lambda: not topics._tasks)
+        topics.ensure(bench.publisher, "t", "topic-of-t")
+        asked = len(brokers.asked)
+        await until(lambda: len(brokers.asked) > asked)
+
+    asyncio.run(script())
+
+
+def test_a_topic_that_nobody_waits_for_any_more_is_not_made(bench) -> None:
+    async def script() -> None:
+        brokers: Any = Brokers()
+        topics = UpdateTopics(CONFIG, topics=brokers)
+        bench.publisher.prepare("t", values=True)
+        topics.ensure(bench.publisher, "t", "topic-of-t")
+        await until(lambda: bool(brokers.asked))
+        bench.publisher.forget("t")
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    asyncio.run(script())
