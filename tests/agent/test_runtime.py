@@ -271,7 +271,9 @@ def test_what_cannot_run_is_refused(world: World, action: str, words: str) -> No
 
 def test_an_agent_that_was_taken_over_saves_nothing_more(world: World) -> None:
     agent = started(world)
-    world.store.acquire("two-steps", Owner("other", "x", ""), world.now + 100, 10.0)
+    world.store.listings()
+    world.now += 100.0
+    world.store.acquire("two-steps", Owner("other", "x", ""), world.now, 10.0)
     with pytest.raises(Fenced):
         ask(agent, lambda runtime, now: runtime.mark((), now))
 

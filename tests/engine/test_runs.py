@@ -11,6 +11,7 @@ from headgate.engine import (
     RetryPolicy,
     RunFailed,
     RunFinished,
+    RunStarted,
     RunState,
     SequenceBound,
     ValueBound,
@@ -305,3 +306,42 @@ def test_every_way_out_of_a_run_leads_to_idle():
 
 def test_each_event_has_a_place_in_the_table():
     assert {event for _, event in TRANSITIONS} == set(RunEvent)
+
+
+def restarts(tester, times: int) -> list[int]:
+    """Have the agent end so often under what is under way; return what was launched for each."""
+    return [len([i for i in tester.restart() if isinstance(i, Launch)]) for _ in range(times)]
+
+
+def test_a_step_that_ends_its_agent_each_time_is_given_up_in_the_end(pair, rows):
+    tester = active(pair, rows)
+    assert restarts(tester, 3) == [1, 1, 1]
+    for wait in (10.0, 15.0):
+        assert restarts(tester, 1) == [0]
+        assert state(tester) is RunState.BACKOFF
+        assert tester.decisions()[-1].kind is DecisionKind.FAILED
+        assert "its agent ended under it" in tester.decisions()[-1].words
+        assert restarts(tester, 1) == [0]  # while it waits nothing is lost
+        assert len([i for i in tester.pass_time(wait) if isinstance(i, Launch)]) == 1
+    told = tester.restart()
+    assert [i for i in told if isinstance(i, Launch)] == []
+    (given_up,) = [i for i in told if isinstance(i, Quarantine)]
+    assert given_up.reason == "its agent ended under it, 6 times in a row"
+
+
+def test_what_outlived_its_agents_was_never_lost(pair, rows):
+    tester = active(pair, rows)
+    for _ in range(20):
+        (launch,) = [i for i in tester.restart() if isinstance(i, Launch)]
+        tester.tell(
+            RunStarted(tester.now, launch.action, launch.run, launch.attempt, recovered=True)
+        )
+    assert state(tester) is RunState.RUNNING
+
+
+def test_losses_before_a_failure_of_its_own_are_forgiven(pair, rows):
+    tester = active(pair, rows)
+    assert restarts(tester, 3) == [1, 1, 1]
+    tester.fail("b")
+    assert len([i for i in tester.pass_time(10.0) if isinstance(i, Launch)]) == 1
+    assert restarts(tester, 3) == [1, 1, 1]

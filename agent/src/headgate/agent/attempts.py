@@ -84,6 +84,7 @@ class Attempts(Standing):
         run = attempt.launch.run
         begun = [r.started for r in self.records if r.run == run and r.started is not None]
         attempt.begun = min(begun, default=None)
+        attempt.recovered = True
         self._note(attempt, reason="goes on with what was begun before the agent's restart")
         self._under_way[run] = attempt
         self._around.admission.take_anyway()

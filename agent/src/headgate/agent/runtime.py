@@ -307,7 +307,8 @@ class Runtime(Commands, Reporting):
                     self._around.measures.launch_latency.observe(
                         max(0.0, now - attempt.record.launched)
                     )
-                    self._handle(RunStarted(now, launch.action, launch.run, launch.attempt))
+                    which = (launch.action, launch.run, launch.attempt)
+                    self._handle(RunStarted(now, *which, attempt.recovered))
             case StepEnded():
                 attempt = self._with_worker(report.run, report.attempt)
                 if attempt is not None:

@@ -64,6 +64,8 @@ class Attempt(Struct):
     shadow: bool = False
     cancelled: bool = False
     """Whether somebody had it ended."""
+    recovered: bool = False
+    """Whether it goes on with what outlived an agent before this one."""
     begun: float | None = None
     """When the work began that it goes on with, where an agent before this one began it."""
 

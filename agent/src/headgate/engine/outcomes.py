@@ -27,6 +27,8 @@ class Outcomes(Records):
         action = self._of_run(stimulus)
         if action is None or action.run is None or stimulus.attempt != action.run.attempt:
             return
+        if stimulus.recovered:
+            action.run.losses = 0
         self._happen(action, RunEvent.STARTED)
 
     def _finished(self, stimulus: RunFinished | RunRehearsed) -> None:
@@ -67,17 +69,21 @@ class Outcomes(Records):
         if stimulus.attempt != run.attempt:
             self._refuse(f"attempt {stimulus.attempt} failed, but {run.attempt} is active", action)
             return
-        if not self._happen(action, RunEvent.FAILED):
-            return
+        if self._happen(action, RunEvent.FAILED):
+            run.losses = 0
+            self._try_again(action, run, stimulus.reason)
+
+    def _try_again(self, action: Action, run: ActiveRun, reason: str) -> None:
+        """Count a failure of the attempt: another follows later, or none any more."""
         run.failures += 1
-        run.failure = action.failure = stimulus.reason
+        run.failure = action.failure = reason
         if run.failures >= action.spec.retry.attempts:
             self._give_up(action, run)
             return
         wait = action.spec.retry.backoff(run.failures)
         run.retry_at = self._now + wait
         self._timers.wake(action.name, run.retry_at)
-        words = f"attempt {run.attempt} failed: {stimulus.reason}; the next one in {wait:g} s"
+        words = f"attempt {run.attempt} failed: {reason}; the next one in {wait:g} s"
         self._decide(DecisionKind.FAILED, words, action)
 
     def _give_up(self, action: Action, run: ActiveRun) -> None:

@@ -31,6 +31,11 @@ def _topics(tables: Iterable[str]) -> set[str]:
     return {updates_topic(table) for table in tables}
 
 
+_LOSSES = 3
+"""Attempts in a row that may be lost with their agent before each counts as a failure: agents end
+for reasons of their own, but a step that ends its agent must not do so for ever."""
+
+
 class Requests(Outcomes):
     """Does what was asked for from outside."""
 
@@ -102,6 +107,11 @@ class Requests(Outcomes):
             run = action.run
             if run is not None and run.retry_at is None:
                 action.happen(RunEvent.LOST)
+                run.losses += 1
+                if run.losses > _LOSSES:
+                    reason = f"its agent ended under it, {run.losses} times in a row"
+                    self._try_again(action, run, reason)
+                    continue
                 run.retry_at = self._now
                 self._timers.wake(action.name, self._now)
         self._tick(stimulus)

@@ -69,6 +69,8 @@ class ActiveRun(Struct):
     # What the launch reset, for the case that it fails for good:
     time_before: float | None = None
     ended_before: set[str] = set()
+    losses: int = 0
+    """Attempts that were lost with their agent, since the last of which more is known."""
 
 
 class PastRun(Struct, frozen=True):

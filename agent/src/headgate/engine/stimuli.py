@@ -60,6 +60,8 @@ class RunStarted(Struct, frozen=True):
     action: str
     run: str
     attempt: int
+    recovered: bool = False
+    """Whether it is what an attempt began that outlived its agent, and so was not lost."""
 
 
 class RunFinished(Struct, frozen=True):
