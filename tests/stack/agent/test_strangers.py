@@ -20,15 +20,15 @@ Eventually = Callable[..., Any]
 
 
 def evil(scene: Any, trace: Path) -> bytes:
-    """Return a definition of a command that leaves a trace, due at once."""
+    """Return a definition of a command that leaves a trace, due at the first wave."""
     text = f"""
 name: evil
 containers: {{input: "{scene.tables["input"]} f:v"}}
 actions:
   feed: {{input: input}}
   loot:
-    when: {{input: {{time: 1 s}}}}
-    evaluate: every 1 s
+    reads: input
+    when: {{input: {{sequence: 1}}}}
     command: [{sys.executable}, -c, "open('{trace}', 'w')"]
 """
     return msgspec.msgpack.encode(
@@ -87,4 +87,7 @@ def test_what_a_stranger_defines_is_listed_and_counted_and_runs_only_when_it_was
     seals = Seals(read_keys(key_path()), shown["table"])
     body = {"value": value, "seal": sign(seals, "evil", value)}
     again.ask("POST", "/v1/flows/evil/sign", msgspec.to_builtins(body))
-    eventually(trace.exists)
+    eventually(lambda: states(again)["evil"] == "running")
+    scene.stand.write(scene.tables["input"], {b"3": b"30.0"})
+    again.wave("evil")
+    assert trace.exists()

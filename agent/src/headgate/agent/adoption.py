@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from msgspec import Struct
 
 from headgate.agent.broker import KafkaBroker
+from headgate.agent.entrance import Presence
 from headgate.agent.errors import AgentError, DamagedState, Fenced, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.runtime import Runtime
@@ -44,6 +45,8 @@ class AdoptionSettings(Struct, frozen=True):
     ended: Callable[[str], None]
     """Told the name of each dataflow that has ended here, on its thread."""
     supervision: Supervision
+    presence: Presence | None = None
+    """Where the agent has a name that another could have, too."""
 
 
 class _Broken(Struct, frozen=True):
@@ -375,6 +378,8 @@ class Adoption:
 
     def _renew_leases(self) -> None:
         while not self._halting.wait(self._settings.lease / 3):
+            if self._settings.presence is not None:
+                self._settings.presence.renew(time.time())
             with self._lock:
                 owned = dict(self._epochs)
             for name, epoch in owned.items():

@@ -17,6 +17,7 @@ from headgate.agent.admission import Admission
 from headgate.agent.adoption import Adoption, AdoptionSettings
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import AgentConfiguration
+from headgate.agent.entrance import Presence, require_observer
 from headgate.agent.errors import AgentError, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
 from headgate.agent.launchers.permitted import refusal
@@ -160,6 +161,11 @@ class Agent:
             supervision=self.supervision,
             suspects={},
         )
+        self._presence = None
+        """Of an agent that was given a name: names made of host and process are never shared."""
+        if configuration.name:
+            lease = configuration.lease_seconds
+            self._presence = Presence(self._rows, seals, self.owner, lease)
         self._adoption = Adoption(
             AdoptionSettings(
                 store=self.store,
@@ -173,6 +179,7 @@ class Agent:
                 ),
                 ended=self._scans.rest,
                 supervision=self.supervision,
+                presence=self._presence,
             ),
             self._halting,
         )
@@ -183,11 +190,15 @@ class Agent:
         """Wait for HBase and Kafka and begin to take dataflows over.
 
         Raises:
-            ConfigurationError: the workers' directory cannot be used.
+            ConfigurationError: the workers' directory cannot be used, something else answers in the
+                observer's place, or another agent has the name.
             Unreachable: one of them did not answer in the configured time.
         """
         patience = self.configuration.start_seconds
+        require_observer(*parse_address(self.configuration.hbase.thrift2), patience)
         self._rows.create(patience)
+        if self._presence is not None:
+            self._presence.begin(time.time())
         self._broker.start(patience, machines=self.configuration.resources.topic)
         self._revisions.open(f"{self._broker.cluster}/{self.configuration.hbase.state_table}")
         self._sampling.start()
@@ -205,6 +216,8 @@ class Agent:
         self._scans.close()
         self._halting.set()
         self._adoption.close()
+        if self._presence is not None:
+            self._presence.end()
         self._scanner.close()
         self._broker.stop()
         self._connections.close()

@@ -23,6 +23,7 @@ from headgate.agent.access import (
 )
 from headgate.agent.api import make_application
 from headgate.agent.configuration import AgentConfiguration
+from headgate.agent.entrance import Folder, with_folder
 from headgate.agent.errors import Unreachable
 from headgate.agent.service import Agent
 from headgate.agent.supervision import ThreadKind
@@ -50,14 +51,16 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
         ready: called with the API's address when it answers.
 
     Raises:
-        ConfigurationError: the API's address is taken, or tokens or certificates cannot be used.
+        ConfigurationError: the API's address, the workers' directory or the agent's name is taken,
+            no observer is where HBase is asked for, or tokens or certificates cannot be used.
         Unreachable: HBase or Kafka did not answer in the configured time, or the API has ended.
     """
     guarding = Guarding(configuration)
     listener = _listen(configuration.api)
     address = _with_scheme(configuration, write_address(*listener.getsockname()[:2]))
     advertised = _with_scheme(configuration, configuration.advertise or address)
-    agent = Agent(configuration, advertised)
+    folder = Folder(configuration.workers)
+    agent = Agent(with_folder(configuration, folder.path), advertised)
     ending, asked = threading.Event(), threading.Event()
     agent.start()
 
@@ -91,6 +94,7 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
             "the API ended by itself, and with it the agent; the log says why. Whatever keeps the "
             "agent running starts another"
         )
+    folder.close()
     log.info("stopped")
 
 

@@ -157,6 +157,16 @@ async def converse(
     return Conversation(reader, writer, way)
 
 
+async def recognise(host: str, port: int, *, seconds: float) -> Spoken:
+    """Return who answers at an address in the way that headgate's own clients speak.
+
+    Raises:
+        OSError: nobody answers so within that time.
+    """
+    plainly = _probe_way(host, port, Way(framed=False, compact=False), None, "")
+    return await asyncio.wait_for(plainly, seconds)
+
+
 async def probe(
     host: str,
     port: int,
