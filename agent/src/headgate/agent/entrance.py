@@ -18,7 +18,7 @@ from headgate.agent.errors import AgentError, Held
 from headgate.agent.rows import Rows
 from headgate.agent.sealed import Lease, LeaseRows, Owner, Seals
 from headgate.hbase import Dialect
-from headgate.observer.doctor.recognition import Spoken, recognise
+from headgate.observer import Spoken, recognise
 from headgate.settings import ConfigurationError, parse_address, write_address
 
 log = structlog.get_logger("headgate.agent")

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from headgate.flows import Dataflow, Problem, StepLauncher
-from headgate.flows.problems import nearest
+from headgate.flows import Dataflow, Problem, StepLauncher, nearest
 
 _SECONDS = 120.0  # until a module must have been imported: PySpark and pandas take a few
 _PROGRAM = """

@@ -29,7 +29,7 @@ from headgate.flows.oozie import (
     plain_workflow,
     qod_schema_text,
 )
-from headgate.flows.problems import DataflowErrors, Problem, Severity
+from headgate.flows.problems import DataflowErrors, Problem, Severity, nearest
 from headgate.flows.schema import schema_text
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "import_workflow",
     "load_dataflow",
     "load_workflow_text",
+    "nearest",
     "parse_dataflow",
     "plain_workflow",
     "qod_schema_text",

@@ -26,6 +26,7 @@ from headgate.observer.config import (
 )
 from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
 from headgate.observer.doctor.findings import Finding, Verdict
+from headgate.observer.doctor.recognition import Spoken, recognise
 from headgate.observer.embedded.observer import EmbeddedObserver, ObserverEnded
 from headgate.observer.embedded.passages import Passage
 from headgate.observer.foreground import run_in_foreground
@@ -87,6 +88,7 @@ __all__ = [
     "Passage",
     "Question",
     "Scheduling",
+    "Spoken",
     "StartError",
     "Tls",
     "TlsFiles",
@@ -100,6 +102,7 @@ __all__ = [
     "control_line",
     "load_config",
     "parse_config",
+    "recognise",
     "run",
     "run_in_foreground",
     "update_lines",
