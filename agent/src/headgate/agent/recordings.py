@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
+import structlog
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
@@ -21,7 +22,6 @@ from headgate.agent.configuration import Kafka
 from headgate.agent.errors import Unreachable
 from headgate.events import (
     DECISIONS_TOPIC,
-    MalformedMessage,
     decode_update,
     updates_topic,
 )
@@ -32,6 +32,8 @@ from headgate.replay import (
     RetentionPassed,
     read_recording,
 )
+
+log = structlog.get_logger("headgate.agent.recordings")
 
 _ANSWER = 10.0  # seconds for a broker's answer about topics
 _PATIENCE = 30.0  # seconds without any record before the end of a partition
@@ -153,7 +155,10 @@ class History:
             return None
         try:
             content = decode_update(message.value())
-        except MalformedMessage:
+        except Exception as error:  # noqa: BLE001 the next record can be read
+            log.warning(
+                "record set aside", topic=topic, offset=message.offset(), problem=str(error)
+            )
             content = None
         moment = message.timestamp()[1] / 1000
         return RecordedUpdate(topic, partition, message.offset(), moment, content)

@@ -65,7 +65,16 @@ class ChangedCells:
         self.everything = False
 
     def add(self, message: UpdateMessage, partition: int) -> None:
-        """Take in the next message of a partition; a request that came there before is skipped."""
+        """Take in the next message of a partition; a request that came there before is skipped.
+
+        One that makes no sense, which agents set aside, names nothing: then everything changed.
+        """
+        try:
+            self._add(message, partition)
+        except Exception:  # noqa: BLE001 whatever it is, no one record may keep a step from running
+            self.everything = True
+
+    def _add(self, message: UpdateMessage, partition: int) -> None:
         match message:
             case UpdateBatch():
                 first = 0

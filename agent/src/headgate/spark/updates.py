@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
-from headgate.events import GONE, Cut, UpdateMessage, decode_update
+from headgate.events import GONE, VERSION, Cut, Gap, UpdateMessage, decode_update
 
 PATIENCE: Final = 30.0
 """Seconds without any record after which Kafka counts as unreachable: above its own failover."""
@@ -109,9 +109,10 @@ class UpdateReader:
     def read(self, ranges: Sequence[OffsetRange], patience: float = PATIENCE) -> Iterator[Record]:
         """Yield the records of ranges of one topic, in order within each partition.
 
+        One that cannot be read is a gap: nobody knows what it may have said.
+
         Raises:
             UpdatesUnavailable: Kafka does not answer, or has deleted records of a range.
-            MalformedMessage: a record was not written by an observer.
         """
         if not ranges:
             return
@@ -152,9 +153,17 @@ class UpdateReader:
             del stops[partition]
         if offset >= stop:
             return None
-        return Record(partition, offset, decode_update(message.value() or b""))
+        return Record(partition, offset, _content(topic, message))
 
     def _unavailable(self, topic: str, reason: str) -> UpdatesUnavailable:
         return UpdatesUnavailable(
             f"updates of topic {topic} cannot be read from {self._bootstrap}: {reason}"
         )
+
+
+def _content(topic: str, message: Message) -> UpdateMessage:
+    try:
+        return decode_update(message.value())
+    except Exception as error:  # noqa: BLE001 no one record may keep a step from running
+        reason = f"offset {message.offset()} cannot be read: {type(error).__name__}: {error}"
+        return Gap(VERSION, "", 0, 0, topic, 0.0, 0.0, reason)
