@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headgate.observer import Journal, Kafka, Limits, Listener, ObserverConfig
+from headgate.observer.config import Acknowledge, WhenFull
 from headgate.observer.reconfiguration import Apply, Reconfiguration
 from headgate.settings import ConfigurationError
 
@@ -102,3 +103,16 @@ def test_a_file_that_cannot_be_read_changes_nothing(live: Reconfiguration, part:
 def test_parts_are_asked_even_if_nothing_has_changed(live: Reconfiguration, part: Part) -> None:
     live.take(OLD)
     assert part.applied == [OLD]
+
+
+def test_what_a_start_would_refuse_is_not_reached_by_keeping_an_old_value() -> None:
+    """Each of both files is right; the keys that stay and those that change are not, together."""
+    kafka = Kafka("k:1", properties={"a.b": 1}, acknowledge=Acknowledge.KAFKA)
+    live = Reconfiguration(changed(kafka=kafka))
+    live.at("journal.when_full")
+    wanted = changed(journal=Journal("journal", when_full=WhenFull.PASS))
+    with capture_logs() as log:
+        assert live.reload(lambda: wanted) is None
+    assert live.config == changed(kafka=kafka)
+    assert "new configuration with the old kafka.acknowledge" in log[0]["reason"]
+    assert "no write can pass without events" in log[0]["reason"]

@@ -308,6 +308,15 @@ def parse_config(text: str, source: str, environment: Mapping[str, str]) -> Obse
     return parse(ObserverConfig, text, source, environment, prefix=ENVIRONMENT_PREFIX, check=_check)
 
 
+def check_config(config: ObserverConfig, source: str) -> None:
+    """Check a configuration that no file holds as it is; ``source`` is its name in messages.
+
+    Raises:
+        ConfigurationError: a start would refuse it.
+    """
+    _check(config, Places("", source))
+
+
 def _check(config: ObserverConfig, places: Places) -> None:
     """Raise the error of the first value that its type alone does not show to be wrong."""
     if config.thrift1 is None and config.thrift2 is None:

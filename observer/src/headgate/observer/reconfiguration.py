@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from headgate.observer.config import ObserverConfig
+from headgate.observer.config import ObserverConfig, check_config
 from headgate.settings import ConfigurationError
 
 _log = structlog.get_logger("headgate.observer.reconfiguration")
@@ -61,6 +61,9 @@ class Reconfiguration:
                 refused.append(key)
                 _keep(old, new, path)
         config = msgspec.convert(new, ObserverConfig)
+        if refused:
+            # Neither the old file nor the new one says this: nobody has checked it yet.
+            check_config(config, f"the new configuration with the old {', '.join(refused)}")
         applies = [prepare(self.config, config) for prepare in self._parts]
         for apply in applies:
             apply()
