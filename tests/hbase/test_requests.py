@@ -243,3 +243,19 @@ def test_reads_are_not_decoded(encoder):
     assert peek_table(Dialect.THRIFT1, message) == "t"
     with pytest.raises(ValueError, match="changes nothing"):
         decode_request(Dialect.THRIFT1, message)
+
+
+def test_a_list_of_descriptions_names_each_table_and_perhaps_none() -> None:
+    names = [
+        StructWriter().binary(1, namespace).binary(2, b"t").end()
+        for namespace in (b"default", b"x", b"")
+    ]
+    for asked, found in ((names, ("t", "x:t")), ([], ())):
+        body = StructWriter().structs(1, asked).end()
+        reader = MessageReader()
+        reader.feed(
+            write_message(Transport.BUFFERED, "getTableDescriptors", MessageType.CALL, 0, body)
+        )
+        message = reader.next_message()
+        assert message is not None
+        assert peek_tables(Dialect.THRIFT2, message) == found

@@ -287,3 +287,39 @@ def test_names_that_clients_invent_take_little_memory() -> None:
     assert len(levels) <= 10_000
     assert sum(len(name) + len(table) for name, table in levels) < 100_000
     assert len(keeper.metrics.text()) < 200_000
+
+
+# -- requests that show several tables
+
+
+ONLY_A = Access(rules=(AccessRule(Allow.READ, tables=("a",)),), default=Allow.NOTHING)
+ALL_BUT_A = Access(rules=(AccessRule(Allow.NOTHING, tables=("a",)),), default=Allow.READ)
+ALL = Access(rules=(AccessRule(Allow.READ, tables=("*",)),), default=Allow.NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("access", "tables", "passes"),
+    [
+        (ONLY_A, ("a",), True),
+        (ONLY_A, ("a", "b"), False),
+        (ALL_BUT_A, ("b",), True),
+        (ALL_BUT_A, ("a",), False),
+        (ALL_BUT_A, (), False),
+        (ALL, (), True),
+    ],
+)
+def test_a_list_of_descriptions_is_for_who_may_have_each(
+    access: Access, tables: tuple[str, ...], passes: bool
+) -> None:
+    assert (Gatekeeper(access).ask("getTableDescriptors", *tables) is None) is passes
+
+
+@pytest.mark.parametrize("by", ["Pattern", "Namespace"])
+@pytest.mark.parametrize(("access", "passes"), [(ONLY_A, False), (ALL_BUT_A, False), (ALL, True)])
+def test_descriptions_of_whatever_there_is_are_for_who_may_read_every_table(
+    by: str, access: Access, passes: bool
+) -> None:
+    refusal = Gatekeeper(access).ask(f"getTableDescriptorsBy{by}")
+    assert (refusal is None) is passes
+    if refusal is not None:
+        assert "may not read every table" in refusal

@@ -30,7 +30,7 @@ class Effect(Enum):
 
 
 class TableIn(Enum):
-    """Where the arguments name the table. It is always in field 1."""
+    """Where the arguments name the table, or several. It is always in field 1."""
 
     NOWHERE = "nowhere"
     FIELD = "field"
@@ -41,6 +41,10 @@ class TableIn(Enum):
     """In field 1, a string, of each struct of a list: there may be several tables."""
     NAME = "name"
     """As Thrift2's ``TTableName``."""
+    NAMES = "names"
+    """As each ``TTableName`` of a list."""
+    PATTERN = "pattern"
+    """Whichever fit a pattern or are in a namespace: it might be any."""
     DESCRIPTOR = "descriptor"
     """As ``TTableName`` in field 1 of a ``TTableDescriptor``."""
 
@@ -160,9 +164,11 @@ _THRIFT2 = (
     *_read("getTableDescriptor", "tableExists", table=TableIn.NAME),
     *_read("isTableEnabled", "isTableDisabled", "isTableAvailable", table=TableIn.NAME),
     *_read("isTableAvailableWithSplit", table=TableIn.NAME),
-    *_read("getTableDescriptors", "getTableDescriptorsByPattern", table=TableIn.NOWHERE),
-    *_read("getTableDescriptorsByNamespace", "getTableNamesByPattern", table=TableIn.NOWHERE),
-    *_read("getTableNamesByNamespace", "getNamespaceDescriptor", table=TableIn.NOWHERE),
+    *_read("getTableDescriptors", table=TableIn.NAMES),
+    *_read("getTableDescriptorsByPattern", table=TableIn.PATTERN),
+    *_read("getTableDescriptorsByNamespace", table=TableIn.PATTERN),
+    *_read("getTableNamesByPattern", "getTableNamesByNamespace", table=TableIn.NOWHERE),
+    *_read("getNamespaceDescriptor", table=TableIn.NOWHERE),
     *_read("listNamespaceDescriptors", "listNamespaces", table=TableIn.NOWHERE),
     *_read("getSlowLogResponses", table=TableIn.NOWHERE),
     *_read("getThriftServerType", "getClusterId", table=TableIn.NOWHERE, io_error=0),

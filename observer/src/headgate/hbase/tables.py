@@ -57,13 +57,15 @@ def peek_table(dialect: Dialect, message: Message) -> str | None:
 
 
 def peek_tables(dialect: Dialect, message: Message) -> tuple[str, ...]:
-    """Return the tables that a request names, each once: more than one only for incrementRows.
+    """Return the tables that a request names, each once.
+
+    There may be several of incrementRows and getTableDescriptors, which may also name none.
 
     Raises:
         ProtocolError: the arguments make no sense or lack the table.
     """
     place = method_of(dialect, message.name).table
-    if place is TableIn.NOWHERE:
+    if place is TableIn.NOWHERE or place is TableIn.PATTERN:
         return ()
     if message.protocol is Protocol.COMPACT:
         message = first_field_to_binary(message)
@@ -120,6 +122,7 @@ _TYPE_OF = {
     TableIn.STRUCT: STRUCT,
     TableIn.STRUCTS: LIST,
     TableIn.NAME: STRUCT,
+    TableIn.NAMES: LIST,
     TableIn.DESCRIPTOR: STRUCT,
 }
 
@@ -133,6 +136,9 @@ def _read(cursor: Cursor, place: TableIn) -> tuple[str, ...]:
         return (read_table_name(cursor),)
     if place is TableIn.DESCRIPTOR:
         return (read_descriptor(cursor),)
+    if place is TableIn.NAMES:
+        count = cursor.count_structs("tables")
+        return tuple(dict.fromkeys([read_table_name(cursor) for _ in range(count)]))
     count = cursor.count_structs("requests")
     return tuple(dict.fromkeys([_string_in_struct(cursor) for _ in range(count)]))
 

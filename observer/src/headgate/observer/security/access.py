@@ -47,6 +47,8 @@ _NEEDED: Final = {
     # What is not known may do anything.
     Effect.UNKNOWN: 3,
 }
+_NAMELESS: Final = (TableIn.NOWHERE, TableIn.PATTERN, TableIn.NAMES)
+"""Requests of these kinds may name no table."""
 _MAX_KNOWN: Final = 10_000  # decisions remembered: origins and tables are clients' to invent
 
 
@@ -195,7 +197,7 @@ class Guard:
         try:
             if self._has_rules:
                 require_unambiguous(message)
-                if not tables and method.table is not TableIn.NOWHERE:
+                if not tables and method.table not in _NAMELESS:
                     raise MalformedMessage("its table cannot be read")
             if method.effect is Effect.WRITE:
                 claimed = peek_origins(dialect, message)
@@ -226,6 +228,17 @@ class Guard:
         needed = _NEEDED[method.effect]
         for who in claimed or (permit.origin,):
             name = UNKNOWN_WRITER if who is None else who.name
+            if not tables and method.table in (TableIn.PATTERN, TableIn.NAMES):
+                # It shows whatever tables there are.
+                if self._reads_everything(name):
+                    continue
+                text = (
+                    f"headgate: origin {excerpt(name)!r} may not read every table, and "
+                    f"{method.name} shows whatever there is; name tables that it may read, or "
+                    "put a rule before all others of it with allow = 'read' and tables = ['*'] in "
+                    "the observer's configuration"
+                )
+                return self._deny(who, text)
             if not tables and method.effect is Effect.READ:
                 # Of an open scanner, or lists of names: for whom reading is allowed anywhere.
                 if self._reads_anything(name):
@@ -263,6 +276,16 @@ class Guard:
             _LEVELS[rule.allow] >= readable and fnmatchcase(name, rule.origin)
             for rule in self._access.rules
         )
+
+    def _reads_everything(self, name: str) -> bool:
+        readable = _LEVELS[Allow.READ]
+        for rule in self._access.rules:
+            if fnmatchcase(name, rule.origin):
+                if _LEVELS[rule.allow] < readable:
+                    return False
+                if "*" in rule.tables:
+                    return True
+        return _LEVELS[self._access.default] >= readable
 
     def _not_allowed(self, name: str, table: str, needed: int) -> str:
         number = self._rule(name, table)

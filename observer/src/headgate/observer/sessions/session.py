@@ -382,7 +382,7 @@ class Session:
         effect = method.effect
         tables: tuple[str, ...] = ()
         try:
-            if method.table is TableIn.STRUCTS:
+            if method.table is TableIn.STRUCTS or method.table is TableIn.NAMES:
                 tables = peek_tables(self._dialect, message)
             elif method.table is not TableIn.NOWHERE:
                 table = peek_table(self._dialect, message)
