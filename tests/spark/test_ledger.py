@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from headgate.client import ConnectionFailed
+from headgate.events import Origin
 from headgate.spark import Claimed, Committed, Free, LedgerError, LostClaim, RunKey, RunLedger
 
 KEY = RunKey("flow", "step", "run-1")
@@ -21,6 +22,7 @@ class ScriptedTable:
         self.before: dict[int, Callable[[], object]] = {}
         self.lose_reply: set[int] = set()
         self.calls = 0
+        self.proofs: list[bytes] = []
 
     def _call(self) -> int:
         number = self.calls
@@ -39,7 +41,10 @@ class ScriptedTable:
         column: bytes,
         expected: bytes | None,
         put: Mapping[bytes, bytes],
+        *,
+        origin: Origin | None = None,
     ) -> bool:
+        self.proofs.append(b"" if origin is None else origin.proof)
         number = self._call()
         held = self.rows.get(row, {}).get(column) == expected
         if held:
@@ -169,3 +174,9 @@ def test_a_row_that_no_ledger_wrote_is_named(ledger: RunLedger, table: ScriptedT
 
     with pytest.raises(LedgerError, match="run/flow/step/run-1"):
         ledger.state(KEY)
+
+
+def test_each_move_carries_the_proof_that_an_agent_gave(table: ScriptedTable) -> None:
+    ledger = RunLedger(table, "headgate", b"signature")
+    ledger.commit(KEY, ledger.claim(KEY, 1, 7, "one"))
+    assert table.proofs == [b"signature", b"signature"]

@@ -6,12 +6,14 @@ import pytest
 from confluent_kafka import KafkaError
 
 from headgate.hbase import Dialect
+from headgate.observer.config import Access
 from headgate.observer.doctor.findings import (
     Verdict,
     between,
     dialect_finding,
     how_it_runs,
     kafka_problem,
+    state_tables,
 )
 
 
@@ -53,3 +55,12 @@ def test_each_failure_of_kafka_has_its_cure(code: int, text: str, cure: str) -> 
     assert text in found.text
     assert "because" in found.text
     assert cure in found.cure
+
+
+def test_an_unguarded_state_table_is_noted_with_what_would_guard_it() -> None:
+    for access in (None, Access()):
+        found = state_tables(access)
+        assert found.verdict is Verdict.NOTE
+        assert "access.agents_key_file" in found.text
+    assert state_tables(Access(agents_key_file="key")).verdict is Verdict.OK
+    assert "everybody" in state_tables(Access(state_tables=())).text

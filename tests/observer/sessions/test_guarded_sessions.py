@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from headgate.events import ORIGIN_ATTRIBUTE, Notify, Origin, Watch, WatchList, encode_origin
+from headgate.events import (
+    ORIGIN_ATTRIBUTE,
+    Notify,
+    Origin,
+    Watch,
+    WatchList,
+    agent_origin,
+    encode_origin,
+)
 from headgate.hbase import Dialect
 from headgate.observer.config import Access, AccessRule, Allow, Identity, Listener
 from headgate.observer.control.gates import Gates
@@ -19,6 +28,7 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session
+from headgate.settings import KeyRing, agent_write
 from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
 
 
@@ -333,3 +343,55 @@ def test_a_request_that_is_clear_passes_rules_that_name_other_tables(scene: Scen
     session, _, upstream = scene.connect()
     session.data_received(get(b"r"))
     assert upstream.taken() == get(b"r")
+
+
+KEY = "0123456789abcdef" * 4
+
+
+def state_put(row: bytes, signed: bytes | None) -> bytes:
+    """Return a put into the agents' table, with the proof for a row if any."""
+    value = StructWriter().binary(1, b"spec").binary(2, b"definition").binary(3, b"v").end()
+    writer = StructWriter().binary(1, row).structs(2, [value])
+    if signed is not None:
+        proof = KeyRing([KEY.encode()]).sign(*agent_write("headgate", [signed]))
+        writer = writer.mapping(5, {ORIGIN_ATTRIBUTE: encode_origin(agent_origin(proof))})
+    return call("put", StructWriter().binary(1, b"headgate").struct(2, writer.end()).end())
+
+
+@pytest.fixture
+def agents_only(tmp_path: Path) -> Access:
+    file = tmp_path / "key"
+    file.write_text(KEY)
+    return Access(agents_key_file=str(file), claims=())
+
+
+def test_a_change_of_the_agents_table_passes_with_their_signature_only(
+    second: Scene, agents_only: Access
+) -> None:
+    second.endpoint.guard = guard(second, agents_only)
+    session, client, upstream = second.connect()
+    for _ in range(3):
+        session.data_received(state_put(b"flow/air", b"flow/air"))
+        assert upstream.taken() == state_put(b"flow/air", b"flow/air")
+        session.reply_received(reply("put"))
+        client.taken()
+    for signed in (None, b"flow/other"):
+        session.data_received(state_put(b"flow/air", signed))
+        assert upstream.taken() == b""
+        assert b"is not known as an agent" in client.taken()
+
+
+def test_a_change_of_the_agents_table_by_thrift1_is_refused(
+    scene: Scene, agents_only: Access
+) -> None:
+    scene.endpoint.guard = guard(scene, agents_only)
+    session, client, upstream = scene.connect()
+    session.data_received(put(b"r"))
+    assert upstream.taken() == put(b"r")
+    session.reply_received(reply("mutateRow"))
+    client.taken()
+    mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
+    body = StructWriter().binary(1, b"default:headgate").binary(2, b"r").structs(3, [mutation])
+    session.data_received(call("mutateRow", body.end()))
+    assert upstream.taken() == b""
+    assert b"is not known as an agent" in client.taken()

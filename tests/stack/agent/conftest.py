@@ -21,7 +21,7 @@ import pytest
 
 from headgate.cli.agent_client import connect
 from headgate.local import Lifetime, start_process
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import Access, Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 
 # Seconds; far more than it takes on two busy cores: a shared machine may stand still for a minute.
 READY = 300.0
@@ -185,6 +185,8 @@ class Stand:
         self.control_topic = f"headgate.control-{self.identity}"
         self.agents: list[AgentProcess] = []
         self._ports = (_free_port(), _free_port())
+        self.access: Access | None = None
+        """Of the observer, when it is started again."""
         (directory / "steps.py").write_text(STEPS)
         self.start_observer()
 
@@ -199,6 +201,7 @@ class Stand:
                 kafka=Kafka(self.stack.kafka, control_topic=self.control_topic, partitions=4),
                 journal=Journal(str(self.directory / "journal")),
                 lease_seconds=3.0,
+                access=self.access,
             ),
             self.directory / "observer",
         )

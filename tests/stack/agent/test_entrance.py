@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ def test_an_agent_ends_at_once_and_says_what_answers_there(
     stand = make_scene("report").stand
     address = str(stand.stack.thrift2)
     if where == "thrift1":
-        with stand.connect() as connection:
+        with closing(stand.connect()) as connection:
             address = f"{connection.host}:{connection.port}"
     file = tmp_path / "agent.toml"
     file.write_text(

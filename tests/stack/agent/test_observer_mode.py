@@ -137,7 +137,7 @@ class Trial:
         host, port = self.stand.thrift2
         connections = HBaseConnections(host, port, threading.Event())
         with closing(connections):
-            rows = HBaseRows(connections, f"headgate-{self.stand.identity}")
+            rows = HBaseRows(connections, f"headgate-{self.stand.identity}", lambda _: b"")
             saved = _state(self.name, rows.get(b"flow/" + self.name.encode()))
         assert saved is not None
         engine = Engine(parse_dataflow(self.text, "mixed.yaml").spec, saved.snapshot)

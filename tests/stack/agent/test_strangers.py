@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import Hbase_thrift
 import msgspec
 import pytest
 
 from headgate.agent import Seals, sign
-from headgate.settings import key_path, read_keys
+from headgate.observer import Access
+from headgate.settings import key_path, read_keys, shared_keys
 
 pytestmark = pytest.mark.stack
 
@@ -87,7 +90,35 @@ def test_what_a_stranger_defines_is_listed_and_counted_and_runs_only_when_it_was
     seals = Seals(read_keys(key_path()), shown["table"])
     body = {"value": value, "seal": sign(seals, "evil", value)}
     again.ask("POST", "/v1/flows/evil/sign", msgspec.to_builtins(body))
-    eventually(lambda: states(again)["evil"] == "running")
+    deadline = time.monotonic() + 60.0
+    while states(again)["evil"] != "running":
+        assert time.monotonic() < deadline, f"{again.ask('GET', '/v1/flows')}\n{again.words()}"
+        time.sleep(0.1)
     scene.stand.write(scene.tables["input"], {b"3": b"30.0"})
     again.wave("evil")
     assert trace.exists()
+
+
+def test_with_the_agents_key_an_observer_refuses_what_a_stranger_writes(
+    make_scene: Callable[[str], Any], tmp_path: Path
+) -> None:
+    scene = make_scene("report")
+    scene.run_command("output")
+    shared_keys("")
+    stand = scene.stand
+    stand.observer.stop()
+    table = f"headgate-{stand.identity}"
+    stand.access = Access(state_tables=(table,), agents_key_file=str(key_path()))
+    stand.start_observer()
+    agent = scene.submit()
+    before = states(agent)
+    with pytest.raises(Hbase_thrift.IOError) as refused:
+        state_rows(scene, {b"flow/evil": {b"spec:definition": evil(scene, tmp_path / "trace")}})
+    assert "is not known as an agent" in str(refused.value)
+    with closing(stand.connect()) as connection, pytest.raises(Hbase_thrift.IOError):
+        connection.disable_table(table)
+    agent.settle(scene.name, scene.begin(agent))
+    assert [run["outcome"] for run in agent.runs(scene.name, "report")] == ["committed"]
+    assert states(agent) == before
+    agent.ask("DELETE", f"/v1/flows/{scene.name}")
+    assert scene.name not in states(agent)

@@ -137,6 +137,7 @@ class Attempts(Standing):
         launch = attempt.launch
         self._under_way[launch.run] = attempt
         step = by if isinstance(by, StepLauncher) else None
+        key = RunKey(self.name, launch.action, launch.run)
         request = StepRequest(
             dataflow=self.name,
             action=launch.action,
@@ -151,7 +152,8 @@ class Attempts(Standing):
             containers=self._dataflow.spec.containers,
             cut=self._from_start(launch.cut),
             since=self._since(launch),
-            ledger=self._around.ledger_table,
+            ledger=self._around.seals.table,
+            ledger_proof=self._around.seals.proof((key.row,)),
             kafka_properties=self._around.kafka_properties,
             on_undecodable=self._dataflow.on_undecodable,
         )

@@ -21,12 +21,14 @@ from headgate.agent.rows import HBaseConnections
 from headgate.agent.runtime import Runtime
 from headgate.agent.scan_hosting import TableScans
 from headgate.agent.scans import TableScanner
+from headgate.agent.sealed import Seals
 from headgate.agent.sessions import SessionLauncher
 from headgate.agent.store import Ownership, RunRecord, SavedState, StateStore
 from headgate.agent.supervision import Supervision
 from headgate.agent.surroundings import Surroundings
 from headgate.agent.table_scan import Extent, TimeRange
 from headgate.engine import Kept
+from headgate.events import agent_origin
 from headgate.flows import Dataflow
 from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
 
@@ -39,6 +41,7 @@ class Provision(Struct, frozen=True):
     """Names the agent in barrier requests."""
     hbase: Thrift2Address
     connections: HBaseConnections
+    seals: Seals
     store: StateStore
     broker: KafkaBroker
     admission: Admission
@@ -83,7 +86,7 @@ class Provision(Struct, frozen=True):
                     storage=CellStorage(configuration.cells.memory, configuration.cells.path),
                     launcher=launcher,
                     admission=self.admission,
-                    ledger=_HBaseLedger(self.connections, configuration.hbase.state_table),
+                    ledger=_HBaseLedger(self.connections, self.seals),
                     scanner=self.scanner,
                     observation=_Observation(self.scans, dataflow.name),
                     families=_Families(self.families, dataflow.name),
@@ -93,7 +96,7 @@ class Provision(Struct, frozen=True):
                     hbase=self.hbase,
                     kafka=configuration.kafka.bootstrap,
                     kafka_properties=configuration.kafka.properties,
-                    ledger_table=configuration.hbase.state_table,
+                    seals=self.seals,
                     checkpoint_seconds=configuration.checkpoint_seconds,
                     saved_whole=configuration.cells.saved_whole,
                     barrier_repeat=configuration.barriers.repeat_seconds,
@@ -133,17 +136,18 @@ class _FlowStore:
 class _HBaseLedger:
     """The run ledger through the agent's connections."""
 
-    def __init__(self, connections: HBaseConnections, table: str) -> None:
+    def __init__(self, connections: HBaseConnections, seals: Seals) -> None:
         self._connections = connections
-        self._table = table
+        self._seals = seals
 
     def state(self, key: RunKey) -> RunState:
         """See ``seams.Ledger``."""
-        return self._connections.call(lambda c: RunLedger(c, self._table).state(key))
+        return self._connections.call(lambda c: RunLedger(c, self._seals.table).state(key))
 
     def forget(self, key: RunKey) -> None:
         """See ``seams.Ledger``."""
-        self._connections.call(lambda c: c.delete(self._table, [key.row]))
+        origin = agent_origin(self._seals.proof((key.row,)))
+        self._connections.call(lambda c: c.delete(self._seals.table, [key.row], origin=origin))
 
 
 class _Observation:

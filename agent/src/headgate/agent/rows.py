@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeVar
 
 import structlog
@@ -17,12 +18,14 @@ from headgate.client import (
     ScanRange,
     Thrift2Connection,
 )
+from headgate.events import Origin, agent_origin
 from headgate.spark import LEDGER_FAMILY
 
 log = structlog.get_logger("headgate.agent.hbase")
 
 T = TypeVar("T")
 
+_DROPPED = 500  # rows in one request to delete them, which is signed as a whole
 FAMILIES = ("spec", "state", "history", LEDGER_FAMILY)
 _REPLY = 20.0  # seconds; a call takes milliseconds, and a flow stands still while it is waited for
 _FIRST_BACKOFF = 0.05  # seconds; an observer that restarts is back after a few tenths
@@ -141,11 +144,20 @@ class HBaseConnections:
 
 
 class HBaseRows:
-    """The state table in HBase."""
+    """The state table in HBase.
 
-    def __init__(self, connections: HBaseConnections, table: str) -> None:
+    Args:
+        connections: to an observer.
+        table: the table's name.
+        proof: returns the signature by which an observer knows an agent that writes to some rows.
+    """
+
+    def __init__(
+        self, connections: HBaseConnections, table: str, proof: Callable[[Sequence[bytes]], bytes]
+    ) -> None:
         self._connections = connections
         self.table = table
+        self._proof = proof
 
     def create(self, patience: float) -> None:
         """Create the table where it is missing.
@@ -171,19 +183,22 @@ class HBaseRows:
 
     def put(self, row: bytes, columns: Mapping[bytes, bytes]) -> None:
         """See ``Rows``."""
-        self._connections.call(lambda c: c.put(self.table, [(row, columns)]))
+        origin = agent_origin(self._proof((row,)))
+        self._connections.call(lambda c: c.put(self.table, [(row, columns)], origin=origin))
 
     def check_and_put(
         self, row: bytes, column: bytes, expected: bytes | None, columns: Mapping[bytes, bytes]
     ) -> bool:
         """See ``Rows``; after a lost reply it is done again: callers must bear a repetition."""
+        origin = agent_origin(self._proof((row,)))
         return self._connections.call(
-            lambda c: c.check_and_put(self.table, row, column, expected, columns)
+            lambda c: c.check_and_put(self.table, row, column, expected, columns, origin=origin)
         )
 
     def delete(self, row: bytes, columns: Iterable[bytes] = ()) -> None:
         """See ``Rows``."""
-        self._connections.call(lambda c: c.delete(self.table, [row], columns))
+        origin = agent_origin(self._proof((row,)))
+        self._connections.call(lambda c: c.delete(self.table, [row], columns, origin=origin))
 
     def scan(
         self, start: bytes, stop: bytes, families: Iterable[bytes] = ()
@@ -199,4 +214,13 @@ class HBaseRows:
 
     def drop(self, rows: Sequence[bytes]) -> None:
         """See ``Rows``."""
-        self._connections.call(lambda c: c.delete(self.table, rows))
+        for first in range(0, len(rows), _DROPPED):
+            some = rows[first : first + _DROPPED]
+            origin = agent_origin(self._proof(some))
+            self._connections.call(partial(_drop, table=self.table, rows=some, origin=origin))
+
+
+def _drop(
+    connection: Thrift2Connection, *, table: str, rows: Sequence[bytes], origin: Origin
+) -> None:
+    connection.delete(table, rows, origin=origin)

@@ -110,9 +110,9 @@ class Agent:
         host, port = parse_address(configuration.hbase.thrift2)
         requester = f"agent/{self.owner.incarnation[:12]}"
         self._connections = HBaseConnections(host, port, self._halting)
-        self._rows = HBaseRows(self._connections, configuration.hbase.state_table)
         table = configuration.hbase.state_table
         seals = Seals(shared_keys(configuration.key_file), table)
+        self._rows = HBaseRows(self._connections, table, seals.proof)
         self._revisions = SavedRevisions(configuration.workers.revisions)
         self.store = StateStore(self._rows, configuration.history, seals, self._revisions)
         self._scanner = TableScanner(self._connections, self.supervision)
@@ -150,6 +150,7 @@ class Agent:
             requester=requester,
             hbase=Thrift2Address(host, port),
             connections=self._connections,
+            seals=seals,
             store=self.store,
             broker=self._broker,
             admission=Admission(configuration.launchers.concurrency),

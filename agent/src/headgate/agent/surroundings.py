@@ -14,6 +14,7 @@ from headgate.agent.cell_storage import CellStorage
 from headgate.agent.feed import Deliver
 from headgate.agent.measures import FlowMeasures
 from headgate.agent.observers import ObserverTable
+from headgate.agent.sealed import Seals
 from headgate.agent.seams import Families, Launcher, Ledger, Observation, Scanner
 from headgate.agent.store import RunRecord, SavedState
 from headgate.engine import Kept
@@ -52,7 +53,8 @@ class Surroundings(Struct, frozen=True):
     hbase: Thrift2Address
     kafka: str
     kafka_properties: dict[str, str | int | float | bool]
-    ledger_table: str
+    seals: Seals
+    """Of the state table, in which the run ledger is."""
     checkpoint_seconds: float
     saved_whole: int
     """Cells up to which a checkpoint is the whole state."""

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from headgate.client import Columns
+from headgate.events import Origin, agent_origin
 
 LEDGER_FAMILY: Final = "run"
 """The column family of the ledger's cells; the table must have it."""
@@ -95,7 +96,14 @@ class LedgerTable(Protocol):
         """Return a row's newest values."""
 
     def check_and_put(
-        self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Columns
+        self,
+        table: str,
+        row: bytes,
+        column: bytes,
+        expected: bytes | None,
+        put: Columns,
+        *,
+        origin: Origin | None = None,
     ) -> bool:
         """Put if the column has the expected value (None: is absent); tell whether it had."""
 
@@ -109,11 +117,17 @@ class RunLedger:
 
     Every method may be repeated after a ``ConnectionFailed``, by a ledger on a new connection with
     the same arguments: a step that was already taken is found taken.
+
+    Args:
+        connection: to an observer, or to HBase.
+        table: the ledger's.
+        proof: an agent's, that it is one who writes to the run's row; empty where nobody asks.
     """
 
-    def __init__(self, connection: LedgerTable, table: str) -> None:
+    def __init__(self, connection: LedgerTable, table: str, proof: bytes = b"") -> None:
         self._connection = connection
         self._table = table
+        self._origin = agent_origin(proof) if proof else None
 
     def state(self, key: RunKey) -> RunState:
         """Return where the run stands.
@@ -138,7 +152,12 @@ class RunLedger:
 
     def _move(self, key: RunKey, before: bytes | None, after: Claimed | Committed) -> bool:
         return self._connection.check_and_put(
-            self._table, key.row, _STATE, before, {_STATE: _encoder.encode(after)}
+            self._table,
+            key.row,
+            _STATE,
+            before,
+            {_STATE: _encoder.encode(after)},
+            origin=self._origin,
         )
 
     def claim(self, key: RunKey, attempt: int, token: int, holder: str) -> Claimed:

@@ -58,6 +58,8 @@ class StepRequest(Struct, frozen=True, tag="step"):
     """librdkafka's own, for TLS and SASL."""
     on_undecodable: dict[str, OnUndecodable] = {}
     """By container, where it is another than ``NULL``."""
+    ledger_proof: bytes = b""
+    """The agent's, by which observers let its worker write to the run's row of the ledger."""
 
     @property
     def key(self) -> RunKey:

@@ -254,14 +254,16 @@ class Worker:
 
     def _claim(self, request: StepRequest) -> Claimed:
         with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
-            ledger = RunLedger(connection, request.ledger)
+            ledger = RunLedger(connection, request.ledger, request.ledger_proof)
             return ledger.claim(request.key, request.attempt, request.token, self._holder)
 
     def _commit(self, request: StepRequest, claim: Claimed) -> None:
         for pause in (*_COMMIT_PAUSES, None):
             try:
                 with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
-                    RunLedger(connection, request.ledger).commit(request.key, claim)
+                    RunLedger(connection, request.ledger, request.ledger_proof).commit(
+                        request.key, claim
+                    )
                 return
             except ConnectionFailed:
                 # A commit may be repeated: one that took place is found to have.

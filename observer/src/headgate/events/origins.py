@@ -29,11 +29,23 @@ class Origin(Struct, frozen=True, array_like=True):
     token: int
     """The run's fencing token: an observer refuses one below the fence."""
     writer: str = ""
+    proof: bytes = b""
+    """A signature by which an agent is known that writes its own state; it names nobody then."""
+
+    @property
+    def nameless(self) -> bool:
+        """Whether it says nothing of who writes, but perhaps that it is an agent."""
+        return not (self.writer or self.dataflow)
 
     @property
     def name(self) -> str:
         """``dataflow/action``, or the writer's name: what rules and metrics call it."""
         return self.writer or f"{self.dataflow}/{self.action}"
+
+
+def agent_origin(proof: bytes) -> Origin:
+    """Return what an agent sends with a change of its own state: a proof that it is one."""
+    return Origin("", "", "", 0, "", proof)
 
 
 # msgspec lets two through: text that is no UTF-8, and endless lists in lists in a skipped field.

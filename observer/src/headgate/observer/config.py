@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, field
 
 from headgate.events import CONTROL_TOPIC
 from headgate.settings import (
+    ConfigurationError,
     LogFormat,
     LogLevel,
     Places,
@@ -22,6 +23,7 @@ from headgate.settings import (
     load,
     parse,
     parse_address,
+    read_keys,
 )
 
 ENVIRONMENT_PREFIX = "HEADGATE_OBSERVER_"
@@ -178,6 +180,17 @@ class Access(Struct, frozen=True, forbid_unknown_fields=True):
     """Patterns of origins that clients may name that have neither certificate nor port."""
     certificates: tuple[ClientCertificate, ...] = ()
     rules: tuple[AccessRule, ...] = ()
+    state_tables: tuple[str, ...] = ("headgate",)
+    """The agents' ``hbase.state_table``: who may change it decides what agents run."""
+    agents: tuple[str, ...] = ()
+    """Writers, known by certificate or listener, that are agents."""
+    agents_key_file: str = ""
+    """The agents' ``key_file``: who has signed a change with it is an agent."""
+
+    @property
+    def guards_state(self) -> bool:
+        """Whether there is a way to know agents, so that others can be kept from their tables."""
+        return bool(self.agents or self.agents_key_file)
 
 
 class Listener(Struct, frozen=True, forbid_unknown_fields=True):
@@ -324,6 +337,7 @@ def _check(config: ObserverConfig, places: Places) -> None:
     _check_admin(config, places)
     if config.access is not None:
         _check_access(config.access, places)
+        _check_agents(config.access, config, places)
     for name, listener in (("thrift1", config.thrift1), ("thrift2", config.thrift2)):
         if listener is not None:
             _check_security(name, listener, places)
@@ -402,6 +416,24 @@ def _check_access(access: Access, places: Places) -> None:
         if not rule.tables:
             place = ("access", "rules", str(number), "tables")
             raise places.problem(place, 'it names no table; write ["*"] for all')
+
+
+def _check_agents(access: Access, config: ObserverConfig, places: Places) -> None:
+    """Find agents that nobody could be, and a key that cannot be read."""
+    listeners = [each.origin for each in (config.thrift1, config.thrift2) if each is not None]
+    known = {each.writer for each in (*access.certificates, *listeners) if each is not None}
+    for number, agent in enumerate(access.agents):
+        if not agent or agent not in known:
+            raise places.problem(
+                ("access", "agents", str(number)),
+                f"nobody is known as writer {agent!r}: no certificate and no listener bears it; "
+                "add an entry of [[access.certificates]] with it",
+            )
+    if access.agents_key_file:
+        try:
+            read_keys(Path(access.agents_key_file).expanduser())
+        except ConfigurationError as error:
+            raise places.problem(("access", "agents_key_file"), str(error)) from error
 
 
 def _check_identity(

@@ -9,7 +9,14 @@ from headgate.settings.credentials import (
     client_side,
     upstream_side,
 )
-from headgate.settings.keys import KeyRing, key_path, parse_keys, read_keys, shared_keys
+from headgate.settings.keys import (
+    KeyRing,
+    agent_write,
+    key_path,
+    parse_keys,
+    read_keys,
+    shared_keys,
+)
 from headgate.settings.loading import load, parse
 from headgate.settings.log import LogFormat, LogLevel, configure_log, set_log_level
 from headgate.settings.log_rate import LogRate
@@ -33,6 +40,7 @@ __all__ = [
     "SecretFileError",
     "ServerTls",
     "UpstreamTls",
+    "agent_write",
     "client_side",
     "configure_log",
     "dotted",

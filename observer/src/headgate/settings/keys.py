@@ -16,6 +16,8 @@ _ID_BYTES: Final = 8
 """Of a key's name in signatures: enough to tell a few keys apart."""
 _LEAST_CHARACTERS: Final = 32
 """Of a key: it can be guessed at leisure by whoever reads a signature."""
+_AGENT_WRITE: Final = b"headgate agent writes"
+"""Told apart from whatever else is signed with the same key."""
 _MAKE: Final = "openssl rand -hex 32"
 
 
@@ -96,6 +98,14 @@ def parse_keys(content: bytes, path: Path) -> KeyRing:
                 f"least {_LEAST_CHARACTERS} with: {_MAKE}"
             )
     return KeyRing([key for _, key in keys])
+
+
+def agent_write(table: str, rows: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Return what an agent signs to prove that it is one who writes to these rows of a table.
+
+    Whoever sees the signature can write to these rows again, and to no others.
+    """
+    return (_AGENT_WRITE, table.encode(), *rows)
 
 
 def new_key() -> bytes:

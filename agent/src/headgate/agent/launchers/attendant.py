@@ -134,7 +134,7 @@ class Attendant:
     def _ask(self, question: Callable[[RunLedger], T]) -> T:
         request = self._job.request
         with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
-            return question(RunLedger(connection, request.ledger))
+            return question(RunLedger(connection, request.ledger, request.ledger_proof))
 
     def _patiently(self, question: Callable[[RunLedger], T]) -> T:
         deadline = time.monotonic() + _PATIENCE

@@ -14,6 +14,7 @@ from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.runtime import Runtime
 from headgate.agent.scripted.broker import ScriptedBroker
+from headgate.agent.scripted.rows import SEALS
 from headgate.agent.scripted.tables import ScriptedTables
 from headgate.agent.scripted.worker import ScriptedWorker
 from headgate.agent.sealed import Owner
@@ -83,7 +84,7 @@ class ScriptedAgent:
             hbase=Thrift2Address("memory", 0),
             kafka="memory",
             kafka_properties={},
-            ledger_table="headgate",
+            seals=SEALS,
             checkpoint_seconds=1.0,
             saved_whole=self.world.saved_whole,
             barrier_repeat=1.0,

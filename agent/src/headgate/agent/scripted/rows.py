@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headgate.agent.sealed import Seals
+from headgate.events import Origin
 from headgate.settings import KeyRing
 
 SEALS = Seals(KeyRing([b"the key of all scripted agents"]), "headgate")
@@ -95,7 +96,9 @@ class LedgerRows:
         column: bytes,
         expected: bytes | None,
         put: Mapping[bytes, bytes],
+        *,
+        origin: Origin | None = None,
     ) -> bool:
         """Put cells if one has the expected value; tell whether it had."""
-        del table
+        del table, origin
         return self._rows.check_and_put(row, column, expected, put)

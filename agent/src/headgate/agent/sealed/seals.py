@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from headgate.settings import KeyRing
+from headgate.settings import KeyRing, agent_write
 
 _PURPOSE: Final = b"headgate state table"
 """Told apart from whatever else is signed with the same key."""
@@ -29,6 +30,10 @@ class Seals:
     def holds(self, row: bytes, column: bytes, value: bytes, seal: bytes) -> bool:
         """Tell whether an agent has signed the cell."""
         return self._ring.believes(seal, _PURPOSE, self.table.encode(), row, column, value)
+
+    def proof(self, rows: Sequence[bytes]) -> bytes:
+        """Return the signature by which an observer knows an agent that writes to these rows."""
+        return self._ring.sign(*agent_write(self.table, rows))
 
     def is_current(self, seal: bytes) -> bool:
         """Tell whether a signature is of the key that signs now, not of one before it."""

@@ -35,6 +35,7 @@ from headgate.observer.doctor.findings import (
     ok,
     problem,
     speaks_something_else,
+    state_tables,
     tls_problem,
     unreachable,
 )
@@ -114,6 +115,7 @@ class Diagnosis:
                 listener = getattr(config, dialect.value)
                 if isinstance(listener, Listener):
                     yield from self._listener(dialect, listener, config.name)
+            yield state_tables(config.access)
             yield from self._journal(config)
             yield from self._health("admin", config.admin)
         kafka = self._question.kafka

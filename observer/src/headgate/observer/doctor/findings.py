@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 from msgspec import Struct
 
 from headgate.hbase import Dialect
+from headgate.observer.config import Access
 
 
 class Verdict(StrEnum):
@@ -126,6 +127,25 @@ def tls_problem(step: str, error: OSError, host: str) -> Finding:
         return problem(step, "speaks TLS and wants a client certificate", cure)
     cure = "check --ca, --cert and --key"
     return problem(step, f"speaks TLS, but the handshake fails: {reason}", cure)
+
+
+def state_tables(access: Access | None) -> Finding:
+    """Say who may change the tables in which agents keep what they run."""
+    told = access or Access()
+    named = ", ".join(told.state_tables)
+    step = f"state table {named}"
+    if not told.state_tables:
+        return Finding(
+            step, Verdict.NOTE, "access.state_tables names none: everybody may change it"
+        )
+    if told.guards_state:
+        return ok(step, "only agents may change it")
+    return Finding(
+        step,
+        Verdict.NOTE,
+        "whoever may write here may change it, and only the agents' signatures protect what they "
+        "run; to refuse others, set access.agents_key_file to the agents' key",
+    )
 
 
 _KAFKA_CURES: Final = {

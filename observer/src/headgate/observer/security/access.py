@@ -17,6 +17,8 @@ from headgate.hbase import (
     Method,
     Pattern,
     TableIn,
+    Write,
+    decode_request,
     peek_origins,
     require_unambiguous,
 )
@@ -31,6 +33,7 @@ from headgate.observer.config import (
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.excerpts import LABEL, excerpt
 from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.security.state_tables import StateTables
 from headgate.settings import LogRate
 from headgate.wire import MalformedMessage, Message, ProtocolError
 
@@ -103,6 +106,7 @@ class Guard:
         self._asks_who = access is not None or listener.origin is not None
         self._access = access or Access()
         self._levels: dict[tuple[str, str], int] = {}
+        self._state = StateTables(self._access)
         self._has_rules = bool(self._access.rules) or self._access.default is not Allow.DEFINE
         self._port = _permit(listener.origin) if listener.origin is not None else None
         self._cleared: dict[Permit, set[Pattern]] = {}
@@ -194,20 +198,30 @@ class Guard:
         tables: Sequence[str],
     ) -> Refusal | None:
         claimed: Sequence[Origin] = ()
+        change: Write | None = None
+        concerns_state = self._state.concern(permit.origin, method, tables)
         try:
-            if self._has_rules:
+            if self._has_rules or self._state.active:
                 require_unambiguous(message)
                 if not tables and method.table not in _NAMELESS:
                     raise MalformedMessage("its table cannot be read")
             if method.effect is Effect.WRITE:
                 claimed = peek_origins(dialect, message)
+                if concerns_state:
+                    decoded = decode_request(dialect, message)
+                    change = decoded if isinstance(decoded, Write) else None
         except ProtocolError as error:
             return self._deny(
                 permit.origin,
                 f"headgate: nobody can tell what this request would do in whose name: {error}; "
                 "send it as HBase's own clients do",
             )
-        return self.refusal(permit, method, tables, claimed)
+        if concerns_state:
+            text = self._state.refusal(permit.origin, method, tables, change)
+            if text:
+                return self._deny(permit.origin, text)
+        # An agent's proof names nobody: its writes are judged by who connects.
+        return self.refusal(permit, method, tables, [o for o in claimed if not o.nameless])
 
     def refusal(
         self, permit: Permit, method: Method, tables: Sequence[str], claimed: Sequence[Origin]
