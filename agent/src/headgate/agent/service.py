@@ -220,13 +220,13 @@ class Agent:
     def stop(self) -> None:
         """Let steps under way end, save everything, stop workers and hand the dataflows over."""
         self._sampling.stop()
-        self._spares.close()
         self._adoption.stop(self.configuration.shutdown_seconds)
         # An end needs HBase: without it nothing more is saved, and leases run out by themselves.
         if not self._adoption.join(self.configuration.shutdown_seconds + _LAST):
             self._halting.set()
             self._broker.halt()
             self._adoption.join()
+        self._spares.close()
         self._scans.close()
         self._halting.set()
         self._adoption.close()
