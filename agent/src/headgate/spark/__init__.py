@@ -19,7 +19,6 @@ from headgate.spark.ledger import (
     RunState,
 )
 from headgate.spark.messages import (
-    AdoptSession,
     CancelStep,
     Ending,
     StartSession,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEDGER_FAMILY",
-    "AdoptSession",
     "CancelStep",
     "Claimed",
     "Committed",
