@@ -43,9 +43,7 @@ from headgate.hbase import (
     judge,
     lacks_notify_family,
     method_of,
-    peek_origins,
-    peek_table,
-    peek_tables,
+    read_request,
     with_notify,
 )
 from headgate.observer import Layout, control_line, update_lines
@@ -231,12 +229,9 @@ def follow(dialect: Dialect, data: bytes) -> None:
             continue
         dialect_of(message)
         io_error_reply(dialect, message, "no")
-        tables = peek_tables(dialect, message)
-        assert peek_table(dialect, message) == (tables[0] if tables else None)
-        if method_of(dialect, message.name).effect not in (Effect.WRITE, Effect.DEFINE):
+        request = read_request(dialect, message).change
+        if request is None:
             continue
-        request = decode_request(dialect, message)
-        peek_origins(dialect, message)
         judge(dialect, request, reply)
         if isinstance(request, Write):
             marked(dialect, message, request)
@@ -262,22 +257,22 @@ def recognition(data: bytes) -> None:
     """What is recognised by its bytes says what reading it says."""
     dialect = Dialect.THRIFT2 if data[:1] == b"\x02" else Dialect.THRIFT1
     patterns, replies = Patterns(dialect), KnownReplies()
-    asked = decode_request(dialect, requests_of(dialect)[0])
+    sample = decode_request(dialect, requests_of(dialect)[0])
     for message in messages(data[1:]):
         pattern = patterns.find(message.raw)
         if pattern is not None:
             assert pattern.message(message.raw) == message
-            assert pattern.table == peek_table(dialect, message)
+            asked = read_request(dialect, message)
+            assert pattern.tables == asked.tables
             if pattern.writes:
                 put = pattern.put(message.raw)
-                assert put is None or put == decode_request(dialect, message)
-                assert not peek_origins(dialect, message)
+                assert put is None or put == asked.change
         known = replies.find(message.raw)
         if known is not None:
-            assert judge(dialect, asked, known) == judge(dialect, asked, message)
+            assert judge(dialect, sample, known) == judge(dialect, sample, message)
         replies.remember(message)
         for _ in range(2):
-            patterns.consider(message)
+            patterns.consider(read_request(dialect, message))
 
 
 def batches(data: bytes) -> None:

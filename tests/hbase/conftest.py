@@ -40,7 +40,7 @@ class Case(Struct, frozen=True):
     method: str
     arguments: dict[str, Any]
     cells: list[Cell]
-    origin: Origin | None = None
+    origins: tuple[Origin | None, ...] = ()
     conditional: bool = False
     ambiguous: tuple[int, ...] = ()
     others: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ CASES = [
         "mutateRow",
         {"row": b"r", "mutations": [put(b"f:a", b"1")], "attributes": ATTRIBUTES},
         [(K.PUT, b"r", b"f:a", -1, b"1")],
-        origin=ORIGIN,
+        origins=(ORIGIN,),
     ),
     one(
         "put without a write-ahead log",
@@ -174,7 +174,7 @@ CASES = [
             (K.DELETE_FAMILY, b"r", b"f:", -1, None),
             (K.DELETE_COLUMN, b"s", b"f:b", -1, None),
         ],
-        origin=ORIGIN,
+        origins=(ORIGIN,),
     ),
     one(
         "batch: a put under a family that is deleted",
@@ -257,7 +257,7 @@ CASES = [
             "attributes": ATTRIBUTES,
         },
         [(K.PUT, b"r", b"f:a", -1, b"new")],
-        origin=ORIGIN,
+        origins=(ORIGIN,),
         conditional=True,
     ),
     one(
@@ -272,7 +272,7 @@ CASES = [
         "deleteAll",
         {"row": b"r", "column": b"f:a", "attributes": ATTRIBUTES},
         [(K.DELETE_COLUMN, b"r", b"f:a", -1, None)],
-        origin=ORIGIN,
+        origins=(ORIGIN,),
     ),
     one(
         "delete of the column with the empty qualifier",
@@ -310,7 +310,7 @@ CASES = [
             (K.PUT, b"r", b"f:b", 44, b"2"),
             (K.PUT, b"r", b"f:", -1, b"3"),
         ],
-        origin=ORIGIN,
+        origins=(ORIGIN,),
     ),
     two(
         "put under the row's timestamp",
@@ -332,7 +332,7 @@ CASES = [
             ]
         },
         [(K.PUT, b"r", b"f:a", -1, b"1"), (K.PUT, b"s", b"f:a", -1, b"2")],
-        origin=ORIGIN,
+        origins=(None, ORIGIN),
     ),
     two(
         "check and put",
@@ -352,7 +352,7 @@ CASES = [
         "deleteSingle",
         {"tdelete": TWO.TDelete(row=b"r", attributes=ATTRIBUTES)},
         [(K.DELETE_ROW, b"r", b"", -1, None)],
-        origin=ORIGIN,
+        origins=(ORIGIN,),
     ),
     two(
         "delete of a row up to a timestamp",
@@ -444,14 +444,14 @@ CASES = [
             (K.INCREMENT_DELTA, b"r", b"f:a", -1, _five()),
             (K.INCREMENT_DELTA, b"r", b"f:b", -1, (1).to_bytes(8, "big")),
         ],
-        origin=ORIGIN,
+        origins=(ORIGIN,),
     ),
     two(
         "append",
         "append",
         {"tappend": TWO.TAppend(row=b"r", columns=[value(b"a", b"x")], attributes=ATTRIBUTES)},
         [(K.APPEND_DELTA, b"r", b"f:a", -1, b"x")],
-        origin=ORIGIN,
+        origins=(ORIGIN,),
     ),
     two(
         "mutations of a row, in their order",
@@ -477,7 +477,7 @@ CASES = [
             (K.DELETE_COLUMN, b"r", b"f:b", -1, None),
             (K.PUT, b"r", b"f:b", -1, b"2"),
         ],
-        origin=ORIGIN,
+        origins=(None, ORIGIN),
         ambiguous=(2,),
     ),
     two(

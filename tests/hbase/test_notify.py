@@ -242,7 +242,7 @@ def test_what_a_request_writes_stays_the_same_but_for_its_notify_cells(case):
     after = decode_request(case.dialect, marked)
     own = [at for at, column in enumerate(after.cells.columns) if not column.startswith(b"hg:")]
     assert after.cells.taken(own) == before.cells
-    assert (after.origin, after.conditional) == (before.origin, before.conditional)
+    assert (after.origins, after.conditional) == (before.origins, before.conditional)
     assert len(after.cells) > len(before.cells)
     kinds = {after.cells.kinds[at] for at in range(len(after.cells)) if at not in own}
     assert kinds == {UpdateKind.PUT}

@@ -15,9 +15,7 @@ from headgate.hbase import (
     decode_request,
     io_error_reply,
     judge,
-    peek_origins,
-    peek_table,
-    peek_tables,
+    read_request,
 )
 from headgate.wire import (
     ApplicationError,
@@ -62,9 +60,7 @@ def test_a_request_says_the_same_in_every_protocol(case, encoder, protocol, tran
     strict = read(case.encoded)
     assert (message.protocol, message.transport) == (protocol, transport)
     assert decode_request(case.dialect, message) == decode_request(case.dialect, strict)
-    assert peek_tables(case.dialect, message) == peek_tables(case.dialect, strict)
-    assert peek_table(case.dialect, message) == "t"
-    assert peek_origins(case.dialect, message) == peek_origins(case.dialect, strict)
+    assert read_request(case.dialect, message).tables == ("t", *case.others)
 
 
 def compact(data: bytes) -> Message:
@@ -111,4 +107,4 @@ def test_the_table_of_a_read_is_seen_in_compact():
         request = Message(body, 0, "get", MessageType.CALL, 1, Transport.BUFFERED)
         assert "get" in METHODS[dialect]
         written = transcode(request, Protocol.COMPACT, Transport.BUFFERED)
-        assert peek_table(dialect, written) == "t"
+        assert read_request(dialect, written).tables == ("t",)

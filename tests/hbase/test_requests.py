@@ -14,16 +14,13 @@ from headgate.hbase import (
     Write,
     decode_request,
     method_of,
-    peek_origins,
-    peek_table,
-    peek_tables,
+    read_request,
 )
 from headgate.wire import (
     MalformedMessage,
     Message,
     MessageReader,
     MessageType,
-    ProtocolError,
     StructWriter,
     Transport,
     write_message,
@@ -77,17 +74,18 @@ def test_a_request_is_decoded_into_its_cells(case, transport, manner):
     assert isinstance(write, Write)
     assert in_rows(write) == case.cells
     assert (write.method, write.table) == (case.method, "t")
-    assert write.origin == case.origin
+    assert write.origins == case.origins
     assert write.conditional is case.conditional
     assert write.ambiguous == case.ambiguous
     assert tuple(other.table for other in write.others) == case.others
 
 
-def test_the_table_and_the_origin_are_seen_without_decoding(case):
+def test_one_reading_tells_method_tables_and_change(case):
     message = read(case.encoded)
-    assert peek_table(case.dialect, message) == "t"
-    assert peek_tables(case.dialect, message) == ("t", *case.others)
-    assert peek_origins(case.dialect, message) == ((case.origin,) if case.origin else ())
+    request = read_request(case.dialect, message)
+    assert (request.message, request.method.name) == (message, case.method)
+    assert request.tables == ("t", *case.others)
+    assert request.change == decode_request(case.dialect, message)
 
 
 def test_the_table_of_requests_has_every_method_that_writes(cases):
@@ -139,7 +137,7 @@ def test_fields_may_come_in_any_order_and_with_unknown_ones_among_them():
     assert in_rows(decode_request(Dialect.THRIFT1, row)) == [(0, b"r", b"f:a", -1, b"v")]
     assert in_rows(decode_request(Dialect.THRIFT1, rows)) == 2 * [(0, b"r", b"f:a", 44, b"v")]
     assert in_rows(decode_request(Dialect.THRIFT2, put2)) == [(0, b"r", b"f:a", 5, b"v")]
-    assert peek_table(Dialect.THRIFT2, put2) == "t"
+    assert read_request(Dialect.THRIFT2, put2).tables == ("t",)
 
 
 def test_a_row_may_carry_unknown_fields_behind_its_mutations():
@@ -175,10 +173,8 @@ def test_a_request_without_what_its_method_needs_is_malformed(dialect, method, b
 def test_an_origin_that_headgate_did_not_write_is_malformed_and_says_where(encoder):
     put = encoder.two.TPut(row=b"r", columnValues=[], attributes={b"headgate.origin": b"\xc1"})
     message = read(encoder.call(Dialect.THRIFT2, "put", table=b"t", tput=put))
-    with pytest.raises(ProtocolError, match=r"headgate\.origin"):
-        peek_origins(Dialect.THRIFT2, message)
     write = decode_request(Dialect.THRIFT2, message)
-    assert write.origin is None
+    assert write.origins == (None,)
     assert "headgate.origin" in write.origin_error, "the write itself is understood"
 
 
@@ -188,7 +184,7 @@ def test_an_origin_that_headgate_did_not_write_is_malformed_and_says_where(encod
 )
 def test_tables_are_named_as_hbase_prints_them(encoder, name, seen):
     message = read(encoder.call(Dialect.THRIFT1, "deleteAllRow", tableName=name, row=b"r"))
-    assert peek_table(Dialect.THRIFT1, message) == seen
+    assert read_request(Dialect.THRIFT1, message).tables == (seen,)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +236,7 @@ def test_a_method_that_hbase_does_not_have_is_unknown():
 
 def test_reads_are_not_decoded(encoder):
     message = read(encoder.call(Dialect.THRIFT1, "getRow", tableName=b"t", row=b"r", attributes={}))
-    assert peek_table(Dialect.THRIFT1, message) == "t"
+    assert read_request(Dialect.THRIFT1, message).tables == ("t",)
     with pytest.raises(ValueError, match="changes nothing"):
         decode_request(Dialect.THRIFT1, message)
 
@@ -258,4 +254,4 @@ def test_a_list_of_descriptions_names_each_table_and_perhaps_none() -> None:
         )
         message = reader.next_message()
         assert message is not None
-        assert peek_tables(Dialect.THRIFT2, message) == found
+        assert read_request(Dialect.THRIFT2, message).tables == found

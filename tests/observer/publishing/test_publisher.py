@@ -16,7 +16,7 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.observer.publishing.deliveries import Failure, FailureKind
-from headgate.observer.publishing.ended import EndedDefinition, EndedUnread, EndedWrite
+from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
 
 PARTITIONS = 3
 TIMEOUT = Failure(FailureKind.OTHER, "timed out")
@@ -332,18 +332,6 @@ def test_a_row_too_large_for_the_broker_leaves_a_gap_and_holds_nobody_up(ready) 
 
 def in_first(row: bytes) -> bool:
     return partition_of(row, PARTITIONS) == 0
-
-
-def test_a_write_that_could_not_be_decoded_is_settled_when_its_gap_is_delivered(ready) -> None:
-    ready.publisher.add("t", EndedUnread(4, 1.0, 2.0, "odd"))
-    ready.publisher.flush()
-    assert ready.settled == []
-    ready.producer.deliver_all()
-    for partition in range(PARTITIONS):
-        (gap,) = ready.producer.log(partition)
-        assert isinstance(gap, Gap)
-        assert (gap.since, gap.until, gap.reason) == (1.0, 2.0, "odd")
-    assert ready.settled == [4]
 
 
 def test_a_missing_topic_is_asked_for_again(ready) -> None:

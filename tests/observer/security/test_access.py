@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.events import Origin
-from headgate.hbase import Dialect, method_of
+from headgate.hbase import Dialect, Request, method_of
 from headgate.observer.config import (
     Access,
     AccessRule,
@@ -16,11 +16,16 @@ from headgate.observer.config import (
     Identity,
     Listener,
 )
+from headgate.observer.monitoring.client_log import ClientLog, ListenerLog
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard, Permit
+from headgate.wire import Message, MessageType, Transport
 
 RUN = Origin("aqhi", "map", "run-1", 4)
 ETL = Origin("", "", "", 0, "etl")
+
+
+LOG = ClientLog(ListenerLog("thrift2", 1, lambda: 0.0))
 
 
 class Gatekeeper:
@@ -42,8 +47,13 @@ class Gatekeeper:
     ) -> str | None:
         permit = permit or self.guard.permit(None) or Permit(None, ("*",))
         claimed = () if claims is None else (claims,)
-        refusal = self.guard.refusal(permit, method_of(Dialect.THRIFT2, method), tables, claimed)
-        return None if refusal is None else refusal.text
+        asked = method_of(Dialect.THRIFT2, method)
+        refusal = self.guard.refusal(permit, asked, tables, claimed)
+        if refusal is None:
+            return None
+        message = Message(b"", 0, method, MessageType.CALL, 0, Transport.BUFFERED)
+        self.guard.note(refusal, Request(message, asked, tables), LOG)
+        return refusal.text
 
 
 def certificate(*, cn: str = "", dns: str = "", uri: str = "") -> dict[str, Any]:

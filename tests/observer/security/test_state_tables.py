@@ -53,7 +53,7 @@ def write(*rows: bytes, signed: tuple[str, list[bytes]] | None, key: str = KEY) 
     if signed is not None:
         proof = KeyRing([key.encode()]).sign(*agent_write(*signed))
         origin = Origin("", "", "", 0, "", proof)
-    return Write("put", "headgate", cells, origin)
+    return Write("put", "headgate", cells, () if origin is None else (origin,))
 
 
 CHANGES = [
@@ -118,7 +118,7 @@ def test_no_name_that_a_request_claims_makes_it_an_agent(key_file: str) -> None:
     tables = StateTables(Access(agents=("agent",), agents_key_file=key_file))
     cells = Cells.empty()
     cells.add(0, b"r", b"f:q", -1, b"x")
-    assert refused(tables, "put", change=Write("put", "headgate", cells, AGENT))
+    assert refused(tables, "put", change=Write("put", "headgate", cells, (AGENT,)))
 
 
 def parsed(access: str) -> Any:

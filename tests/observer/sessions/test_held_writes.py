@@ -6,12 +6,38 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from scene import CELLS, OK, Scene, barrier, close_gate, get, kinds, messages, put, put2
+from scene import (
+    CELLS,
+    OK,
+    Scene,
+    barrier,
+    call,
+    close_gate,
+    get,
+    kinds,
+    messages,
+    put,
+    put2,
+    reply,
+)
 
-from headgate.events import Container, ContainerId, Fence, Gate, Item, Outcome, Watch, WatchList
+from headgate.events import (
+    ORIGIN_ATTRIBUTE,
+    Container,
+    ContainerId,
+    Fence,
+    Gate,
+    Item,
+    Origin,
+    Outcome,
+    Watch,
+    WatchList,
+    encode_origin,
+)
 from headgate.hbase import Dialect
 from headgate.observer.config import Fsync
 from headgate.observer.config import Journal as JournalConfig
+from headgate.wire import StructWriter
 
 
 def test_a_write_that_meets_a_closed_gate_waits_before_it_is_journalled(scene: Scene) -> None:
@@ -172,3 +198,44 @@ def test_a_gate_that_closes_while_a_write_waits_for_the_disk_holds_it(
     synced.pop()()
     assert upstream.taken() == put(b"r")
     assert not client.paused
+
+
+def batch_of(*origins: Origin | None) -> bytes:
+    """A putMultiple of one row for each origin."""
+    value = StructWriter().binary(1, b"f").binary(2, b"q").binary(3, b"v").end()
+    puts = []
+    for number, origin in enumerate(origins):
+        writer = StructWriter().binary(1, b"r%d" % number).structs(2, [value])
+        if origin is not None:
+            writer.mapping(5, {ORIGIN_ATTRIBUTE: encode_origin(origin)})
+        puts.append(writer.end())
+    return call("putMultiple", StructWriter().binary(1, b"t").structs(2, puts).end())
+
+
+OWN = Origin("flow", "step", "run-7", 1)
+
+
+@pytest.mark.parametrize(
+    ("origins", "passes"),
+    [((OWN, OWN), True), ((OWN, None), False), ((None, OWN), False)],
+)
+def test_a_gate_lets_a_batch_pass_only_if_all_of_it_is_its_own_dataflows(
+    second: Scene, origins: tuple[Origin | None, ...], passes: bool
+) -> None:
+    close_gate(second)
+    session, _, upstream = second.connect()
+    session.data_received(batch_of(*origins))
+    assert bool(upstream.taken()) is passes
+
+
+@pytest.mark.parametrize(
+    ("origins", "told"), [((OWN, OWN), OWN), ((OWN, None), None), ((None, OWN), None)]
+)
+def test_a_batch_is_attributed_to_a_run_only_if_all_of_it_is_the_runs(
+    second: Scene, origins: tuple[Origin | None, ...], told: Origin | None
+) -> None:
+    session, _, _ = second.connect()
+    session.data_received(batch_of(*origins))
+    session.reply_received(reply("putMultiple"))
+    (batch,) = second.log()
+    assert [part.origin for part in batch.requests] == [told]

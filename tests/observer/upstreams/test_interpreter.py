@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
 
 from headgate.hbase import Dialect
 from headgate.observer.config import HealthChecks, Listener, UpstreamProtocol, UpstreamTransport
+from headgate.observer.upstreams import interpreter
 from headgate.observer.upstreams.asking import FORMATS
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import Spoken, UpstreamFormats
@@ -18,6 +19,7 @@ from headgate.observer.upstreams.pool import Upstream, UpstreamPool
 from headgate.wire import (
     ApplicationError,
     Cursor,
+    FrameTooLarge,
     Message,
     MessageReader,
     MessageType,
@@ -350,15 +352,18 @@ def test_a_server_that_answers_in_http_is_named() -> None:
     scene(script)
 
 
-def test_what_cannot_be_translated_is_answered_in_its_turn() -> None:
+def test_what_cannot_be_translated_is_answered_in_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def translate(message: Message, *more: Any) -> Message:
+        if message.seqid == 2:
+            raise FrameTooLarge("too long once it is written in compact")
+        return transcode(message, *more)
+
+    monkeypatch.setattr(interpreter, "transcode", translate)
+
     async def script(scene: Scene) -> None:
-        garbage = bytearray(written(FRAMED_BINARY, seqid=2))
-        garbage[garbage.index(ARGUMENTS)] = 0x7F  # a type that Thrift does not have
-        requests: Sequence[bytes] = (
-            written(FRAMED_BINARY, seqid=1),
-            bytes(garbage),
-            written(FRAMED_BINARY, seqid=3),
-        )
+        requests = [written(FRAMED_BINARY, seqid=seqid) for seqid in (1, 2, 3)]
         for request in requests:
             scene.interpreter.write(request)
         assert [each.seqid for each in read(scene.connection.sent)] == [1, 3]

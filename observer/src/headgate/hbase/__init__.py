@@ -1,19 +1,20 @@
 """HBase's Thrift1 and Thrift2: which method does what, and what a request has done.
 
-``method_of`` and ``peek_table`` cost next to nothing and tell whether a request is worth decoding;
-``decode_request`` turns it into columns of cells, and ``judge`` says by its reply what it has done.
+``read_request`` reads a request once: its method, its tables, what it writes in columns of cells,
+and who wrote. What HBase could read otherwise it refuses. ``judge`` says by the reply what the
+request has done.
 """
 
-from headgate.hbase.decoding import decode_request, peek_origins
 from headgate.hbase.dialects import dialect_of
 from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, TableIn, method_of
 from headgate.hbase.notify import NOTIFIABLE, Notifiable, Room, lacks_notify_family, with_notify
 from headgate.hbase.outcomes import Judgement, Verdict, is_void, judge
 from headgate.hbase.patterns import Pattern, Patterns
+from headgate.hbase.reading import Request, decode_request, read_request
 from headgate.hbase.reads import columns_read, reads_cells
 from headgate.hbase.replies import io_error_reply
 from headgate.hbase.requests import Cells, Definition, Write
-from headgate.hbase.tables import peek_table, peek_tables, require_unambiguous, table_name
+from headgate.hbase.tables import table_name
 
 __all__ = [
     "METHODS",
@@ -28,6 +29,7 @@ __all__ = [
     "Notifiable",
     "Pattern",
     "Patterns",
+    "Request",
     "Room",
     "TableIn",
     "Verdict",
@@ -40,11 +42,8 @@ __all__ = [
     "judge",
     "lacks_notify_family",
     "method_of",
-    "peek_origins",
-    "peek_table",
-    "peek_tables",
+    "read_request",
     "reads_cells",
-    "require_unambiguous",
     "table_name",
     "with_notify",
 ]

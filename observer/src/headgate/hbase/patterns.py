@@ -5,25 +5,45 @@ from __future__ import annotations
 from typing import Final, final
 
 from headgate.events import UpdateKind
-from headgate.hbase.decoding import decode_request, peek_origins
-from headgate.hbase.methods import METHODS, Dialect, Effect, Method, TableIn
+from headgate.hbase.methods import Dialect, Effect, Method, TableIn
+from headgate.hbase.reading import Request
 from headgate.hbase.reads import ColumnPlace, column_at, column_places, reads_cells
 from headgate.hbase.requests import COLON, Cells, Write
-from headgate.hbase.tables import peek_table
-from headgate.wire import Layout, Message, MessageType, ProtocolError, layout_of
+from headgate.wire import Layout, Message, MessageType, layout_of
 
 _PUT: Final = int(UpdateKind.PUT)
 _LONGEST: Final = 1024
 """Bytes of a request that is worth remembering: with longer ones reading is not what costs."""
 _ALIKE: Final = 4
-"""Patterns for one length: each costs a comparison."""
-_MOST: Final = 2048
-"""Patterns of one listener: with about 1 KiB each."""
+"""Patterns for one length: each costs a comparison, and about 1 KiB."""
 _TRIED: Final = 16 * 1024
-"""Lengths and methods of which one request was seen."""
+"""Lengths and methods of which one request was seen, before it is forgotten which."""
 
-# Puts of one cell: the method, and its strings before those of the cell.
-_PUTS: Final = {Dialect.THRIFT1: "mutateRow", Dialect.THRIFT2: "put"}
+# Puts of one cell, as clients write them: the bytes before each string of theirs, up to its length.
+# Field 1 is the table; a list has one struct; isDelete may be left out.
+_TEXT_1: Final = b"\x0b\x00\x01"
+_TEXT_2: Final = b"\x0b\x00\x02"
+_TEXT_3: Final = b"\x0b\x00\x03"
+_LIST_2: Final = b"\x0f\x00\x02\x0c\x00\x00\x00\x01"
+_LIST_3: Final = b"\x0f\x00\x03\x0c\x00\x00\x00\x01"
+_STRUCT_2: Final = b"\x0c\x00\x02"
+_IS_PUT: Final = b"\x02\x00\x01\x00"
+_PUTS: Final = {
+    (Dialect.THRIFT1, "mutateRow"): (
+        (_TEXT_1, _TEXT_2, _LIST_3 + _TEXT_2, _TEXT_3),
+        (_TEXT_1, _TEXT_2, _LIST_3 + _IS_PUT + _TEXT_2, _TEXT_3),
+    ),
+    (Dialect.THRIFT1, "mutateRows"): (
+        (_TEXT_1, _LIST_2 + _TEXT_1, _LIST_2 + _TEXT_2, _TEXT_3),
+        (_TEXT_1, _LIST_2 + _TEXT_1, _LIST_2 + _IS_PUT + _TEXT_2, _TEXT_3),
+    ),
+    (Dialect.THRIFT2, "put"): (
+        (_TEXT_1, _STRUCT_2 + _TEXT_1, _LIST_2 + _TEXT_1, _TEXT_2, _TEXT_3),
+    ),
+    (Dialect.THRIFT2, "putMultiple"): (
+        (_TEXT_1, _LIST_2 + _TEXT_1, _LIST_2 + _TEXT_1, _TEXT_2, _TEXT_3),
+    ),
+}
 
 
 @final
@@ -45,6 +65,7 @@ class Pattern:
         "table",
         "tables",
         "timestamp",
+        "used",
         "whole_rows",
         "writes",
     )
@@ -65,6 +86,8 @@ class Pattern:
         self.whole_rows = False
         """Whether they read cells and name no columns."""
         self._places: list[ColumnPlace] = []
+        self.used = True
+        """Whether a request of this kind came since another one was learned."""
         self.timestamp = -1
         self.writes = False
         """Whether requests of this kind put one cell; then its parts lie as follows."""
@@ -122,19 +145,15 @@ class Pattern:
         return Write(self.name, self.table, cells)
 
     def learn_put(self, raw: bytes, write: Write) -> bool:
-        """Find the cell of a put in its bytes; tell whether there is no doubt about it."""
+        """Note where a put has its cell; tell whether that is certain.
+
+        The strings stand where ``_PUTS`` says, so that each is what it is by its field.
+        """
         cells = write.cells
-        parts = self.layout.strings[1:]
-        if (
-            len(cells.kinds) != 1
-            or cells.kinds[0] != _PUT
-            or write.others
-            or write.ambiguous
-            or len({raw[begin:end] for begin, end in parts}) != len(parts)
-        ):
+        if len(cells.kinds) != 1 or cells.kinds[0] != _PUT:
             return False
         self.writes = True
-        self._row, *column, self._value = parts
+        _, self._row, *column, self._value = self.layout.strings
         self._column = column[-1]
         if len(column) > 1:
             self._family = column[0]
@@ -148,9 +167,7 @@ class Patterns:
     def __init__(self, dialect: Dialect) -> None:
         """Begin with none."""
         self._dialect = dialect
-        self._methods = METHODS[dialect]
         self._by_length: list[list[Pattern]] = [[] for _ in range(_LONGEST + 1)]
-        self._count = 0
         self._seen: set[tuple[int, str]] = set()
 
     def find(self, data: bytes) -> Pattern | None:
@@ -160,68 +177,84 @@ class Patterns:
             return None
         for pattern in self._by_length[length]:
             if pattern.layout.fits(data):
+                pattern.used = True
                 return pattern
         return None
 
-    def consider(self, message: Message) -> None:
-        """Remember the kind of a request that was read, if it comes for the second time."""
-        raw = message.raw
+    def consider(self, request: Request) -> None:
+        """Remember the kind of a request that was read, if it comes for the second time.
+
+        What is not asked for gives way: clients may send as many kinds as they like.
+        """
+        raw = request.message.raw
         length = len(raw)
-        if length > _LONGEST or self._count >= _MOST or message.type is not MessageType.CALL:
+        if length > _LONGEST or request.method.effect is Effect.UNKNOWN:
             return
-        key = (length, message.name)
+        key = (length, request.method.name)
         if key not in self._seen:
-            if len(self._seen) < _TRIED:
-                self._seen.add(key)
+            if len(self._seen) >= _TRIED:
+                self._seen.clear()
+            self._seen.add(key)
+            return
+        if self.find(raw) is not None:
+            return
+        pattern = self._learn(request)
+        if pattern is None:
             return
         known = self._by_length[length]
-        if len(known) >= _ALIKE or self.find(raw) is not None:
-            return
-        pattern = self._learn(message)
-        if pattern is not None:
-            self._count += 1
+        if len(known) < _ALIKE:
             known.append(pattern)
+            return
+        for at, old in enumerate(known):
+            if not old.used:
+                known[at] = pattern
+                return
+        # The next one takes the place of what is not used until then.
+        for old in known:
+            old.used = False
 
-    def _learn(self, message: Message) -> Pattern | None:
-        method = self._methods.get(message.name)
-        if method is None:
+    def _learn(self, request: Request) -> Pattern | None:
+        message, method = request.message, request.method
+        if method.effect is Effect.READ:
+            if method.table is TableIn.NOWHERE:
+                layout = layout_of(message, fixed=0, numbers=True)
+                return None if layout is None or request.tables else Pattern(layout, method, None)
+            layout = layout_of(message, fixed=1, numbers=True)
+            if method.table is not TableIn.FIELD or layout is None:
+                return None
+            if not _begins_with_table(layout, message):
+                return None
+            pattern = Pattern(layout, method, request.tables[0])
+            pattern.learn_read(self._dialect, message)
+            return pattern
+        forms = _PUTS.get((self._dialect, method.name))
+        write = request.change
+        if forms is None or not isinstance(write, Write) or write.origins or write.origin_error:
             return None
-        raw = message.raw
-        dialect = self._dialect
-        try:
-            if method.effect is Effect.READ:
-                if method.table is TableIn.NOWHERE:
-                    layout = layout_of(message, fixed=0, numbers=True)
-                    return None if layout is None else Pattern(layout, method, None)
-                layout = layout_of(message, fixed=1, numbers=True)
-                if method.table is not TableIn.FIELD or layout is None:
-                    return None
-                pattern = Pattern(layout, method, peek_table(dialect, message))
-                pattern.learn_read(dialect, message)
-                return pattern if _begins_with_table(pattern, message) else None
-            if message.name != _PUTS[dialect] or peek_origins(dialect, message):
-                return None
-            layout = layout_of(message, fixed=1, numbers=False)
-            if layout is None or len(layout.strings) != (4 if dialect is Dialect.THRIFT1 else 5):
-                return None
-            write = decode_request(dialect, message)
-            pattern = Pattern(layout, method, write.table)
-            if (
-                isinstance(write, Write)
-                and _begins_with_table(pattern, message)
-                and pattern.learn_put(raw, write)
-            ):
-                return pattern
-        except ProtocolError:
-            return None  # HBase refuses it in its own words
-        return None
+        layout = layout_of(message, fixed=1, numbers=False)
+        if layout is None or not any(_is_written(layout, message.raw, form) for form in forms):
+            return None
+        pattern = Pattern(layout, method, write.table)
+        return pattern if pattern.learn_put(message.raw, write) else None
 
 
-def _begins_with_table(pattern: Pattern, message: Message) -> bool:
+def _begins_with_table(layout: Layout, message: Message) -> bool:
     """Tell whether the string whose contents are compared is field 1: the table."""
-    begin = pattern.layout.body
+    begin = layout.body
     return (
-        message.raw.startswith(b"\x0b\x00\x01", begin)
-        and bool(pattern.layout.strings)
-        and pattern.layout.strings[0][0] == begin + 7
+        message.raw.startswith(_TEXT_1, begin)
+        and bool(layout.strings)
+        and layout.strings[0][0] == begin + 7
     )
+
+
+def _is_written(layout: Layout, raw: bytes, form: tuple[bytes, ...]) -> bool:
+    """Tell whether a request has these strings only, and these bytes before each of them."""
+    if len(layout.strings) != len(form):
+        return False
+    at = layout.body
+    for (begin, end), before in zip(layout.strings, form, strict=True):
+        if raw[at : begin - 4] != before:
+            return False
+        at = end
+    return True

@@ -84,18 +84,34 @@ class Write(Struct, frozen=True):
     Attributes:
         ambiguous: positions of cells that are put and deleted by this one request: which of the two
             shows then depends on timestamps that the server chooses, so they must be read.
+        origins: who wrote its parts, each once; None is among them where some part names nobody.
+            Empty where none does.
         others: the parts for further tables (only Thrift1's incrementRows can have them).
-        origin_error: why the origin that the request carries cannot be read; empty otherwise.
+        origin_error: why an origin that the request carries cannot be read; empty otherwise.
     """
 
     method: str
     table: str
     cells: Cells
-    origin: Origin | None = None
+    origins: tuple[Origin | None, ...] = ()
     conditional: bool = False
     ambiguous: tuple[int, ...] = ()
     others: tuple[Write, ...] = ()
     origin_error: str = ""
+
+    def writers(self, otherwise: Origin | None) -> tuple[Origin | None, ...]:
+        """Return who wrote its parts; ``otherwise`` wrote those that name nobody."""
+        origins = self.origins
+        if not origins:
+            return (otherwise,)
+        if otherwise is None or None not in origins:
+            return origins
+        return tuple(dict.fromkeys(otherwise if each is None else each for each in origins))
+
+    def writer(self, otherwise: Origin | None) -> Origin | None:
+        """Return who wrote all of it; None where that is not known, or is not one."""
+        writers = self.writers(otherwise)
+        return writers[0] if len(writers) == 1 else None
 
 
 class Definition(Struct, frozen=True):

@@ -7,6 +7,7 @@ from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Any, Final
 
+from headgate.hbase.attributes import note_origin
 from headgate.hbase.requests import Cells
 from headgate.wire import ENOUGH, LIST, STRING, Cursor, all_but, run_of
 
@@ -28,19 +29,20 @@ def read_rows(
     count: int,
     cells: Cells,
     read_one: Callable[[Cursor, Cells], bytes | None],
-) -> bytes | None:
-    """Append what so many rows write; return the first of their origins.
+    origins: list[bytes | None],
+) -> None:
+    """Append what so many rows write.
 
     Args:
         cursor: before the first ``BatchMutation``, ``TPut`` or ``TDelete``.
         count: how many there are.
         cells: what they write is appended to these.
         read_one: reads a row by itself and returns its origin.
+        origins: their different origins are added to these.
 
     Raises:
         MalformedMessage: a row makes no sense.
     """
-    origin: bytes | None = None
     alike = True
     while count:
         passed = 0
@@ -50,8 +52,7 @@ def read_rows(
         if not passed:
             passed, found = 1, read_one(cursor, cells)
         count -= passed
-        origin = origin or found
-    return origin
+        note_origin(origins, found)
 
 
 def _read_alike(

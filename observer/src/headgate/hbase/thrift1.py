@@ -8,10 +8,11 @@ from typing import Final
 
 from headgate.events import UpdateKind
 from headgate.hbase.attributes import read_origin, understood
+from headgate.hbase.fields import once
 from headgate.hbase.requests import COLON, LATEST, Cells, Write
 from headgate.hbase.runs import read_rows
 from headgate.hbase.tables import table_name
-from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
+from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage
 
 _PUT: Final = int(UpdateKind.PUT)
 _DELETE_COLUMN: Final = int(UpdateKind.DELETE_COLUMN)
@@ -30,14 +31,13 @@ _MUTATIONS_HEAD: Final = LIST << 24 | 2 << 8 | STRUCT
 """The head of field 2, a list, and the type of its elements; their number follows."""
 
 
-def decode_thrift1(message: Message) -> Write:
-    """Return the write in a request of one of Thrift1's mutating methods.
+def decode_thrift1(name: str, cursor: Cursor) -> Write:
+    """Return the write in the arguments of one of Thrift1's mutating methods; move behind them.
 
     Raises:
-        MalformedMessage: the arguments make no sense or lack what the method needs.
+        MalformedMessage: the arguments make no sense, lack what the method needs, or could be read
+            in two ways.
     """
-    cursor = Cursor(message.raw, message.body)
-    name = message.name
     if name in _BY_COLUMN_AND_ROW:
         return _delete(name, cursor)
     if name in _MUTATIONS:
@@ -51,53 +51,66 @@ def decode_thrift1(message: Message) -> Write:
     return _increment(name, cursor)
 
 
-_MUTATIONS: Final = frozenset({"mutateRow", "mutateRowTs", "mutateRows", "mutateRowsTs"})
+_ABSENT: Final = 1 << 15
+"""In the place of a field's id: the method has none such."""
+
 _BY_COLUMN_AND_ROW: Final = {
-    # name: fields of the column and the timestamp, 0 where the method has none
-    "deleteAll": (3, 0),
-    "deleteAllTs": (3, 4),
-    "deleteAllRow": (0, 0),
-    "deleteAllRowTs": (0, 3),
+    # name: fields of the column, the timestamp and the attributes
+    "deleteAll": (3, _ABSENT, 4),
+    "deleteAllTs": (3, 4, 5),
+    "deleteAllRow": (_ABSENT, _ABSENT, 3),
+    "deleteAllRowTs": (_ABSENT, 3, 4),
 }
+_MUTATIONS: Final = {
+    # name: fields of the mutations, the timestamp and the attributes
+    "mutateRow": (3, _ABSENT, 4),
+    "mutateRowTs": (3, 4, 5),
+    "mutateRows": (2, _ABSENT, 3),
+    "mutateRowsTs": (2, 3, 4),
+}
+_LEFT_OUT: Final = 0
+"""What HBase takes for a number that a request leaves out, the timestamp too."""
 
 
 def _mutate(name: str, cursor: Cursor) -> Write:
-    many = name.startswith("mutateRows")
-    mutations = 2 if many else 3
+    mutations, timed, attributes = _MUTATIONS[name]
+    many = mutations == 2
     table: bytes | None = None
     row: bytes | None = None
     at = -1
-    timestamp = LATEST
+    timestamp = LATEST if timed == _ABSENT else _LEFT_OUT
     origin: bytes | None = None
     cells = Cells.empty()
     puts_first = many
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
             table = cursor.binary()
-        elif field == 2 and kind == STRING and not many:
-            row = cursor.binary()
         elif field == mutations and kind == LIST:
             at = cursor.pos
-            cells = Cells.empty()
             if many:
-                read_rows(cursor, cursor.count_structs("BatchMutation"), cells, _read_batch)
+                count = cursor.count_structs("BatchMutation")
+                read_rows(cursor, count, cells, _read_batch, [])
             elif row is not None:
                 _read_mutations(cursor, cursor.count_structs("Mutation"), row, cells)
             else:
                 cursor.skip(kind)
-        elif field == mutations + 1 and kind == I64:
+        elif field == 2 and kind == STRING and not many:
+            row = cursor.binary()
+        elif field == timed and kind == I64:
             timestamp = cursor.i64()
-        elif kind == MAP:
+        elif field == attributes and kind == MAP:
             origin = read_origin(cursor)
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if table is None or at < 0 or (row is None and not many):
         raise MalformedMessage(f"{name} without its table, row or mutations")
-    if row is not None and at >= 0 and not cells.kinds:
+    if row is not None and not cells.kinds:
         # The row may have come after its mutations.
         again = Cursor(cursor.data, at)
-        cells = Cells.empty()
         _read_mutations(again, again.count_structs("Mutation"), row, cells)
     stamp = -1 if timestamp == LATEST else timestamp
     cells.timestamps = [stamp] * len(cells.kinds)
@@ -106,7 +119,7 @@ def _mutate(name: str, cursor: Cursor) -> Write:
     if 0 < puts < len(cells.kinds):
         cells = _in_order(cells, puts_first=puts_first)
         ambiguous = cells.put_and_deleted()
-    who, problem = understood(origin)
+    who, problem = understood([origin])
     return Write(name, table_name(table), cells, who, ambiguous=ambiguous, origin_error=problem)
 
 
@@ -140,22 +153,27 @@ def _read_batch(cursor: Cursor, cells: Cells) -> None:
 
 def _skip_rest(cursor: Cursor) -> None:
     while kind := cursor.next_field():
-        if cursor.field_id in (1, 2):
-            raise MalformedMessage("a BatchMutation with two rows or two lists of mutations")
+        field = cursor.field_id
+        if (field == 1 and kind == STRING) or (field == 2 and kind == LIST):
+            raise MalformedMessage(f"field {field} comes twice in one struct")
         cursor.skip(kind)
 
 
 def _read_any_batch(cursor: Cursor, cells: Cells) -> None:
     row: bytes | None = None
     mutations: Cursor | None = None
+    seen = 0
     while kind := cursor.next_field():
-        if cursor.field_id == 1 and kind == STRING:
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
             row = cursor.binary()
-        elif cursor.field_id == 2 and kind == LIST:
+        elif field == 2 and kind == LIST:
             mutations = Cursor(cursor.data, cursor.pos)
             cursor.skip(kind)
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if row is None or mutations is None:
         raise MalformedMessage("a BatchMutation without its row or mutations")
     _read_mutations(mutations, mutations.count_structs("Mutation"), row, cells)
@@ -192,21 +210,7 @@ def _read_mutations(cursor: Cursor, count: int, row: bytes, cells: Cells) -> Non
 
 
 def _read_mutation(cursor: Cursor, row: bytes, cells: Cells) -> None:
-    is_delete = False
-    column: bytes | None = None
-    value = b""
-    while kind := cursor.next_field():
-        field = cursor.field_id
-        if field == 1 and kind == BOOL:
-            is_delete = cursor.bool()
-        elif field == 2 and kind == STRING:
-            column = cursor.binary()
-        elif field == 3 and kind == STRING:
-            value = cursor.binary()
-        else:
-            cursor.skip(kind)
-    if column is None:
-        raise MalformedMessage("a Mutation without its column")
+    is_delete, column, value = _mutation(cursor)
     qualified = COLON in column
     if is_delete:
         cells.kinds.append(_DELETE_COLUMN if qualified else _DELETE_FAMILY)
@@ -220,13 +224,37 @@ def _read_mutation(cursor: Cursor, row: bytes, cells: Cells) -> None:
         cells.values.append(value)
 
 
+def _mutation(cursor: Cursor) -> tuple[bool, bytes, bytes]:
+    """Return whether a Mutation deletes, its column and its value."""
+    is_delete = False
+    column: bytes | None = None
+    value = b""
+    seen = 0
+    while kind := cursor.next_field():
+        field = cursor.field_id
+        if field == 1 and kind == BOOL:
+            is_delete = cursor.bool()
+        elif field == 2 and kind == STRING:
+            column = cursor.binary()
+        elif field == 3 and kind == STRING:
+            value = cursor.binary()
+        else:
+            cursor.skip(kind)
+            continue
+        seen = once(seen, field)
+    if column is None:
+        raise MalformedMessage("a Mutation without its column")
+    return is_delete, column, value
+
+
 def _delete(name: str, cursor: Cursor) -> Write:
-    column_field, timestamp_field = _BY_COLUMN_AND_ROW[name]
+    column_field, timed, attributes = _BY_COLUMN_AND_ROW[name]
     table: bytes | None = None
     row: bytes | None = None
     column: bytes | None = None
-    timestamp = LATEST
+    timestamp = LATEST if timed == _ABSENT else _LEFT_OUT
     origin: bytes | None = None
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -235,13 +263,15 @@ def _delete(name: str, cursor: Cursor) -> Write:
             row = cursor.binary()
         elif field == column_field and kind == STRING:
             column = cursor.binary()
-        elif field == timestamp_field and kind == I64:
+        elif field == timed and kind == I64:
             timestamp = cursor.i64()
-        elif kind == MAP:
+        elif field == attributes and kind == MAP:
             origin = read_origin(cursor)
         else:
             cursor.skip(kind)
-    if table is None or row is None or (column_field and column is None):
+            continue
+        seen = once(seen, field)
+    if table is None or row is None or (column is None and column_field != _ABSENT):
         raise MalformedMessage(f"{name} without its table, row or column")
     stamp = -1 if timestamp == LATEST else timestamp
     cells = Cells.empty()
@@ -251,15 +281,16 @@ def _delete(name: str, cursor: Cursor) -> Write:
         cells.add(_DELETE_COLUMN, row, column, stamp, None)
     else:
         cells.add(_DELETE_FAMILY, row, column + b":", stamp, None)
-    who, problem = understood(origin)
+    who, problem = understood([origin])
     return Write(name, table_name(table), cells, who, origin_error=problem)
 
 
 def _check_and_put(name: str, cursor: Cursor) -> Write:
     table: bytes | None = None
     row: bytes | None = None
-    put: Cursor | None = None
+    put: tuple[bool, bytes, bytes] | None = None
     origin: bytes | None = None
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -267,23 +298,21 @@ def _check_and_put(name: str, cursor: Cursor) -> Write:
         elif field == 2 and kind == STRING:
             row = cursor.binary()
         elif field == 6 and kind == STRUCT:
-            put = Cursor(cursor.data, cursor.pos)
-            cursor.skip(kind)
-        elif kind == MAP:
+            put = _mutation(cursor)
+        elif field == 7 and kind == MAP:
             origin = read_origin(cursor)
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if table is None or row is None or put is None:
         raise MalformedMessage(f"{name} without its table, row or mutation")
-    cells = Cells.empty()
-    _read_mutation(put, row, cells)
     # The server looks at column and value only: a mutation marked as delete is put all the same.
-    if cells.kinds and cells.kinds[0] != _PUT:
-        again = Cells.empty()
-        again.add(_PUT, row, cells.columns[0], -1, b"")
-        cells = again
-    cells.timestamps = [-1] * len(cells.kinds)
-    who, problem = understood(origin)
+    _, column, value = put
+    cells = Cells.empty()
+    if COLON in column:
+        cells.add(_PUT, row, column, -1, value)
+    who, problem = understood([origin])
     return Write(name, table_name(table), cells, who, conditional=True, origin_error=problem)
 
 
@@ -292,6 +321,7 @@ def _atomic_increment(name: str, cursor: Cursor) -> Write:
     row: bytes | None = None
     column: bytes | None = None
     amount = 0
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -304,6 +334,8 @@ def _atomic_increment(name: str, cursor: Cursor) -> Write:
             amount = cursor.i64()
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if table is None or row is None or column is None:
         raise MalformedMessage(f"{name} without its table, row or column")
     cells = Cells.empty()
@@ -314,14 +346,15 @@ def _atomic_increment(name: str, cursor: Cursor) -> Write:
 def _increment(name: str, cursor: Cursor) -> Write:
     """Decode ``increment`` and ``incrementRows``, whose tables stand in each element."""
     tables: dict[str, Cells] = {}
+    wanted = STRUCT if name == "increment" else LIST
+    seen = 0
     while kind := cursor.next_field():
-        if cursor.field_id == 1 and kind == STRUCT and name == "increment":
-            _read_increment(cursor, tables)
-        elif cursor.field_id == 1 and kind == LIST and name == "incrementRows":
-            for _ in range(cursor.count_structs("TIncrement")):
-                _read_increment(cursor, tables)
-        else:
+        if cursor.field_id != 1 or kind != wanted:
             cursor.skip(kind)
+            continue
+        seen = once(seen, 1)
+        for _ in range(1 if kind == STRUCT else cursor.count_structs("TIncrement")):
+            _read_increment(cursor, tables)
     if not tables:
         raise MalformedMessage(f"{name} of nothing")
     first, *others = [Write(name, table, cells) for table, cells in tables.items()]
@@ -333,6 +366,7 @@ def _read_increment(cursor: Cursor, tables: dict[str, Cells]) -> None:
     row: bytes | None = None
     column: bytes | None = None
     amount = 0
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -345,6 +379,8 @@ def _read_increment(cursor: Cursor, tables: dict[str, Cells]) -> None:
             amount = cursor.i64()
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if table is None or row is None or column is None:
         raise MalformedMessage("a TIncrement without its table, row or column")
     cells = tables.setdefault(table_name(table), Cells.empty())
@@ -357,10 +393,13 @@ def _append(name: str, cursor: Cursor) -> Write:
     row: bytes | None = None
     columns: list[bytes] = []
     values: list[bytes] = []
+    outside = 0
     while outer := cursor.next_field():
         if cursor.field_id != 1 or outer != STRUCT:
             cursor.skip(outer)
             continue
+        outside = once(outside, 1)
+        seen = 0
         while kind := cursor.next_field():
             field = cursor.field_id
             if field == 1 and kind == STRING:
@@ -373,6 +412,8 @@ def _append(name: str, cursor: Cursor) -> Write:
                 values = _read_strings(cursor)
             else:
                 cursor.skip(kind)
+                continue
+            seen = once(seen, field)
     if table is None or row is None or len(columns) != len(values):
         raise MalformedMessage(f"{name} without its table, row or a value for each column")
     cells = Cells.empty()

@@ -8,11 +8,12 @@ from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final
 
 from headgate.events import UpdateKind
-from headgate.hbase.attributes import read_origin, understood
+from headgate.hbase.attributes import note_origin, read_origin, understood
+from headgate.hbase.fields import once
 from headgate.hbase.requests import LATEST, Cells, Write
 from headgate.hbase.runs import read_rows
 from headgate.hbase.tables import table_name
-from headgate.wire import I32, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage, Message
+from headgate.wire import I32, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage
 
 _PUT: Final = int(UpdateKind.PUT)
 _DELETE_COLUMNS: Final = 1  # TDeleteType, the default
@@ -43,69 +44,43 @@ _ARGUMENTS: Final = {
 }
 
 
-def decode_thrift2(message: Message) -> Write:
-    """Return the write in a request of one of Thrift2's mutating methods.
+def decode_thrift2(name: str, cursor: Cursor) -> Write:
+    """Return the write in the arguments of one of Thrift2's mutating methods; move behind them.
 
     Raises:
-        MalformedMessage: the arguments make no sense or lack what the method needs.
+        MalformedMessage: the arguments make no sense, lack what the method needs, or could be read
+            in two ways.
     """
-    name = message.name
     wanted, many = _ARGUMENTS[name]
     expected = LIST if many else STRUCT
-    cursor = Cursor(message.raw, message.body)
     table: bytes | None = None
-    origin: bytes | None = None
+    origins: list[bytes | None] = []
     cells: Cells | None = None
+    seen = 0
     while kind := cursor.next_field():
-        if cursor.field_id == 1 and kind == STRING:
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
             table = cursor.binary()
-        elif cursor.field_id == wanted and kind == expected:
+        elif field == wanted and kind == expected:
             cells = Cells.empty()
             if many:
-                found = read_rows(cursor, cursor.count_structs(name), cells, _ROWS[name])
+                read_rows(cursor, cursor.count_structs(name), cells, _ROWS[name], origins)
+            elif name in _ROW_MUTATIONS:
+                _read_row_mutations(cursor, cells, origins)
             else:
-                found = _read_one(name, cursor, cells)
-            origin = origin or found
+                origins.append(_read_one(name, cursor, cells))
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if table is None or cells is None:
         raise MalformedMessage(f"{name} without its table or what it writes")
     ambiguous: tuple[int, ...] = ()
     if name in _ROW_MUTATIONS and 0 < cells.kinds.count(_PUT) < len(cells.kinds):
         ambiguous = cells.put_and_deleted()
     conditional = name.startswith("checkAnd")
-    who, problem = understood(origin)
+    who, problem = understood(origins)
     return Write(name, table_name(table), cells, who, conditional, ambiguous, origin_error=problem)
-
-
-def read_origins(message: Message, alike: Callable[[bytes], bool]) -> list[bytes]:
-    """Return the different origins, still encoded, in a request.
-
-    ``alike`` is asked about the first and tells whether there can be no other: then no more is read
-    than must be.
-
-    Raises:
-        MalformedMessage: the arguments before it make no sense.
-    """
-    name = message.name
-    wanted, many = _ARGUMENTS[name]
-    expected = LIST if many else STRUCT
-    cursor = Cursor(message.raw, message.body)
-    found: list[bytes] = []
-    while kind := cursor.next_field():
-        if cursor.field_id != wanted or kind != expected:
-            cursor.skip(kind)
-            continue
-        for _ in range(cursor.count_structs(name) if many else 1):
-            if name in _ROW_MUTATIONS:
-                own = _read_row_mutations(cursor, Cells.empty())
-            else:
-                origin = _read_one(name, cursor, Cells.empty())
-                own = [] if origin is None else [origin]
-            found += [each for each in own if each not in found]
-            if found and alike(found[0]):
-                return found
-    return found
 
 
 def _read_one(name: str, cursor: Cursor, cells: Cells) -> bytes | None:
@@ -113,8 +88,6 @@ def _read_one(name: str, cursor: Cursor, cells: Cells) -> bytes | None:
         return _read_put(cursor, cells)
     if name in _DELETES:
         return _read_delete(cursor, cells)
-    if name in _ROW_MUTATIONS:
-        return next(iter(_read_row_mutations(cursor, cells)), None)
     if name == "increment":
         return _read_increment(cursor, cells)
     return _read_append(cursor, cells)
@@ -126,6 +99,7 @@ def _read_put(cursor: Cursor, cells: Cells) -> bytes | None:
     origin: bytes | None = None
     first = len(cells.kinds)
     complete = False
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -139,6 +113,8 @@ def _read_put(cursor: Cursor, cells: Cells) -> bytes | None:
             origin = read_origin(cursor)
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if row is None or not complete:
         raise MalformedMessage("a TPut without its row or columns")
     count = len(cells.columns) - first
@@ -202,6 +178,7 @@ def read_column_value(cursor: Cursor) -> tuple[bytes, bytes, int | None]:
     qualifier: bytes | None = None
     value: bytes | None = None
     timestamp: int | None = None
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -214,6 +191,8 @@ def read_column_value(cursor: Cursor) -> tuple[bytes, bytes, int | None]:
             timestamp = cursor.i64()
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if family is None or qualifier is None or value is None:
         raise MalformedMessage("a TColumnValue without its family, qualifier or value")
     return family + b":" + qualifier, value, timestamp
@@ -225,6 +204,7 @@ def _read_delete(cursor: Cursor, cells: Cells) -> bytes | None:
     timestamp = LATEST
     delete_type = _DELETE_COLUMNS
     origin: bytes | None = None
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -239,6 +219,8 @@ def _read_delete(cursor: Cursor, cells: Cells) -> bytes | None:
             origin = read_origin(cursor)
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if row is None:
         raise MalformedMessage("a TDelete without its row")
     if not columns:
@@ -264,6 +246,7 @@ def _read_columns(cursor: Cursor) -> list[tuple[bytes, bytes, int]]:
         family: bytes | None = None
         qualifier = b""
         timestamp = LATEST
+        seen = 0
         while kind := cursor.next_field():
             field = cursor.field_id
             if field == 1 and kind == STRING:
@@ -274,6 +257,8 @@ def _read_columns(cursor: Cursor) -> list[tuple[bytes, bytes, int]]:
                 timestamp = cursor.i64()
             else:
                 cursor.skip(kind)
+                continue
+            seen = once(seen, field)
         if family is None:
             raise MalformedMessage("a TColumn without its family")
         columns.append((family, qualifier, timestamp))
@@ -286,35 +271,45 @@ _ROWS: Final[dict[str, Callable[[Cursor, Cells], bytes | None]]] = {
 }
 
 
-def _read_row_mutations(cursor: Cursor, cells: Cells) -> list[bytes]:
-    origins: list[bytes] = []
+def _read_row_mutations(cursor: Cursor, cells: Cells, origins: list[bytes | None]) -> None:
     complete = False
+    seen = 0
     while kind := cursor.next_field():
         if cursor.field_id != 2 or kind != LIST:
             cursor.skip(kind)
             continue
+        seen = once(seen, 2)
         complete = True
-        count = cursor.count_structs("TMutation")
-        for _ in range(count):
-            while kind := cursor.next_field():
-                found: bytes | None = None
-                if cursor.field_id == 1 and kind == STRUCT:
-                    found = _read_put(cursor, cells)
-                elif cursor.field_id == 2 and kind == STRUCT:
-                    found = _read_delete(cursor, cells)
-                else:
-                    cursor.skip(kind)
-                if found is not None and found not in origins:
-                    origins.append(found)
+        for _ in range(cursor.count_structs("TMutation")):
+            note_origin(origins, _read_row_mutation(cursor, cells))
     if not complete:
         raise MalformedMessage("TRowMutations without mutations")
-    return origins
+
+
+def _read_row_mutation(cursor: Cursor, cells: Cells) -> bytes | None:
+    """Read a ``TMutation``: a union, of which HBase reads one field and takes the next for a stop.
+
+    What stands in the place of that, it would read as something else.
+    """
+    kind = cursor.next_field()
+    field = cursor.field_id
+    origin: bytes | None = None
+    if field == 1 and kind == STRUCT:
+        origin = _read_put(cursor, cells)
+    elif field == 2 and kind == STRUCT:
+        origin = _read_delete(cursor, cells)
+    else:
+        raise MalformedMessage("a TMutation that is neither a put nor a delete")
+    if cursor.next_field():
+        raise MalformedMessage("a TMutation of more than one field")
+    return origin
 
 
 def _read_increment(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     columns: list[tuple[bytes, int]] = []
     origin: bytes | None = None
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -326,6 +321,8 @@ def _read_increment(cursor: Cursor, cells: Cells) -> bytes | None:
             origin = read_origin(cursor)
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if row is None:
         raise MalformedMessage("a TIncrement without its row")
     for column, amount in columns:
@@ -338,6 +335,7 @@ def _read_column_increment(cursor: Cursor) -> tuple[bytes, int]:
     family: bytes | None = None
     qualifier: bytes | None = None
     amount = 1
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -348,6 +346,8 @@ def _read_column_increment(cursor: Cursor) -> tuple[bytes, int]:
             amount = cursor.i64()
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if family is None or qualifier is None:
         raise MalformedMessage("a TColumnIncrement without its family or qualifier")
     return family + b":" + qualifier, amount
@@ -357,6 +357,7 @@ def _read_append(cursor: Cursor, cells: Cells) -> bytes | None:
     row: bytes | None = None
     found = Cells.empty()
     origin: bytes | None = None
+    seen = 0
     while kind := cursor.next_field():
         field = cursor.field_id
         if field == 1 and kind == STRING:
@@ -368,6 +369,8 @@ def _read_append(cursor: Cursor, cells: Cells) -> bytes | None:
             origin = read_origin(cursor)
         else:
             cursor.skip(kind)
+            continue
+        seen = once(seen, field)
     if row is None:
         raise MalformedMessage("a TAppend without its row")
     for column, value in zip(found.columns, found.values, strict=True):

@@ -41,7 +41,7 @@ from headgate.wire.message import (
 )
 from headgate.wire.reader import MessageReader
 from headgate.wire.runs import ENOUGH, all_but, run_of
-from headgate.wire.transcoder import first_field_to_binary, to_binary, transcode
+from headgate.wire.transcoder import to_binary, transcode
 from headgate.wire.walker import StructWalker
 from headgate.wire.writer import (
     ApplicationError,
@@ -85,7 +85,6 @@ __all__ = [
     "WireFormat",
     "all_but",
     "detect",
-    "first_field_to_binary",
     "layout_of",
     "read_header",
     "run_of",

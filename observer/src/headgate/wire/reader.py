@@ -25,6 +25,8 @@ class MessageReader:
     Attributes:
         transport: what the peer uses; None until its first bytes have told.
         protocol: likewise, and strict binary until then.
+        header: that of the message that is being read; None between messages, and before it is
+            whole. After an error it tells which message was wrong.
     """
 
     __slots__ = (
@@ -32,12 +34,12 @@ class MessageReader:
         "_compact_walker",
         "_data",
         "_expected",
-        "_header",
         "_limits",
         "_needed",
         "_start",
         "_strict",
         "_walker",
+        "header",
         "protocol",
         "transport",
     )
@@ -60,7 +62,7 @@ class MessageReader:
         self._data: bytes | bytearray = b""
         self._start = 0
         self._needed = 1
-        self._header: Header | None = None
+        self.header: Header | None = None
         self._walker = StructWalker(limits)
         self._compact_walker: CompactWalker | None = None
 
@@ -143,11 +145,37 @@ class MessageReader:
             header = self._read_other_header(begin, end)
         if header is None or header.body >= end:
             raise MalformedMessage(f"a frame of {length} bytes ends inside its message's header")
+        self.header = header
+        self._walk_frame(header.body, end)
         return self._take(header, end)
 
-    def _next_buffered(self, there: int) -> Message | None:
-        header = self._header
+    def _walk_frame(self, body: int, end: int) -> None:
+        """Raise unless a frame holds one message, wholly, that keeps the limits."""
+        start = self._start + 4
+        data: bytes | bytearray = self._data
+        if end < len(data):
+            # The walker must not look beyond the frame: what is there is another's.
+            data = data[start:end]
+            body -= start
+            end -= start
+            start = 0
         compact = self._compact_walker
+        if compact is None:
+            self._walker.begin(body - start)
+            found = self._walker.walk(data, start)
+        else:
+            compact.begin(body - start)
+            found = compact.walk(data, start)
+        if found < 0:
+            raise MalformedMessage("a frame ends in the middle of its message")
+        if found < end:
+            # To some servers it is the next request, to others nothing.
+            raise MalformedMessage(f"{end - found} bytes behind the message in its frame")
+
+    def _next_buffered(self, there: int) -> Message | None:
+        header = self.header
+        compact = self._compact_walker
+        begun = header is not None
         if header is None:
             if self._strict:
                 header = read_header(self._data, self._start, len(self._data))
@@ -156,6 +184,7 @@ class MessageReader:
             if header is None:
                 self._needed = there + 1
                 return None
+            self.header = header
             if compact is None:
                 self._walker.begin(header.body - self._start)
             else:
@@ -165,12 +194,11 @@ class MessageReader:
         else:
             end = compact.walk(self._data, self._start)
         if end >= 0:
-            self._header = None
             return self._take(header, end)
-        if self._header is None:
+        if not begun:
             # What is there moves to the front of the buffer with the next bytes.
             body = header.body - self._start
-            self._header = Header(header.name, header.type, header.seqid, body)
+            self.header = Header(header.name, header.type, header.seqid, body)
             self._compact()
         self._needed = self._walker.needed if compact is None else compact.needed
         return None
@@ -183,6 +211,7 @@ class MessageReader:
     def _take(self, header: Header, end: int) -> Message:
         start = self._start
         data = self._data
+        self.header = None
         if isinstance(data, bytes):
             raw = data if start == 0 and end == len(data) else data[start:end]
         else:

@@ -88,7 +88,7 @@ def transcode(
     elif protocol is Protocol.COMPACT:
         body = _Compacter(message.raw, message.body, limits).whole()
     else:
-        body = _Expander(message.raw, message.body, limits).whole(0)
+        body = _Expander(message.raw, message.body, limits).whole()
     head = write_header(protocol, message.name.encode(), message.type, message.seqid)
     if transport is Transport.FRAMED:
         head = _i32(len(head) + len(body)) + head
@@ -108,16 +108,6 @@ def to_binary(message: Message, limits: Limits = _DEFAULT_LIMITS) -> Message:
     return transcode(message, Protocol.BINARY, Transport.BUFFERED, limits)
 
 
-def first_field_to_binary(message: Message, limits: Limits = _DEFAULT_LIMITS) -> Message:
-    """Return a compact message with only the fields up to the first with id 1, in binary.
-
-    Raises:
-        ProtocolError: see ``transcode``.
-    """
-    body = _Expander(message.raw, message.body, limits).whole(1)
-    return Message(body, 0, message.name, message.type, message.seqid, Transport.BUFFERED)
-
-
 @final
 class _Expander:
     """Writes a compact struct in binary."""
@@ -134,19 +124,19 @@ class _Expander:
         """Of the struct that others may be like, where each string stands here and in binary, and
         its length; None: of none."""
 
-    def whole(self, until: int) -> bytes:
-        """Return the struct; ``until`` is the field that is the last of interest, 0 for all."""
+    def whole(self) -> bytes:
+        """Return the struct."""
         try:
-            self._struct(0, until)
+            self._struct(0)
         except IndexError as error:
             raise MalformedMessage(
                 f"the message ends at byte {self._end} inside a value"
             ) from error
-        if not until and self._pos != self._end:
+        if self._pos != self._end:
             raise MalformedMessage(f"{self._end - self._pos} bytes behind the struct")
         return bytes(self._out)
 
-    def _struct(self, depth: int, until: int) -> None:
+    def _struct(self, depth: int) -> None:
         if depth > self._limits.max_depth:
             raise LimitExceeded(f"values nested deeper than {self._limits.max_depth}")
         data = self._data
@@ -174,8 +164,6 @@ class _Expander:
                     raise MalformedMessage(f"a value of type {kind}, which compact does not have")
                 out += _field(BINARY_TYPES[kind], field)
                 self._value(kind, depth + 1)
-            if until and field == until:
-                break
         out.append(binary.STOP)
         if len(out) > self._limits.max_frame:
             raise _too_long(self._limits)
@@ -195,7 +183,7 @@ class _Expander:
             number, self._pos = read_varint(data, pos, LONGEST_64)
             out += _i64(unzigzag(number))
         elif kind == compact.STRUCT:
-            self._struct(depth, 0)
+            self._struct(depth)
         elif kind in (compact.LIST, compact.SET):
             self._list(depth)
         elif kind == compact.MAP:
@@ -235,7 +223,7 @@ class _Expander:
             begin, at = self._pos, len(self._out)
             if in_runs:
                 self._strings = []
-            self._struct(depth, 0)
+            self._struct(depth)
             left -= 1
             strings, self._strings = self._strings, None
             in_runs = strings is not None

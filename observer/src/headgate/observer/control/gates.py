@@ -132,13 +132,14 @@ class Gates:
 
     # -- which writes they hold
 
-    def in_the_way(self, write: Write, origins: Iterable[Origin]) -> Gate | None:
+    def in_the_way(self, write: Write, writers: Iterable[Origin | None]) -> Gate | None:
         """Return a closed gate that must hold a write; None if there is none.
 
-        A gate lets a request pass in which nobody but runs of its own dataflow wrote.
+        A gate lets a request pass in which nobody but runs of its own dataflow wrote. Of a writer
+        that is None nobody knows who it is.
         """
         now = self._clock()
-        dataflows = {origin.dataflow for origin in origins}
+        dataflows = {None if writer is None else writer.dataflow for writer in writers}
         for part in (write, *write.others):
             for gate in self.closed.get(part.table, ()):
                 if dataflows != {gate.dataflow} and _is_closed(gate, now) and _touches(part, gate):

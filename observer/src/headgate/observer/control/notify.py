@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import structlog
 
 from headgate.events import NOTIFY_FAMILY, Notify, Origin, WatchList, encode_notify
-from headgate.hbase import Definition, Dialect, decode_request, peek_origins, with_notify
+from headgate.hbase import Definition, Dialect, Request, Write, with_notify
 from headgate.wire import Message, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.control.notify")
@@ -74,7 +74,7 @@ class NotifyColumns:
     def marked_write(
         self,
         dialect: Dialect,
-        message: Message,
+        request: Request,
         table: str,
         log: Log,
         origin: Origin | None = None,
@@ -88,20 +88,21 @@ class NotifyColumns:
         if columns and table in self._stopped:
             self.unmarked += 1
             return None
+        write, message = request.change, request.message
+        if not isinstance(write, Write):
+            return None
+        writers = write.writers(origin)
+        dataflows = {writer.dataflow for writer in writers if writer is not None}
+        value = encode_notify(self._clock(), writers[0] if len(writers) == 1 else None)
+        wanted = {
+            column.qualifier.encode(): value
+            for column in columns
+            if not column.writers or not dataflows.isdisjoint(column.writers)
+        }
+        if not wanted:
+            return None
         found: Message | None = None
         try:
-            origins = peek_origins(dialect, message)
-            if not origins and origin is not None:
-                origins = (origin,)
-            writers = {origin.dataflow for origin in origins}
-            value = encode_notify(self._clock(), origins[0] if origins else None)
-            wanted = {
-                column.qualifier.encode(): value
-                for column in columns
-                if not column.writers or not writers.isdisjoint(column.writers)
-            }
-            if not wanted:
-                return None
             found = with_notify(dialect, message, tuple(wanted.items()))
         except ProtocolError as error:
             log.warning(
@@ -117,15 +118,10 @@ class NotifyColumns:
         self.marked += 1
         return found
 
-    def table_changes(self, dialect: Dialect, message: Message, table: str) -> None:
+    def table_changes(self, definition: Definition) -> None:
         """Look at a definition that is on its way: the table's family may go."""
-        if message.name in _MAY_LOSE_THE_FAMILY:
-            self.stop(table, f"{message.name} of the table, and its family may be gone")
-        elif message.name == "deleteColumnFamily":
-            try:
-                definition = decode_request(dialect, message)
-            except ProtocolError as error:
-                self.stop(table, f"a {message.name} that cannot be read: {error}")
-                return
-            if isinstance(definition, Definition) and definition.family == NOTIFY_FAMILY.decode():
-                self.stop(table, "its family is being deleted")
+        method, table = definition.method, definition.table
+        if method in _MAY_LOSE_THE_FAMILY:
+            self.stop(table, f"{method} of the table, and its family may be gone")
+        elif method == "deleteColumnFamily" and definition.family == NOTIFY_FAMILY.decode():
+            self.stop(table, "its family is being deleted")

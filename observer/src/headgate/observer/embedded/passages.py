@@ -13,18 +13,12 @@ import structlog
 
 from headgate.events import Gate, Origin
 from headgate.hbase import (
+    Definition,
     Dialect,
-    Effect,
-    Method,
-    TableIn,
-    Write,
-    decode_request,
+    Request,
     io_error_reply,
     lacks_notify_family,
-    method_of,
-    peek_origins,
-    peek_table,
-    peek_tables,
+    read_request,
 )
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
@@ -33,7 +27,8 @@ from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.admission import Admission
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.recording.recorder import Recorder, Ticket
-from headgate.wire import LimitExceeded, Message, ProtocolError
+from headgate.observer.sessions.write_rules import Facts, Hold, Journal, Refuse, judge
+from headgate.wire import ApplicationError, Message, ProtocolError, write_exception
 
 _log = structlog.get_logger("headgate.observer.embedded.passages")
 
@@ -45,30 +40,33 @@ class Passage:
 
     __slots__ = (
         "_traffic",
+        "at_gate",
         "decided",
         "marked",
         "message",
-        "method",
         "raw",
         "refusal",
+        "request",
         "tables",
         "ticket",
         "waiters",
         "watched",
     )
 
-    def __init__(
-        self, traffic: Passages, message: Message, method: Method, tables: tuple[str, ...]
-    ) -> None:
+    def __init__(self, traffic: Passages, message: Message, request: Request | None) -> None:
         self._traffic = traffic
         self.message = message
-        self.method = method
-        self.tables = tables
+        self.request = request
+        """None where it cannot be read."""
+        self.tables: tuple[str, ...] = () if request is None else request.tables
         self.raw = message.raw
         """What is to be sent: with notify cells where the table asks for them."""
+        self.at_gate = False
+        """Whether a gate holds it."""
         self.marked = False
         """Whether it has such cells."""
         self.watched: tuple[str, ...] = ()
+        """The tables that it is recorded for, or should have been."""
         self.ticket: Ticket | None = None
         self.waiters: list[Callable[[], None]] | None = None
         self.refusal: bytes | None = None
@@ -127,11 +125,10 @@ class Passages:
         ``soon`` runs a call in its loop, which must not wait. ``origin`` is whose the writes are
         that name none themselves.
         """
-        self._origin = origin
+        self._facts = Facts(control, gates, origin=origin)
         self._soon = soon
         self._gates = gates
         self._notify = notify
-        self._control = control
         self._recorder = recorder
         self._admission = admission
         self._metrics = metrics
@@ -147,50 +144,72 @@ class Passages:
 
     def begin(self, message: Message) -> Passage:
         """Take a request that may change cells; it may be sent when ``decided`` says so."""
-        method = method_of(_DIALECT, message.name)
         try:
-            passage = Passage(self, message, method, self._tables(message, method))
-        except LimitExceeded as error:
-            # Among its tables there may be watched ones.
-            passage = Passage(self, message, method, ())
-            text = f"headgate: {error}; nothing was written"
-            passage.refusal = io_error_reply(_DIALECT, message, text, can_retry=False)
-            return passage
-        if self._admit(passage):
+            passage = Passage(self, message, read_request(_DIALECT, message))
+        except ProtocolError as error:
+            return self._unread(message, error)
+        if self._take(passage):
             self._mark(passage)
         else:
             passage.decided = threading.Event()
             self._waiting.add(passage)
         return passage
 
-    def _admit(self, passage: Passage) -> bool:
-        """Ask all that must be asked of a request; tell whether it has its answer."""
-        if passage.method.effect is Effect.WRITE:
-            if not self._may_write(passage):
-                return True
-            if self._is_held(passage):
-                return False
-        control = self._control
-        passage.watched = tuple(table for table in passage.tables if control.is_watched(table))
-        if not passage.watched:
+    def _unread(self, message: Message, error: ProtocolError) -> Passage:
+        """Refuse what cannot be read, or what HBase could read otherwise than it is read here."""
+        passage = Passage(self, message, None)
+        self._metrics.decode_errors += 1
+        self._metrics.count_request(_DIALECT.value, message.name, "unreadable")
+        _log.warning("a request cannot be read", method=message.name, reason=str(error))
+        text = f"headgate: nobody can tell what this request would do: {error}; nothing was written"
+        passage.refusal = write_exception(message, ApplicationError.PROTOCOL_ERROR, text)
+        return passage
+
+    def _take(self, passage: Passage) -> bool:
+        """Do with a request what is right now; tell whether it may be sent or is refused."""
+        why = self._try(passage)
+        if why is None:
+            return self._is_decided(passage)
+        _log.warning("a write waits for room in the journal", reason=str(why))
+        self._admission.wait(passage, why)
+        return False
+
+    def _try(self, passage: Passage) -> JournalFull | JournalError | None:
+        """Do with a request what is right now; return why it must wait for room."""
+        request = passage.request
+        assert request is not None  # noqa: S101 - what cannot be read is refused at once
+        judgement = judge(request, self._facts)
+        passage.at_gate = isinstance(judgement, Hold)
+        if isinstance(judgement, Refuse):
+            self._metrics.fenced += 1
+            self._metrics.count_request(_DIALECT.value, passage.message.name, "fenced")
+            passage.refusal = io_error_reply(
+                _DIALECT, passage.message, judgement.text, can_retry=False
+            )
+        elif isinstance(judgement, Hold):
+            self._gates.hold(passage, judgement.gate)
+        elif isinstance(judgement, Journal):
+            return self._record(passage, request, judgement.tables)
+        else:
+            passage.watched = ()
             self._under_way.add(passage)
-            return True
-        refusal = self._record(passage)
-        if refusal is not None:
-            self._admission.wait(passage, refusal)
-            return False
-        return self._is_safe(passage)
+        return None
+
+    def _is_decided(self, passage: Passage) -> bool:
+        return not passage.at_gate and self._is_safe(passage)
 
     def _mark(self, passage: Passage) -> None:
         """Put notify cells into what is about to be sent, where its table asks for them."""
-        notify = self._notify
+        notify, request = self._notify, passage.request
         if not notify.asked or not passage.watched or passage.refusal is not None:
             return
-        table = passage.watched[0]
-        if passage.method.effect is Effect.DEFINE:
-            notify.table_changes(_DIALECT, passage.message, table)
+        if request is None:
             return
-        marked = notify.marked_write(_DIALECT, passage.message, table, _log, self._origin)
+        if isinstance(request.change, Definition):
+            notify.table_changes(request.change)
+            return
+        origin = self._facts.origin
+        marked = notify.marked_write(_DIALECT, request, passage.watched[0], _log, origin)
         if marked is not None:
             passage.raw = marked.raw
             passage.marked = True
@@ -203,109 +222,53 @@ class Passages:
         return False
 
     def _synced(self, passage: Passage) -> None:
-        if passage not in self._waiting:
+        if passage not in self._waiting or passage.request is None:
             return
-        if passage.method.effect is Effect.WRITE:
-            # A fence may have risen meanwhile, or a gate closed.
-            refused = not self._may_write(passage)
-            if refused or self._is_held(passage):
-                self._take_back(passage)
-                if refused:
-                    self._decide(passage)
-                return
-        self._decide(passage)
-
-    def _is_held(self, passage: Passage) -> bool:
-        gate = self.closed_gate(passage)
-        if gate is None:
-            return False
-        self._gates.hold(passage, gate)
-        return True
+        judgement = judge(passage.request, self._facts)
+        if isinstance(judgement, Journal) and judgement.tables == passage.watched:
+            self._decide(passage)
+            return
+        # What is right for it is not any more what it was before it was on the disk.
+        self._take_back(passage)
+        if self._take(passage):
+            self._decide(passage)
 
     def closed_gate(self, passage: Passage) -> Gate | None:
         """Return a closed gate that must hold a request; None if there is none."""
-        if not self._gates.closed:
+        if passage.request is None:
             return None
-        try:
-            write = decode_request(_DIALECT, passage.message)
-            origins = peek_origins(_DIALECT, passage.message)
-            if not origins and self._origin is not None:
-                origins = (self._origin,)
-        except ProtocolError as error:
-            # As far as is known HBase refuses it too; nobody can tell what it would touch.
-            _log.warning("a gate cannot tell what a write touches", reason=str(error))
-            return None
-        assert isinstance(write, Write)  # noqa: S101 - definitions are not asked about
-        return self._gates.in_the_way(write, origins)
+        judgement = judge(passage.request, self._facts)
+        return judgement.gate if isinstance(judgement, Hold) else None
 
-    def _tables(self, message: Message, method: Method) -> tuple[str, ...]:
-        try:
-            if method.table is TableIn.STRUCTS:
-                return peek_tables(_DIALECT, message)
-            table = peek_table(_DIALECT, message)
-        except LimitExceeded:
-            raise
-        except ProtocolError as error:
-            # HBase refuses it in its own words.
-            _log.warning("a request names no table", method=message.name, reason=str(error))
-            self._metrics.decode_errors += 1
-            return ()
-        return () if table is None else (table,)
-
-    def _may_write(self, passage: Passage) -> bool:
-        message = passage.message
-        try:
-            origins = peek_origins(_DIALECT, message)
-        except ProtocolError as error:
-            _log.warning("a request's origin is unreadable", reason=str(error))
-            return True
-        for origin in origins:
-            fence = self._control.fence_above(origin)
-            if fence is not None:
-                self._metrics.fenced += 1
-                self._metrics.count_request(_DIALECT.value, message.name, "fenced")
-                text = (
-                    f"headgate: run {origin.run} of {origin.dataflow}/{origin.action} may not "
-                    f"write any more: its token {origin.token} is below the fence {fence}, "
-                    "so a newer attempt has begun"
-                )
-                passage.refusal = io_error_reply(_DIALECT, message, text, can_retry=False)
-                return False
-        return True
-
-    def _record(self, passage: Passage) -> JournalFull | JournalError | None:
+    def _record(
+        self, passage: Passage, request: Request, tables: tuple[str, ...]
+    ) -> JournalFull | JournalError | None:
         """Write a request down; return why the journal did not take it, where writes must wait."""
+        passage.watched = tables
         try:
-            passage.ticket = self._recorder.begin(_DIALECT, passage.message, passage.watched)
+            passage.ticket = self._recorder.begin(_DIALECT, request, tables)
         except (JournalFull, JournalError) as error:
-            if not self._admission.may_pass(passage.watched):
-                _log.warning("a write waits for room in the journal", reason=str(error))
+            if not self._admission.may_pass(tables):
                 return error
-            self._admission.let_pass(passage.watched)
+            self._admission.let_pass(tables)
         else:
-            passage.ticket.origin = self._origin
+            passage.ticket.origin = self._facts.origin
         self._under_way.add(passage)
         return None
 
     def try_again(self, passage: Passage) -> bool:
-        """Try to write down what waits for room; tell whether it waits for that no more."""
+        """Take what waits for room as if it came now; tell whether it waits for that no more."""
         if passage not in self._waiting:
             return True
-        if passage.method.effect is Effect.WRITE:
-            if not self._may_write(passage):
-                self._decide(passage)
-                return True
-            if self._is_held(passage):
-                return True
-        if self._record(passage) is not None:
+        if self._try(passage) is not None:
             return False
-        if self._is_safe(passage):
+        if self._is_decided(passage):
             self._decide(passage)
         return True
 
     def go_on(self, passage: Passage) -> None:
         """Take what a gate held as if it came now."""
-        if passage in self._waiting and self._admit(passage):
+        if passage in self._waiting and self._take(passage):
             self._decide(passage)
 
     def refuse(self, passage: Passage, reason: str, outcome: str) -> None:

@@ -305,7 +305,7 @@ class Metrics(Collector):
         yield expiries
         totals = (
             ("connections_accepted", "Client connections.", self.connections_accepted),
-            ("decode_errors", "Writes that could not be decoded.", self.decode_errors),
+            ("decode_errors", "Requests refused because they cannot be read.", self.decode_errors),
             ("fenced_writes", "Writes refused because a newer run exists.", self.fenced),
             ("barriers", "Barriers answered, once for each table.", self.barriers),
             ("received_bytes", "Bytes from clients.", self.received_bytes),

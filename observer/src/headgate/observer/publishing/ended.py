@@ -1,4 +1,4 @@
-"""What has ended and is to be published: writes, table definitions, and what nobody could read."""
+"""What has ended and is to be published: writes and table definitions."""
 
 from __future__ import annotations
 
@@ -35,13 +35,4 @@ class EndedDefinition(Struct):
     family: str
 
 
-class EndedUnread(Struct):
-    """A write whose end was seen and that could not be decoded: readers must look themselves."""
-
-    intent: int
-    received: float
-    until: float
-    reason: str
-
-
-Ended = EndedWrite | EndedDefinition | EndedUnread
+Ended = EndedWrite | EndedDefinition

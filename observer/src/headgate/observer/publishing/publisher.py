@@ -40,7 +40,7 @@ from headgate.observer.publishing.batches import (
     size_of,
 )
 from headgate.observer.publishing.deliveries import Deliveries, Lane, Producer
-from headgate.observer.publishing.ended import Ended, EndedDefinition, EndedUnread, EndedWrite
+from headgate.observer.publishing.ended import Ended, EndedDefinition, EndedWrite
 
 _ONE_PUT: Final = bytes([UpdateKind.PUT])
 _FIRST: Final = (0,)
@@ -378,7 +378,7 @@ class Publisher:
         self,
         table: _Table,
         lanes: list[Lane],
-        item: EndedDefinition | EndedUnread | _Mark | _Passed,
+        item: EndedDefinition | _Mark | _Passed,
     ) -> None:
         for lane in lanes:
             message: UpdateMessage
@@ -396,9 +396,6 @@ class Publisher:
                         item.received,
                         item.family,
                     )
-                case EndedUnread():
-                    intents = (item.intent,)
-                    message = Gap(*head, table.name, item.received, item.until, item.reason)
                 case _Mark():
                     message = BarrierMark(*head, item.id, len(lanes))
                 case _Passed():

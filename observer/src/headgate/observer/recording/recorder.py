@@ -22,15 +22,15 @@ from headgate.hbase import (
     Judgement,
     Method,
     Pattern,
+    Request,
     Verdict,
     Write,
     decode_request,
     is_void,
     judge,
 )
-from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.publishing.ended import EndedDefinition, EndedUnread, EndedWrite
+from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import TablesFull
@@ -70,7 +70,6 @@ class Ticket:
         "dialect",
         "flights",
         "intent",
-        "log",
         "message",
         "origin",
         "pattern",
@@ -107,8 +106,6 @@ class Ticket:
         self.decoded: Write | Definition | None = None
         self.origin: Origin | None = None
         """Who wrote, where the request itself does not say."""
-        self.log: ClientLog | None = None
-        """Of the connection that it came on."""
         self.reply: Message | None = None
         """HBase's, once it has ended; none came where its connection broke."""
         self.cancelled = False
@@ -175,7 +172,7 @@ class Recorder:
     def begin(
         self,
         dialect: Dialect,
-        message: Message,
+        request: Request,
         tables: tuple[str, ...],
     ) -> Ticket:
         """Write a request down that is about to be forwarded; ``tables`` are those watched.
@@ -187,7 +184,10 @@ class Recorder:
         for table in tables:
             if not self._publisher.has_room(table):
                 raise TablesFull("the control topic is lost, and too many tables are written to")
-        return self._journalled(dialect, message.raw, message, tables, None)
+        message = request.message
+        ticket = self._journalled(dialect, message.raw, message, tables, None)
+        ticket.decoded = request.change
+        return ticket
 
     def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> Ticket:
         """Do as ``begin`` for a request that is known to be of the kind."""
@@ -281,31 +281,19 @@ class Recorder:
             self._flights_of(table).depart(flight)
             flights.append(flight)
         ticket.flights = flights
-        pattern, message = ticket.pattern, ticket.message
+        pattern = ticket.pattern
         if pattern is not None:
             cell = pattern.cell(ticket.raw)
             if cell is not None:
                 ticket.cell = cell
                 self._flights[ticket.tables[0]].identify_row(flights[0], cell[0])
                 return
-        if message is None:
-            assert pattern is not None  # noqa: S101 - one of the two is there
+        decoded = ticket.decoded
+        if decoded is None:
+            # A kind of put whose column has no qualifier this time.
+            assert pattern is not None  # noqa: S101 - what has none was read when it came
             message = ticket.message = pattern.message(ticket.raw)
-        try:
-            decoded = decode_request(ticket.dialect, message)
-        except Exception as error:  # noqa: BLE001 - HBase may have understood it, whatever it is
-            self._metrics.decode_errors += 1
-            log = _log if ticket.log is None else ticket.log
-            log.warning(
-                "a write could not be decoded",
-                method=message.name,
-                request=message.seqid,
-                intent=ticket.intent,
-                table=ticket.tables[0],
-                reason=str(error),
-            )
-            return
-        ticket.decoded = decoded
+            decoded = ticket.decoded = decode_request(ticket.dialect, message)
         for part in _parts(decoded):
             for at, table in enumerate(ticket.tables):
                 if table == part.table:
@@ -335,17 +323,7 @@ class Recorder:
                 return
             ticket.decoded = pattern.put(ticket.raw)
         decoded = ticket.decoded
-        if decoded is None:
-            # HBase may have understood what was not understood here: readers must look themselves.
-            reason = f"a {_name(ticket)} could not be decoded"
-            unread = EndedUnread(ticket.intent, ticket.received, self._clock(), reason)
-            taken = [table for table in ticket.tables if self._publisher.takes(table)]
-            for table in taken:
-                self._publisher.add(table, unread)
-            if not taken:
-                self._journal.settle(ticket.intent)
-            self._count(ticket, "undecoded")
-            return
+        assert decoded is not None  # noqa: S101 - it was read before it was forwarded
         judgement = judge(ticket.dialect, decoded, reply)
         self._count(ticket, judgement.verdict.value)
         if judgement.verdict is Verdict.NOTHING:
@@ -472,7 +450,7 @@ def _ended_write(
         decoded.method,
         _OUTCOMES[judgement.verdict],
         received,
-        decoded.origin or origin,
+        decoded.writer(origin),
         columns.kinds,
         rows,
         columns.columns,

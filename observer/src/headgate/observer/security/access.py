@@ -11,17 +11,7 @@ import structlog
 from msgspec import Struct
 
 from headgate.events import Origin
-from headgate.hbase import (
-    Dialect,
-    Effect,
-    Method,
-    Pattern,
-    TableIn,
-    Write,
-    decode_request,
-    peek_origins,
-    require_unambiguous,
-)
+from headgate.hbase import Effect, Method, Pattern, Request, TableIn, Write
 from headgate.observer.config import (
     UNKNOWN_WRITER,
     Access,
@@ -35,7 +25,6 @@ from headgate.observer.monitoring.excerpts import LABEL, excerpt
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.state_tables import StateTables
 from headgate.settings import LogRate
-from headgate.wire import MalformedMessage, Message, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.security.access")
 
@@ -50,8 +39,6 @@ _NEEDED: Final = {
     # What is not known may do anything.
     Effect.UNKNOWN: 3,
 }
-_NAMELESS: Final = (TableIn.NOWHERE, TableIn.PATTERN, TableIn.NAMES)
-"""Requests of these kinds may name no table."""
 _MAX_KNOWN: Final = 10_000  # decisions remembered: origins and tables are clients' to invent
 
 
@@ -157,74 +144,34 @@ class Guard:
         """
         return self._cleared.setdefault(permit, set())
 
-    def judge(
-        self,
-        permit: Permit,
-        dialect: Dialect,
-        message: Message,
-        method: Method,
-        tables: Sequence[str],
-        log: ClientLog,
-    ) -> str | None:
-        """Return why a request is refused, and log it; None when it may pass.
-
-        Args:
-            permit: the connection's.
-            dialect: the listener's.
-            message: the request.
-            method: what it asks for.
-            tables: those that it names.
-            log: the connection's.
-        """
-        refusal = self._judged(permit, dialect, message, method, tables)
-        if refusal is None:
-            return None
-        log.warning(
-            "request refused",
-            method=message.name,
-            request=message.seqid,
-            tables=list(tables),
-            origin=refusal.origin,
-            reason=refusal.text,
-        )
-        return refusal.text
-
-    def _judged(
-        self,
-        permit: Permit,
-        dialect: Dialect,
-        message: Message,
-        method: Method,
-        tables: Sequence[str],
-    ) -> Refusal | None:
-        claimed: Sequence[Origin] = ()
-        change: Write | None = None
-        concerns_state = self._state.concern(permit.origin, method, tables)
-        try:
-            if self._has_rules or self._state.active:
-                require_unambiguous(message)
-                if not tables and method.table not in _NAMELESS:
-                    raise MalformedMessage("its table cannot be read")
-            if method.effect is Effect.WRITE:
-                claimed = peek_origins(dialect, message)
-                if concerns_state:
-                    decoded = decode_request(dialect, message)
-                    change = decoded if isinstance(decoded, Write) else None
-        except ProtocolError as error:
-            return self._deny(
-                permit.origin,
-                f"headgate: nobody can tell what this request would do in whose name: {error}; "
-                "send it as HBase's own clients do",
-            )
-        if concerns_state:
-            text = self._state.refusal(permit.origin, method, tables, change)
+    def judge(self, permit: Permit, request: Request) -> Refusal | None:
+        """Return why a request of a connection with the permit is refused; None: it may pass."""
+        method, tables = request.method, request.tables
+        write = request.change if isinstance(request.change, Write) else None
+        claimed: Sequence[Origin | None] = ()
+        if write is not None:
+            if write.origin_error:
+                return _refusal(
+                    permit.origin,
+                    "headgate: nobody can tell in whose name this request would write: "
+                    f"{write.origin_error}; send it as headgate's own clients do",
+                )
+            # An agent's proof names nobody: its writes are judged by who connects.
+            claimed = [
+                None if origin is None or origin.nameless else origin for origin in write.origins
+            ]
+        if self._state.concern(permit.origin, method, tables):
+            text = self._state.refusal(permit.origin, method, tables, write)
             if text:
-                return self._deny(permit.origin, text)
-        # An agent's proof names nobody: its writes are judged by who connects.
-        return self.refusal(permit, method, tables, [o for o in claimed if not o.nameless])
+                return _refusal(permit.origin, text)
+        return self.refusal(permit, method, tables, claimed)
 
     def refusal(
-        self, permit: Permit, method: Method, tables: Sequence[str], claimed: Sequence[Origin]
+        self,
+        permit: Permit,
+        method: Method,
+        tables: Sequence[str],
+        claimed: Sequence[Origin | None],
     ) -> Refusal | None:
         """Return why a request is refused; None when it may pass.
 
@@ -232,15 +179,16 @@ class Guard:
             permit: the connection's.
             method: what is asked for.
             tables: those that the request names.
-            claimed: the origins that the request names.
+            claimed: the origins that the request names; None among them for parts without any.
         """
         for origin in claimed:
-            if not permit.may_claim(origin):
-                return self._deny(permit.origin, _no_claim(permit, origin))
+            if origin is not None and not permit.may_claim(origin):
+                return _refusal(permit.origin, _no_claim(permit, origin))
         if not self._has_rules:
             return None
         needed = _NEEDED[method.effect]
-        for who in claimed or (permit.origin,):
+        for each in claimed or (None,):
+            who = permit.origin if each is None else each
             name = UNKNOWN_WRITER if who is None else who.name
             if not tables and method.table in (TableIn.PATTERN, TableIn.NAMES):
                 # It shows whatever tables there are.
@@ -252,16 +200,28 @@ class Guard:
                     "put a rule before all others of it with allow = 'read' and tables = ['*'] in "
                     "the observer's configuration"
                 )
-                return self._deny(who, text)
+                return _refusal(who, text)
             if not tables and method.effect is Effect.READ:
                 # Of an open scanner, or lists of names: for whom reading is allowed anywhere.
                 if self._reads_anything(name):
                     continue
-                return self._deny(who, self._not_allowed(name, "", needed))
+                return _refusal(who, self._not_allowed(name, "", needed))
             for table in tables or ("",):
                 if self._level(name, table) < needed:
-                    return self._deny(who, self._not_allowed(name, table, needed))
+                    return _refusal(who, self._not_allowed(name, table, needed))
         return None
+
+    def note(self, refusal: Refusal, request: Request, log: ClientLog) -> None:
+        """Count and log that a request was refused; ``log`` is its connection's."""
+        self._metrics.count_denied(self._name, refusal.origin)
+        log.warning(
+            "request refused",
+            method=request.message.name,
+            request=request.message.seqid,
+            tables=list(request.tables),
+            origin=refusal.origin,
+            reason=refusal.text,
+        )
 
     def _level(self, name: str, table: str) -> int:
         level = self._levels.get((name, table))
@@ -318,10 +278,9 @@ class Guard:
             "configuration"
         )
 
-    def _deny(self, who: Origin | None, text: str) -> Refusal:
-        name = UNKNOWN_WRITER if who is None else who.name
-        self._metrics.count_denied(self._name, name)
-        return Refusal(name, text)
+
+def _refusal(who: Origin | None, text: str) -> Refusal:
+    return Refusal(UNKNOWN_WRITER if who is None else who.name, text)
 
 
 def _no_claim(permit: Permit, claimed: Origin) -> str:

@@ -72,7 +72,11 @@ class StateTables:
         )
 
     def _signed(self, change: Write) -> bool:
-        if self._ring is None or change.origin is None or change.others:
+        ring = self._ring
+        if ring is None or change.others:
             return False
-        rows = tuple(dict.fromkeys(change.cells.rows))
-        return self._ring.believes(change.origin.proof, *agent_write(change.table, rows))
+        written = agent_write(change.table, tuple(dict.fromkeys(change.cells.rows)))
+        return any(
+            origin is not None and ring.believes(origin.proof, *written)
+            for origin in change.origins
+        )

@@ -12,17 +12,13 @@ from typing import Final, cast
 from headgate.events import Gate
 from headgate.hbase import (
     METHODS,
+    Definition,
     Effect,
-    Method,
     Pattern,
-    TableIn,
-    Write,
-    decode_request,
+    Request,
     io_error_reply,
     method_of,
-    peek_origins,
-    peek_table,
-    peek_tables,
+    read_request,
 )
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Sample
@@ -37,11 +33,11 @@ from headgate.observer.sessions.outlet import Outlet
 from headgate.observer.sessions.peers import has_taken_all
 from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.sweeping import Stage
+from headgate.observer.sessions.write_rules import Facts, Hold, Journal, Refuse, judge
 from headgate.observer.upstreams.dialing import UpstreamsUnreachable
 from headgate.observer.upstreams.pinning import PinnedConnection
 from headgate.wire import (
     ApplicationError,
-    LimitExceeded,
     Message,
     MessageReader,
     MessageType,
@@ -56,6 +52,7 @@ _clock: Final = perf_counter
 _LONG_READ: Final = 1 << 16  # bytes of a request that is not whole, after which others have a turn
 _ORPHAN_SECONDS: Final = 60.0  # HBase's own default limit for an operation of a client
 _QUIET_SECONDS: Final = 0.2  # without bytes for so long, a reply that was not walked is over
+_MOST_CLEARED: Final = 4096  # kinds of request remembered for one client: one listener has as many
 
 
 # Why no requests are read, as bits.
@@ -84,6 +81,7 @@ class Session:
         self._loop = endpoint.loop
         self._log = ClientLog(endpoint.log)
         self._client: asyncio.Transport | None = None
+        self._facts = Facts(endpoint.control, endpoint.gates)
         self._permit: Permit | None = None
         """What the guard knows of the client; None where nothing hangs on that."""
         self._cleared: set[Pattern] = set()
@@ -99,8 +97,9 @@ class Session:
         self._reader = MessageReader(endpoint.limits)
         self.pipeline = Pipeline(endpoint, self._log, self)
         self._paused = 0
-        self._waiting: tuple[Message, Method, tuple[str, ...]] | None = None
-        self._at_gate: Message | None = None
+        self._waiting: Request | None = None
+        """What waits for room in the journal."""
+        self._at_gate: Request | None = None
         self._held_replies: HeldReplies | None = None
         self._closing = False
         self._parting = False
@@ -135,17 +134,22 @@ class Session:
 
     def identify(self) -> None:
         """Ask the guard what is known of the client, and whether it may be here at all."""
-        client, guard = self._client, self._endpoint.guard
+        client, endpoint = self._client, self._endpoint
+        guard = endpoint.guard
         if client is None or guard is None:
             self._permit = None
+            self._facts = Facts(endpoint.control, endpoint.gates)
             return
         peer = self._log.peer
         if peer and not guard.admits(peer[0]):
             self.abort()
             return
-        self._permit = guard.permit(client.get_extra_info("peercert"))
-        if self._permit is not None:
-            self._cleared = guard.cleared(self._permit)
+        permit = self._permit = guard.permit(client.get_extra_info("peercert"))
+        origin = None
+        if permit is not None:
+            self._cleared = guard.cleared(permit)
+            origin = permit.origin
+        self._facts = Facts(endpoint.control, endpoint.gates, guard, permit, origin)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the client."""
@@ -330,8 +334,7 @@ class Session:
             if outlet.write(data):
                 self.pipeline.follow(pattern, started, sample)
         elif self._held_replies is not None or endpoint.looks_closer:
-            self._record(pattern.message(data), pattern.method, pattern.tables)
-            return True
+            return False
         else:
             try:
                 ticket = endpoint.recorder.begin_alike(pattern, data, self._dialect)
@@ -370,67 +373,85 @@ class Session:
                 self._dispatch(message)
 
     def _dispatch(self, message: Message) -> None:
+        """Read a request, and do with it what is right now."""
         endpoint = self._endpoint
-        endpoint.patterns.consider(message)
-        method = self._methods.get(message.name)
-        if method is None:
-            if message.name == IDENTIFY:
-                body = StructWriter().binary(0, endpoint.introduction).end()
-                self._answer(message, write_reply(message, body))
-                return
-            method = method_of(self._dialect, message.name)
-        effect = method.effect
-        tables: tuple[str, ...] = ()
-        try:
-            if method.table is TableIn.STRUCTS or method.table is TableIn.NAMES:
-                tables = peek_tables(self._dialect, message)
-            elif method.table is not TableIn.NOWHERE:
-                table = peek_table(self._dialect, message)
-                if table is not None:
-                    tables = (table,)
-        except ProtocolError as error:
-            self._warn("a request names no table", message, error)
-            self._metrics.decode_errors += 1
-            if isinstance(error, LimitExceeded) and changes_cells(method):
-                # Among its tables there may be watched ones.
-                text = f"headgate: {error}; nothing was written"
-                self._answer(message, io_error_reply(self._dialect, message, text, can_retry=False))
-                return
-            # HBase refuses it in its own words.
-        permit = self._permit
-        if permit is not None and not self._permitted(permit, message, method, tables):
+        if message.type is MessageType.ONEWAY:
+            # HBase answers it all the same, and nobody reads that. None of its methods is oneway.
+            self._metrics.protocol_errors += 1
+            self._log.warning("client refused: its call is oneway", request=message.seqid)
+            self.close_when_answered()
             return
-        if effect is Effect.READ:
-            if tables:
-                endpoint.count_read(tables[0], message)
-        elif tables and changes_cells(method):
-            control = endpoint.control
-            watched = tuple(table for table in tables if control.is_watched(table))
-            if effect is Effect.WRITE:
-                if not self._may_write(message):
-                    return
-                if endpoint.gates.closed and self._is_held(message):
-                    return
-            if watched:
-                self._record(message, method, watched)
-                return
-        self._forward(message, Exchange(method, tables, None))
+        if message.name == IDENTIFY and message.name not in self._methods:
+            body = StructWriter().binary(0, endpoint.introduction).end()
+            self._answer(message, write_reply(message, body))
+            return
+        try:
+            request = read_request(self._dialect, message, endpoint.limits)
+        except ProtocolError as error:
+            self._refuse_unread(message, error)
+            return
+        endpoint.patterns.consider(request)
+        self._wait_for_room(request, self._take(request))
 
-    def _permitted(
-        self, permit: Permit, message: Message, method: Method, tables: tuple[str, ...]
-    ) -> bool:
-        """Tell whether the guard lets a request pass; answer it if not."""
-        guard = self._endpoint.guard
-        assert guard is not None  # noqa: S101 - it gave the permit
-        refusal = guard.judge(permit, self._dialect, message, method, tables, self._log)
-        if refusal is None:
-            pattern = self._endpoint.patterns.find(message.raw)
-            if pattern is not None:
-                self._cleared.add(pattern)
-            return True
-        self._metrics.count_request(self._endpoint.name, method.name, "denied")
-        self._answer(message, io_error_reply(self._dialect, message, refusal, can_retry=False))
-        return False
+    def _refuse_unread(self, message: Message, error: ProtocolError) -> None:
+        """Answer what cannot be read, or what HBase could read otherwise than it is read here."""
+        self._metrics.decode_errors += 1
+        name = message.name if message.name in self._methods else "(unknown)"
+        self._metrics.count_request(self._endpoint.name, name, "unreadable")
+        self._log.warning(
+            "a request cannot be read", method=name, request=message.seqid, reason=str(error)
+        )
+        text = (
+            f"headgate: nobody can tell what this request would do: {error}; nothing was written, "
+            "send it as HBase's own clients do"
+        )
+        self._answer(message, write_exception(message, ApplicationError.PROTOCOL_ERROR, text))
+
+    def _take(self, request: Request) -> JournalFull | JournalError | None:
+        """Do with a request what is right now; return why it must wait for room in the journal."""
+        judgement = judge(request, self._facts)
+        if isinstance(judgement, Refuse):
+            self._turn_down(request, judgement)
+            return None
+        if self._permit is not None:
+            self._clear(request)
+        if isinstance(judgement, Hold):
+            self._at_gate = request
+            self._hold()
+            self._endpoint.gates.hold(self, judgement.gate)
+            return None
+        if isinstance(judgement, Journal):
+            return self._record(request, judgement.tables)
+        if request.method.effect is Effect.READ and request.tables:
+            self._endpoint.count_read(request.tables[0], request.message)
+        self._forward(request.message, Exchange(request.method, request.tables, None))
+        return None
+
+    def _clear(self, request: Request) -> None:
+        """Note that the guard lets this client make requests of the kind."""
+        pattern = self._endpoint.patterns.find(request.message.raw)
+        if pattern is not None:
+            if len(self._cleared) >= _MOST_CLEARED:
+                # Most of them are not remembered any more.
+                self._cleared.clear()
+            self._cleared.add(pattern)
+
+    def _turn_down(self, request: Request, refusal: Refuse) -> None:
+        message = request.message
+        if refusal.by_guard is None:
+            self._metrics.fenced += 1
+            outcome = "fenced"
+        else:
+            guard = self._facts.guard
+            assert guard is not None  # noqa: S101 - it refuses
+            guard.note(refusal.by_guard, request, self._log)
+            outcome = "denied"
+        # What HBase has no method for has no name of its own.
+        unknown = request.method.effect is Effect.UNKNOWN
+        name = "(unknown)" if unknown else message.name
+        self._metrics.count_request(self._endpoint.name, name, outcome)
+        reply = io_error_reply(self._dialect, message, refusal.text, can_retry=False)
+        self._answer(message, reply)
 
     def _warn(self, event: str, message: Message, error: Exception, table: str = "") -> None:
         about = {"table": table} if table else {}
@@ -438,140 +459,102 @@ class Session:
             event, method=message.name, request=message.seqid, **about, reason=str(error)
         )
 
-    def _may_write(self, message: Message) -> bool:
-        try:
-            origins = peek_origins(self._dialect, message)
-        except ProtocolError as error:
-            self._warn("a request's origin is unreadable", message, error)
-            return True
-        control = self._endpoint.control
-        for origin in origins:
-            fence = control.fence_above(origin)
-            if fence is not None:
-                break
-        else:
-            return True
-        self._metrics.fenced += 1
-        self._metrics.count_request(self._endpoint.name, message.name, "fenced")
-        text = (
-            f"headgate: run {origin.run} of {origin.dataflow}/{origin.action} may not write "
-            f"any more: its token {origin.token} is below the fence {fence}, "
-            "so a newer attempt has begun"
-        )
-        self._answer(message, io_error_reply(self._dialect, message, text, can_retry=False))
-        return False
-
     def _record(
-        self,
-        message: Message,
-        method: Method,
-        tables: tuple[str, ...],
-    ) -> bool:
-        """Write a watched request down and forward it; tell whether that was possible."""
+        self, request: Request, tables: tuple[str, ...]
+    ) -> JournalFull | JournalError | None:
+        """Write a request down for its watched tables, and forward it; return why that waits."""
         endpoint = self._endpoint
         try:
-            ticket = endpoint.recorder.begin(self._dialect, message, tables)
+            ticket = endpoint.recorder.begin(self._dialect, request, tables)
         except (JournalFull, JournalError) as error:
-            if endpoint.admission.may_pass(tables):
-                endpoint.admission.let_pass(tables)
-                self._forward_marked(message, Exchange(method, tables, None))
-                return True
-            if self._waiting is None:
-                self._warn("a write waits for room in the journal", message, error, tables[0])
-                self._waiting = (message, method, tables)
-                self._hold()
-                endpoint.admission.wait(self, error)
-            return False
-        ticket.log = self._log
-        if self._permit is not None:
-            ticket.origin = self._permit.origin
-        exchange = Exchange(method, tables, ticket)
+            if not endpoint.admission.may_pass(tables):
+                return error
+            endpoint.admission.let_pass(tables)
+            self._forward_marked(request, Exchange(request.method, request.tables, None))
+            return None
+        ticket.origin = self._facts.origin
+        exchange = Exchange(request.method, request.tables, ticket)
         if self._held_replies is not None:
             self._held_replies.hold(ticket.intent)
         if endpoint.admission.syncs_each:
             self._hold()
-            endpoint.admission.when_synced(lambda: self._synced(message, exchange))
+            endpoint.admission.when_synced(lambda: self._synced(request, exchange))
         else:
-            self._forward_marked(message, exchange)
-        return True
+            self._forward_marked(request, exchange)
+        return None
 
-    def _synced(self, message: Message, exchange: Exchange) -> None:
+    def _wait_for_room(self, request: Request, why: JournalFull | JournalError | None) -> None:
+        if why is not None:
+            self._warn(
+                "a write waits for room in the journal", request.message, why, request.tables[0]
+            )
+            self._waiting = request
+            self._hold()
+            self._endpoint.admission.wait(self, why)
+
+    def _synced(self, request: Request, exchange: Exchange) -> None:
         if self._upstream is None or self._client is None:
             self._cancel(exchange)
             return
-        if not self._still_may_write(message, exchange.method):
-            self._cancel(exchange)
-        elif exchange.method.effect is Effect.WRITE and self._is_held(message):
-            self._cancel(exchange)
+        judgement = judge(request, self._facts)
+        ticket = exchange.ticket
+        if (
+            isinstance(judgement, Journal)
+            and ticket is not None
+            and judgement.tables == ticket.tables
+        ):
+            self._forward_marked(request, exchange)
+            self._release()
             return
-        else:
-            self._forward_marked(message, exchange)
-        self._release()
+        # What is right for it is not any more what it was before it was on the disk.
+        self._cancel(exchange)
+        self._go_on_with(request)
+
+    def _go_on_with(self, request: Request) -> None:
+        """Take a request that was held as if it came now, and then what came behind it."""
+        self._paused &= ~_HELD
+        try:
+            self._wait_for_room(request, self._take(request))
+        except Exception as error:  # noqa: BLE001 - as in ``data_received``
+            self._give_up_on(error)
+            return
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Read what came behind a request that was held, unless something else holds it now."""
+        if not self._paused & _HELD:
+            self._paused |= _HELD
+            self._release()
 
     def _cancel(self, exchange: Exchange) -> None:
         if exchange.ticket is not None:
             self._endpoint.recorder.cancel(exchange.ticket)
 
-    def _still_may_write(self, message: Message, method: Method) -> bool:
-        """Ask again for a request that was held: a fence may have risen since it came."""
-        return method.effect is not Effect.WRITE or self._may_write(message)
-
     def try_again(self) -> bool:
-        """Try to write the waiting request down and forward it; tell whether it waits no more."""
-        if self._waiting is None:
+        """Take the request that waits for room as if it came now; tell whether it waits no more."""
+        request = self._waiting
+        if request is None:
             return True
-        message, method, _ = self._waiting
-        if not self._still_may_write(message, method):
-            self._waiting = None
-            self._release()
-            return True
-        if method.effect is Effect.WRITE and self._is_held(message):
-            self._waiting = None
-            return True
-        if not self._record(*self._waiting):
-            return False
         self._waiting = None
-        if not self._endpoint.admission.syncs_each:
-            self._release()
+        self._paused &= ~_HELD
+        if self._take(request) is not None:
+            self._waiting = request
+            self._paused |= _HELD
+            return False
+        self._let_go()
         return True
 
     def give_up(self, reason: str) -> None:
         """Answer the waiting request with an IOError that may be retried."""
         if self._waiting is None:
             return
-        message = self._waiting[0]
+        message = self._waiting.message
         self._waiting = None
         self._metrics.count_request(self._endpoint.name, message.name, "blocked")
         self._answer(message, self._io_error(message, reason))
         self._release()
 
     # -- gates
-
-    def _is_held(self, message: Message) -> bool:
-        """Hold a write if a gate is closed to it; tell whether that is so."""
-        gate = self._closed_gate(message)
-        if gate is None:
-            return False
-        self._at_gate = message
-        self._hold()
-        self._endpoint.gates.hold(self, gate)
-        return True
-
-    def _closed_gate(self, message: Message) -> Gate | None:
-        gates = self._endpoint.gates
-        if not gates.closed:
-            return None
-        try:
-            write = decode_request(self._dialect, message)
-            origins = peek_origins(self._dialect, message)
-            if not origins and self._permit is not None and self._permit.origin is not None:
-                origins = (self._permit.origin,)
-        except ProtocolError as error:
-            # As far as is known HBase refuses it too; nobody can tell what it would touch.
-            self._warn("a gate cannot tell what a write touches", message, error)
-            return None
-        assert isinstance(write, Write)  # noqa: S101 - definitions are not asked about
-        return gates.in_the_way(write, origins)
 
     def client_is_gone(self) -> bool:
         """Tell whether nobody waits for the answer to the request that a gate holds."""
@@ -580,29 +563,23 @@ class Session:
 
     def gate_in_the_way(self) -> Gate | None:
         """Return the gate that is closed to the request that a gate held."""
-        return None if self._at_gate is None else self._closed_gate(self._at_gate)
+        if self._at_gate is None:
+            return None
+        judgement = judge(self._at_gate, self._facts)
+        return judgement.gate if isinstance(judgement, Hold) else None
 
     def go_on(self) -> None:
         """Take the request that a gate held as if it came now."""
-        message, self._at_gate = self._at_gate, None
-        if message is None:
-            return
-        self._paused &= ~_HELD
-        try:
-            self._dispatch(message)
-        except Exception as error:  # noqa: BLE001 - as in ``data_received``
-            self._give_up_on(error)
-            return
-        if not self._paused & _HELD:
-            # Nothing else holds it: now what came behind it is read.
-            self._paused |= _HELD
-            self._release()
+        request, self._at_gate = self._at_gate, None
+        if request is not None:
+            self._go_on_with(request)
 
     def turn_away(self, reason: str) -> None:
         """Answer the request that a gate holds with an IOError that may be retried."""
-        message, self._at_gate = self._at_gate, None
-        if message is None:
+        request, self._at_gate = self._at_gate, None
+        if request is None:
             return
+        message = request.message
         self._metrics.count_request(self._endpoint.name, message.name, "gated")
         self._answer(message, self._io_error(message, reason))
         self._release()
@@ -615,25 +592,26 @@ class Session:
 
     # -- to HBase
 
-    def _forward_marked(self, message: Message, exchange: Exchange) -> None:
+    def _forward_marked(self, request: Request, exchange: Exchange) -> None:
         """Forward a watched request, with notify cells where its table asks for them."""
         try:
-            self._mark_and_forward(message, exchange)
+            self._mark_and_forward(request, exchange)
         except Exception as error:  # noqa: BLE001 - as in ``data_received``
             if exchange.ticket is not None:
                 # Nobody knows whether it was sent.
                 self._endpoint.recorder.end(exchange.ticket, None)
             self._give_up_on(error)
 
-    def _mark_and_forward(self, message: Message, exchange: Exchange) -> None:
+    def _mark_and_forward(self, request: Request, exchange: Exchange) -> None:
         notify = self._endpoint.notify
+        message, change = request.message, request.change
         if notify.asked:
-            table = exchange.tables[0]
-            if exchange.method.effect is Effect.DEFINE:
-                notify.table_changes(self._dialect, message, table)
+            table = request.tables[0]
+            if isinstance(change, Definition):
+                notify.table_changes(change)
             else:
-                origin = None if self._permit is None else self._permit.origin
-                marked = notify.marked_write(self._dialect, message, table, self._log, origin)
+                origin = self._facts.origin
+                marked = notify.marked_write(self._dialect, request, table, self._log, origin)
                 if marked is not None:
                     exchange.marked = True
                     message = marked
@@ -646,9 +624,6 @@ class Session:
         if outlet is None or not outlet.write(message.raw):
             # It broke a moment ago: nothing was sent, and the client is being closed.
             self._cancel(exchange)
-            return
-        if message.type is MessageType.ONEWAY:
-            self.pipeline.finish(exchange, None, "oneway")
             return
         self.pipeline.append(exchange, message.transport)
 
@@ -683,8 +658,6 @@ class Session:
 
     def _answer(self, message: Message, reply: bytes) -> None:
         """Answer a request in HBase's place, when its turn has come."""
-        if message.type is MessageType.ONEWAY:
-            return
         exchange = Exchange(method_of(self._dialect, message.name), (), None)
         exchange.local = reply
         if not self.pipeline.answer(exchange, message.transport):
@@ -698,7 +671,11 @@ class Session:
         if isinstance(error, UnsupportedProtocol):
             self.send(error.answer)
         if reader.transport is not None:
-            request = Message(b"", 0, "", MessageType.CALL, 0, reader.transport, reader.protocol)
+            header = reader.header
+            name, seqid = ("", 0) if header is None else (header.name, header.seqid)
+            request = Message(
+                b"", 0, name, MessageType.CALL, seqid, reader.transport, reader.protocol
+            )
             text = f"headgate: {error}"
             reply = write_exception(request, ApplicationError.PROTOCOL_ERROR, text)
             self._answer(request, reply)

@@ -1,0 +1,97 @@
+"""The one reading of a request, by which everything is decided that is decided about it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from headgate.events import TableChangeKind
+from headgate.hbase.arguments import ARGUMENTS, require_declared
+from headgate.hbase.methods import Dialect, Effect, Method, method_of
+from headgate.hbase.requests import Definition, Write
+from headgate.hbase.tables import read_family, tables_in
+from headgate.hbase.thrift1 import decode_thrift1
+from headgate.hbase.thrift2 import decode_thrift2
+from headgate.wire import Cursor, Limits, MalformedMessage, Message, MessageType, to_binary
+
+_DEFAULT_LIMITS = Limits()
+
+_CHANGES = {
+    "disableTable": TableChangeKind.DISABLED,
+    "deleteTable": TableChangeKind.DROPPED,
+    "truncateTable": TableChangeKind.TRUNCATED,
+    "deleteColumnFamily": TableChangeKind.FAMILY_DROPPED,
+    "modifyColumnFamily": TableChangeKind.MODIFIED,
+    "modifyTable": TableChangeKind.MODIFIED,
+}
+
+
+class Request(Struct, frozen=True):
+    """A request as HBase reads it.
+
+    Attributes:
+        message: as it came.
+        method: what it asks for.
+        tables: those that it names, each once; more than one only for ``incrementRows``.
+        change: what it changes; None where its method changes nothing that is recorded.
+    """
+
+    message: Message
+    method: Method
+    tables: tuple[str, ...]
+    change: Write | Definition | None = None
+
+
+def read_request(dialect: Dialect, message: Message, limits: Limits = _DEFAULT_LIMITS) -> Request:
+    """Read a request, once and strictly.
+
+    HBase's own readers are generated: they take fields by their ids, the last of two alike, and
+    elements of containers as what the service declares. What they could read in another way than
+    it is read here is refused, and what lacks its table or what its method needs: HBase answers
+    that with an error.
+
+    Raises:
+        ProtocolError: what cannot be read, or could be read in two ways.
+    """
+    if message.type is not MessageType.CALL:
+        raise MalformedMessage(f"a request of type {message.type.name}, which is none")
+    method = method_of(dialect, message.name)
+    effect = method.effect
+    if effect is Effect.UNKNOWN:
+        return Request(message, method, ())
+    plain = to_binary(message, limits)
+    if effect is Effect.WRITE:
+        cursor = Cursor(plain.raw, plain.body)
+        thrift1 = dialect is Dialect.THRIFT1
+        name = message.name
+        write = decode_thrift1(name, cursor) if thrift1 else decode_thrift2(name, cursor)
+        _require_end(cursor)
+        tables: tuple[str, ...] = (write.table,)
+        if write.others:
+            tables += tuple(other.table for other in write.others)
+        return Request(message, method, tables, write)
+    cursor = Cursor(plain.raw, plain.body)
+    require_declared(cursor, ARGUMENTS[dialect][message.name])
+    _require_end(cursor)
+    tables = tables_in(plain, method.table)
+    if effect is not Effect.DEFINE:
+        return Request(message, method, tables)
+    change = Definition(message.name, tables[0], _CHANGES[message.name], read_family(plain))
+    return Request(message, method, tables, change)
+
+
+def decode_request(dialect: Dialect, message: Message) -> Write | Definition:
+    """Return what a request changes.
+
+    Raises:
+        ProtocolError: see ``read_request``.
+        ValueError: the method changes nothing (see ``Method.effect``).
+    """
+    change = read_request(dialect, message).change
+    if change is None:
+        raise ValueError(f"{message.name} of {dialect.value} changes nothing")
+    return change
+
+
+def _require_end(cursor: Cursor) -> None:
+    if cursor.pos != cursor.end:
+        raise MalformedMessage(f"{cursor.end - cursor.pos} bytes behind the arguments")

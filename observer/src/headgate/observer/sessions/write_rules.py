@@ -1,0 +1,100 @@
+"""What becomes of a request: decided from its reading and what is known at the moment.
+
+Asked when a request has come, and again in full whenever one that was held goes on: watch lists,
+gates, fences and rules may have changed meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from headgate.events import Gate, Origin
+from headgate.hbase import Request, Write
+from headgate.observer.control.gates import Gates
+from headgate.observer.control.state import ControlState
+from headgate.observer.security.access import Guard, Permit, Refusal
+
+
+class Facts(Struct, frozen=True):
+    """What the judgement of a request goes by.
+
+    Attributes:
+        control: watch lists and fences.
+        gates: which are closed.
+        guard: the rules of the listener; None: everybody may do everything.
+        permit: what the guard knows of the client; None: nothing hangs on that.
+        origin: whose the writes are that name nobody.
+    """
+
+    control: ControlState
+    gates: Gates
+    guard: Guard | None = None
+    permit: Permit | None = None
+    origin: Origin | None = None
+
+
+class Forward(Struct, frozen=True):
+    """Pass it on unrecorded."""
+
+
+class Journal(Struct, frozen=True):
+    """Record it for these of its tables, then pass it on."""
+
+    tables: tuple[str, ...]
+
+
+class Hold(Struct, frozen=True):
+    """Let it wait for the gate, then judge again."""
+
+    gate: Gate
+
+
+class Refuse(Struct, frozen=True):
+    """Answer it with the reason.
+
+    Attributes:
+        text: for the client.
+        by_guard: what the guard has to note; None where a fence is in the way.
+    """
+
+    text: str
+    by_guard: Refusal | None = None
+
+
+Judgement = Forward | Journal | Hold | Refuse
+
+_FORWARD: Final = Forward()
+
+
+def judge(request: Request, facts: Facts) -> Judgement:
+    """Return what becomes of a request now."""
+    guard, permit = facts.guard, facts.permit
+    if guard is not None and permit is not None:
+        refusal = guard.judge(permit, request)
+        if refusal is not None:
+            return Refuse(refusal.text, refusal)
+    change = request.change
+    if change is None:
+        return _FORWARD
+    control = facts.control
+    if isinstance(change, Write):
+        for origin in change.origins:
+            fence = None if origin is None else control.fence_above(origin)
+            if origin is not None and fence is not None:
+                return Refuse(_below(origin, fence))
+        if facts.gates.closed:
+            gate = facts.gates.in_the_way(change, change.writers(facts.origin))
+            if gate is not None:
+                return Hold(gate)
+    watched = tuple(table for table in request.tables if control.is_watched(table))
+    return Journal(watched) if watched else _FORWARD
+
+
+def _below(origin: Origin, fence: int) -> str:
+    return (
+        f"headgate: run {origin.run} of {origin.dataflow}/{origin.action} may not write "
+        f"any more: its token {origin.token} is below the fence {fence}, "
+        "so a newer attempt has begun"
+    )
