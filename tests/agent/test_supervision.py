@@ -20,6 +20,7 @@ from headgate.agent import broker as brokers
 from headgate.agent import feed as feeds
 from headgate.agent import sampling as samplings
 from headgate.agent import sessions, supervision
+from headgate.agent import spares as spare_sessions
 from headgate.agent.access import connections
 from headgate.agent.adoption import Adoption, AdoptionSettings
 from headgate.agent.broker import KafkaBroker
@@ -38,6 +39,7 @@ from headgate.agent.scripted import SEALS, MemoryRows
 from headgate.agent.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.serving import answer_requests
 from headgate.agent.sessions import SessionLauncher
+from headgate.agent.spares import SpareSessions
 from headgate.agent.store import StateStore
 from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.agent.table_scan import Extent
@@ -52,7 +54,7 @@ from headgate.events import (
     encode_update,
     updates_topic,
 )
-from headgate.spark import Ending, StartSession, StepEnded
+from headgate.spark import Ending, StartSession, StepEnded, WorkerReady
 
 WAIT = 30.0  # seconds until something that must happen counts as missing
 SOURCES = Path(supervision.__file__).parent
@@ -453,6 +455,27 @@ def a_session(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
     launcher.close()
 
 
+def spares(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
+    """A session is started once more, and taken."""
+    faults = Faults()
+    told: list[Any] = []
+
+    def worker(*_: Any, on_reply: Callable[[Any], None], **__: Any) -> Any:
+        faults()
+        threading.Thread(target=on_reply, args=(WorkerReady(1, "4", 0.1),)).start()
+        adopt = lambda adopted, **_: told.append(adopted)  # noqa: E731
+        return SimpleNamespace(pid=1, adopt=adopt, stop=lambda _: None)
+
+    patch.setattr(spare_sessions, "SessionWorker", worker)
+    kept = SpareSessions(1, StartSession({}), directory, sys.executable, WAIT, heard.supervision)
+    kept.start()
+    until(lambda: kept.warm == 1, "no session was warm")
+    calls = {"on_reply": lambda _: None, "on_exit": lambda _: None}
+    assert kept.take(StartSession({}), directory, **calls) is not None
+    assert told
+    kept.close()
+
+
 def jobs(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     """A job that cannot be looked at once is looked at again; how it ended is told."""
     faults = Faults()
@@ -518,6 +541,7 @@ STAGES: Mapping[ThreadKind, Stage] = {
     ThreadKind.SENSORS: sensors,
     ThreadKind.EXECUTORS: executors,
     ThreadKind.SESSION: a_session,
+    ThreadKind.SPARES: spares,
     ThreadKind.JOBS: jobs,
     ThreadKind.CERTIFICATES: certificates,
     ThreadKind.API: the_api,

@@ -219,6 +219,7 @@ def test_the_agent_of_the_compose_file_is_reached_from_its_host_alone_and_with_a
     (name,) = found["secrets"]
     assert agent.access.token_file == f"/run/secrets/{name}"
     assert compose()["secrets"][name] == {"environment": "HEADGATE_TOKEN"}
+    assert found["environment"]["HEADGATE_TOKEN_FILE"] == agent.access.token_file
 
 
 def test_agents_of_a_cluster_have_tls_and_a_token_of_secrets() -> None:
@@ -238,6 +239,12 @@ def test_agents_of_a_cluster_have_tls_and_a_token_of_secrets() -> None:
     for folder, key in (file.rsplit("/", 1) for file in files):
         (made,) = re.findall(rf"# kubectl create secret generic {secret[folder]} (.*)", text)
         assert f"={key}" in made or f"={key}=" in made or f"literal={key}=" in made
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert variables["HEADGATE_TOKEN_FILE"] == agent.access.token_file
+    assert variables["HEADGATE_CA"] == agent.peers.ca
+    host, port = parse_address(variables["HEADGATE_AGENT"].removeprefix("https://"))
+    assert f"DNS:{host}" in text
+    assert port == parse_address(agent.api)[1]
     # Pods are asked by their addresses, for which nobody has certificates.
     assert f"DNS:{agent.peers.server_name}" in text
     (service,) = manifests("agent")["Service"]

@@ -124,11 +124,11 @@ def test_a_frame_is_read_twice_with_different_filters(
     assert read.count() == 300
 
 
-def test_written_rows_are_there_and_nulls_leave_cells_alone(
+def test_written_rows_are_there_and_nulls_delete_cells(
     spark: SparkSession, stack: RunningStack, connection: Thrift2Connection
 ) -> None:
     table = stack.table("sources_written", ["f", "g"])
-    connection.put(table, [(b"r1", {b"f:a": b"7"})])
+    connection.put(table, [(b"r1", {b"f:a": b"7", b"f:b": b"8"})], timestamp=1000)
     host, port = stack.thrift2
     written = spark.createDataFrame(
         [("r1", None, "x"), ("r2", 1.25, None)], "row string, a double, `g:t` string"
@@ -138,7 +138,7 @@ def test_written_rows_are_there_and_nulls_leave_cells_alone(
     writer.options(host=host, port=port, table=table, family="f", timestamp=3000).save()
 
     assert list(connection.scan(table)) == [
-        (b"r1", {b"f:a": b"7", b"g:t": b"x"}),
+        (b"r1", {b"f:b": b"8", b"g:t": b"x"}),
         (b"r2", {b"f:a": b"1.25"}),
     ]
     assert len(list(connection.cells(table, ScanRange(since=3000, until=3001)))) == 2

@@ -36,6 +36,7 @@ from headgate.events import (
 )
 from headgate.spark import (
     LEDGER_FAMILY,
+    AdoptSession,
     Committed,
     Ending,
     RunKey,
@@ -543,6 +544,54 @@ def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
 
     assert replies.get(timeout=WAIT) == -signal.SIGKILL
     wait_until(lambda: all_gone(family))
+
+
+ADOPTED = """
+import os
+
+def step(run):
+    shuffles = run.spark.conf.get("spark.sql.shuffle.partitions")
+    print(shuffles, os.getcwd(), *run.spark.range(1).rdd.map(in_a_task).collect())
+
+def in_a_task(_):
+    import adopted_late
+    return adopted_late.VALUE
+"""
+
+
+def test_a_spare_session_becomes_that_of_a_dataflow(bench: Bench, tmp_path: Path) -> None:
+    code, directory = tmp_path / "code", tmp_path / "flow"
+    code.mkdir()
+    (code / "adopted_steps.py").write_text(ADOPTED)
+    (code / "adopted_late.py").write_text("VALUE = 7\n")
+    early: queue.Queue[WorkerReply | int] = queue.Queue()
+    late: queue.Queue[WorkerReply | int] = queue.Queue()
+    worker = SessionWorker(
+        StartSession({"spark.master": "local[1]"}),
+        tmp_path / "spare",
+        on_reply=early.put,
+        on_exit=early.put,
+    )
+    try:
+        assert isinstance(early.get(timeout=WAIT), WorkerReady)
+        conf = {"spark.sql.shuffle.partitions": "5"}
+        adopted = AdoptSession(str(directory), conf, (str(code),))
+        worker.adopt(adopted, on_reply=late.put, on_exit=late.put)
+        assert isinstance(late.get(timeout=WAIT), WorkerReady)
+        asked = bench.request("nothing")
+        asked = msgspec.structs.replace(asked, entry="adopted_steps:step", python_path=(str(code),))
+        worker.submit(asked)
+        assert isinstance(late.get(timeout=WAIT), StepStarted)
+        ended = late.get(timeout=WAIT)
+    finally:
+        worker.stop()
+
+    assert isinstance(ended, StepEnded)
+    assert ended.ending is Ending.COMMITTED, ended.detail
+    assert Path(ended.log).is_relative_to(directory)
+    assert Path(ended.log).read_text() == f"5 {directory} 7\n"
+    assert late.get(timeout=WAIT) == 0
+    assert early.empty()
 
 
 def test_a_worker_ends_with_the_jvm_of_its_session(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 
 import pytest
@@ -86,6 +87,39 @@ def test_a_client_of_http_or_sasl_is_refused_in_its_own_words():
         assert caught.value.answer.strip().endswith(cure.encode())
 
 
+@pytest.mark.parametrize("frames", [False, True])
+def test_a_client_of_json_is_refused_in_json(frames):
+    request = OTHERS["JSON"]
+    with pytest.raises(UnsupportedProtocol) as caught:
+        detect(framed(request) if frames else request)
+    answer = caught.value.answer
+    if frames:
+        assert framed(answer[4:]) == answer
+        answer = answer[4:]
+    version, name, kind, seqid, error = json.loads(answer)
+    assert (version, name, kind, seqid) == (1, "", 3, 0)
+    assert error["1"]["str"] == "headgate: use TBinaryProtocol or TCompactProtocol in the client"
+    assert error["2"] == {"i32": 7}
+
+
+def test_a_client_of_theader_is_refused_in_a_frame_of_its_own():
+    request = bytearray(OTHERS["THeader"])
+    request[8:12] = b"\1\2\3\4"
+    with pytest.raises(UnsupportedProtocol) as caught:
+        detect(request)
+    answer = caught.value.answer
+    assert int.from_bytes(answer[:4], "big") == len(answer) - 4
+    magic, flags, sequence, words = struct.unpack_from(">HH4sH", answer, 4)
+    assert (magic, flags, sequence, words) == (0x0FFF, 0, b"\1\2\3\4", 1)
+    assert answer[14:16] == b"\0\0", "binary, and nothing transformed"
+    reader = MessageReader(transport=Transport.BUFFERED)
+    reader.feed(answer[14 + 4 * words :])
+    message = reader.next_message()
+    assert message is not None
+    assert message.type is MessageType.EXCEPTION
+    assert b"use TBinaryProtocol or TCompactProtocol" in message.raw
+
+
 @pytest.mark.parametrize("data", [b"\x00" * 4 + b"\xff" * 4, b"\xde\xad\xbe\xef\xde\xad"])
 def test_garbage_is_refused_with_its_first_bytes(data):
     with pytest.raises(MalformedMessage, match=data[:6].hex(" ")):
@@ -105,7 +139,9 @@ def test_the_wrong_transport_is_said_with_both_names(expected, data):
 def test_a_frame_beyond_the_limit_is_refused_by_its_length_alone():
     reader = MessageReader(Limits(max_frame=1000))
     reader.feed(struct.pack(">i", 1001) + CALL[:6])
-    with pytest.raises(FrameTooLarge, match="1001 bytes; the limit is 1000"):
+    with pytest.raises(
+        FrameTooLarge, match=r"1001 bytes; the limit is 1000: raise limits\.message_bytes"
+    ):
         reader.next_message()
 
 
@@ -114,7 +150,7 @@ def test_a_buffered_message_beyond_the_limit_is_refused_before_it_is_there():
     data = write_message(Transport.BUFFERED, "get", MessageType.CALL, 1, body)
     reader = MessageReader(Limits(max_frame=1000))
     reader.feed(data[:40])
-    with pytest.raises(FrameTooLarge, match="more than 1000 bytes"):
+    with pytest.raises(FrameTooLarge, match=r"more than 1000 bytes; raise limits\.message_bytes"):
         reader.next_message()
 
 

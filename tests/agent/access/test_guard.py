@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import product
 from typing import Any
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.agent.access import CertificateGrant, Role
+from headgate.agent.access import CertificateGrant, Role, guard
 from headgate.agent.access.guard import OPEN_PATHS, host_name
-from headgate.agent.api import PROBES, ROUTES, ApiRoute
+from headgate.agent.api import PROBES, ROUTES, ApiRoute, make_application
 
 BODIES = {
     "/v1/flows": b'{"source": "x"}',
@@ -178,6 +179,34 @@ def test_a_body_that_does_not_say_how_long_it_is_is_read_to_the_limit(
     assert answer.status_code == 413
     assert answer.headers["connection"] == "close"
     assert body.taken == 4096 + 1024
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(
+    api: Any, token_of: Mapping[Role, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never() -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+    monkeypatch.setattr(guard, "_BODY_SECONDS", 0.0)
+    headers = {"transfer-encoding": "chunked"}
+    answer = asyncio.run(
+        api.ask("POST", "/v1/flows", headers, token=token_of[Role.DEFINE], content=never())
+    )
+    assert answer.status_code == 408
+    assert answer.headers["connection"] == "close"
+
+
+def test_without_its_guard_the_api_answers_probes_alone(api: Any) -> None:
+    async def ask(path: str) -> int:
+        application = make_application(api.agent, None)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.get(path)).status_code
+
+    assert asyncio.run(ask("/healthz")) == 200
+    assert asyncio.run(ask("/v1/flows")) == 401
+    assert api.agent.found == []
 
 
 def test_nothing_is_read_of_a_stranger(api: Any, token_of: Mapping[Role, str]) -> None:

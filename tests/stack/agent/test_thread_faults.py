@@ -24,8 +24,9 @@ MORE = """
 every_seconds = 0.5
 spark = ["http://127.0.0.1:1"]
 """
-# The threads that an agent has which keeps no certificates.
-KINDS = tuple(kind for kind in ThreadKind if kind is not ThreadKind.CERTIFICATES)
+# The threads that an agent has which keeps neither certificates nor spare sessions.
+_ABSENT = (ThreadKind.CERTIFICATES, ThreadKind.SPARES)
+KINDS = tuple(kind for kind in ThreadKind if kind not in _ABSENT)
 LATER = (ThreadKind.SESSION, ThreadKind.JOBS, ThreadKind.API)
 # What begins with a dataflow's thread meets its fault when that begins again.
 ORDER = (ThreadKind.SESSION, *(kind for kind in KINDS if kind not in LATER))

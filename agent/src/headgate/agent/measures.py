@@ -77,6 +77,7 @@ class Measures:
             "requests_denied", "Requests to the API that its guard refused.", ("reason",)
         )
         self.owned = self._gauge("dataflows", "Dataflows that this agent runs.", ())
+        self.spares = self._gauge("spare_sessions", "Warm sessions that nobody has taken.", ())
         self.set_aside = self._gauge(
             "rows_set_aside", "Rows of the state table that are not believed.", ("state",)
         )

@@ -23,6 +23,7 @@ from headgate.agent.scan_hosting import TableScans
 from headgate.agent.scans import TableScanner
 from headgate.agent.sealed import Seals
 from headgate.agent.sessions import SessionLauncher
+from headgate.agent.spares import SpareSessions
 from headgate.agent.store import Ownership, RunRecord, SavedState, StateStore
 from headgate.agent.supervision import Supervision
 from headgate.agent.surroundings import Surroundings
@@ -51,6 +52,7 @@ class Provision(Struct, frozen=True):
     observers: ObserverTable
     measures: Measures
     supervision: Supervision
+    spares: SpareSessions
     suspects: dict[str, Suspects]
     """By dataflow: what its thread failed on here."""
 
@@ -66,6 +68,7 @@ class Provision(Struct, frozen=True):
                 configuration.workers.start_seconds,
                 hosted.post_report,
                 self.supervision,
+                self.spares,
             ),
             JobsLauncher(
                 AttendedJobs(directory / "jobs", configuration.history),

@@ -41,13 +41,14 @@ from headgate.agent.sealed import (
     SetAside,
     check_name,
 )
+from headgate.agent.spares import SpareSessions
 from headgate.agent.store import Listing, StateStore
 from headgate.agent.supervision import Supervision
 from headgate.engine import ResourceSample
 from headgate.events import NOTIFY_FAMILY
 from headgate.flows import Dataflow, parse_dataflow
 from headgate.settings import parse_address, shared_keys
-from headgate.spark import RunKey, Thrift2Address
+from headgate.spark import RunKey, StartSession, Thrift2Address
 
 log = structlog.get_logger("headgate.agent")
 
@@ -145,6 +146,15 @@ class Agent:
             self._tell_resources,
             self.supervision,
         )
+        workers = configuration.workers
+        self._spares = SpareSessions(
+            workers.spares,
+            StartSession(workers.spare_spark),
+            workers.path / ".spares",
+            workers.python,
+            workers.start_seconds,
+            self.supervision,
+        )
         provision = Provision(
             configuration=configuration,
             requester=requester,
@@ -160,6 +170,7 @@ class Agent:
             observers=self.observers,
             measures=self.measures,
             supervision=self.supervision,
+            spares=self._spares,
             suspects={},
         )
         self._presence = None
@@ -204,6 +215,7 @@ class Agent:
         self._revisions.open(f"{self._broker.cluster}/{self.configuration.hbase.state_table}")
         self._sampling.start()
         self._adoption.start()
+        self._spares.start()
 
     def stop(self) -> None:
         """Let steps under way end, save everything, stop workers and hand the dataflows over."""
@@ -214,6 +226,7 @@ class Agent:
             self._halting.set()
             self._broker.halt()
             self._adoption.join()
+        self._spares.close()
         self._scans.close()
         self._halting.set()
         self._adoption.close()
@@ -476,6 +489,7 @@ class Agent:
         """Set the gauges that are asked for rather than counted."""
         hosted = self._adoption.flows()
         self.measures.owned.set(len(hosted))
+        self.measures.spares.set(self._spares.warm)
         self.measures.broken.set(self._adoption.broken_count())
         self.measures.observers.set(len(self.observers.live(time.time())))
         for state, count in self._adoption.set_aside().items():

@@ -163,9 +163,8 @@ def own_names(configuration: AgentConfiguration, advertised: str) -> frozenset[s
     """Return the hosts by which an API is called, in lower case, besides those of loopback."""
     listening, _ = parse_address(configuration.api)
     told, _ = parse_address(advertised.removeprefix("https://"))
-    names = {told, *configuration.access.hosts}
-    if listening not in _EVERYWHERE:
-        names.add(listening)
+    # A browser reaches its own machine by the address that means everywhere.
+    names = {listening, told, *configuration.access.hosts} - _EVERYWHERE
     return frozenset(name.lower() for name in names)
 
 

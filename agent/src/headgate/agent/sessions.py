@@ -9,6 +9,7 @@ from pathlib import Path
 import structlog
 
 from headgate.agent.seams import Report, WorkerLost, WorkerState
+from headgate.agent.spares import SpareSessions
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.spark import (
     SessionWorker,
@@ -43,6 +44,7 @@ class SessionLauncher:
         patience: seconds until its session must be warm.
         report: told what happens, from any thread.
         supervision: owns its thread.
+        spares: sessions that are warm already, one of which is taken if it fits.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class SessionLauncher:
         patience: float,
         report: Callable[[Report], None],
         supervision: Supervision,
+        spares: SpareSessions | None = None,
     ) -> None:
         self._start = start
         self._directory = directory
@@ -72,6 +75,7 @@ class SessionLauncher:
         self._stopping = threading.Event()
         self._outdated = False
         self._supervision = supervision
+        self._spares = spares
         self._name = f"session-{directory.name}"
         self._thread = supervision.thread(
             ThreadKind.SESSION, self._name, self._keep, self._stopping
@@ -154,8 +158,13 @@ class SessionLauncher:
             self._ready = self._ended = False
             self._unfit = None
             self._reason = ""
+        spare = (
+            None
+            if self._spares is None
+            else self._spares.take(start, self._directory, on_reply=self._reply, on_exit=self._exit)
+        )
         try:
-            worker = SessionWorker(
+            worker = spare or SessionWorker(
                 start,
                 self._directory,
                 on_reply=self._reply,
@@ -175,6 +184,14 @@ class SessionLauncher:
                 self._reason = f"its Spark session was not warm after {self._patience:g} s"
         if not warm:
             worker.kill()
+        if spare is not None and not warm and not self._closing:
+            # Its attempt has lost nothing but a moment: a session of its own is started.
+            with self._lock:
+                self._changed.wait_for(lambda: self._ended)
+                self._worker = None
+            log.warning("a spare session did not fit", unfit=self._unfit, reason=self._reason)
+            self._spares = None
+            return True
         while True:
             with self._lock:
                 self._changed.wait_for(

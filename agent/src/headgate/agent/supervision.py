@@ -43,6 +43,8 @@ class ThreadKind(StrEnum):
     """Asks Spark's drivers."""
     SESSION = "session"
     """Keeps the warm Spark session of a dataflow."""
+    SPARES = "spares"
+    """Keeps warm Spark sessions ready for dataflows to come."""
     JOBS = "jobs"
     """Looks after a dataflow's other launches."""
     CERTIFICATES = "certificates"

@@ -19,6 +19,7 @@ from headgate.spark.ledger import (
     RunState,
 )
 from headgate.spark.messages import (
+    AdoptSession,
     CancelStep,
     Ending,
     StartSession,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEDGER_FAMILY",
+    "AdoptSession",
     "CancelStep",
     "Claimed",
     "Committed",

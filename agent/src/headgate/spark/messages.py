@@ -32,6 +32,17 @@ class StartSession(Struct, frozen=True, tag="start"):
     """Directories that Spark's own Python workers import from."""
 
 
+class AdoptSession(Struct, frozen=True, tag="adopt"):
+    """The session, started for nobody yet, is a dataflow's from now; ``WorkerReady`` follows."""
+
+    directory: str
+    """Where the worker leaves logs from now on."""
+    conf: dict[str, str] = {}
+    """Settings of Spark SQL, over those that it was started with."""
+    python_path: tuple[str, ...] = ()
+    """As in ``StartSession``."""
+
+
 class StepRequest(Struct, frozen=True, tag="step"):
     """One attempt of one run of a step, with all that the step may ask for."""
 
@@ -141,7 +152,7 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     """SHA-256 (hexadecimal) of the modules of steps that the process had read by then."""
 
 
-WorkerMessage = StartSession | StepRequest | CancelStep
+WorkerMessage = StartSession | AdoptSession | StepRequest | CancelStep
 WorkerReply = WorkerReady | WorkerFailed | StepStarted | StepEnded
 
 _encoder = msgspec.json.Encoder()

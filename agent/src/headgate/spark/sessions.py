@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from headgate.spark.messages import (
+    AdoptSession,
     CancelStep,
     StartSession,
     StepRequest,
@@ -60,6 +61,8 @@ class SessionWorker:
         self._on_reply = on_reply
         self._on_exit = on_exit
         self._sending = threading.Lock()
+        self._handing_over = threading.Lock()
+        self._over = False
         directory.mkdir(parents=True, exist_ok=True)
         self.log = directory / "worker.log"
         receive, reply = os.pipe()
@@ -101,6 +104,26 @@ class SessionWorker:
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
+
+    def adopt(
+        self,
+        adopted: AdoptSession,
+        *,
+        on_reply: Callable[[WorkerReply], None],
+        on_exit: Callable[[int], None],
+    ) -> None:
+        """Make it a dataflow's; what it says from now, and its exit, are told there.
+
+        Raises:
+            WorkerGone: the worker has ended, which was told to whom it belonged.
+        """
+        with self._handing_over:
+            if self._over:
+                message = f"worker {self.pid} has ended; its log is {self.log}"
+                raise WorkerGone(message)
+            self._on_reply, self._on_exit = on_reply, on_exit
+        with contextlib.suppress(WorkerGone):  # its exit is told to the new owner
+            self._send(adopted)
 
     def submit(self, request: StepRequest) -> None:
         """Ask for an attempt. Requests run side by side; ``StepEnded`` says how each ended.
@@ -144,7 +167,10 @@ class SessionWorker:
         status = self._process.wait()
         self._kill_group()
         self._reader.join()
-        self._on_exit(status)
+        with self._handing_over:
+            self._over = True
+            on_exit = self._on_exit
+        on_exit(status)
 
     def stop(self, seconds: float = STOP_SECONDS) -> int:
         """End the worker by closing its input, by force after ``seconds``; return its status."""

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
 from headgate.spark.ledger import Claimed, LostClaim, RunLedger
 from headgate.spark.messages import (
+    AdoptSession,
     CancelStep,
     Ending,
     StartSession,
@@ -69,6 +70,7 @@ _CANCEL_PAUSE: Final = 0.2
 _JVM_SECONDS: Final = 5.0
 """How long Spark's JVM may take to delete its temporary files."""
 
+_PATH_VARIABLE: Final = "PYTHONPATH"
 _CODE_VARIABLE: Final = "HEADGATE_CODE"
 """In the environment of Spark's Python workers, which are only shared where it is the same."""
 
@@ -142,6 +144,23 @@ class Worker:
         """Actions whose last attempt failed here: the next one takes the code as it is then."""
         self._fresh_workers = 0
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
+
+    def adopt(self, adopted: AdoptSession) -> WorkerReady:
+        """Make the session, in which nothing has run yet, that of a dataflow.
+
+        Raises:
+            PySparkException: a setting is none that a session can change once it has started.
+        """
+        begun = time.monotonic()
+        for name, value in adopted.conf.items():
+            self._spark.conf.set(name, value)
+        self._directory = Path(adopted.directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        os.chdir(self._directory)
+        if adopted.python_path:
+            # The JVM has started without it: what it starts is told with each task.
+            self._spark.sparkContext.environment[_PATH_VARIABLE] = _search_path(adopted.python_path)
+        return WorkerReady(os.getpid(), pyspark.__version__, time.monotonic() - begun)
 
     def begin(self, request: StepRequest) -> threading.Thread:
         """Start an attempt on a thread of its own and return the thread."""
@@ -306,6 +325,8 @@ def serve(reply_fd: int) -> None:
                     worker.begin(request)
                 case CancelStep(run=run, attempt=attempt):
                     worker.cancel(run, attempt)
+                case AdoptSession() as adopted:
+                    reply(worker.adopt(adopted))
                 case StartSession():
                     message = "a second start: a worker has one session; start another worker"
                     raise ValueError(message)  # noqa: TRY301 - told to the agent as the others
@@ -328,10 +349,7 @@ def _started(
         message = f"the first message must be a start, not {type(start).__name__}"
         raise TypeError(message)
     if start.python_path:
-        known = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join(
-            [*start.python_path, *([known] if known else [])]
-        )
+        os.environ[_PATH_VARIABLE] = _search_path(start.python_path)
     spark = session_of(start.conf)
     jvm = _jvm()
     if jvm is not None:
@@ -339,6 +357,11 @@ def _started(
     worker = Worker(spark, reply, Path.cwd(), printed, jvm)
     reply(WorkerReady(os.getpid(), pyspark.__version__, time.monotonic() - begun))
     return worker
+
+
+def _search_path(python_path: Sequence[str]) -> str:
+    known = os.environ.get(_PATH_VARIABLE)
+    return os.pathsep.join([*python_path, *([known] if known else [])])
 
 
 _ending = threading.Event()

@@ -23,7 +23,13 @@ from headgate.wire.compact import (
     pass_varint,
     read_length,
 )
-from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
+from headgate.wire.errors import (
+    MalformedMessage,
+    container_too_large,
+    message_too_long,
+    nested_too_deep,
+    string_too_long,
+)
 from headgate.wire.message import Limits
 from headgate.wire.runs import ENOUGH, MOST_STRINGS, all_but, run_of
 
@@ -136,9 +142,7 @@ class CompactWalker:
                 if kind == BINARY:
                     length, at = read_length(data, at, "string")
                     if length > limits.max_string:
-                        raise LimitExceeded(
-                            f"a string of {length}; the limit is {limits.max_string}"
-                        )
+                        raise string_too_long(length, limits.max_string)
                     behind = at + length
                     if level >= 0 and behind <= end:
                         strings.append((at - start, behind - start))
@@ -171,13 +175,11 @@ class CompactWalker:
                             f"a value of type {kind}, which compact does not have"
                         )
                     if count > limits.max_container:
-                        raise LimitExceeded(
-                            f"a container of {count}; the limit is {limits.max_container}"
-                        )
+                        raise container_too_large(count, limits.max_container)
                     if count > 0 and not (0 < first <= STRUCT and 0 < second <= STRUCT):
                         raise MalformedMessage(f"a container of types {first} and {second}")
                     if len(stack) >= limits.max_depth:
-                        raise LimitExceeded(f"values nested deeper than {limits.max_depth}")
+                        raise nested_too_deep(limits.max_depth)
                     stack.append((left - 1 if left > 0 else left, even, odd))
                     left, even, odd = 2 * count if kind == MAP else count, first, second
                     pos = at
@@ -198,10 +200,7 @@ class CompactWalker:
         self._offset = pos - start
         self.needed = (pos if done else max(behind, end + 1)) - start
         if self.needed > limits.max_frame:
-            raise FrameTooLarge(
-                f"a message of more than {limits.max_frame} bytes; raise max_frame or send "
-                "smaller batches"
-            )
+            raise message_too_long(limits.max_frame)
         return pos if done else -1
 
     def _pass_alike(

@@ -6,9 +6,11 @@ from typing import Final
 
 from headgate.wire.compact import PROTOCOL_ID, VERSION, VERSION_BITS
 from headgate.wire.errors import MalformedMessage, UnsupportedProtocol
-from headgate.wire.message import Protocol, Transport, WireFormat
+from headgate.wire.message import MessageType, Protocol, Transport, WireFormat
+from headgate.wire.writer import ApplicationError, StructWriter, write_message
 
 _ENOUGH = 6  # bytes: a frame's length and the two that name the protocol inside it
+_HEADED = 12  # bytes of a frame of THeader, to where its sequence number ends
 
 _HTTP = (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"CONN", b"PRI ")
 _SASL_STATES = (1, 2, 3, 4, 5)  # START, OK, BAD, ERROR, COMPLETE
@@ -66,9 +68,11 @@ def detect(head: bytes | bytearray) -> WireFormat | None:
     if first == 0 and second == 0 and _is_letter(third) and _is_letter(fourth):
         return _FORMATS[Transport.BUFFERED, Protocol.OLD_BINARY]
     if third == 0x0F and fourth == 0xFF:
-        raise UnsupportedProtocol("THeader", _SETTING)
+        if len(head) < _HEADED:
+            return None
+        raise UnsupportedProtocol("THeader", _SETTING, _header_answer(bytes(head[8:_HEADED])))
     if first == _JSON or third == _JSON:
-        raise UnsupportedProtocol("JSON", _SETTING)
+        raise UnsupportedProtocol("JSON", _SETTING, _json_answer(framed=first != _JSON))
     if first < 0x80 and third == 0 and fourth == 0:
         return _FORMATS[Transport.FRAMED, Protocol.OLD_BINARY]
     found = bytes(head[:_ENOUGH]).hex(" ")
@@ -81,6 +85,26 @@ def _http_answer(cure: str) -> bytes:
     text = f"headgate: this port speaks Thrift over a socket, not HTTP; {cure}\n"
     head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n"
     return f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode()
+
+
+def _json_answer(*, framed: bool) -> bytes:
+    """Return the exception that TJSONProtocol reads: version, name, type, number, struct."""
+    error = (
+        f'{{"1":{{"str":"headgate: {_SETTING}"}},"2":{{"i32":{ApplicationError.PROTOCOL_ERROR}}}}}'
+    )
+    answer = f'[1,"",{MessageType.EXCEPTION.value},0,{error}]'.encode()
+    return len(answer).to_bytes(4, "big") + answer if framed else answer
+
+
+def _header_answer(sequence: bytes) -> bytes:
+    """Return the exception in a frame of THeader: strict binary, without transforms."""
+    error = StructWriter().binary(1, f"headgate: {_SETTING}".encode())
+    body = error.i32(2, ApplicationError.PROTOCOL_ERROR).end()
+    message = write_message(Transport.BUFFERED, "", MessageType.EXCEPTION, 0, body)
+    # Magic and flags, the sequence number, the header's length in words, and the header: number of
+    # the protocol and of the transforms, padded to a word.
+    frame = b"\x0f\xff\0\0" + sequence + b"\0\1" + bytes(4) + message
+    return len(frame).to_bytes(4, "big") + frame
 
 
 def _sasl_answer(cure: str) -> bytes:

@@ -35,3 +35,27 @@ class LimitExceeded(ProtocolError):
 
 class MalformedMessage(ProtocolError):
     """Bytes that no Thrift writer produces: wrong lengths, unknown types, a message cut short."""
+
+
+# What exceeds ``Limits``, each with the key of the observer's configuration that allows more.
+
+
+def message_too_long(most: int, when: str = "") -> FrameTooLarge:
+    """Return the error of a message of more than so many bytes."""
+    cure = "raise limits.message_bytes or send smaller batches"
+    return FrameTooLarge(f"a message of more than {most} bytes{when}; {cure}")
+
+
+def string_too_long(length: int, most: int) -> LimitExceeded:
+    """Return the error of a string of so many bytes."""
+    return LimitExceeded(f"a string of {length}; the limit is {most}, limits.string_bytes")
+
+
+def container_too_large(count: int, most: int) -> LimitExceeded:
+    """Return the error of a list, set or map of so many elements."""
+    return LimitExceeded(f"a container of {count}; the limit is {most}, limits.container_elements")
+
+
+def nested_too_deep(most: int) -> LimitExceeded:
+    """Return the error of structs and containers inside of each other."""
+    return LimitExceeded(f"values nested deeper than {most}, limits.nesting")

@@ -132,7 +132,7 @@ class MessageReader:
         if length > self._limits.max_frame:
             raise FrameTooLarge(
                 f"a frame of {length} bytes; the limit is {self._limits.max_frame}: raise "
-                "max_frame or send smaller batches"
+                "limits.message_bytes or send smaller batches"
             )
         end = self._start + 4 + length
         if end > len(self._data):

@@ -20,7 +20,7 @@ from headgate.wire.compact import (
     varint,
     zigzag,
 )
-from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
+from headgate.wire.errors import MalformedMessage, message_too_long, nested_too_deep
 from headgate.wire.message import Limits, Message, MessageType, Protocol, Transport
 from headgate.wire.runs import ENOUGH, MOST_STRINGS, all_but, run_of
 
@@ -35,6 +35,7 @@ _map: Final = Layout(">BBi").pack
 _strict: Final = Layout(">HBBi").pack
 _i16_at: Final = Layout(">h").unpack_from
 
+_IN_BINARY: Final = " once it is written in binary"
 _MIN_FIELD: Final = -(1 << 15)
 _MAX_FIELD: Final = (1 << 15) - 1
 
@@ -138,7 +139,7 @@ class _Expander:
 
     def _struct(self, depth: int) -> None:
         if depth > self._limits.max_depth:
-            raise LimitExceeded(f"values nested deeper than {self._limits.max_depth}")
+            raise nested_too_deep(self._limits.max_depth)
         data = self._data
         out = self._out
         field = 0
@@ -166,7 +167,7 @@ class _Expander:
                 self._value(kind, depth + 1)
         out.append(binary.STOP)
         if len(out) > self._limits.max_frame:
-            raise _too_long(self._limits)
+            raise message_too_long(self._limits.max_frame, _IN_BINARY)
 
     def _value(self, kind: int, depth: int) -> None:
         data = self._data
@@ -249,7 +250,7 @@ class _Expander:
         places = [(pos, pos + length) for pos, _, length in strings]
         passed = run_of(data, here, most, size, all_but(data, begin, here, places))
         if len(out) + passed * written > self._limits.max_frame:
-            raise _too_long(self._limits)
+            raise message_too_long(self._limits.max_frame, _IN_BINARY)
         end = here + passed * size
         block = out[at:] * passed
         for pos, where, length in strings:
@@ -283,7 +284,7 @@ class _Expander:
 
     def _open(self, count: int, first: int, second: int, depth: int) -> None:
         if depth > self._limits.max_depth:
-            raise LimitExceeded(f"values nested deeper than {self._limits.max_depth}")
+            raise nested_too_deep(self._limits.max_depth)
         if not count:
             return
         if not (BINARY_TYPES[first] and BINARY_TYPES[second]):
@@ -295,7 +296,7 @@ class _Expander:
             )
         smallest = SMALLEST[BINARY_TYPES[first]]
         if len(self._out) + count * smallest > self._limits.max_frame:
-            raise _too_long(self._limits)
+            raise message_too_long(self._limits.max_frame, _IN_BINARY)
 
     def _copy(self, pos: int, length: int, head: bytes) -> None:
         self._need(pos, length)
@@ -309,7 +310,7 @@ class _Expander:
                 self._strings = None
         out += self._data[pos:behind]
         if len(out) > self._limits.max_frame:
-            raise _too_long(self._limits)
+            raise message_too_long(self._limits.max_frame, _IN_BINARY)
         self._pos = behind
 
     def _need(self, pos: int, count: int) -> None:
@@ -344,7 +345,7 @@ class _Compacter:
 
     def _struct(self, depth: int) -> None:
         if depth > self._limits.max_depth:
-            raise LimitExceeded(f"values nested deeper than {self._limits.max_depth}")
+            raise nested_too_deep(self._limits.max_depth)
         data = self._data
         out = self._out
         before = 0
@@ -431,7 +432,7 @@ class _Compacter:
 
     def _open(self, count: int, first: int, second: int, depth: int) -> None:
         if depth > self._limits.max_depth:
-            raise LimitExceeded(f"values nested deeper than {self._limits.max_depth}")
+            raise nested_too_deep(self._limits.max_depth)
         if count and not (_compact_type(first) and _compact_type(second)):
             raise MalformedMessage(f"a container of types {first} and {second}")
         if count and count * min(SMALLEST[first], SMALLEST[second]) > self._end - self._pos:
@@ -449,10 +450,3 @@ def _compact_type(kind: int) -> int:
 
 def _short(end: int, count: int, pos: int) -> MalformedMessage:
     return MalformedMessage(f"the message ends at byte {end}; {count} more were due at byte {pos}")
-
-
-def _too_long(limits: Limits) -> FrameTooLarge:
-    return FrameTooLarge(
-        f"a message of more than {limits.max_frame} bytes once it is written in binary; raise "
-        "max_frame or send smaller batches"
-    )

@@ -20,7 +20,14 @@ from headgate.wire.binary import (
     map_at,
     u32_at,
 )
-from headgate.wire.errors import FrameTooLarge, LimitExceeded, MalformedMessage
+from headgate.wire.errors import (
+    LimitExceeded,
+    MalformedMessage,
+    container_too_large,
+    message_too_long,
+    nested_too_deep,
+    string_too_long,
+)
 from headgate.wire.message import Limits
 from headgate.wire.runs import ENOUGH, run_of
 
@@ -191,7 +198,7 @@ class StructWalker:
                     if behind > end:
                         break
                 if len(stack) >= limits.max_depth:
-                    raise LimitExceeded(f"values nested deeper than {limits.max_depth}")
+                    raise nested_too_deep(limits.max_depth)
                 stack.append((left - 1 if left > 0 else left, even, odd))
                 left, even, odd = count, first, second
                 pos = behind
@@ -204,14 +211,14 @@ class StructWalker:
         if done:
             self._offset = pos - start
             if self._offset > limits.max_frame:
-                raise _too_long(limits)
+                raise message_too_long(limits.max_frame)
             return pos
         self._left, self._even, self._odd = left, even, odd
         self._level = level
         self._offset = pos - start
         self.needed = max(behind, end + 1) - start
         if self.needed > limits.max_frame:
-            raise _too_long(limits)
+            raise message_too_long(limits.max_frame)
         return -1
 
     def _pass_alike(
@@ -327,10 +334,6 @@ def _exists(kind: int) -> bool:
 def _bad_length(what: str, length: int, limit: int) -> MalformedMessage | LimitExceeded:
     if length >= _NEGATIVE:
         return MalformedMessage(f"a {what} of length {length - 2 * _NEGATIVE}")
-    return LimitExceeded(f"a {what} of {length}; the limit is {limit}")
-
-
-def _too_long(limits: Limits) -> FrameTooLarge:
-    return FrameTooLarge(
-        f"a message of more than {limits.max_frame} bytes; raise max_frame or send smaller batches"
+    return (
+        string_too_long(length, limit) if what == "string" else container_too_large(length, limit)
     )

@@ -1,0 +1,194 @@
+"""Spare sessions, with a worker that speaks the protocol but starts no Spark."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headgate.agent.seams import Report, WorkerLost, WorkerState
+from headgate.agent.sessions import SessionLauncher
+from headgate.agent.spares import SpareSessions
+from headgate.agent.supervision import Supervision
+from headgate.spark import Ending, StartSession, StepEnded, StepRequest, Thrift2Address
+
+WAIT = 30.0  # seconds until something that must happen counts as missing
+WORKER = """#!{python}
+import os, sys
+from headgate.spark import *
+out = os.fdopen(int(sys.argv[sys.argv.index("--reply-fd") + 1]), "wb")
+def say(message):
+    out.write(encode_line(message))
+    out.flush()
+for line in sys.stdin.buffer:
+    match decode_message(line):
+        case StartSession():
+            say(WorkerReady(os.getpid(), "4", 0.1))
+        case AdoptSession(conf=conf, directory=directory):
+            if "spark.sql.static" in conf:
+                say(WorkerFailed("static", "it cannot be changed"))
+                sys.exit(1)
+            with open("adopted", "w") as told:
+                told.write(directory)
+            say(WorkerReady(os.getpid(), "4", 0.0))
+        case StepRequest() as request:
+            say(StepStarted(request.run, request.attempt))
+            say(StepEnded(request.run, request.attempt, Ending.COMMITTED, 0.1))
+"""
+REQUEST = StepRequest("flow", "a", "run", 1, 1, "m:work", Thrift2Address("h", 1), "k:1")
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+
+
+class House:
+    """Spare sessions, and dataflows that come to have one."""
+
+    def __init__(self, directory: Path, number: int, start: StartSession) -> None:
+        self._directory = directory
+        self._python = directory / "python"
+        self._python.write_text(WORKER.format(python=sys.executable))
+        self._python.chmod(0o755)
+        self._supervision = Supervision(lambda _: None)
+        self.spares = SpareSessions(
+            number, start, directory / "spares", str(self._python), WAIT, self._supervision, 0.0
+        )
+        self.launchers: list[SessionLauncher] = []
+
+    def warm(self, number: int = 1) -> set[int]:
+        """Wait for so many spares and return the processes of all workers."""
+        until(lambda: self.spares.warm == number)
+        return self.workers()
+
+    def workers(self) -> set[int]:
+        return {child.pid for child in psutil.Process().children()}
+
+    def dataflow(self, start: StartSession) -> queue.Queue[Report]:
+        reports: queue.Queue[Report] = queue.Queue()
+        self.launchers.append(
+            SessionLauncher(
+                start,
+                self._directory / f"flow-{len(self.launchers)}",
+                str(self._python),
+                WAIT,
+                reports.put,
+                self._supervision,
+                self.spares,
+            )
+        )
+        return reports
+
+    def close(self) -> None:
+        self.spares.close()
+        for launcher in self.launchers:
+            launcher.close()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Callable[..., House]]:
+    made: list[House] = []
+
+    def make(number: int = 1, start: StartSession | None = None) -> House:
+        made.append(House(tmp_path, number, start or StartSession({})))
+        made[-1].spares.start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def ready(reports: queue.Queue[Report]) -> int | None:
+    while True:
+        report = reports.get(timeout=WAIT)
+        assert not isinstance(report, WorkerLost), report
+        if isinstance(report, WorkerState) and report.ready:
+            return report.pid
+
+
+def test_a_dataflow_takes_a_spare_and_works_in_it(
+    house: Callable[..., House], tmp_path: Path
+) -> None:
+    one = house()
+    spares = one.warm()
+
+    reports = one.dataflow(StartSession({"spark.sql.shuffle.partitions": "4"}, ("/steps",)))
+
+    assert ready(reports) in spares
+    assert (tmp_path / "spares" / "1" / "adopted").read_text() == str(tmp_path / "flow-0")
+    one.launchers[0].start(REQUEST)
+    until(lambda: isinstance(reports.get(timeout=WAIT), StepEnded))
+
+
+def test_a_spare_that_was_taken_is_replaced(house: Callable[..., House]) -> None:
+    one = house()
+    one.warm()
+
+    first = ready(one.dataflow(StartSession({})))
+
+    assert first not in one.warm() - {first}
+    assert ready(one.dataflow(StartSession({}))) != first
+
+
+def test_a_dataflow_with_other_settings_of_its_jvm_starts_its_own(
+    house: Callable[..., House],
+) -> None:
+    one = house(start=StartSession({"spark.driver.memory": "2g", "spark.sql.x": "1"}))
+    spares = one.warm()
+
+    assert ready(one.dataflow(StartSession({}))) not in spares
+    assert one.spares.warm == 1
+    assert ready(one.dataflow(StartSession({"spark.driver.memory": "2g"}))) in spares
+
+
+def test_without_a_warm_spare_a_dataflow_starts_its_own(house: Callable[..., House]) -> None:
+    one = house(number=0)
+
+    assert ready(one.dataflow(StartSession({})))
+    assert one.spares.warm == 0
+
+
+def test_a_spare_that_ended_is_replaced_and_not_given_away(house: Callable[..., House]) -> None:
+    one = house()
+    (spare,) = one.warm()
+
+    psutil.Process(spare).kill()
+    until(lambda: one.spares.warm == 1 and spare not in one.workers())
+
+    assert ready(one.dataflow(StartSession({}))) != spare
+
+
+def test_a_setting_that_a_live_session_refuses_costs_no_attempt(
+    house: Callable[..., House],
+) -> None:
+    one = house()
+    spares = one.warm()
+    reports = one.dataflow(StartSession({"spark.sql.static": "1"}))
+    one.launchers[0].start(REQUEST)
+
+    assert ready(reports) not in spares
+    ended = reports.get(timeout=WAIT)
+    while not isinstance(ended, StepEnded):
+        assert not isinstance(ended, WorkerLost), ended
+        ended = reports.get(timeout=WAIT)
+    assert ended.ending is Ending.COMMITTED
+
+
+def test_nothing_is_left_of_closed_spares(house: Callable[..., House]) -> None:
+    one = house(number=2)
+    spares = one.warm(2)
+    assert len(spares) == 2
+
+    one.spares.close()
+
+    until(lambda: not spares & one.workers())
+    assert ready(one.dataflow(StartSession({}))) not in spares
