@@ -66,7 +66,7 @@ def failure(code: int, *, fatal: bool = False) -> KafkaException:
 
 def test_a_full_queue_is_waited_for(desk: Callable[..., tuple[Desk, list[Producer]]]) -> None:
     place, (producer,) = desk([BufferError("full"), BufferError("full")])
-    place.broker.decision("flow", b"d")
+    place.broker.decision("flow", b"d", lambda: None)
     assert producer.produced == [b"d"]
     assert [seconds > 0 for seconds in producer.polled] == [True, True, False]
 
@@ -77,15 +77,15 @@ def test_a_full_queue_is_not_waited_for_when_the_agent_ends(
     place, _ = desk([BufferError("full")])
     place.broker.halt()
     with pytest.raises(Unreachable, match="takes no messages"):
-        place.broker.decision("flow", b"d")
+        place.broker.decision("flow", b"d", lambda: None)
 
 
 def test_a_message_that_kafka_never_takes_is_counted_and_ends_nothing(
     desk: Callable[..., tuple[Desk, list[Producer]]],
 ) -> None:
     place, (producer,) = desk([failure(KafkaError.MSG_SIZE_TOO_LARGE)])
-    place.broker.decision("flow", b"too large")
-    place.broker.decision("flow", b"d")
+    place.broker.decision("flow", b"too large", lambda: None)
+    place.broker.decision("flow", b"d", lambda: None)
     assert producer.produced == [b"d"]
     assert place.undelivered == ["headgate.decisions"]
 
@@ -94,6 +94,6 @@ def test_a_producer_that_has_ended_for_good_is_replaced(
     desk: Callable[..., tuple[Desk, list[Producer]]],
 ) -> None:
     place, made = desk([failure(KafkaError._FATAL, fatal=True)], [])
-    place.broker.decision("flow", b"d")
+    place.broker.decision("flow", b"d", lambda: None)
     assert [one.produced for one in made] == [[], [b"d"]]
     assert place.undelivered == []

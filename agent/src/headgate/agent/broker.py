@@ -57,6 +57,10 @@ _REACH = 1.0  # seconds to wait for a first answer, after which the log says tha
 _METADATA = 10.0  # seconds to wait for the cluster's answer about topics
 
 
+def _nothing() -> None:
+    """Nobody waits for the message."""
+
+
 class Broker(Protocol):
     """What one dataflow asks of Kafka."""
 
@@ -69,8 +73,11 @@ class Broker(Protocol):
     def control(self, message: ControlMessage) -> None:
         """Publish on the control topic, in the order of the calls; does not wait."""
 
-    def decision(self, dataflow: str, value: bytes) -> None:
-        """Publish what was decided; does not wait."""
+    def decision(self, dataflow: str, value: bytes, done: Callable[[], None]) -> None:
+        """Publish what was decided; does not wait.
+
+        ``done`` is called, on any thread, when Kafka has it, or never will.
+        """
 
     def feed(self, topics: Mapping[str, int], cut: Cut, deliver: Deliver) -> Feed:
         """Deliver every record from the cut on, each partition in its order."""
@@ -206,9 +213,9 @@ class KafkaBroker:
         """See ``Broker``."""
         self._produce(self._control_topic, control_key(message), encode_control(message))
 
-    def decision(self, dataflow: str, value: bytes) -> None:
+    def decision(self, dataflow: str, value: bytes, done: Callable[[], None]) -> None:
         """See ``Broker``."""
-        self._produce(DECISIONS_TOPIC, dataflow.encode(), value)
+        self._produce(DECISIONS_TOPIC, dataflow.encode(), value, done=done)
 
     def update(self, found: Found) -> None:
         """See ``ScanBroker``."""
@@ -271,16 +278,29 @@ class KafkaBroker:
             }
         )
 
-    def _produce(self, topic: str, key: bytes | None, value: bytes, partition: int = -1) -> None:
+    def _produce(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes,
+        partition: int = -1,
+        done: Callable[[], None] = _nothing,
+    ) -> None:
         """Have a message delivered; waits only while as many wait as the producer holds.
 
         Raises:
             Unreachable: the agent stops while there is no room.
         """
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self._lost(message.topic(), error)
+            done()
+
         while True:
             producer = self._producer
             try:
-                producer.produce(topic, value, key, partition, self._delivered)
+                producer.produce(topic, value, key, partition, delivered)
             except BufferError as error:
                 if self._stopping.is_set():
                     raise Unreachable(
@@ -292,6 +312,7 @@ class KafkaBroker:
                 if not error.args[0].fatal():
                     # Such as one that is too large: it is no better the next time.
                     self._lost(topic, error.args[0])
+                    done()
                     return
                 self._replace(producer, error.args[0])
             else:
@@ -304,10 +325,6 @@ class KafkaBroker:
             if self._producer is failed:
                 log.error("producer replaced", problem=str(error))
                 self._producer = self._make_producer()
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._lost(message.topic(), error)
 
     def _lost(self, topic: str, error: KafkaError) -> None:
         log.error("message not delivered", topic=topic, problem=str(error))

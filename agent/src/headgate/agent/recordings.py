@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -61,9 +62,16 @@ class Recordings:
     def _lines(self, dataflow: str) -> Iterator[bytes]:
         with History(self._kafka, (DECISIONS_TOPIC,)) as history:
             for partition in range(history.partitions[DECISIONS_TOPIC]):
+                # One that an agent did not know to be delivered was published again by the next.
+                seen: set[bytes] = set()
                 while (message := history.message(DECISIONS_TOPIC, partition)) is not None:
-                    if message.key() == dataflow.encode() and message.value() is not None:
-                        yield message.value()
+                    value = message.value()
+                    if message.key() != dataflow.encode() or value is None:
+                        continue
+                    digest = hashlib.blake2b(value, digest_size=16).digest()
+                    if digest not in seen:
+                        seen.add(digest)
+                        yield value
 
     def updates(self, recording: Recording, tables: Iterable[str]) -> History:
         """Return the updates of tables, from the first that Kafka has.

@@ -80,6 +80,7 @@ class Runtime(Commands, Reporting):
     def start(self, now: float) -> None:
         """Publish the watch list, read on at the saved cut, and ask for the first barrier."""
         self._subscribe(now)
+        self._outbox.send()
         if not self._progress.watching:
             self._tell(now, DecisionKind.SUBMITTED, "updates are counted from here on")
         if self._restored:
@@ -345,6 +346,7 @@ class Runtime(Commands, Reporting):
                     self._quarantined[instruction.action] = instruction.reason
                 case RecordDecision():
                     self._decided(instruction.decision)
+                    self._record(instruction.decision)
                 case _:
                     pass
         return launching
@@ -372,7 +374,7 @@ class Runtime(Commands, Reporting):
                     reason=instruction.reason,
                 )
             case RecordDecision():
-                self._publish(instruction.decision)
+                self._outbox.send()
             case _:
                 assert_never(instruction)
 

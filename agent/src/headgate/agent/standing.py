@@ -14,6 +14,7 @@ from msgspec import Struct
 from headgate.agent.barriers import Barriers
 from headgate.agent.errors import Refused
 from headgate.agent.feed import Feed
+from headgate.agent.outbox import Outbox
 from headgate.agent.pieces import first_piece
 from headgate.agent.purposes import Purpose
 from headgate.agent.seams import WorkerState
@@ -94,6 +95,7 @@ class Standing(ABC):
             log_number=first_piece(ownership.epoch),
         )
         self._progress = state.progress if state else Progress()
+        self._outbox = Outbox(around.broker, dataflow.name, around.post, self._progress.decisions)
         self._topics: dict[str, int] = {}
         self._feed: Feed | None = None
         self._token = 0
@@ -147,15 +149,17 @@ class Standing(ABC):
 
     def _tell(self, now: float, kind: DecisionKind, words: str, **details: Any) -> None:
         """Publish what nobody decided and a replay must know."""
-        self._publish(Decision(now, self.name, kind, words), **details)
+        self._record(Decision(now, self.name, kind, words), **details)
+        self._outbox.send()
 
-    def _publish(self, decision: Decision, **details: Any) -> None:
+    def _record(self, decision: Decision, **details: Any) -> None:
+        """Have a decision published, with the next that is sent."""
         if decision.kind in PLACED:
             details["cut"] = self._position()
         if decision.kind in {DecisionKind.SUBMITTED, DecisionKind.SPECIFICATION_CHANGED}:
             details |= {"source": self.definition.source, "profile": self.definition.profile}
         recorded = RecordedDecision(**msgspec.structs.asdict(decision), **details)
-        self._around.broker.decision(self.name, msgspec.json.encode(recorded))
+        self._outbox.add(msgspec.json.encode(recorded))
 
     def _ask(
         self,
@@ -207,6 +211,7 @@ class Standing(ABC):
             quarantined=dict(self._quarantined),
             runs=dict(self._runs),
             skipped=dict(self._skipped),
+            decisions=self._outbox.left,
             turns=dict(self._turns),
             new_input=self._new_input,
             wave_due=self._wave_at,

@@ -134,6 +134,8 @@ class Progress(Struct, frozen=True):
     """Evaluations after which nothing ran, by action."""
     lost: dict[str, int] = {}
     """Observers that are lost for good: up to which epoch what is missing was looked for."""
+    decisions: tuple[bytes, ...] = ()
+    """Those that Kafka may not have."""
     set_aside: int = 0
     """Records that were left out."""
     bad_records: tuple[BadRecord, ...] = ()

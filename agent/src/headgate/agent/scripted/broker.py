@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from headgate.agent.feed import Deliver, Record
@@ -48,10 +48,12 @@ class ScriptedBroker:
         self._world.point()
         self._world.control.append(message)
 
-    def decision(self, dataflow: str, value: bytes) -> None:
+    def decision(self, dataflow: str, value: bytes, done: Callable[[], None]) -> None:
         """See ``Broker``."""
         del dataflow
-        self._world.decisions.append(value)
+        if not self._world.decisions_wait:
+            self._world.decisions.append(value)
+            done()
 
     def feed(self, topics: Mapping[str, int], cut: Cut, deliver: Deliver) -> ScriptedBroker:
         """See ``Broker``."""
