@@ -183,6 +183,55 @@ def test_each_attempt_is_announced_by_a_fence_with_a_higher_token(world: World) 
     assert tokens[0] < tokens[1]
 
 
+def test_a_new_run_waits_until_what_is_left_of_a_failed_one_cannot_write(world: World) -> None:
+    agent = started(world)
+    world.failing["first"] = 99
+    feed(world)
+    wave(world, agent)
+    world.failing.clear()
+    world.silent = True
+    ask(agent, lambda runtime, now: runtime.retry("first", now))
+    for _ in range(200):
+        world.step()
+    assert outcomes(agent, "first")[-1] == "waiting"
+    world.silent = False
+    world.run(lambda: outcomes(agent, "first")[-1] == "committed")
+
+
+def test_after_a_run_that_committed_the_next_one_starts_at_once(world: World) -> None:
+    world.failing["first"] = 2
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    ask(agent, lambda runtime, now: runtime.retry("first", now))
+    world.run(lambda: True)
+    assert outcomes(agent, "first") == ["failed", "failed", "committed"]
+    world.silent = True
+    ask(agent, lambda runtime, now: runtime.run("first", now))
+    for _ in range(200):
+        world.step()
+    assert outcomes(agent, "first")[3:] == ["running"]
+
+
+def test_after_a_removal_the_first_run_waits_until_what_is_left_cannot_write(world: World) -> None:
+    agent = started(world)
+    feed(world)
+    wave(world, agent)
+    world.store.remove(world.dataflow.name, agent.epoch)
+    world.store.define(replace(agent.runtime.definition, submitted=world.now))
+    world.agents.clear()
+    again = started(world)
+    feed(world)
+    ask(again, lambda runtime, now: runtime.mark((), now))
+    before = len(world.control)
+    while not any(isinstance(message, Fence) for message in world.control[before:]):
+        world.step()
+    world.silent = True
+    for _ in range(200):
+        world.step()
+    assert outcomes(again, "first") == ["waiting"]
+
+
 def test_a_lost_worker_costs_an_attempt_and_not_the_run(world: World) -> None:
     agent = started(world)
     world.hanging.add("first")

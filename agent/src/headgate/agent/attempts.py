@@ -73,11 +73,23 @@ class Attempts(Standing):
         attempt.token = (self.epoch << COUNTER_BITS) | self._token
         self._note(attempt, token=attempt.token)
         fence = Fence(VERSION, self.name, launch.action, attempt.token)
-        if launch.attempt > 1:
+        if launch.attempt > 1 or self._may_still_write(launch):
             self._ask(MayStart(launch, attempt.token), self._tables(), now, prelude=fence)
         else:
             self._around.broker.control(fence)
             self._enqueue(attempt, now)
+
+    def _may_still_write(self, launch: Launch) -> bool:
+        """Tell whether something of the action's run before may be at work all the same.
+
+        What committed or was not launched has ended. What failed, was stopped or was lost may have
+        left a process behind that nobody hears of; and nobody knows of runs whose records are gone,
+        with their age or with a dataflow of this name that was removed.
+        """
+        for record in self.records:  # the newest first
+            if record.action == launch.action and record.run != launch.run:
+                return record.outcome not in {RunOutcome.COMMITTED, RunOutcome.SHADOW}
+        return self._runs[launch.action] > 0 or (self.epoch > 1 and not self._restored)
 
     def _go_on(self, attempt: Attempt) -> None:
         """Take what an earlier attempt of the run does for this attempt's own."""
