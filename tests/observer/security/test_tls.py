@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from headgate.hbase import Dialect
 from headgate.observer.config import Tls
 from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.security import tls as module
 from headgate.observer.security.tls import TlsServer, listening_sockets
 from headgate.settings import Credentials, CredentialsError, client_side
 from headgate.wire import MessageReader, MessageType, StructWriter, Transport, write_message
@@ -503,3 +504,73 @@ def test_files_that_cannot_be_used_are_named_with_the_cure(
         client_side("thrift1", Tls(str(certificate), str(key)))
     assert str(caught.value).startswith("thrift1.tls.")
     assert expected in str(caught.value)
+
+
+# -- clients that hold a place
+
+
+async def hold(port: int, count: int, sent: bytes) -> list[tuple[Any, Any]]:
+    """Open connections that send this and then nothing."""
+    found = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    for _, writer in found:
+        writer.write(sent)
+    await asyncio.sleep(0)
+    return found
+
+
+async def served(listener: Listener, authority: Any) -> bool:
+    async with asyncio.timeout(8):
+        return await listener.call(client(authority)) == b"hello"
+
+
+def test_silent_connections_keep_no_client_waiting(
+    authority: Any, tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_HANDSHAKES", 2)
+
+    async def scenario() -> None:
+        async with listening(client_side("thrift1", tls), seconds=1000.0) as listener:
+            held = await hold(listener.port, 10, b"")
+            assert await served(listener, authority)
+            assert listener.metrics.tls_failures == {}
+            for _, writer in held:
+                writer.close()
+
+    run(scenario())
+
+
+def test_handshakes_that_stand_still_give_way(
+    authority: Any, tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_HANDSHAKES", 2)
+    monkeypatch.setattr(module, "_STALLED_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_TURN_SECONDS", 0.001)
+
+    async def scenario() -> None:
+        async with listening(client_side("thrift1", tls), seconds=1000.0) as listener:
+            held = await hold(listener.port, 5, b"\x16\x03\x01")
+            while sum(listener.metrics.tls_failures.values()) < 3:
+                await asyncio.sleep(0.001)
+            assert await served(listener, authority)
+            for _, writer in held:
+                writer.close()
+
+    run(scenario())
+
+
+def test_of_too_many_silent_connections_the_oldest_are_cut_off(
+    tls: Tls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_EARLY", 3)
+
+    async def scenario() -> None:
+        async with listening(client_side("thrift1", tls), seconds=1000.0) as listener:
+            held = await hold(listener.port, 5, b"")
+            for reader, _ in held[:2]:
+                assert await reader.read() == b""
+            assert listener.metrics.tls_failures == {("thrift1", "timeout"): 2}
+            assert not any(reader.at_eof() for reader, _ in held[2:])
+            for _, writer in held:
+                writer.close()
+
+    run(scenario())

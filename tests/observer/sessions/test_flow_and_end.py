@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
 from scene import CELLS, OK, Scene, Wire, call, get, messages, put, put2
 
 from headgate.events import Fence, Outcome
@@ -167,3 +170,11 @@ def test_a_client_that_does_not_read_waits_for_nobody_but_itself(scene: Scene) -
     slow_client(session, client, 0)
     session.data_received(call(IDENTIFY, b"\x00") * 3)
     assert session.stage() is Stage.REPLIES
+
+
+def test_a_client_that_has_sent_nothing_is_silent_until_its_first_request(scene: Scene) -> None:
+    session, client = Session(scene.endpoint), Wire()
+    session.connection_made(cast("asyncio.Transport", client))
+    assert session.stage() is Stage.SILENT
+    other, _, _ = scene.connect()
+    assert other.stage() is Stage.IDLE

@@ -44,6 +44,7 @@ class Listener:
 @pytest.mark.parametrize(
     ("stage", "limit", "key"),
     [
+        (Stage.SILENT, 10, "no request at all"),
         (Stage.IDLE, 10, "idle_seconds"),
         (Stage.REQUEST, 5, "request_seconds"),
         (Stage.REPLIES, 5, "request_seconds"),
@@ -128,3 +129,14 @@ def test_refused_clients_are_logged_once_a_round() -> None:
             listener.metrics.count_refusal("connections")
         listener.wait(5)
     assert [line["clients"] for line in log] == [300]
+
+
+def test_who_never_sends_anything_is_closed_where_idle_clients_are_not() -> None:
+    silent, idle = Client(Stage.SILENT), Client(Stage.IDLE)
+    listener = Listener(silent, idle, idle=0.0, request=0.0)
+    listener.wait(59)
+    assert silent.expired == []
+    listener.wait(5)
+    assert "no request at all" in silent.expired[0][0]
+    assert idle.expired == []
+    assert listener.metrics.refusals.keys() == {"idle"}

@@ -27,7 +27,10 @@ TLS_ONLY: Final = "this port takes TLS connections only"
 
 _HANDSHAKE_RECORD: Final = b"\x16"  # first byte of every TLS connection (RFC 8446, section 5.1)
 _AT_ONCE: Final = 64  # connections accepted before others have a turn
+_MAX_EARLY: Final = 4096  # connections whose handshake has not begun: a socket and a task each
 _MAX_HANDSHAKES: Final = 512  # under way on a listener: some 50 KiB each
+_STALLED_SECONDS: Final = 2.0  # of a handshake, after which it gives way to others
+_TURN_SECONDS: Final = 0.25  # between two looks for one that does
 _ACCEPT_PAUSE_SECONDS: Final = 1.0  # without free file descriptors
 _PLAIN_SECONDS: Final = 2.0  # for the first request of a client without TLS
 _PLAIN_LIMITS: Final = Limits(max_frame=65536, max_string=65536, max_container=4096, max_depth=16)
@@ -130,7 +133,11 @@ class TlsServer:
         self._admits = admits
         self._metrics = metrics
         self._rate = LogRate(loop.time)
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._early: dict[asyncio.Task[None], str] = {}
+        """Connections that have sent nothing yet, or wait for their turn: peers, oldest first."""
+        self._shaking: dict[asyncio.Task[None], tuple[float, str]] = {}
+        """Since when handshakes are under way, and with whom, oldest first."""
+        self._turns = asyncio.Semaphore(_MAX_HANDSHAKES)
         self._accepting = False
         self._closed = False
         self._resume()
@@ -141,7 +148,7 @@ class TlsServer:
         self._pause()
         for listening in self.sockets:
             listening.close()
-        for task in self._under_way:
+        for task in (*self._early, *self._shaking):
             task.cancel()
 
     # -- accepting
@@ -160,9 +167,6 @@ class TlsServer:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_AT_ONCE):
-            if len(self._under_way) >= _MAX_HANDSHAKES:
-                self._pause()
-                return
             try:
                 connection, peer = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -177,12 +181,22 @@ class TlsServer:
                 continue
             connection.settimeout(0)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            task = self._loop.create_task(self._welcome(connection, f"{peer[0]}:{peer[1]}"))
-            self._under_way.add(task)
+            if len(self._early) >= _MAX_EARLY:
+                # Whoever means it sends something at once.
+                self._cut_off(next(iter(self._early)), "it sent nothing, and others need its place")
+            name = f"{peer[0]}:{peer[1]}"
+            task = self._loop.create_task(self._welcome(connection, name))
+            self._early[task] = name
             task.add_done_callback(self._welcomed)
 
+    def _cut_off(self, task: asyncio.Task[None], reason: str) -> None:
+        peer = self._early.pop(task, "") or self._shaking.pop(task)[1]
+        self._failed("timeout", reason, peer)
+        task.cancel()
+
     def _welcomed(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
+        self._early.pop(task, None)
+        self._shaking.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             self._loop.call_exception_handler(
                 {"message": "accepting a client failed", "exception": task.exception()}
@@ -197,13 +211,17 @@ class TlsServer:
             async with asyncio.timeout(self._handshake_seconds):
                 head = await self._first_byte(connection)
                 if head == _HANDSHAKE_RECORD:
-                    taken = True
-                    await self._loop.connect_accepted_socket(
-                        self._protocol,
-                        connection,
-                        ssl=self._credentials.context,
-                        ssl_handshake_timeout=self._handshake_seconds,
-                    )
+                    await self._turn(peer)
+                    try:
+                        taken = True
+                        await self._loop.connect_accepted_socket(
+                            self._protocol,
+                            connection,
+                            ssl=self._credentials.context,
+                            ssl_handshake_timeout=self._handshake_seconds,
+                        )
+                    finally:
+                        self._turns.release()
                 elif head:
                     self._failed("plain", "the client speaks no TLS; turn TLS on in it", peer)
                     await self._answer_plain(connection)
@@ -226,6 +244,29 @@ class TlsServer:
         finally:
             self._loop.remove_reader(number)
         return connection.recv(1, socket.MSG_PEEK)
+
+    async def _turn(self, peer: str) -> None:
+        """Wait for a place among the handshakes under way; release it afterwards.
+
+        Those that make no progress cannot keep others waiting for as long as they are allowed to
+        take: they give way.
+        """
+        while True:
+            if self._turns.locked():
+                self._cut_stalled()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TURN_SECONDS):
+                    await self._turns.acquire()
+                    break
+        task = asyncio.current_task()
+        if task is not None and self._early.pop(task, None) is not None:
+            self._shaking[task] = self._loop.time(), peer
+
+    def _cut_stalled(self) -> None:
+        for task, (since, _) in self._shaking.items():
+            if self._loop.time() - since >= _STALLED_SECONDS:
+                self._cut_off(task, "the handshake stood still, and others need its place")
+            return
 
     def _failed(self, reason: str, text: str, peer: str) -> None:
         self._metrics.count_tls_failure(self._name, reason)

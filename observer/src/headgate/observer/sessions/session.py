@@ -730,6 +730,8 @@ class Session:
             return Stage.SERVER
         if self._reader.buffered:
             return Stage.REQUEST
+        if self._upstream is None:
+            return Stage.SILENT
         return Stage.SERVER if self.waits_for_reply() else Stage.IDLE
 
     def progress(self) -> tuple[float, int, int]:

@@ -14,12 +14,15 @@ from headgate.observer.monitoring.metrics import Metrics
 _log = structlog.get_logger("headgate.observer.sessions.sweeping")
 
 _ROUND_SECONDS: Final = 1.0  # between two looks at one session
+_SILENT_SECONDS: Final = 60.0  # after which HBase's own server closes a connection without requests
 _AT_A_TIME: Final = 500  # sessions, for the loop has others to serve
 
 
 class Stage(Enum):
     """What a session waits for."""
 
+    SILENT = auto()
+    """The first request: HBase has no connection yet that it could close."""
     IDLE = auto()
     """A request."""
     REQUEST = auto()
@@ -74,8 +77,7 @@ class Sweeper:
         self._began = now
         self._since, self._next = self._next, {}
         limits = self.limits
-        if limits.idle_seconds or limits.request_seconds or self._since:
-            self._round = iter(tuple(self._sessions()))
+        self._round = iter(tuple(self._sessions()))
         refused = self._metrics.refusals.get("connections", 0)
         if refused != self._refused:
             _log.warning(
@@ -95,11 +97,19 @@ class Sweeper:
         if known is None or known[1] is not stage or known[2] != progress:
             known = now, stage, progress
         self._next[session] = known
-        limit = self.limits.idle_seconds if stage is Stage.IDLE else self.limits.request_seconds
+        if stage is Stage.SILENT:
+            limit = self.limits.idle_seconds or _SILENT_SECONDS
+        elif stage is Stage.IDLE:
+            limit = self.limits.idle_seconds
+        else:
+            limit = self.limits.request_seconds
         waited = now - known[0]
         if not limit or waited < limit:
             return
-        if stage is Stage.IDLE:
+        if stage is Stage.SILENT:
+            self._metrics.count_refusal("idle")
+            session.expire(f"no request at all for {waited:.0f} s", at_once=False)
+        elif stage is Stage.IDLE:
             self._metrics.count_refusal("idle")
             session.expire(f"no request for {waited:.0f} s (limits.idle_seconds)", at_once=False)
         elif stage is Stage.REQUEST:
