@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.hbase import Dialect, Patterns, columns_read, reads_cells
+from headgate.hbase import Dialect, Patterns, columns_read, read_request, reads_cells
 from headgate.wire import (
     Limits,
     Message,
@@ -164,12 +165,20 @@ def test_what_a_known_kind_counts_is_what_reading_finds(
             one = get2(row, *[column(f, q) for f, q in columns])
             raws.append(call("get", StructWriter().binary(1, b"t").struct(2, one)))
     for raw in [*raws, *raws]:
-        patterns.consider(read(raw))
+        patterns.consider(read_request(dialect, read(raw)))
     known = [(raw, pattern) for raw in raws if (pattern := patterns.find(raw)) is not None]
     assert known, "the first of them at least came twice"
     for raw, pattern in known:
         named = columns_read(dialect, read(raw))
         pattern.note_columns(raw)
-        assert pattern.columns == dict.fromkeys(named, 1)
+        assert pattern.take_columns() == dict.fromkeys(named, 1)
         assert pattern.whole_rows == (not named)
-        pattern.columns.clear()
+    total: Counter[bytes] = Counter()
+    for raw, pattern in [*known, *known, *known[::-1]]:
+        pattern.note_columns(raw)
+        total.update(columns_read(dialect, read(raw)))
+    counted: Counter[bytes] = Counter()
+    for pattern in {id(pattern): pattern for _, pattern in known}.values():
+        counted.update(pattern.take_columns())
+        assert pattern.take_columns() == {}
+    assert counted == total

@@ -52,13 +52,18 @@ class Pattern:
 
     __slots__ = (
         "_column",
+        "_columns",
         "_family",
+        "_named",
+        "_named_again",
+        "_named_at",
+        "_named_end",
+        "_named_in",
         "_places",
         "_row",
         "_value",
         "answered",
         "asked",
-        "columns",
         "layout",
         "method",
         "name",
@@ -81,8 +86,11 @@ class Pattern:
         """Requests of this kind that came, since they were counted."""
         self.answered = 0
         """Those that ended with an answer since then."""
-        self.columns: dict[bytes, int] = {}
-        """Columns that requests of this kind named since they were counted, and how many did."""
+        self._columns: dict[bytes, int] = {}
+        """Columns that requests of this kind named since they were taken, and how many did."""
+        self._named = self._named_in = b""
+        """The bytes in which the last of them named its columns, and all of its bytes."""
+        self._named_at = self._named_end = self._named_again = 0
         self.whole_rows = False
         """Whether they read cells and name no columns."""
         self._places: list[ColumnPlace] = []
@@ -101,21 +109,40 @@ class Pattern:
 
     def note_columns(self, raw: bytes) -> None:
         """Count the columns that a read of this kind names, each once."""
-        places = self._places
-        if not places:
+        # Nearly always those of the one before: then their names need not be taken out.
+        if raw.startswith(self._named, self._named_at):
+            self._named_again += 1
+        else:
+            self._settle_columns()
+            self._named_in = raw
+            self._named = raw[self._named_at : self._named_end]
+            self._named_again = 1
+
+    def take_columns(self) -> dict[bytes, int]:
+        """Return how many reads named each column since the last call."""
+        self._settle_columns()
+        columns, self._columns = self._columns, {}
+        return columns
+
+    def _settle_columns(self) -> None:
+        again, self._named_again = self._named_again, 0
+        if not again:
             return
-        columns = self.columns
-        if len(places) == 1:
-            name = column_at(raw, places[0])
-            columns[name] = columns.get(name, 0) + 1
-            return
-        for name in {column_at(raw, place) for place in places}:
-            columns[name] = columns.get(name, 0) + 1
+        columns = self._columns
+        for name in {column_at(self._named_in, place) for place in self._places}:
+            columns[name] = columns.get(name, 0) + again
 
     def learn_read(self, dialect: Dialect, message: Message) -> None:
         """Find the columns that a read names in its bytes."""
-        self._places = column_places(dialect, message)
-        self.whole_rows = not self._places and reads_cells(dialect, self.name)
+        self._places = places = column_places(dialect, message)
+        self.whole_rows = not places and reads_cells(dialect, self.name)
+        if places:
+            self._named_at = min(
+                [min(begin, at) if at >= 0 else begin for begin, _, at, _ in places]
+            )
+            self._named_end = max([max(end, behind) for _, end, _, behind in places])
+            self._named = message.raw[self._named_at : self._named_end]
+            self._named_in = message.raw
 
     def cell(self, raw: bytes) -> tuple[bytes, bytes, bytes] | None:
         """Return row, column and value of a request that puts one cell.

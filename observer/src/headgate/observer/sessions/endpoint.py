@@ -109,9 +109,8 @@ class Endpoint:
                 self.metrics.count_read(table, pattern.asked)
                 if pattern.whole_rows:
                     self.metrics.count_column_read(table, b"", pattern.asked)
-                for column, count in pattern.columns.items():
+                for column, count in pattern.take_columns().items():
                     self.metrics.count_column_read(table, column, count)
-                pattern.columns.clear()
             if pattern.answered:
                 name = pattern.method.name
                 self.metrics.count_request(self.name, name, "answered", pattern.answered)
