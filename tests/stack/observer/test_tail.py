@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,6 +96,37 @@ def test_what_was_published_before_is_shown_from_the_beginning_and_not_from_now(
     assert "[barrier] tailed, " in shown
     heading = shown.splitlines()[0]
     assert tuple(heading.split()) == HEADINGS
+
+
+def test_any_client_says_in_json_who_writes_and_reads_are_told_by_column(
+    stack, desk, observer: ObserverProcess
+) -> None:
+    name = stack.table("tail")
+    desk.watch(name)
+    connection = happybase.Connection(*observer.thrift1)
+    put = sys.modules["Hbase_thrift"].Mutation(column=b"f:a", value=b"1")
+    origin = {b"headgate.origin": b'{"dataflow": "air", "action": "zones", "run": "r", "token": 7}'}
+    with tail(stack, desk, "--table", name, "--count", "2", "--json") as process:
+        assert process.stderr is not None
+        process.stderr.readline()
+        connection.client.mutateRowTs(name.encode(), b"row", [put], 1_769_860_800_250, origin)
+        connection.table(name).put(b"row", {b"f:a": b"2"})
+        said, _ = process.communicate(timeout=60)
+    first, second = (json.loads(line) for line in said.splitlines())
+    assert first["origin"] == {"dataflow": "air", "action": "zones", "run": "r", "token": 7}
+    assert (first["timestamp"], second["timestamp"]) == (1_769_860_800_250, None)
+    assert second["origin"] is None
+    for _ in range(4):
+        connection.table(name).row(b"row", columns=[b"f:a"])
+    connection.table(name).row(b"row")
+    list(connection.table(name).scan(columns=[b"f"]))
+    host, port = observer.admin
+    text = urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60).read().decode()
+    reads = {line for line in text.splitlines() if f'table="{name}"' in line and "column" in line}
+    assert reads == {
+        f'headgate_observer_column_reads_total{{column="{column}",table="{name}"}} {count}.0'
+        for column, count in (("f:a", 4), ("", 1), ("f:", 1))
+    }
 
 
 def test_kafka_that_does_not_answer_is_named(desk) -> None:
