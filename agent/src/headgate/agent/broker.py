@@ -19,7 +19,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from headgate.agent.configuration import Kafka
 from headgate.agent.errors import Unreachable
@@ -66,6 +66,9 @@ class Broker(Protocol):
 
     def topics(self, tables: Iterable[str]) -> dict[str, int]:
         """Return how many partitions the tables' topics have; a missing one is created."""
+
+    def retention(self, topics: Iterable[str]) -> dict[str, float]:
+        """Return for how many seconds Kafka keeps records of topics; without those it keeps."""
 
     def ends(self, topics: Mapping[str, int]) -> Cut:
         """Return the cut that holds everything published so far."""
@@ -190,6 +193,24 @@ class KafkaBroker:
             known = self._admin.list_topics(timeout=_METADATA).topics
             self._create([self._topic(n, self._partitions, {}) for n in names if n not in known])
             return {name: self._count(name) for name in names}
+
+    def retention(self, topics: Iterable[str]) -> dict[str, float]:
+        """See ``Broker``; a topic whose settings this agent may not read is left out, too."""
+        wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        if not wanted:
+            return {}
+        found = {}
+        for resource, answer in self._admin.describe_configs(
+            wanted, request_timeout=_METADATA
+        ).items():
+            try:
+                milliseconds = int(answer.result()["retention.ms"].value)
+            except KafkaException as error:
+                log.info("retention not known", topic=resource.name, problem=str(error))
+                continue
+            if milliseconds > 0:
+                found[resource.name] = milliseconds / 1000
+        return found
 
     def ends(self, topics: Mapping[str, int]) -> Cut:
         """See ``Broker``."""

@@ -49,6 +49,11 @@ class Measures:
         self.lag = self._gauge(
             "consumer_lag_records", "Records not consumed yet.", (*flow, "topic", "partition")
         )
+        self.retention_used = self._gauge(
+            "retention_used_ratio",
+            "How old the oldest record is that a next run needs; at 1 Kafka deletes it.",
+            (*flow, "topic"),
+        )
         self.snapshot_bytes = self._gauge("snapshot_bytes", "Size of the last checkpoint.", flow)
         self.checkpoint_seconds = self._histogram(
             "checkpoint_seconds", "Time to save a checkpoint.", flow, _FAST
@@ -130,6 +135,7 @@ class FlowMeasures:
         self.launch_latency = measures.launch_latency.labels(dataflow)
         self.decisions = _Labelled(measures.decisions, dataflow)
         self.runs = _Labelled(measures.runs, dataflow)
+        self.retention_used = _Labelled(measures.retention_used, dataflow)
         self.runs_saved = _Labelled(measures.runs_saved, dataflow)
         self.bound_fill = _Labelled(measures.bound_fill, dataflow)
         self.lag = _Labelled(measures.lag, dataflow)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from headgate.agent.read_counts import container_reads
 from headgate.agent.standing import Standing
 from headgate.agent.store import RunRecord
 from headgate.agent.views import ActionStatus, FlowExplanation, FlowStatus, Phase
-from headgate.engine import BoundResult, ConditionResult, GroupResult, Role
+from headgate.engine import ActionExplanation, BoundResult, ConditionResult, GroupResult, Role
+from headgate.events import updates_topic
 
 
 class Reporting(Standing):
@@ -60,20 +61,43 @@ class Reporting(Standing):
         )
 
     def measure(self, now: float) -> None:
-        """Set the gauges: lag, savings, and how full bounds are."""
+        """Set the gauges: lag, savings, how full bounds are, and what Kafka is soon to delete."""
         measures = self._around.measures
         for (topic, partition), records in (self._feed.lag() if self._feed else {}).items():
             measures.lag.labels(topic, str(partition)).set(records)
         for spec in self._dataflow.spec.actions:
             if spec.role is Role.STEP:
                 measures.runs_saved.labels(spec.name).set(self._not_needed(spec.name))
-        for explained in self._engine.explain(now).actions:
+        actions = self._engine.explain(now).actions
+        for topic, used in self._retention_used(actions, now).items():
+            measures.retention_used.labels(topic).set(used)
+        for explained in actions:
             for bound in _bounds(explained.result):
                 for vector in bound.vectors:
                     if vector.value is not None and vector.limit:
                         measures.bound_fill.labels(
                             explained.action, bound.bound, vector.dimension.value
                         ).set(vector.value / vector.limit)
+
+    def _retention_used(self, actions: Iterable[ActionExplanation], now: float) -> dict[str, float]:
+        """Return, by topic, the age of what next runs need there, as a part of its retention.
+
+        The next run of an action is shown what changed since its last one was launched.
+        """
+        used = dict.fromkeys(self._retention, 0.0)
+        position = self._position()
+        spec = self._dataflow.spec
+        reads = {a.name: {updates_topic(t) for t in spec.tables(a)} for a in spec.actions}
+        for explained in actions:
+            last = explained.last
+            if last is None:
+                continue
+            for topic in reads[explained.action] & used.keys():
+                since, until = last.cut.offsets.get(topic, ()), position.offsets.get(topic, ())
+                if since != until:
+                    part = (now - last.launched_at) / self._retention[topic]
+                    used[topic] = max(used[topic], part)
+        return used
 
     def _words(self, now: float) -> str:
         slow = self._barriers.words(now)

@@ -97,6 +97,8 @@ class Standing(ABC):
         self._progress = state.progress if state else Progress()
         self._outbox = Outbox(around.broker, dataflow.name, around.post, self._progress.decisions)
         self._topics: dict[str, int] = {}
+        self._retention: dict[str, float] = {}
+        """Seconds for which Kafka keeps the topics' records."""
         self._feed: Feed | None = None
         self._token = 0
         self._barriers: Barriers[Purpose] = Barriers(
@@ -186,6 +188,7 @@ class Standing(ABC):
     def _subscribe(self, now: float) -> None:
         """Read the topics of the dataflow, those that are new to it from where they end now."""
         self._topics = self._around.broker.topics(self._tables())
+        self._retention = self._around.broker.retention(self._topics)
         start = {t: at for t, at in self._progress.start.offsets.items() if t in self._topics}
         new = {topic: count for topic, count in self._topics.items() if topic not in start}
         start |= self._around.broker.ends(new).offsets

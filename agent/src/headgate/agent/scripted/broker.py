@@ -39,6 +39,10 @@ class ScriptedBroker:
             updates_topic(table): len(self._world.topic(updates_topic(table))) for table in tables
         }
 
+    def retention(self, topics: Iterable[str]) -> dict[str, float]:
+        """See ``Broker``."""
+        return dict.fromkeys(topics, self._world.retention)
+
     def ends(self, topics: Mapping[str, int]) -> Cut:
         """See ``Broker``."""
         return Cut({t: tuple(len(messages) for messages in self._world.topic(t)) for t in topics})

@@ -79,6 +79,8 @@ class World:
         self.control: list[ControlMessage] = []
         self.decisions: list[bytes] = []
         """The decisions topic."""
+        self.retention = 1e9
+        """Seconds for which topics keep what was written."""
         self.decisions_wait = False
         """Whether what an agent decides stays in its producer, and ends with it."""
         self.failing: dict[str, int] = {}
