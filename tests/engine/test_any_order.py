@@ -18,6 +18,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headgate.engine import (
     ActionSpec,
@@ -33,9 +34,11 @@ from headgate.engine import (
     Engine,
     Launch,
     Metric,
+    Paused,
     PredecessorsResult,
     ReadCells,
     Restarted,
+    Resumed,
     RetryPolicy,
     Role,
     RunFailed,
@@ -43,6 +46,7 @@ from headgate.engine import (
     ScanContainer,
     SequenceBound,
     SequenceUnit,
+    SpecificationChanged,
     Tick,
     ValueBound,
     WatchedContainer,
@@ -609,3 +613,67 @@ def test_no_update_is_uncounted(spec, waves, chance, fail):
             # No run is active at the end, so all else was consumed by runs that committed.
             counted = sum(pending.committed + pending.updates for _, pending in parts)
             assert counted == len(every)
+
+
+def remembered(engine: Engine) -> object:
+    """Return what an engine remembers of cells, and of what each action has not consumed."""
+    found = {}
+    for place, cells in engine.cells.items():
+        found[place] = (cells.contents(), cells.scanned, cells.unsettled, cells.elements)
+        for one in cells.pendings:
+            taken = cells.consumed.get(one.action)
+            found[place, one.action] = (
+                (one.updates, one.received, one.committed, set(one.distinct), one.uncounted),
+                (one.fresh, one.measured(), one.measured_magnitude(), cells.previous(one.past)),
+                None if taken is None else (taken.updates, set(taken.distinct), taken.fresh),
+                None if taken is None else cells.previous(taken.past),
+            )
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(dataflows(), dataflows(), waves, st.integers(0, 30), st.randoms(use_true_random=False))
+def test_going_on_with_an_edit_is_what_beginning_anew_from_a_snapshot_is(
+    first, second, story, moment, chance
+):
+    graph = {action.name: action.after for action in first.actions}
+    actions = [replace(action, after=graph[action.name]) for action in second.actions]
+    second = replace(second, actions=tuple(actions))
+    world = World(first, random.Random(0))
+    numbers = iter(range(1, 1_000_000))
+    steps = iter(range(1_000_000))
+    edited = False
+
+    def maybe_edit() -> None:
+        nonlocal edited
+        if next(steps) != moment or edited:
+            return
+        edited = True
+        world.tell(Paused(world.now))
+        anew = Engine(second, world.engine.snapshot())
+        world.spec = second
+        world.engine.handle(SpecificationChanged(world.now, second))
+        check_invariants(world.engine)
+        check_invariants(anew)
+        assert remembered(world.engine) == remembered(anew)
+        for place, cells in world.engine.cells.items():
+            if not cells.scanned:  # what the table holds is what the world has not told yet
+                world.engine.handle(ContainerScanned(world.now, *place, [], []))
+        world.tell(Resumed(world.now))
+
+    for wave in story:
+        for table, written in wave:
+            world.publish(_updates(numbers, None, table, written))
+        world.deliver()
+        maybe_edit()
+        world.now += 1
+        world.tell(WaveEnded(world.now, ("in",)))
+        for _ in range(20):
+            active = [a for a in world.engine.actions.values() if a.run is not None]
+            if not active:
+                break
+            maybe_edit()
+            active = [a for a in world.engine.actions.values() if a.run is not None]
+            if active:
+                _play(world, chance.choice(active).name, set(), None, numbers)
+            check_invariants(world.engine)

@@ -253,6 +253,11 @@ class Changelog:
             lane.cut(lane.next)
         self._turn, self._turn_began = (0, 0), None
 
+    def forget_cells(self, gone: Iterable[Cells]) -> None:
+        """Write cells of these containers anew, if there are any: the log has others."""
+        for cells in gone:
+            self._logged.pop((cells.watched.id, cells.table), None)
+
     def write(self, engine: Foundation) -> None:
         """Write what changed."""
         held = [cells for cells in engine.cells.values() if cells.detail is not Detail.COUNTS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from headgate.engine.actions import Action
 from headgate.engine.adjustment import Adjustment
@@ -11,7 +11,7 @@ from headgate.engine.cells import Cells
 from headgate.engine.changelog import Changelog, Checkpoint, SavedEngine, remembered
 from headgate.engine.conditions import ConditionResult
 from headgate.engine.duplicates import Deliveries
-from headgate.engine.graph import Graph
+from headgate.engine.graph import CellsPlace, Graph
 from headgate.engine.instructions import (
     Decision,
     DecisionKind,
@@ -64,7 +64,7 @@ class Foundation:
         self.saved_at = 0.0
         """When the state was saved that this engine was made from."""
         self._begun = False
-        self._build()
+        self._build({})
         self._log = Changelog(log_number)
         if isinstance(state, bytes):
             state = SavedEngine(state)
@@ -164,8 +164,9 @@ class Foundation:
             return "the dataflow is paused"
         return READING if action.reading else None
 
-    def _build(self) -> None:
-        self.graph = Graph(self.spec, self._storage)
+    def _build(self, known: Mapping[CellsPlace, Cells]) -> None:
+        """Make actions and cells; those that are ``known`` go on as they are."""
+        self.graph = Graph(self.spec, self._storage, known)
         self.actions = self.graph.actions
         self.cells = self.graph.cells
         significance = self.spec.significance

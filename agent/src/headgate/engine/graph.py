@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from headgate.engine.actions import Action, detail_of
 from headgate.engine.adjustment import Adjuster
@@ -11,7 +11,13 @@ from headgate.engine.cells import Cells
 from headgate.engine.known import Detail
 from headgate.engine.routing import Router
 from headgate.engine.significance import Search
-from headgate.engine.spec import DataflowSpec, Role, SignificanceSpec, launch_order
+from headgate.engine.spec import (
+    DataflowSpec,
+    Role,
+    SignificanceSpec,
+    WatchedContainer,
+    launch_order,
+)
 from headgate.engine.storage import Storage
 from headgate.events import ContainerId, updates_topic
 
@@ -19,17 +25,18 @@ from headgate.events import ContainerId, updates_topic
 class Graph:
     """Actions in launch order, the cells that their bounds watch, and who follows whom."""
 
-    def __init__(self, spec: DataflowSpec, storage: Storage) -> None:
+    def __init__(
+        self, spec: DataflowSpec, storage: Storage, known: Mapping[CellsPlace, Cells]
+    ) -> None:
         specs = {action.name: action for action in spec.actions}
         order = launch_order(spec.actions)
         self.actions = {name: Action(specs[name], place) for place, name in enumerate(order)}
-        details = _details(spec)
         self.cells = {
-            (watched.id, table): Cells(watched, table, details[watched.id], storage)
-            for watched in spec.containers
-            if watched.id in details
-            for table in watched.container.tables
+            place: known.get(place) or Cells(watched, place[1], detail, storage)
+            for place, (watched, detail) in _wanted(spec).items()
         }
+        for cells in known.values():
+            cells.change_watchers()
         self.tables: dict[str, list[Cells]] = {}
         """What is watched in each table."""
         for cells in self.cells.values():
@@ -44,6 +51,8 @@ class Graph:
             self._connect(action)
         if spec.significance is not None:
             self._seek(spec.significance)
+        for cells in known.values():
+            cells.forget_watchers()
         for action in self.actions.values():
             if action.search is None:
                 adjusters = (Adjuster(bound, spec.adjustment) for bound in action.spec.bounds)
@@ -109,6 +118,32 @@ class Graph:
     def tables_of(self, topic: str) -> list[str]:
         """Return the table of a topic; all tables if its name tells none."""
         return [t for t in self.tables if updates_topic(t) == topic] or list(self.tables)
+
+
+CellsPlace = tuple[ContainerId, str]
+"""A container, and a table in which it lies."""
+
+
+def unchanged_cells(
+    cells: Mapping[CellsPlace, Cells], spec: DataflowSpec
+) -> dict[CellsPlace, Cells]:
+    """Return those that another specification has as they are."""
+    wanted = _wanted(spec)
+    return {
+        place: known
+        for place, known in cells.items()
+        if wanted.get(place) == (known.watched, known.detail)
+    }
+
+
+def _wanted(spec: DataflowSpec) -> dict[CellsPlace, tuple[WatchedContainer, Detail]]:
+    details = _details(spec)
+    return {
+        (watched.id, table): (watched, details[watched.id])
+        for watched in spec.containers
+        if watched.id in details
+        for table in watched.container.tables
+    }
 
 
 def _details(spec: DataflowSpec) -> dict[ContainerId, Detail]:

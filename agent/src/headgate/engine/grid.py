@@ -99,6 +99,12 @@ class Grid:
         """Note that something is known of cells which was not saved."""
         self.unsaved.data[slots] = True
 
+    def close(self) -> None:
+        """Give back what the storage holds; nothing may be asked afterwards."""
+        for index in (self._index, self._rows):
+            if index is not None:
+                index.close()
+
     # Slots of cells.
 
     def slots(self, rows: Sequence[bytes], columns: Sequence[bytes]) -> Array:

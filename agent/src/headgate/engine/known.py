@@ -83,6 +83,7 @@ class Known:
         self.scanned = detail is Detail.COUNTS
         self.dead_letters = 0
         self.pendings: list[Pending] = []
+        self._former: dict[str, Pending] = {}
         self.consumed: dict[str, Consumed] = {}
         """What the active run of an action took, by action."""
 
@@ -96,9 +97,32 @@ class Known:
     def watch(self, action: str, *, values: bool, distinct: bool, own: bool) -> Pending:
         """Count for one more action from now on; ``values``: also how far cells have moved."""
         column = self.values if values else None
-        pending = Pending(action, self.grid, column, distinct=distinct, own=own)
+        pending = self._former.pop(action, None)
+        if pending is None:
+            pending = Pending(action, self.grid, column, distinct=distinct, own=own)
+        else:
+            consumed = self.consumed.get(action)
+            pending.adapt(column, distinct=distinct, own=own, consumed=consumed)
         self.pendings.append(pending)
         return pending
+
+    def change_watchers(self) -> None:
+        """Have those count on who ``watch`` from here on, until ``forget_watchers``."""
+        self._former = {pending.action: pending for pending in self.pendings}
+        self.pendings = []
+
+    def forget_watchers(self) -> None:
+        """Forget who does not watch any more."""
+        for action, pending in self._former.items():
+            pending.release()
+            consumed = self.consumed.pop(action, None)
+            if consumed is not None:
+                consumed.release()
+        self._former = {}
+
+    def close(self) -> None:
+        """Give back what the storage holds of the cells."""
+        self.grid.close()
 
     def load(
         self, rows: Sequence[bytes], columns: Sequence[bytes], values: Sequence[Value]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from headgate.engine.codecs import Number
 from headgate.engine.elements import Element, Elements
 from headgate.engine.grid import Column, Grid
-from headgate.engine.storage import Array
+from headgate.engine.storage import Array, blank
 from headgate.engine.sums import RunningSum, magnitude, rough_magnitude, rough_total, total
 
 Value = Number | bytes
@@ -168,7 +168,63 @@ class Pending:
         """Σ|x′|."""
         self.fresh = True
         """Whether no run has fixed a cut: then everything found in the container is new."""
+        self.begun = False
+        """Whether it knows how x′ of the cells stands that were there when it came."""
         self._largest: float | None = 0.0
+
+    def adapt(
+        self, values: Column | None, *, distinct: bool, own: bool, consumed: Consumed | None
+    ) -> None:
+        """Go on for other bounds of the action; ``consumed`` is what its run under way took."""
+        self.own = own
+        if distinct and not self.keeps_distinct:
+            # Of which elements they were was not remembered.
+            self.uncounted |= self.updates > 0
+            if consumed is not None:
+                consumed.uncounted |= consumed.updates > 0
+        if not distinct:
+            self.distinct = Elements()
+            if consumed is not None:
+                consumed.distinct = Elements()
+        self.keeps_distinct = distinct
+        if values is None and self.keeps_values:
+            self.release()
+            if consumed is not None:
+                consumed.release()
+        self.begun = self.begun and self.keeps_values
+        self.keeps_values = values is not None
+        self._values = values
+
+    def begin(self, *, fresh: bool) -> None:
+        """Take note of the cells that are there: all new to an action that never ran.
+
+        For one that has run x′ starts where x is, since none was kept until now.
+        """
+        self.begun = True
+        self.fresh = fresh
+        if not self.keeps_values:
+            return
+        slots = np.flatnonzero(self._grid.present.data)
+        if fresh and len(slots):
+            self.past = self.past or self.new_past()
+            new = slots[~self.past.touched.data[slots]]
+            self.past.put(new, np.zeros(len(new)) if self.numeric else blank(len(new), object))
+        self.recount()
+
+    @property
+    def numeric(self) -> bool:
+        """Whether values are numbers."""
+        return self._values is not None and self._values.data.dtype != object
+
+    def release(self) -> None:
+        """Forget x′, and give its room back."""
+        if self.past is not None:
+            self.past.release()
+            self.past = None
+        self.changed = 0
+        self.difference.set(0.0)
+        self.magnitude.set(0.0)
+        self._largest = 0.0
 
     def new_past(self) -> Past:
         """Return an empty memory of x′."""

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable
 
 from headgate.engine.evaluation import ASKED
+from headgate.engine.graph import unchanged_cells
 from headgate.engine.instructions import DecisionKind
 from headgate.engine.outcomes import Outcomes
 from headgate.engine.runs import RunEvent, RunState
-from headgate.engine.snapshot import read_snapshot, restore
+from headgate.engine.snapshot import restore, state_of
 from headgate.engine.spec import DataflowSpec, check_specification
 from headgate.engine.stimuli import (
     Paused,
@@ -132,12 +133,16 @@ class Requests(Outcomes):
 
     def _specification_changed(self, stimulus: SpecificationChanged) -> None:
         check_specification(stimulus.spec)
-        before = read_snapshot(self.snapshot())
+        kept = unchanged_cells(self.cells, stimulus.spec)
+        others = [cells for place, cells in self.cells.items() if place not in kept]
+        before = state_of(self, others)
         specs = {action.name: action.spec for action in self.actions.values()}
         former, self.spec = self.spec, stimulus.spec
-        self._build()
+        self._build(kept)
         restore(self, before)
-        self._log.forget()
+        self._log.forget_cells(others)
+        for cells in others:
+            cells.close()
         self._read_other_topics(former)
         changed = [a for a in self.actions.values() if specs.get(a.name, a.spec) != a.spec]
         for action in changed:

@@ -208,7 +208,15 @@ _decoder = msgspec.msgpack.Decoder(EngineState)
 
 def write_snapshot(engine: Foundation, log: Changelog | None = None) -> bytes:
     """Return the engine's state, without what the log has where there is one."""
-    state = EngineState(
+    state = state_of(engine, engine.cells.values(), log)
+    return zlib.compress(_encoder.encode(state), _LEVEL)
+
+
+def state_of(
+    engine: Foundation, held: Iterable[Cells], log: Changelog | None = None
+) -> EngineState:
+    """Return the engine's state with these of its cells, without what the log has of them."""
+    return EngineState(
         version=_WHOLE_VERSION if log is None else SNAPSHOT_VERSION,
         dataflow=engine.spec.name,
         incarnation=engine.incarnation,
@@ -218,13 +226,12 @@ def write_snapshot(engine: Foundation, log: Changelog | None = None) -> bytes:
             (*identity, source) for identity, source in engine.deliveries.sources.items()
         ),
         actions=tuple(_action_state(action) for action in engine.actions.values()),
-        cells=tuple(_cells_state(cells, log) for cells in engine.cells.values()),
+        cells=tuple(_cells_state(cells, log) for cells in held),
         retired=engine.retired,
         samples=tuple(s for samples in engine.machines.samples.values() for s in samples),
         log=None if log is None else LogState(log.items, log.small),
         saved=engine.now,
     )
-    return zlib.compress(_encoder.encode(state), _LEVEL)
 
 
 def read_snapshot(data: bytes) -> EngineState:
@@ -289,6 +296,12 @@ def restore(
     for action in engine.actions.values():
         action.number = numbers.pop(action.name, 0)
     engine.retired = {name: number for name, number in numbers.items() if number}
+    for cells in engine.cells.values():
+        for pending in cells.pendings:
+            if not pending.begun:
+                watcher = engine.actions.get(pending.action)
+                has_run = watcher is not None and watcher.number > 0 and cells.scanned
+                pending.begin(fresh=pending.fresh and not has_run)
 
 
 def _action_state(action: Action) -> ActionState:
@@ -491,9 +504,9 @@ def _restore_pending(cells: Cells, pending: Pending, state: PendingState, source
     pending.uncounted = now.uncounted
     pending.received = state.received
     pending.committed = state.committed
-    if pending.keeps_values and not state.values and not pending.fresh:
-        # No x′ was kept until now: it starts where x is.
-        pending.follow_all()
+    if pending.keeps_distinct and pending.updates and not pending.distinct:
+        pending.uncounted = True  # of which elements they were was not remembered
+    pending.begun = state.values
     pending.recount()
     if state.taken is not None:
         cells.consumed[pending.action] = _consumed(cells, pending, state.taken, source)

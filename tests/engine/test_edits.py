@@ -1,0 +1,129 @@
+"""Another specification holds from here on: what is unchanged goes on as it is, at no cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from headgate.engine import (
+    Bound,
+    Codec,
+    CodecName,
+    Engine,
+    EngineTester,
+    MemoryIndex,
+    Metric,
+    SequenceBound,
+    SequenceUnit,
+    SpecificationChanged,
+    ValueBound,
+    WatchedContainer,
+    blank,
+    check_invariants,
+    launched,
+)
+from headgate.events import Container, Item
+
+
+class Counting:
+    """A storage that knows what it has given and has back."""
+
+    def __init__(self) -> None:
+        self.open: list[Index] = []
+
+    def index(self) -> MemoryIndex:
+        made = Index(self)
+        self.open.append(made)
+        return made
+
+    def array(self, size: int, dtype: object) -> object:
+        return blank(size, dtype)
+
+    @property
+    def keys(self) -> int:
+        return sum(map(len, self.open))
+
+
+class Index(MemoryIndex):
+    def __init__(self, storage: Counting) -> None:
+        super().__init__()
+        self._storage = storage
+        self.asked = 0
+
+    def number(self, keys: Sequence[bytes]) -> list[int]:
+        self.asked += len(keys)
+        return super().number(keys)
+
+    def keys(self, first: int = 0) -> Iterable[bytes]:
+        self.asked += len(self)
+        return super().keys(first)
+
+    def close(self) -> None:
+        super().close()
+        self._storage.open.remove(self)
+
+
+def filled(pair, *bounds: Bound, **settings: object) -> tuple[EngineTester, Counting]:
+    tester = pair(*bounds, **settings)
+    storage = Counting()
+    tester.engine = Engine(tester.spec, tester.engine.snapshot(), storage=storage)
+    tester.write("in", {b"%d" % i: {b"f:x": b"%d" % i} for i in range(500)})
+    return tester, storage
+
+
+def with_bounds(spec, *bounds: Bound):
+    a, b = spec.actions[:2]
+    return replace(spec, actions=(a, replace(b, bounds=bounds)))
+
+
+def far(limit: float) -> Bound:
+    return Bound("k", "in", value=ValueBound(Metric.RELATIVE, limit))
+
+
+def test_other_limits_look_at_no_cell_and_leave_none_behind(pair):
+    tester, storage = filled(pair, far(0.5))
+    tester.wave("a")
+    tester.finish("b")
+    (index,) = storage.open
+    index.asked = 0
+    for limit in range(1, 20):
+        tester.engine.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, far(limit))))
+    assert index.asked == 0
+    assert storage.open == [index]
+    check_invariants(tester.engine)
+
+
+def test_a_container_that_is_watched_otherwise_gives_back_what_it_had(pair):
+    tester, storage = filled(pair, far(0.5))
+    percent = Bound("k", "in", sequence=SequenceBound(50, SequenceUnit.PERCENT))
+    for bounds in ((percent,), (far(2),)) * 5:
+        tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, *bounds)))
+    assert storage.keys == 500
+    watched = WatchedContainer(Container("in", (Item("in"),)), Codec(CodecName.OPAQUE))
+    changed = Bound("k", "in", value=ValueBound(Metric.CHANGED, 0.5))
+    spec = replace(with_bounds(tester.spec, changed), containers=(watched,))
+    tester.tell(SpecificationChanged(tester.now, spec))
+    assert storage.keys == 500
+
+
+def test_a_checkpoint_after_other_limits_writes_no_cell_again(pair):
+    tester, _ = filled(pair, far(0.5))
+    tester.engine.checkpoint(-1)
+    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, far(2))))
+    assert tester.engine.checkpoint(-1).log.written == ()
+
+
+def test_a_value_bound_that_is_added_counts_what_a_first_run_has_not_seen(pair):
+    tester, _ = filled(pair, far(0.5))
+    more = replace(tester.spec.actions[1], name="c", bounds=(far(0.5),))
+    spec = replace(tester.spec, actions=(*tester.spec.actions, more))
+    tester.tell(SpecificationChanged(tester.now, spec))
+    assert launched(tester.wave("a")) == ["b", "c"]
+
+
+def test_distinct_elements_that_were_not_remembered_may_be_any_number(pair):
+    tester, _ = filled(pair, Bound("k", "in", sequence=SequenceBound(10_000)))
+    distinct = Bound("k", "in", sequence=SequenceBound(400, distinct=True))
+    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct)))
+    assert launched(tester.wave("a")) == ["b"]
