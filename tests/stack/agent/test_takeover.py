@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +29,10 @@ def spares(agent: Any) -> int:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_another_agent_goes_on_after_a_kill(stand: Any, number: int) -> None:
+def test_another_agent_goes_on_after_a_kill(
+    make_stand: Callable[..., Any], tmp_path: Path, number: int
+) -> None:
+    stand = make_stand(tmp_path)
     tables = {name: stand.stack.table(name) for name in ("input", "output")}
     (stand.directory / "doubling.py").write_text(STEPS)
     flow = f"takeover-{stand.identity}"
