@@ -123,13 +123,10 @@ def alike_rows() -> list[bytes]:
     Behind each are rows like it, but for the lengths of what may differ.
     """
     lengths = (0, 1, 3, 2, 0, 2, 5, 1, 4, 3)
-    written = [
+    return [
         bytes((number,)) + b"".join(_struct(row(b"#" * length)) for length in (1, *lengths))
         for number, row in _alike()
     ]
-    value_twice = b"\x0c\0\0\0\1" + b"\x0b\0\3\0\0\0\1#" * 2 + b"\x0b\0\2\0\0\0\3f:a\0"
-    row_twice = b"\x0b\0\1\0\0\0\1#" * 2 + b"\x0f\0\2" + value_twice + b"\0"
-    return [*written, b"\0" + row_twice]
 
 
 def _alike() -> list[tuple[int, Callable[[bytes], Any]]]:

@@ -271,8 +271,10 @@ def recognition(data: bytes) -> None:
         if known is not None:
             assert judge(dialect, sample, known) == judge(dialect, sample, message)
         replies.remember(message)
-        for _ in range(2):
-            patterns.consider(read_request(dialect, message))
+        if message.type is MessageType.CALL:
+            asked = read_request(dialect, message)
+            for _ in range(2):
+                patterns.consider(asked)
 
 
 def batches(data: bytes) -> None:
