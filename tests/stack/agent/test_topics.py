@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headgate.events import updates_topic
 
@@ -66,6 +67,28 @@ actions:
             self._desk.barrier(self.table)
         self._desk.read(self.table, self._desk.barrier(self.table))
 
+    def add_partitions(self, total: int) -> None:
+        admin = AdminClient({"bootstrap.servers": self._stand.stack.kafka})
+        topic = updates_topic(self.table)
+        admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
+
+    def restart_observer(self) -> None:
+        """Have the observer learn of them: it asks for topics when it starts."""
+        self._stand.observer.stop()
+        self._stand.start_observer()
+
+    def added(self) -> int:
+        """Return how many records lie in partitions that were added."""
+        settings = {"bootstrap.servers": self._stand.stack.kafka, "group.id": "test"}
+        consumer = Consumer(settings)
+        topic = updates_topic(self.table)
+        try:
+            count = len(consumer.list_topics(topic, 10).topics[topic].partitions)
+            places = [TopicPartition(topic, part) for part in range(4, count)]
+            return sum(consumer.get_watermark_offsets(place, 10)[1] for place in places)
+        finally:
+            consumer.close()
+
     def delete_topic(self) -> None:
         admin = AdminClient({"bootstrap.servers": self._stand.stack.kafka})
         topic = updates_topic(self.table)
@@ -103,3 +126,14 @@ def test_they_do_where_it_was_made_again_while_the_agent_was_away(
     assert counted.count() == before + 10
     counted.write(10)
     assert counted.count() == before + 20
+
+
+def test_partitions_that_are_added_while_the_agent_runs_are_read(counted: Counted) -> None:
+    counted.write(20)
+    before = counted.count()
+    counted.add_partitions(16)
+    counted.restart_observer()
+    for written in range(20, 120, 20):
+        counted.write(20)
+        assert counted.count() == before + written
+    assert counted.added() > 0
