@@ -355,8 +355,10 @@ def _increment(name: str, cursor: Cursor) -> Write:
         seen = once(seen, 1)
         for _ in range(1 if kind == STRUCT else cursor.count_structs("TIncrement")):
             _read_increment(cursor, tables)
+    if not seen:
+        raise MalformedMessage(f"{name} without what it increments")
     if not tables:
-        raise MalformedMessage(f"{name} of nothing")
+        return Write(name, "", Cells.empty())  # HBase answers an empty list, and does nothing
     first, *others = [Write(name, table, cells) for table, cells in tables.items()]
     return Write(name, first.table, first.cells, others=tuple(others))
 

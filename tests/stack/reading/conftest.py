@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+for folder in (HERE, HERE.parents[1] / "observer" / "sessions"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
