@@ -545,6 +545,8 @@ def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Sou
         past.put(slots, cells.column_of(state.previous))
     distinct: Elements[Element] = source.reader.elements(state.listed)
     distinct.update(dict.fromkeys(_elements(state.distinct)))
+    if not pending.keeps_distinct:
+        distinct = Elements()
     return Consumed(state.updates, distinct, past, state.fresh, state.uncounted)
 
 
