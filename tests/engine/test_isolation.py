@@ -121,6 +121,30 @@ def scanned(tester: EngineTester, *rows: bytes, marked: frozenset[bytes] = froze
     tester.tell(found)
 
 
+def altered(tester: EngineTester, sequence: int = 1) -> None:
+    change = (TableChangeKind.MODIFIED, Outcome.APPLIED, 1.0)
+    tester.publish("in", TableChange(VERSION, "o", 1, sequence, sequence, "in", *change))
+
+
+def answered(tester: EngineTester, cells: dict[bytes, bytes], *marked: bytes) -> None:
+    """Have a scan find these values of row ``0`` by column."""
+    found = (b"0",) * len(cells), tuple(cells), tuple(cells.values())
+    tester.tell(ContainerScanned(tester.now, "in", "in", *found, marked=frozenset(marked)))
+
+
+def contents_of(tester: EngineTester) -> dict[tuple[bytes, bytes], object]:
+    (cells,) = tester.engine.cells.values()
+    return cells.contents()
+
+
+def knowing_row_0(pair) -> EngineTester:
+    """A dataflow that knows its own two cells of row ``0``, and whose scans are answered here."""
+    tester = isolated(pair)
+    tester.publish("in", batch(FEED))
+    tester.answering = False
+    return tester
+
+
 def rows_of(tester: EngineTester) -> set[bytes]:
     (cells,) = tester.engine.cells.values()
     return {row for row, _ in cells.contents()}
@@ -141,3 +165,67 @@ def test_what_others_changed_is_not_found_by_a_later_scan(pair):
     scanned(tester, b"0", b"foreign")
     assert rows_of(tester) == {b"0"}
     assert counted(tester) == before + 1, "one cell of its own row is gone"
+
+
+OVERWRITTEN = {b"f:0": b"7", b"f:1": b"1", b"f:new": b"7"}
+"""What a stranger made of row ``0``: one cell has another value, and one is new."""
+
+
+def test_where_no_update_was_lost_strangers_in_an_own_row_change_nothing(pair):
+    tester = knowing_row_0(pair)
+    before, known = counted(tester), contents_of(tester)
+    altered(tester)
+    answered(tester, OVERWRITTEN, b"0")
+    assert (counted(tester), contents_of(tester)) == (before, known)
+
+
+def test_what_an_altered_table_has_lost_counts(pair):
+    tester = knowing_row_0(pair)
+    before = counted(tester)
+    altered(tester)
+    answered(tester, {b"f:0": b"7", b"f:new": b"7"}, b"0")
+    assert set(contents_of(tester)) == {(b"0", b"f:0")}
+    assert counted(tester) == before + 1
+
+
+@pytest.mark.parametrize("marked", [(), (b"0",)])
+def test_after_a_loss_a_cell_of_an_own_row_counts_once_whoever_wrote_it_last(pair, marked):
+    tester = knowing_row_0(pair)
+    before = counted(tester)
+    for _ in range(2):
+        tester.tell(ReconciliationDue(tester.now))
+        answered(tester, OVERWRITTEN, *marked)
+        assert counted(tester) == before + 1, "one row"
+        assert set(contents_of(tester)) == {(b"0", column) for column in OVERWRITTEN}
+
+
+@pytest.mark.parametrize("first", ["altered", "lost"])
+def test_a_loss_beside_an_altered_table_is_looked_for(pair, first):
+    tester = knowing_row_0(pair)
+    before = counted(tester)
+    happenings = [altered, lambda one: one.tell(ReconciliationDue(one.now))]
+    for happening in happenings if first == "altered" else reversed(happenings):
+        happening(tester)
+    answered(tester, {b"f:0": b"1", b"f:1": b"1"}, b"0")
+    answered(tester, OVERWRITTEN, b"0")
+    assert counted(tester) == before + 1
+
+
+def test_a_table_altered_twice_is_looked_through_twice_for_what_is_gone_alone(pair):
+    tester = knowing_row_0(pair)
+    before = counted(tester)
+    altered(tester, 1)
+    altered(tester, 2)
+    answered(tester, OVERWRITTEN, b"0")
+    answered(tester, {b"f:0": b"7", b"f:new": b"7"}, b"0")
+    assert set(contents_of(tester)) == {(b"0", b"f:0")}
+    assert counted(tester) == before + 1
+
+
+def test_a_restart_looks_for_losses_too(pair):
+    tester = knowing_row_0(pair)
+    before = counted(tester)
+    altered(tester)
+    tester.restart()
+    answered(tester, OVERWRITTEN, b"0")
+    assert counted(tester) == before + 1

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from msgspec.structs import replace
 
 from headgate.engine.duplicates import only
+from headgate.engine.elements import Key
 from headgate.engine.spec import DataflowSpec
 from headgate.engine.stimuli import ContainerScanned
 from headgate.events import Origin, UpdateBatch
@@ -32,9 +33,27 @@ def counts(origin: Origin | None, dataflow: str, feeders: tuple[str, ...]) -> bo
 
 
 def own_cells(scanned: ContainerScanned, known: AbstractSet[bytes]) -> ContainerScanned:
-    """Return what a scan found in rows that the dataflow has written or knows already."""
+    """Return what a scan found in rows that the dataflow has written or knows already.
+
+    Whoever wrote them last: a stranger's value may hide a write of the dataflow's own that was
+    lost, and increments and appends of its own have no notify cell. So a cell that is newer than
+    its row's notify cell proves nothing, and is counted rather than left out.
+    """
     own = scanned.marked | known
-    places = [i for i, row in enumerate(scanned.rows) if row in own]
+    return _at(scanned, [i for i, row in enumerate(scanned.rows) if row in own])
+
+
+def still_there(scanned: ContainerScanned, known: AbstractSet[Key]) -> ContainerScanned:
+    """Return what a scan found of known cells, to be left as they are known.
+
+    For scans when no update was lost: what is new or different then, strangers have written.
+    """
+    keys = zip(scanned.rows, scanned.columns, strict=True)
+    found = _at(scanned, [i for i, key in enumerate(keys) if key in known])
+    return replace(found, recent=tuple(range(len(found.rows))))
+
+
+def _at(scanned: ContainerScanned, places: list[int]) -> ContainerScanned:
     return replace(
         scanned,
         rows=[scanned.rows[i] for i in places],

@@ -44,7 +44,9 @@ class Scanning:
         """Row and ``family:`` (empty for all) of deletes of which some cells may be left."""
         self.emptied = False
         self.again = False
-        """Whether something was lost meanwhile, which another scan is to look for."""
+        """Whether something happened meanwhile that another scan is to look for."""
+        self.lossless = False
+        """Whether all updates were told, so that only cells can be found that are gone."""
 
 
 class Known:

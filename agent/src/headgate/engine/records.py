@@ -9,7 +9,7 @@ from headgate.engine.arrivals import arrivals_of
 from headgate.engine.cells import Cells
 from headgate.engine.evaluation import AT_WRITE, Evaluation
 from headgate.engine.instructions import DecisionKind
-from headgate.engine.isolation import counted_part, own_cells
+from headgate.engine.isolation import counted_part, own_cells, still_there
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
@@ -125,7 +125,7 @@ class Records(Evaluation):
             if change.kind is TableChangeKind.MODIFIED:
                 # A family may be gone; the message does not say.
                 for cells in self.graph.tables.get(change.table, ()):
-                    self._look_again(cells)
+                    self._look_for_gone(cells)
 
     def _lost(self, tables: Iterable[str], words: str) -> None:
         self._decide(DecisionKind.GAP, words)
@@ -155,6 +155,16 @@ class Records(Evaluation):
             self._ask_for_scan(cells)
         else:
             cells.scanning.again = True
+            cells.scanning.lossless = False
+
+    def _look_for_gone(self, cells: Cells) -> None:
+        """Have cells scanned though every update of them was told."""
+        if cells.scanning is not None:
+            cells.scanning.again = True
+            return
+        self._ask_for_scan(cells)
+        if cells.scanning is not None:
+            cells.scanning.lossless = cells.scanned
 
     def _scanned(self, stimulus: ContainerScanned) -> None:
         cells = self.cells.get((stimulus.container, stimulus.table))
@@ -164,14 +174,20 @@ class Records(Evaluation):
             # The scan may have read what is gone since.
             self._ask_for_scan(cells)
             return
+        again, lossless = cells.scanning.again, cells.scanning.lossless
         if self.spec.feeders is not None:
-            stimulus = own_cells(stimulus, {row for row, _ in cells.keys(cells.slots)})
-        again = cells.scanning.again
+            known = cells.keys(cells.slots)
+            if lossless:
+                stimulus = still_there(stimulus, set(known))
+            else:
+                stimulus = own_cells(stimulus, {row for row, _ in known})
         found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values, stimulus.recent)
         if found:
             self._touched((cells.watched.id,))
-        if again:
-            self._ask_for_scan(cells)
+        if again and lossless:
+            self._look_for_gone(cells)
+        elif again:
+            self._look_again(cells)
         self._take_up(action for action in self.graph.watching(cells) if action.missed is not None)
 
     def _read(self, stimulus: CellsRead) -> None:

@@ -20,7 +20,9 @@ class Rescanned(Known):
 
     def start_scan(self) -> None:
         """From here on, remember what the stream says, until the scan is there."""
+        lossless = self.scanning is not None and self.scanning.lossless
         self.scanning = Scanning()
+        self.scanning.lossless = lossless  # one that is asked for anew looks for the same
 
     def scan(
         self,
