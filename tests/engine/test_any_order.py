@@ -396,7 +396,9 @@ class World:
             self.maybe_restart()
 
     def maybe_restart(self) -> None:
-        if self.restart and self.chance.random() < 0.2:
+        # A run that loses more attempts in a row is given up, which no story here tells.
+        often = any(a.run and a.run.losses >= 3 for a in self.engine.actions.values())
+        if self.restart and not often and self.chance.random() < 0.2:
             self.engine = Engine(self.spec, self.engine.snapshot())
             assert self.tell(Restarted(self.now)) == []
 
