@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from headgate.agent.broker import Record
+from headgate.agent.feed import Record
 from headgate.agent.runtime import Runtime
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.events import UpdateBatch, updates_topic
