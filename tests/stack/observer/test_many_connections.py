@@ -141,8 +141,8 @@ def await_that(what: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
-def get(table: bytes = b"t") -> bytes:
-    column = StructWriter().binary(1, b"r").end()
+def get(table: bytes = b"t", row: bytes = b"r") -> bytes:
+    column = StructWriter().binary(1, row).end()
     body = StructWriter().binary(1, table).struct(2, column).end()
     return write_message(Transport.BUFFERED, "get", MessageType.CALL, 0, body)
 
@@ -249,7 +249,7 @@ def test_a_server_that_does_not_read_stops_the_client_not_the_memory(
 ) -> None:
     held = threading.Event()
     server.serve = lambda _connection: held.wait(60)  # type: ignore[assignment,return-value]
-    requests = get(b"t" * 5000) * 200
+    requests = get(row=b"r" * 5000) * 200
     sent = 0
     before = memory(observer)
     with socket.create_connection(observer.thrift2, timeout=10) as client:
