@@ -25,6 +25,7 @@ from headgate.agent.access import connections
 from headgate.agent.adoption import Adoption, AdoptionSettings
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import Kafka, Resources
+from headgate.agent.container_rows import RowsLimit
 from headgate.agent.feed import KafkaFeed, Record
 from headgate.agent.launchers.attended import Over
 from headgate.agent.launchers.job import JobKey
@@ -370,7 +371,7 @@ def reading(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
         return "cells"
 
     answers: queue.Queue[Any] = queue.Queue()
-    scanner = TableScanner(SimpleNamespace(call=call), heard.supervision)
+    scanner = TableScanner(SimpleNamespace(call=call), heard.supervision, RowsLimit(10, 1000))
     scanner.read("t", [b"r"], [b"f:v"], answers.put)
     assert answers.get(timeout=WAIT) == "cells"
     scanner.close()

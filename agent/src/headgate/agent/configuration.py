@@ -148,10 +148,14 @@ class Barriers(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scans(Struct, frozen=True, forbid_unknown_fields=True):
-    """Scans of the tables of dataflows in observer mode."""
+    """Scans: first ones, those after a loss, and those of dataflows in observer mode."""
 
+    cells: Annotated[int, Meta(ge=1, le=10_000_000)] = 100_000
+    """Of a container in memory at once when the engine has it scanned; a row is read whole."""
+    bytes: Annotated[int, Meta(ge=1)] = 32 * 1024 * 1024
+    """Of such cells; what is reached first ends the stretch between two barriers."""
     rows: Annotated[int, Meta(ge=1, le=100_000)] = 2000
-    """Read between two barriers."""
+    """Read between two barriers when tables are scanned in observer mode."""
     window: Annotated[int, Meta(ge=1000)] = 2_000_000
     """Cells of a table's topic in memory, about 250 bytes each, until a scan has met them."""
     clock_skew_seconds: Annotated[float, Meta(ge=0)] = 5.0

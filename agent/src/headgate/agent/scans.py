@@ -5,29 +5,28 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import count, islice
 from typing import Any
 
 import structlog
 from msgspec import Struct
-from msgspec.structs import replace
 
 from headgate.agent.chunks import read_chunk
+from headgate.agent.container_rows import ContainerRows, RowsLimit
 from headgate.agent.errors import Unreachable
 from headgate.agent.rows import HBaseConnections
 from headgate.agent.seams import Cells
 from headgate.agent.sparse_rows import sparse_rows
 from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
 from headgate.agent.table_scan import Chunk, Extent, TimeRange
-from headgate.client import Cell, RequestRefused, ScanRange, Thrift2Connection
-from headgate.events import NOTIFY_FAMILY, Container, Item, Notify
+from headgate.client import RequestRefused, ScanRange, Thrift2Connection
+from headgate.events import Container, Notify
 
 log = structlog.get_logger("headgate.agent.scans")
 
 _PATIENCE = 5.0  # seconds one attempt may hold its thread, so that others are not kept waiting
 _AGAIN = 1.0  # seconds until the next attempt; a table that is disabled stays so for a while
-_NOTIFY = NOTIFY_FAMILY + b":"  # what observers write there is nobody's data
 _NO_FAMILY = "NoSuchColumnFamilyException"
 
 
@@ -49,9 +48,14 @@ class TableScanner:
     """
 
     def __init__(
-        self, connections: HBaseConnections, supervision: Supervision, threads: int = 2
+        self,
+        connections: HBaseConnections,
+        supervision: Supervision,
+        limit: RowsLimit,
+        threads: int = 2,
     ) -> None:
         self._connections = connections
+        self._limit = limit
         self._supervision = supervision
         self._changed = threading.Condition()
         self._stopping = threading.Event()
@@ -87,15 +91,15 @@ class TableScanner:
         values: bool,
         mark: Notify | None,
         recent: int | None,
+        start: bytes,
         done: Callable[[Cells], None],
     ) -> None:
         """See ``Scanner``."""
         items = [item for item in container.items if item.table == table]
 
         def read(connection: Thrift2Connection) -> Cells:
-            marked = frozenset(_marked(connection, items, mark)) if mark is not None else None
-            found = _columns(_cells(connection, items, values=values), values=values, since=recent)
-            return found if marked is None else replace(found, marked=marked)
+            rows = ContainerRows(connection, items, self._limit)
+            return rows.read(start, values=values, mark=mark, recent=recent)
 
         self._submit(_Task(table, read, done))
 
@@ -167,57 +171,6 @@ class TableScanner:
             self._submit(task, pause_after(task.failures))
         else:
             self._troubles.pop(task.table, None)
-
-
-def _cells(connection: Thrift2Connection, items: list[Item], *, values: bool) -> Iterator[Cell]:
-    seen: set[tuple[bytes, bytes]] = set()
-    for item in items:
-        extent = ScanRange(
-            item.start,
-            item.stop,
-            columns=(item.column.removesuffix(b":") if not item.qualifier else item.column,)
-            if item.column is not None
-            else (),
-            filter=None if values else "KeyOnlyFilter()",
-        )
-        for cell in _present(connection, item.table, extent):
-            if cell.column.startswith(_NOTIFY):
-                continue
-            if len(items) > 1:
-                key = (cell.row, cell.column)
-                if key in seen:
-                    continue
-                seen.add(key)
-            yield cell
-
-
-def _marked(connection: Thrift2Connection, items: list[Item], mark: Notify) -> Iterator[bytes]:
-    for item in items:
-        extent = ScanRange(item.start, item.stop, columns=(mark.column,), filter="KeyOnlyFilter()")
-        for cell in _present(connection, item.table, extent):
-            yield cell.row
-
-
-def _present(connection: Thrift2Connection, table: str, extent: ScanRange) -> Iterator[Cell]:
-    """Yield cells; none of a table or a family that is not there."""
-    try:
-        yield from connection.cells(table, extent)
-    except RequestRefused as error:
-        if _NO_FAMILY not in error.detail and connection.table_exists(table):
-            raise
-
-
-def _columns(cells: Iterator[Cell], *, values: bool, since: int | None) -> Cells:
-    found = list(cells)
-    recent = {}
-    if since is not None:
-        recent = {i: cell.timestamp for i, cell in enumerate(found) if cell.timestamp >= since}
-    return Cells(
-        [cell.row for cell in found],
-        [cell.column for cell in found],
-        [cell.value for cell in found] if values else (),
-        recent=recent,
-    )
 
 
 def _read(

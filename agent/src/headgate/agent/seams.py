@@ -94,6 +94,8 @@ class Cells(Struct, frozen=True):
     values: Sequence[bytes | None]
     marked: frozenset[bytes] = frozenset()
     recent: Mapping[int, int] = {}
+    following: bytes | None = None
+    """The first row that was not read, where a scan has not come to its end."""
 
 
 class Observation(Protocol):
@@ -136,11 +138,13 @@ class Scanner(Protocol):
         values: bool,
         mark: Notify | None,
         recent: int | None,
+        start: bytes,
         done: Callable[[Cells], None],
     ) -> None:
-        """Read all cells of the container's part in the table, and which rows have a mark.
+        """Read cells of the container's part in the table, and which rows have a mark.
 
-        ``recent`` is the time in milliseconds from which on timestamps are wanted, if at all.
+        Of the rows from ``start`` on, as many as are to be in memory at once. ``recent`` is the
+        time in milliseconds from which on timestamps are wanted, if at all.
         """
 
     def read(

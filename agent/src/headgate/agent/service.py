@@ -17,6 +17,7 @@ from headgate.agent.admission import Admission
 from headgate.agent.adoption import Adoption, AdoptionSettings
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import AgentConfiguration
+from headgate.agent.container_rows import RowsLimit
 from headgate.agent.entrance import Presence, require_observer
 from headgate.agent.errors import AgentError, Held, Refused, Unreachable
 from headgate.agent.hosting import Hosted
@@ -116,7 +117,8 @@ class Agent:
         self._rows = HBaseRows(self._connections, table, seals.proof)
         self._revisions = SavedRevisions(configuration.workers.revisions)
         self.store = StateStore(self._rows, configuration.history, seals, self._revisions)
-        self._scanner = TableScanner(self._connections, self.supervision)
+        stretch = RowsLimit(configuration.scans.cells, configuration.scans.bytes)
+        self._scanner = TableScanner(self._connections, self.supervision, stretch)
         self._broker = KafkaBroker(
             configuration.kafka,
             self.observers,

@@ -62,6 +62,7 @@ class TablesRead(Waves):
             values=scan.values,
             mark=self._notify_column if isolated else None,
             recent=None if untold is None else untold.since,
+            start=scan.start,
             done=answer,
         )
 
@@ -81,20 +82,33 @@ class TablesRead(Waves):
     def _scan_ended(self, end: ScanEnds, now: float) -> None:
         if self._wanted(end.scan) is None:
             return
-        words = f"{len(end.cells.rows)} cells of `{end.scan.container}` in {end.scan.table!r}"
-        place = {"container": end.scan.container, "table": end.scan.table}
-        self._tell(now, DecisionKind.SCANNED, words, cells=len(end.cells.rows), **place)
+        scan, cells = end.scan, end.cells
+        words = f"{len(cells.rows)} cells of `{scan.container}` in {scan.table!r}"
+        if scan.start or cells.following is not None:
+            words += f", rows from {_shown(scan.start)} to before {_shown(cells.following)}"
+        self._tell(
+            now,
+            DecisionKind.SCANNED,
+            words,
+            container=scan.container,
+            table=scan.table,
+            cells=len(cells.rows),
+            start=scan.start,
+            stop=cells.following,
+        )
         self._handle(
             ContainerScanned(
                 now,
-                end.scan.container,
-                end.scan.table,
-                end.cells.rows,
-                end.cells.columns,
-                end.cells.values,
+                scan.container,
+                scan.table,
+                cells.rows,
+                cells.columns,
+                cells.values,
                 end.positions,
-                end.cells.marked,
+                cells.marked,
                 end.recent,
+                scan.start,
+                cells.following,
             )
         )
         self._settle()
@@ -105,3 +119,10 @@ class TablesRead(Waves):
             CellsRead(now, read.container, read.table, read.rows, read.columns, cells.values)
         )
         self._settle()
+
+
+def _shown(row: bytes | None) -> str:
+    """Return the edge of a stretch of rows for people."""
+    if row is None:
+        return "the end"
+    return repr(row.removesuffix(b"\0").decode("utf-8", "backslashreplace")) if row else "the first"

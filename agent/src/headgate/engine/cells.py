@@ -136,8 +136,7 @@ class Cells(Rescanned):
         if self.reading or self.scanning is not None:
             written = set(keys) or set(zip(rows, columns, strict=True))
             self.reading.difference_update(written)
-            if self.scanning is not None:
-                self.scanning.written.update(dict.fromkeys(written))
+            self.show(written)
 
     def _column(self, values: Sequence[bytes]) -> tuple[Array, int]:
         """Return values as they stand in columns, and how many of them cannot be read."""
@@ -222,9 +221,9 @@ class Cells(Rescanned):
 
     def _scanned_over(self, arrivals: Arrivals, position: int) -> None:
         """Have a scan under way forget what a wide delete has removed and nobody knew."""
-        if self.scanning is None:
-            return
         row, kind = arrivals.rows[position], arrivals.kinds[position]
+        if self.scanning is None or row < self.scanning.at:
+            return
         family = _family(kind, arrivals.columns[position])
         certain = kind not in _DELETES_ONE_VERSION and position not in arrivals.uncertain
         if not certain or arrivals.timestamp(position) != SERVER_TIME:

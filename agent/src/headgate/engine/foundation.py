@@ -78,7 +78,7 @@ class Foundation:
         # Whoever was asked before is not there any more: ask again.
         for cells in self.cells.values():
             if not cells.scanned or cells.scanning is not None:
-                self._ask_for_scan(cells)
+                self._resume_scan(cells)
             if cells.read_awaited:
                 self._ask_for_read(cells)
 
@@ -218,8 +218,18 @@ class Foundation:
         if cells.detail is Detail.COUNTS:
             return
         cells.start_scan()
+        self._ask_for_rows(cells)
+
+    def _resume_scan(self, cells: Cells) -> None:
+        """Go on with a scan whose question is not known any more, if there is one to go on with."""
+        if cells.detail is not Detail.COUNTS:
+            cells.resume_scan()
+            self._ask_for_rows(cells)
+
+    def _ask_for_rows(self, cells: Cells) -> None:
         values = cells.detail is Detail.VALUES
-        self._out.append(ScanContainer(cells.watched.id, cells.table, values))
+        at = b"" if cells.scanning is None else cells.scanning.at
+        self._out.append(ScanContainer(cells.watched.id, cells.table, values, at))
 
     def _ask_for_read(self, cells: Cells) -> None:
         keys = cells.to_read()

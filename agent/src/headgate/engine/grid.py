@@ -68,9 +68,10 @@ class Grid:
         self._width = 1
         self._size = 0
         self._columns: list[Column] = []
+        self._marks: list[Column] = []
         self.layout = 0
         """Another number after every change of slots."""
-        self.unsaved = self.column(np.bool_)
+        self.unsaved = self.marks()
         """Which cells a changelog must be told of."""
         self.present = self.column(np.bool_)
         """Which cells exist."""
@@ -91,9 +92,17 @@ class Grid:
         self._columns.append(made)
         return made
 
+    def marks(self) -> Column:
+        """Return a column of marks that moves with the grid; no cell keeps its room for them."""
+        made = self.column(np.bool_)
+        self._marks.append(made)
+        return made
+
     def release(self, column: Column) -> None:
         """Forget a column."""
         self._columns.remove(column)
+        if column in self._marks:
+            self._marks.remove(column)
 
     def mark(self, slots: Array) -> None:
         """Note that something is known of cells which was not saved."""
@@ -189,6 +198,10 @@ class Grid:
         for number, place in zip(numbers, places, strict=True):
             found[rows_by_number[number]].append(self._names[place])
         return found
+
+    def row_number(self, row: bytes) -> int | None:
+        """Return the number of a row; None if it was never seen."""
+        return (self._index if self._rows is None else self._rows).find(row)
 
     def keys(self, slots: Array) -> tuple[list[bytes], list[int]]:
         """Return rows, and columns as positions in ``names``; it looks at all rows."""
@@ -358,7 +371,7 @@ class Grid:
     def _anything(self, place: slice) -> Array:
         used = np.zeros(len(range(*place.indices(self._size))), np.bool_)
         for column in self._columns:
-            if column not in (self._row_of, self._column_of, self.unsaved):
+            if column not in (self._row_of, self._column_of, *self._marks):
                 data = column.data[place]
                 used |= np.not_equal(data, _NOTHING) if data.dtype == object else data != 0
         return used

@@ -42,11 +42,16 @@ class NotifyAt(Struct, frozen=True, tag="notify-at"):
 
 
 class ScanContainer(Struct, frozen=True, tag="scan"):
-    """Read all cells of the container's part in one table and answer ``ContainerScanned``."""
+    """Read cells of the container's part in one table and answer ``ContainerScanned``.
+
+    The rows from ``start`` on, whole rows in order, and as many as are to be in memory at once: the
+    engine asks for the next ones as long as the answer says where they begin.
+    """
 
     container: ContainerId
     table: str
     values: bool
+    start: bytes = b""
 
 
 class ReadCells(Struct, frozen=True, tag="read"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -32,24 +32,24 @@ def counts(origin: Origin | None, dataflow: str, feeders: tuple[str, ...]) -> bo
     return origin.name in feeders or (bool(origin.dataflow) and origin.dataflow in feeders)
 
 
-def own_cells(scanned: ContainerScanned, known: AbstractSet[bytes]) -> ContainerScanned:
-    """Return what a scan found in rows that the dataflow has written or knows already.
+def own_cells(scanned: ContainerScanned, knows: Callable[[bytes], bool]) -> ContainerScanned:
+    """Return what a scan found in rows that the dataflow has written or ``knows`` already.
 
     Whoever wrote them last: a stranger's value may hide a write of the dataflow's own that was
     lost, and increments and appends of its own have no notify cell. So a cell that is newer than
     its row's notify cell proves nothing, and is counted rather than left out.
     """
-    own = scanned.marked | known
+    own = {row for row in set(scanned.rows) if row in scanned.marked or knows(row)}
     return _at(scanned, [i for i, row in enumerate(scanned.rows) if row in own])
 
 
-def still_there(scanned: ContainerScanned, known: AbstractSet[Key]) -> ContainerScanned:
-    """Return what a scan found of known cells, to be left as they are known.
+def still_there(scanned: ContainerScanned, knows: Callable[[Key], bool]) -> ContainerScanned:
+    """Return what a scan found of cells that the dataflow ``knows``, to be left as they are known.
 
     For scans when no update was lost: what is new or different then, strangers have written.
     """
     keys = zip(scanned.rows, scanned.columns, strict=True)
-    found = _at(scanned, [i for i, key in enumerate(keys) if key in known])
+    found = _at(scanned, [i for i, key in enumerate(keys) if knows(key)])
     return replace(found, recent=tuple(range(len(found.rows))))
 
 

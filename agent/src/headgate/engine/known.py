@@ -33,9 +33,22 @@ PRESENT = 1.0
 
 
 class Scanning:
-    """A scan under way: what the stream says of a cell meanwhile is newer than the scan."""
+    """A scan under way: what the stream says of a cell meanwhile is newer than the scan.
+
+    It comes in stretches of rows, in order. What the stream says of rows that have come is newer
+    than what they were compared with, and is taken as if there was no scan.
+    """
 
     def __init__(self) -> None:
+        self.at = b""
+        """The first row that has not come."""
+        self.unseen: Column | None = None
+        """Cells that were there when it began, and that neither it nor the stream has shown since.
+        None where there were none."""
+        self.counted: Column | None = None
+        """Cells that it found changed, where several make an element; None where none did."""
+        self.found = 0
+        """How many elements it found changed."""
         self.written: Elements[Key] = Elements()
         self.deleted_rows: Elements[bytes] = Elements()
         self.deleted_families: Elements[Key] = Elements()
@@ -193,6 +206,13 @@ class Known:
         """Return what is known of a cell; None if there is none."""
         slot = self.grid.find(*key)
         return None if slot is None else self.value_at(slot)
+
+    def has_row(self, row: bytes) -> bool:
+        """Tell whether any cell of a row exists."""
+        if not self.rows_apart:
+            return any(self.get((row, name)) is not None for name in self.grid.names)
+        number = self.grid.row_number(row)
+        return number is not None and number < len(self._in_row) and bool(self._in_row[number])
 
     def slot(self, key: Key) -> int:
         """Return the cell's slot, a new one if it was never seen."""

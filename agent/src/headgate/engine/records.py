@@ -168,20 +168,24 @@ class Records(Evaluation):
 
     def _scanned(self, stimulus: ContainerScanned) -> None:
         cells = self.cells.get((stimulus.container, stimulus.table))
-        if cells is None or cells.scanning is None:
+        if cells is None or cells.scanning is None or cells.scanning.at != stimulus.start:
             return
         if cells.scanning.emptied:
-            # The scan may have read what is gone since.
-            self._ask_for_scan(cells)
+            # These rows may have been read before they were lost; those before them were not.
+            cells.scanning.emptied = False
+            self._ask_for_rows(cells)
             return
         again, lossless = cells.scanning.again, cells.scanning.lossless
         if self.spec.feeders is not None:
-            known = cells.keys(cells.slots)
             if lossless:
-                stimulus = still_there(stimulus, set(known))
+                stimulus = still_there(stimulus, lambda key: cells.get(key) is not None)
             else:
-                stimulus = own_cells(stimulus, {row for row, _ in known})
-        found = cells.scan(stimulus.rows, stimulus.columns, stimulus.values, stimulus.recent)
+                stimulus = own_cells(stimulus, cells.has_row)
+        rows = (stimulus.rows, stimulus.columns, stimulus.values)
+        found = cells.scan(*rows, stimulus.recent, stop=stimulus.stop)
+        if cells.scanning is not None:
+            self._ask_for_rows(cells)
+            return
         if found:
             self._touched((cells.watched.id,))
         if again and lossless:

@@ -20,9 +20,55 @@ class Rescanned(Known):
 
     def start_scan(self) -> None:
         """From here on, remember what the stream says, until the scan is there."""
-        lossless = self.scanning is not None and self.scanning.lossless
+        former = self._end_scan()
         self.scanning = Scanning()
-        self.scanning.lossless = lossless  # one that is asked for anew looks for the same
+        # One that is asked for anew looks for the same, and what it found is not found again.
+        self.scanning.lossless = former.lossless
+        self.scanning.found = former.found
+        slots = self.slots
+        if len(slots):
+            self._expect(slots)
+
+    def resume_scan(self) -> None:
+        """Go on where a scan came to, or begin it anew where that is not known.
+
+        Only a first scan goes on: what it has not seen was not there before, or the stream told.
+        """
+        scanning = self.scanning
+        if scanning is None or not scanning.at:
+            self.start_scan()
+            return
+        scanning.emptied = False  # the rows are read again
+        slots = self.slots
+        rows, _ = self.grid.keys(slots)
+        ahead = [place for place, row in enumerate(rows) if row >= scanning.at]
+        if ahead:
+            self._expect(slots[ahead])
+            self._see(scanning.written)
+
+    def _expect(self, slots: Array) -> None:
+        """Have a scan under way show these cells, or they are gone."""
+        if self.scanning is not None:
+            self.scanning.unseen = self.grid.marks()
+            self.scanning.unseen.data[slots] = True
+
+    def _see(self, keys: Iterable[Key]) -> None:
+        if self.scanning is not None and self.scanning.unseen is not None:
+            self.scanning.unseen.data[self._slots_of(keys)] = False
+
+    def show(self, keys: Iterable[Key]) -> None:
+        """Note what the stream says of cells while they are scanned."""
+        scanning = self.scanning
+        if scanning is not None:
+            scanning.written.update(dict.fromkeys(key for key in keys if key[0] >= scanning.at))
+            self._see(keys)
+
+    def _end_scan(self) -> Scanning:
+        ended, self.scanning = self.scanning or Scanning(), None
+        for column in (ended.unseen, ended.counted):
+            if column is not None:
+                self.grid.release(column)
+        return ended
 
     def scan(
         self,
@@ -30,17 +76,22 @@ class Rescanned(Known):
         columns: Sequence[bytes],
         values: Sequence[bytes | None],
         recent: Iterable[int] = (),
+        *,
+        stop: bytes | None = None,
     ) -> int:
-        """Take all present cells; return the number of elements found changed behind the stream.
+        """Take all present cells of the rows before ``stop`` that have not come yet.
 
-        The first scan is what there was before. A later one looks for what no event told, nor will
-        tell: ``recent`` cells, by their places, are left to updates that are still to come.
+        Returns the number of elements that the scan has found changed behind the stream, so far.
+        It has ended where ``stop`` is None. The first scan is what there was before. A later one
+        looks for what no event told, nor will tell: ``recent`` cells, by their places, are left to
+        updates that are still to come.
         """
-        seen = self.scanning or Scanning()
+        seen = self.scanning = self.scanning or Scanning()
         first = not self.scanned
         if not first:
-            seen.written.update(dict.fromkeys((rows[i], columns[i]) for i in recent))
-        self.scanning, self.scanned = None, True
+            left = dict.fromkeys((rows[i], columns[i]) for i in recent)
+            seen.written.update(left)
+            self._see(left)
         read = values if len(values) == len(rows) else [None] * len(rows)
         if seen.written or seen.deleted_rows or seen.deleted_families:
             trusted = [
@@ -57,51 +108,95 @@ class Rescanned(Known):
         last = dict(zip(found.tolist(), range(len(found)), strict=True))
         if len(last) < len(found):
             found = np.array(list(last), np.int64)
-            read = [read[i] for i in last.values()]
-        slots, old, new = self._compared(found, read, self._slots_of(seen.written))
-        self.unsettled.intersection_update(seen.written)
-        self.reading.intersection_update(seen.written)
+            places = list(last.values())
+            rows, columns = [rows[i] for i in places], [columns[i] for i in places]
+            read = [read[i] for i in places]
+        if seen.unseen is not None:
+            seen.unseen.data[found] = False
+        moved, old, new = self._compared(found, read)
+        self._settle_scanned(seen, stop)
         if seen.doubtful and self.detail is Detail.VALUES:
             self.unsettled.update(
                 (row, column)
                 for row, column in zip(rows, columns, strict=True)
                 if (row, b"") in seen.doubtful or (row, family_of(column)) in seen.doubtful
             )
-        self._tell_scanned(slots, old, new, first=first)
-        return 0 if first else self._count_found(self.keys(slots))
+        self._tell_scanned(found[moved], old, new, first=first)
+        if not first and len(moved):
+            seen.found += self._count_found((rows[i], columns[i]) for i in moved.tolist())
+            self._note_counted(seen, found[moved])
+        seen.at = seen.at if stop is None else stop
+        if stop is not None:
+            return seen.found
+        self._vanish_unseen(seen, first=first)
+        self.scanned = True
+        return self._end_scan().found
+
+    def _settle_scanned(self, seen: Scanning, stop: bytes | None) -> None:
+        """Have cells settled that came, or that are known to be gone."""
+        for keys in (self.unsettled, self.reading):
+            settled = [
+                key
+                for key in keys
+                if seen.at <= key[0]
+                and (stop is None or key[0] < stop)
+                and key not in seen.written
+                and not self._is_unseen(seen, key)
+            ]
+            keys.difference_update(settled)
+
+    def _is_unseen(self, seen: Scanning, key: Key) -> bool:
+        slot = None if seen.unseen is None else self.grid.find(*key)
+        if slot is None or seen.unseen is None:
+            return False
+        return bool(seen.unseen.data[slot] and self.grid.present.data[slot])
+
+    def _note_counted(self, seen: Scanning, slots: Array) -> None:
+        if self.count is Count.ROWS and self.rows_apart:
+            if seen.counted is None:
+                seen.counted = self.grid.marks()
+            seen.counted.data[slots] = True
+
+    def _vanish_unseen(self, seen: Scanning, *, first: bool) -> None:
+        """Remove the cells that were there and that nobody has shown: they are gone."""
+        if seen.unseen is None:
+            return
+        slots = np.flatnonzero(seen.unseen.data & self.grid.present.data)
+        if not len(slots):
+            return
+        keys = self.keys(slots)
+        old = self.column_of([]) if self.values is None else self.values.data[slots]
+        self._vanish(slots)
+        self.unsettled.difference_update(keys)
+        self.reading.difference_update(keys)
+        self._tell_scanned(slots, old, self.column_of([None] * len(slots)), first=first)
+        if first:
+            return
+        if seen.counted is not None:
+            # A row that was counted for another of its cells has changed once.
+            numbers = self.grid.row_numbers(np.flatnonzero(seen.counted.data))
+            others = ~np.isin(self.grid.row_numbers(slots), numbers)
+            keys = [keys[i] for i in np.flatnonzero(others).tolist()]
+        seen.found += self._count_found(keys)
 
     def _slots_of(self, keys: Iterable[Key]) -> list[int]:
         slots = (self.grid.find(*key) for key in keys)
         return [slot for slot in slots if slot is not None]
 
-    def _compared(
-        self, found: Array, read: Sequence[bytes | None], written: list[int]
-    ) -> tuple[Array, Array, Array]:
-        """Let the cells be those that were found; return slots that changed, x before and now."""
-        gone = self.grid.present.data.copy()
-        gone[found] = False
-        gone[written] = False
-        vanished = np.flatnonzero(gone)
+    def _compared(self, found: Array, read: Sequence[bytes | None]) -> tuple[Array, Array, Array]:
+        """Let cells be as they were found; return the places of changed ones, x before and now."""
         was = self.grid.present.data[found]
         if self.values is None:
-            self._vanish(vanished)
-            slots = np.concatenate((vanished, found[~was]))
             self._appear(found[~was])
-            return slots, self.column_of([]), self.column_of([])
+            return np.flatnonzero(~was), self.column_of([]), self.column_of([])
         now = self._read_column(read)
         before = self.values.data[found]
         same = was & ((before == now) | ((before != before) & (now != now)))
-        before_gone = self.values.data[vanished]
-        self._vanish(vanished)
         self._appear(found[~was])
         self.values.data[found] = now
-        moved = ~same
+        moved = np.flatnonzero(~same)
         self.grid.mark(found[moved])
-        return (
-            np.concatenate((vanished, found[moved])),
-            np.concatenate((before_gone, before[moved])),
-            np.concatenate((self.column_of([None] * len(vanished)), now[moved])),
-        )
+        return moved, before[moved], now[moved]
 
     def _read_column(self, read: Sequence[bytes | None]) -> Array:
         if self._decode is None or None in read:
@@ -121,7 +216,7 @@ class Rescanned(Known):
             elif pending.keeps_values:
                 pending.find(slots, old, new, self.consumed.get(pending.action))
 
-    def _count_found(self, keys: Sequence[Key]) -> int:
+    def _count_found(self, keys: Iterable[Key]) -> int:
         by_row = self.count is Count.ROWS
         elements: list[Element] = list(dict.fromkeys(key[0] if by_row else key for key in keys))
         for pending in self.pendings:

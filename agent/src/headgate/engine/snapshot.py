@@ -132,6 +132,9 @@ class ScanningState(Struct, frozen=True):
     doubtful: KeyColumns = _NO_KEYS
     places: tuple[ListState | None, ListState | None] = (None, None)
     """Both of these, where they are in the log."""
+    at: bytes = b""
+    """Where the scan goes on; from the first row on where it is to begin anew."""
+    found: int = 0
 
 
 class CellsState(Struct, frozen=True):
@@ -371,7 +374,7 @@ def _cells_state(cells: Cells, log: Changelog | None) -> CellsState:
         unsettled=key_columns(sorted(cells.unsettled)),
         reading=key_columns(sorted(cells.reading)),
         read_awaited=cells.read_awaited,
-        scanning=_scanning_state(cells.scanning, log),
+        scanning=_scanning_state(cells, log),
         scanned=cells.scanned,
         dead_letters=cells.dead_letters,
         pendings=tuple(_pending_state(cells, pending, log) for pending in cells.pendings),
@@ -388,19 +391,26 @@ def _logged_state(cells: Cells, log: Changelog) -> LoggedState:
     )
 
 
-def _scanning_state(scanning: Scanning | None, log: Changelog | None) -> ScanningState | None:
+def _scanning_state(cells: Cells, log: Changelog | None) -> ScanningState | None:
+    scanning = cells.scanning
     if scanning is None:
         return None
+    # Which cells a later scan has not seen is not saved, nor why it is to be followed by another.
+    at = b"" if cells.scanned or scanning.again else scanning.at
     if log is not None:
         both = (_list_state(scanning.written), _list_state(scanning.deleted_rows))
         places = (_list_state(scanning.deleted_families), _list_state(scanning.doubtful))
-        return ScanningState(_NO_KEYS, (), scanning.emptied, both, places=places)
+        return ScanningState(
+            _NO_KEYS, (), scanning.emptied, both, places=places, at=at, found=scanning.found
+        )
     return ScanningState(
         key_columns(sorted(scanning.written)),
         tuple(sorted(scanning.deleted_rows)),
         scanning.emptied,
         deleted_families=key_columns(sorted(scanning.deleted_families)),
         doubtful=key_columns(sorted(scanning.doubtful)),
+        at=at,
+        found=scanning.found,
     )
 
 
@@ -469,6 +479,8 @@ def _restore_cells(cells: Cells, state: CellsState, reader: LogReader) -> None:
             cells.scanning.doubtful = reader.elements(doubtful)
             cells.scanning.doubtful.update(dict.fromkeys(state.scanning.doubtful.keys()))
             cells.scanning.emptied = state.scanning.emptied
+            cells.scanning.at = state.scanning.at
+            cells.scanning.found = state.scanning.found
     for pending, stored in _matching(cells, state):
         _restore_pending(cells, pending, stored, _Source(state.logged, reader))
 

@@ -100,10 +100,12 @@ class Tick(Struct, frozen=True):
 
 
 class ContainerScanned(Struct, frozen=True):
-    """All present cells of a container's part in one table: answers ``ScanContainer``.
+    """The present cells of a container's part in one table: answers ``ScanContainer``.
 
-    ``rows[i]``, ``columns[i]`` (``family:qualifier``) and ``values[i]`` are one cell; ``values`` is
-    empty where none were asked for. ``positions`` is where the topics stood when the scan began.
+    They are those of the rows from ``start``, where the question was to begin, to before ``stop``;
+    with ``stop`` None there are no more. ``rows[i]``, ``columns[i]`` (``family:qualifier``) and
+    ``values[i]`` are one cell; ``values`` is empty where none were asked for. ``positions`` is
+    where the topics stood when these rows were read.
     """
 
     now: float
@@ -117,6 +119,8 @@ class ContainerScanned(Struct, frozen=True):
     """In isolation, the rows with the dataflow's notify cell: those that it has written."""
     recent: tuple[int, ...] = ()
     """Cells (by their place) so new that updates are still to tell of them, in observer mode."""
+    start: bytes = b""
+    stop: bytes | None = None
 
 
 class CellsRead(Struct, frozen=True):

@@ -103,8 +103,10 @@ class EngineTester:
         self._check(self.engine)
         return told
 
-    def answer(self, question: ScanContainer | ReadCells) -> ContainerScanned | CellsRead:
-        """Return what a scan or a read of the imagined tables finds."""
+    def answer(
+        self, question: ScanContainer | ReadCells, stop: bytes | None = None
+    ) -> ContainerScanned | CellsRead:
+        """Return what a scan, to before the row ``stop``, or a read of imagined tables finds."""
         table = self.tables.get(question.table, {})
         if isinstance(question, ReadCells):
             values = [table.get(key) for key in zip(question.rows, question.columns, strict=True)]
@@ -117,7 +119,11 @@ class EngineTester:
                 values,
             )
         matcher = self.engine.cells[question.container, question.table].matcher
-        found = [k for k in sorted(table) if matcher.has(*k)]
+        found = [
+            (row, column)
+            for row, column in sorted(table)
+            if matcher.has(row, column) and row >= question.start and (stop is None or row < stop)
+        ]
         return ContainerScanned(
             self.now,
             question.container,
@@ -125,6 +131,8 @@ class EngineTester:
             [row for row, _ in found],
             [column for _, column in found],
             [table[key] for key in found] if question.values else [],
+            start=question.start,
+            stop=stop,
         )
 
     def write(

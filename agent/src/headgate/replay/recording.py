@@ -25,6 +25,9 @@ class RecordedDecision(Decision, frozen=True):
     table: str = ""
     cells: int = 0
     """How many a scan of the container's part in the table found."""
+    start: bytes = b""
+    stop: bytes | None = None
+    """In which rows: from ``start`` to before ``stop``, or to the end."""
     source: str = ""
     """The dataflow file that holds from here on."""
     profile: str | None = None
@@ -62,6 +65,8 @@ class Moment(Struct, frozen=True):
     container: str = ""
     table: str = ""
     cells: int = 0
+    start: bytes = b""
+    stop: bytes | None = None
     source: str = ""
     profile: str | None = None
 

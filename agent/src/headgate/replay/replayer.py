@@ -413,7 +413,12 @@ class Replayer:
         cells: dict[Cell, Value] = dict(self._past.tables.cells(watched.container, scan.table))
         for held in self._withheld.values():
             cells.update({cell: shown for cell, shown in held.items() if cell in cells})
-        present = [(cell, value) for cell, value in cells.items() if value is not None]
+        # An engine that was saved in the middle of a first scan asks for the rest.
+        present = [
+            (cell, value)
+            for cell, value in cells.items()
+            if value is not None and cell[1] >= scan.start
+        ]
         if scan.values and any(value is UNKNOWN for _, value in present):
             raise _no_values(scan.container, scan.table)
         self._tell(
@@ -424,6 +429,7 @@ class Replayer:
                 [cell[1] for cell, _ in present],
                 [cell[2] for cell, _ in present],
                 [value for _, value in present] if scan.values else (),
+                start=scan.start,
             )
         )
 

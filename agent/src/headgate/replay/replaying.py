@@ -117,7 +117,11 @@ class _Replaying:
         container = next((c for i, c in self._containers.items() if i == moment.container), None)
         if container is None:
             return
-        told = sum(1 for _ in self._tables.cells(container, moment.table))
+        told = sum(
+            1
+            for (_, row, _), _ in self._tables.cells(container, moment.table)
+            if moment.start <= row and (moment.stop is None or row < moment.stop)
+        )
         if moment.cells > told:
             raise NotRecorded(
                 f"table {moment.table!r} held {moment.cells} cells of container "

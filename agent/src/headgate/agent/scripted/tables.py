@@ -63,9 +63,10 @@ class ScriptedTables:
         values: bool,
         mark: Notify | None,
         recent: int | None,
+        start: bytes,
         done: Callable[[Cells], None],
     ) -> None:
-        """See ``Scanner``."""
+        """See ``Scanner``; so many rows at once as the world's ``scanned_rows``."""
         del mark, recent
         found = [
             (row, column, value)
@@ -74,12 +75,17 @@ class ScriptedTables:
                 item.table == table and item.has_row(row) and item.has_column(column)
                 for item in container.items
             )
+            and row >= start
         ]
+        behind = sorted({row for row, _, _ in found})[self._world.scanned_rows :][:1]
+        following = behind[0] if behind else None
+        found = [cell for cell in found if following is None or cell[0] < following]
         done(
             Cells(
                 [row for row, _, _ in found],
                 [column for _, column, _ in found],
                 [value for _, _, value in found] if values else (),
+                following=following,
             )
         )
 

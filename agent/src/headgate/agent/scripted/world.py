@@ -79,6 +79,8 @@ class World:
         self.control: list[ControlMessage] = []
         self.decisions: list[bytes] = []
         """The decisions topic."""
+        self.scanned_rows = 2
+        """How many rows an engine's scan reads at once."""
         self.retention = 1e9
         """Seconds for which topics keep what was written."""
         self.decisions_wait = False

@@ -1,0 +1,558 @@
+"""A scan that comes in stretches of rows says what one in one piece says, whatever happens."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    ContainerScanned,
+    Count,
+    DataflowSpec,
+    Engine,
+    EngineTester,
+    Evaluation,
+    Metric,
+    ReconciliationDue,
+    RecordArrived,
+    Restarted,
+    Role,
+    SavedEngine,
+    ScanContainer,
+    SequenceBound,
+    SequenceUnit,
+    SpecificationChanged,
+    ValueBound,
+    WatchedContainer,
+)
+from headgate.engine.snapshot import read_snapshot
+from headgate.events import (
+    VERSION,
+    Container,
+    ContainerId,
+    Gap,
+    Item,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    UpdateKind,
+    partition_of,
+)
+
+IN = ContainerId("in")
+AT_WRITE = Evaluation(write=True)
+TOLD = [b"r%02d" % i for i in range(0, 20, 2)]
+"""Rows that are written through observers."""
+HIDDEN = [b"r%02d" % i for i in range(1, 20, 2)]
+"""Rows that are changed behind them."""
+EDGES = sorted([*TOLD, *HIDDEN, b"a", b"r05\0", b"z"])
+COLUMNS = [b"f:a", b"f:b", b"g:a"]
+SHAPES = {
+    "table": (Item("in"),),
+    "column": (Item("in", b"f", b"a"),),
+    "rows": (Item("in", start=b"r03", stop=b"r15"),),
+}
+BOUNDS = {
+    "keys": Bound("k", IN, sequence=SequenceBound(1e6, SequenceUnit.PERCENT)),
+    "values": Bound(
+        "k",
+        IN,
+        sequence=SequenceBound(1e9, SequenceUnit.PERCENT, distinct=True),
+        value=ValueBound(Metric.ABSOLUTE, 1e9),
+    ),
+}
+
+
+def specification(detail: str, shape: str, count: Count) -> DataflowSpec:
+    bound = BOUNDS[detail]
+    return DataflowSpec(
+        "flow",
+        (WatchedContainer(Container(IN, SHAPES[shape]), count=count),),
+        (
+            ActionSpec("a", Role.INPUT, writes=(IN,)),
+            ActionSpec("b", after=("a",), reads=(IN,), bounds=(bound,)),
+        ),
+    )
+
+
+class World(EngineTester):
+    """An engine whose scans are answered when the test says so; it can crash."""
+
+    def __init__(self, spec: DataflowSpec) -> None:
+        self.question: ScanContainer | None = None
+        self.read: ContainerScanned | None = None
+        """Rows that were read and have not been taken in yet."""
+        self.records: list[RecordArrived] = []
+        self.told = 0
+        self.saved: tuple[bytes | SavedEngine, int] = (b"", 0)
+        self._pieces: dict[tuple[str, int], bytes] = {}
+        self._numbers = 0
+        super().__init__(spec, answering=False, partitions=2)
+        self.save()
+
+    def tell(self, stimulus: Any) -> list[Any]:
+        if isinstance(stimulus, RecordArrived):
+            self.records.append(stimulus)
+        told = super().tell(stimulus)
+        for one in told:
+            if isinstance(one, ScanContainer):
+                self.question, self.read = one, None
+        return told
+
+    @property
+    def cells(self) -> Any:
+        return self.engine.cells["in", "in"]
+
+    def save(self, *, logged: bool = False) -> None:
+        state: bytes | SavedEngine
+        if logged:
+            checkpoint = self.engine.checkpoint(-1)
+            for piece in checkpoint.log.written:
+                self._pieces[piece.lane, piece.number] = piece.data
+            kept = [
+                self._pieces[one.lane, number]
+                for one in checkpoint.log.kept
+                for number in range(one.first, one.end)
+            ]
+            state = SavedEngine(checkpoint.head, checkpoint.log.kept, kept)
+        else:
+            state = self.engine.snapshot()
+        self.saved = (state, len(self.records))
+
+    def crash(self) -> None:
+        """Go on from what was saved; what came since comes again."""
+        state, known = self.saved
+        since, self.records = self.records[known:], self.records[:known]
+        self.question = self.read = None
+        self._numbers += 1000
+        self.engine = Engine(self.spec, state, log_number=self._numbers)
+        self.tell(Restarted(self.now))
+        for record in since:
+            self.tell(record)
+
+    def look(self, stop: bytes | None = None) -> None:
+        """Read the rows that were asked for."""
+        if self.question is not None:
+            later = None if stop is not None and stop <= self.question.start else stop
+            read = self.answer(self.question, later)
+            assert isinstance(read, ContainerScanned)
+            self.read = read
+
+    def take(self) -> None:
+        """Have the engine take the rows that were read."""
+        read, self.read = self.read, None
+        if read is not None:
+            self.question = None
+            self.tell(read)
+
+    def end_scans(self) -> None:
+        for _ in range(5):
+            self.look()
+            self.take()
+            if self.question is None:
+                return
+        raise AssertionError("scans follow scans")
+
+    def hide(self, row: bytes, column: bytes, value: bytes | None) -> None:
+        """Change a cell behind the observers."""
+        if value is None:
+            self.tables["in"].pop((row, column), None)
+        else:
+            self.tables["in"][row, column] = value
+
+    def delete_row(self, row: bytes, family: bytes = b"") -> None:
+        for key in [k for k in self.tables["in"] if k[0] == row and k[1].startswith(family)]:
+            del self.tables["in"][key]
+        self._intents += 1
+        sequence = self._sequences.get(("in", 0), 0)
+        self._sequences["in", 0] = sequence + 1
+        kind = UpdateKind.DELETE_FAMILY if family else UpdateKind.DELETE_ROW
+        request = RequestPart(self._intents, "deleteAllRow", Outcome.APPLIED, self.now, 1)
+        batch = UpdateBatch(
+            VERSION, "tester", 1, sequence, self._intents, "in", (request,), bytes([kind]),
+            (row,), (family,), (-1,), (None,),
+        )  # fmt: skip
+        self.publish("in", batch)
+
+    def doubt(self, row: bytes, column: bytes, kind: UpdateKind = UpdateKind.PUT) -> None:
+        """Have an observer not know whether it changed a cell, which it did not."""
+        self._intents += 1
+        partition = partition_of(row, 2)
+        sequence = self._sequences.get(("in", partition), 0)
+        self._sequences["in", partition] = sequence + 1
+        request = RequestPart(self._intents, "mutateRow", Outcome.UNKNOWN, self.now, 1)
+        batch = UpdateBatch(
+            VERSION, "tester", 1, sequence, self._intents, "in", (request,),
+            bytes([kind]), (row,), (column,), (-1,), (b"9" if kind is UpdateKind.PUT else None,),
+        )  # fmt: skip
+        self.publish("in", batch, partition=partition)
+
+    def truncate(self) -> None:
+        self.tables["in"].clear()
+        self._intents += 1
+        for partition in range(2):
+            sequence = self._sequences.get(("in", partition), 0)
+            self._sequences["in", partition] = sequence + 1
+            change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, self.now)
+            self.publish(
+                "in",
+                TableChange(VERSION, "tester", 1, sequence, self._intents, "in", *change),
+                partition=partition,
+            )
+
+    def lose(self) -> None:
+        self.publish("in", Gap(VERSION, "other", 1, 0, "in", 5.0, 9.0, "Kafka was down"))
+
+    def contents(self) -> dict[tuple[bytes, bytes], float | bytes]:
+        found: dict[tuple[bytes, bytes], float | bytes] = self.cells.contents()
+        return found
+
+    def present(self) -> dict[tuple[bytes, bytes], float | bytes]:
+        """What the engine is to know."""
+        values = self.cells.values is not None
+        return {
+            key: float(value) if values else 1.0
+            for key, value in self.tables["in"].items()
+            if self.cells.matcher.has(*key)
+        }
+
+    @property
+    def counted(self) -> int:
+        (pending,) = self.cells.pendings
+        return int(pending.updates)
+
+
+def same(one: World, other: World) -> None:
+    """Check that both know and have decided the same."""
+    assert one.contents() == other.contents()
+    assert one.cells.elements == other.cells.elements
+    states = [read_snapshot(world.engine.snapshot()) for world in (one, other)]
+    for mine, others in zip(*(state.cells for state in states), strict=True):
+        assert mine.scanning == others.scanning
+        assert mine.scanned == others.scanned
+        assert set(mine.unsettled.keys()) == set(others.unsettled.keys())
+        assert mine.dead_letters == others.dead_letters
+    for mine, others in zip(one.cells.pendings, other.cells.pendings, strict=True):
+        assert (mine.updates, mine.received) == (others.updates, others.received)
+        assert mine.distinct.keys() == others.distinct.keys()
+        assert mine.measured() == others.measured()
+        assert mine.measured_magnitude() == others.measured_magnitude()
+        assert one.cells.previous(mine.past) == other.cells.previous(others.past)
+    assert states[0].actions == states[1].actions
+
+
+def pieces(rng: random.Random) -> Iterator[bytes]:
+    yield from sorted(rng.sample(EDGES, rng.randint(1, 6)))
+
+
+def number(rng: random.Random) -> bytes:
+    return b"%d" % rng.randint(0, 9)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(sorted(BOUNDS)), st.sampled_from(sorted(SHAPES)))
+@settings(max_examples=150, deadline=None)
+def test_nothing_differs_from_one_piece(seed: int, detail: str, shape: str) -> None:
+    rng = random.Random(seed)
+    count = rng.choice(list(Count))
+    worlds = [World(specification(detail, shape, count)) for _ in range(2)]
+    first = rng.random() < 0.5
+    stood = {
+        (row, column): number(rng)
+        for row in (*TOLD, *HIDDEN)
+        for column in COLUMNS
+        if rng.random() < 0.5
+    }
+    told = [(rng.choice(TOLD), rng.choice(COLUMNS), number(rng)) for _ in range(5)]
+    hidden = [
+        (row, column, None if rng.random() < 0.4 else number(rng))
+        for row in HIDDEN
+        for column in COLUMNS
+        if rng.random() < 0.5
+    ]
+    for world in worlds:
+        world.tables["in"] = dict(stood)
+        if not first:
+            world.end_scans()
+            world.tell(ReconciliationDue(world.now))
+        for row, column, value in told:
+            world.write("in", {row: {column: value}})
+        for change in hidden:
+            world.hide(*change)
+    whole, parts = worlds
+    whole.end_scans()
+    for stop in pieces(rng):
+        parts.look(stop)
+        if rng.random() < 0.2:
+            parts.save(logged=rng.random() < 0.5)
+        parts.take()
+        if first and rng.random() < 0.3:
+            parts.crash()
+    parts.end_scans()
+    same(whole, parts)
+
+
+def expected(world: World, row: bytes, column: bytes, value: bytes | None) -> int:
+    """Return how many updates a change behind the observers is found to be."""
+    before = world.tables["in"].get((row, column))
+    if not world.cells.matcher.has(row, column) or before == value:
+        return 0
+    return int(world.cells.values is not None or (before is None) != (value is None))
+
+
+@given(st.integers(0, 10**6), st.sampled_from(sorted(BOUNDS)), st.sampled_from(sorted(SHAPES)))
+@settings(max_examples=300, deadline=None)
+def test_nothing_is_lost_or_counted_twice_whatever_happens_meanwhile(
+    seed: int, detail: str, shape: str
+) -> None:
+    rng = random.Random(seed)
+    world = World(specification(detail, shape, rng.choice(list(Count))))
+    world.tables["in"] = {
+        (row, column): number(rng)
+        for row in (*TOLD, *HIDDEN)
+        for column in COLUMNS
+        if rng.random() < 0.5
+    }
+    first = rng.random() < 0.5
+    hidden, updates, emptied = list(HIDDEN), 0, False
+    if not first:
+        world.end_scans()
+        world.save()
+        world.tell(ReconciliationDue(world.now))
+    for _ in range(rng.randint(5, 30)):
+        match rng.choice(["write", "write", "delete", "hide", "look", "look", "take", "rare"]):
+            case "write" | "delete" as what:
+                row, column = rng.choice(TOLD), rng.choice(COLUMNS)
+                updates += world.cells.matcher.has(row, column)
+                world.write("in", {row: {column: None if what == "delete" else number(rng)}})
+            case "hide" if hidden:
+                change = (hidden.pop(), rng.choice(COLUMNS), rng.choice([None, number(rng)]))
+                updates += 0 if first else expected(world, *change)
+                world.hide(*change)
+            case "look":
+                world.look(rng.choice([None, *EDGES]))
+            case "take":
+                world.take()
+            case "rare":
+                match rng.choice(["row", "family", "truncate", "lose", "save", "log", "crash"]):
+                    case "row" | "family" as what:
+                        row = rng.choice(TOLD)
+                        emptied = True  # what they count is another test's
+                        world.delete_row(row, b"" if what == "row" else b"f:")
+                    case "truncate":
+                        emptied = True
+                        world.truncate()
+                    case "lose":
+                        world.lose()
+                    case "save" | "log" as what:
+                        world.save(logged=what == "log")
+                    case "crash":
+                        world.crash()
+    world.end_scans()
+    assert world.cells.scanned
+    world.tell(ReconciliationDue(world.now))  # for rows that were changed after they were read
+    world.end_scans()
+    assert world.contents() == world.present()
+    assert world.cells.scanning is None
+    if not emptied and not first:
+        assert world.counted == updates
+    world.crash()
+    world.tell(ReconciliationDue(world.now))
+    world.end_scans()
+    assert world.contents() == world.present()
+
+
+@pytest.fixture
+def rescanning() -> World:
+    """A dataflow that looks for changes, after its first scan."""
+    world = World(specification("values", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in (*TOLD, *HIDDEN)}
+    world.end_scans()
+    world.tell(ReconciliationDue(world.now))
+    return world
+
+
+def test_each_stretch_is_asked_for_where_the_one_before_ended(rescanning: World) -> None:
+    starts = []
+    for stop in (b"r05", b"r11", None):
+        assert rescanning.question is not None
+        starts.append(rescanning.question.start)
+        rescanning.look(stop)
+        rescanning.take()
+    assert starts == [b"", b"r05", b"r11"]
+    assert rescanning.question is None
+
+
+def test_only_rows_ahead_are_remembered_of_what_is_written_meanwhile(rescanning: World) -> None:
+    rescanning.look(b"r10")
+    rescanning.take()
+    rescanning.write("in", {b"r02": {b"f:a": b"5"}, b"r12": {b"f:a": b"5"}})
+    assert set(rescanning.cells.scanning.written) == {(b"r12", b"f:a")}
+
+
+def test_only_rows_ahead_are_remembered_of_what_is_deleted_meanwhile(rescanning: World) -> None:
+    rescanning.look(b"r10")
+    rescanning.take()
+    for row in (b"r02", b"r12"):
+        rescanning.delete_row(row)
+        rescanning.delete_row(row, b"f:")
+    assert set(rescanning.cells.scanning.deleted_rows) == {b"r12"}
+    assert set(rescanning.cells.scanning.deleted_families) == {(b"r12", b"f:")}
+
+
+def test_a_cell_is_settled_by_the_stretch_that_shows_it_or_when_all_have_come() -> None:
+    world = World(specification("values", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in (*TOLD, *HIDDEN)}
+    world.end_scans()
+    for row in (b"r01", b"r03", b"r15"):
+        world.doubt(row, b"f:a")
+    for row in (b"r02", b"r16"):
+        world.doubt(row, b"f:a", UpdateKind.DELETE_COLUMN)
+    world.tell(ReconciliationDue(world.now))
+    world.hide(b"r03", b"f:a", None)
+    world.look(b"r10")
+    world.take()
+    assert {row for row, _ in world.cells.unsettled} == {b"r03", b"r15", b"r16"}
+    world.end_scans()
+    assert world.cells.unsettled == set()
+    assert world.contents() == world.present()
+
+
+def test_a_first_scan_in_which_something_was_lost_begins_anew_after_a_restart() -> None:
+    world = World(specification("values", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in TOLD}
+    world.look(b"r06")
+    world.take()
+    world.tables["in"][b"r02", b"f:a"] = b"7"
+    world.lose()
+    world.save()
+    world.crash()
+    world.end_scans()
+    assert world.contents() == world.present()
+
+
+def test_a_row_that_changed_and_lost_a_cell_is_one_update(rescanning: World) -> None:
+    rescanning.end_scans()
+    rescanning.hide(b"r01", b"f:b", b"1")
+    rescanning.tell(ReconciliationDue(rescanning.now))
+    rescanning.end_scans()
+    before = rescanning.counted
+    rescanning.hide(b"r01", b"f:a", b"7")
+    rescanning.hide(b"r01", b"f:b", None)
+    rescanning.hide(b"r03", b"f:a", None)
+    rescanning.tell(ReconciliationDue(rescanning.now))
+    rescanning.look(b"r05")
+    rescanning.take()
+    rescanning.end_scans()
+    assert rescanning.counted - before == 2
+
+
+def test_a_stretch_read_before_the_table_was_emptied_is_read_again(rescanning: World) -> None:
+    rescanning.look(b"r10")
+    rescanning.take()
+    rescanning.look(b"r15")
+    rescanning.truncate()
+    rescanning.take()
+    assert rescanning.question is not None
+    assert rescanning.question.start == b"r10"
+    rescanning.end_scans()
+    assert rescanning.contents() == {}
+
+
+def test_a_first_scan_goes_on_where_it_came_to_and_a_later_one_begins_anew() -> None:
+    world = World(specification("values", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in TOLD}
+    world.look(b"r06")
+    world.take()
+    world.save()
+    world.crash()
+    assert world.question is not None
+    assert world.question.start == b"r06"
+    world.end_scans()
+    world.tell(ReconciliationDue(world.now))
+    world.look(b"r06")
+    world.take()
+    world.save()
+    world.crash()
+    assert world.question is not None
+    assert world.question.start == b""
+
+
+def test_an_answer_to_an_earlier_question_is_nobodys(rescanning: World) -> None:
+    rescanning.look(b"r10")
+    stale = rescanning.read
+    rescanning.take()
+    rescanning.look()
+    rescanning.tell(stale)
+    assert rescanning.cells.scanning.at == b"r10"
+    rescanning.take()
+    assert rescanning.cells.scanning is None
+
+
+def test_what_stretches_found_is_evaluated_when_the_scan_ends_even_after_a_crash() -> None:
+    world = World(specification("values", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in TOLD}
+    world.end_scans()
+    limit = Bound("k", IN, sequence=SequenceBound(2.0), value=ValueBound(Metric.ABSOLUTE, 1e9))
+    spec = specification("values", "table", Count.ROWS)
+    step = ActionSpec("b", after=("a",), reads=(IN,), bounds=(limit,), evaluation=AT_WRITE)
+    world.spec = DataflowSpec("flow", spec.containers, (spec.actions[0], step))
+    world.tell(SpecificationChanged(world.now, world.spec))
+    world.tell(ReconciliationDue(world.now))
+    world.hide(b"r00", b"f:a", b"5")
+    world.hide(b"r02", b"f:a", b"5")
+    world.look(b"r06")
+    world.take()
+    assert world.launches("b") == []
+    world.save()
+    world.crash()
+    world.end_scans()
+    assert len(world.launches("b")) == 1
+
+
+def test_an_edit_in_the_middle_of_a_scan_has_all_of_it_read() -> None:
+    world = World(specification("keys", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in TOLD}
+    world.look(b"r06")
+    world.take()
+    world.spec = specification("values", "table", Count.ROWS)
+    world.tell(SpecificationChanged(world.now, world.spec))
+    assert world.question is not None
+    assert world.question.values
+    world.end_scans()
+    assert world.contents() == world.present()
+
+
+def test_a_checkpoint_of_before_has_the_scan_begin_anew() -> None:
+    world = World(specification("values", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in TOLD}
+    world.look(b"r06")
+    world.take()
+    world.save()
+    state, known = world.saved
+    assert isinstance(state, bytes)
+    world.saved = (without_stretches(state), known)
+    world.crash()
+    assert world.question is not None
+    assert world.question.start == b""
+    world.end_scans()
+    assert world.contents() == world.present()
+
+
+def without_stretches(state: bytes) -> bytes:
+    """Return a snapshot as versions wrote it that read tables in one piece."""
+    plain = msgspec.msgpack.decode(zlib.decompress(state))
+    for cells in plain["cells"]:
+        for name in ("at", "found"):
+            del cells["scanning"][name]
+    return zlib.compress(msgspec.msgpack.encode(plain))
