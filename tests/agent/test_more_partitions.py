@@ -8,9 +8,28 @@ from headgate.agent.barriers import Barrier
 from headgate.agent.feed import Record
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.events import VERSION, BarrierMark, updates_topic
+from headgate.flows import parse_dataflow
 
 IN = updates_topic("in")
 ROWS = [b"%d" % n for n in range(20)]
+
+
+PERCENT = """
+name: percent
+containers:
+  input: in c:v
+actions:
+  feed: {input: input}
+  step:
+    step: steps:first
+    reads: input
+    when:
+      input: {sequence: 5000%}
+"""
+
+
+def make_percent() -> World:
+    return World(parse_dataflow(PERCENT, "percent.yaml"))
 
 
 def started(world: World) -> ScriptedAgent:
@@ -78,6 +97,76 @@ def test_an_agent_that_takes_over_reads_the_added_partitions_from_their_beginnin
     wave(world, agent)
     assert consumed(world) >= len(ROWS)
     assert world.commits
+
+
+def known(world: World) -> int:
+    runtime = world.agents[-1].runtime
+    assert runtime is not None
+    (container,) = runtime.explain(world.now).containers
+    return container.elements
+
+
+def pass_time(world: World) -> None:
+    """Let barriers be asked for again, and a checkpoint be taken."""
+    later = world.now + 5.0
+    world.run(lambda: world.now >= later)
+
+
+def overtaken(world: World, row: bytes) -> None:
+    """Have a put come after the delete by which its row is gone, which lies in another partition.
+
+    The put is in partition 0, where the row was before there were more.
+    """
+    former, world.partitions = world.partitions, 1
+    world.write("in", row, b"c:v", b"1")
+    world.partitions = former
+    del world.tables["in"][row, b"c:v"]
+
+
+def test_rows_are_read_again_when_an_observer_moves_them_long_after_the_agent_knew() -> None:
+    world = make_percent()
+    agent = started(world)
+    world.grow(8)
+    grown = Record(IN, 0, 0, None, world.now, partitions=8)
+    agent.ask(lambda runtime, now: runtime.consume([grown], now))
+    world.run(lambda: True)
+    overtaken(world, b"row")
+    world.run(lambda: True)
+    assert known(world) == 1
+    world.mark_growth("in", range(8))
+    world.run(lambda: True)
+    assert known(world) == 0
+
+
+def test_what_is_still_to_come_from_a_rows_former_partition_does_not_outrank_that_scan() -> None:
+    world = make_percent()
+    started(world)
+    world.grow(8)
+    world.silent = True
+    world.mark_growth("in", range(1, 8))
+    world.run(lambda: True)
+    overtaken(world, b"row")
+    world.mark_growth("in", [0])
+    world.run(lambda: True)
+    world.silent = False
+    pass_time(world)
+    assert known(world) == 0
+
+
+def test_an_agent_that_takes_over_in_between_reads_them_again() -> None:
+    world = make_percent()
+    agent = started(world)
+    world.grow(8)
+    world.silent = True
+    overtaken(world, b"row")
+    world.mark_growth("in", range(8))
+    world.run(lambda: True)
+    pass_time(world)
+    agent.alive = False
+    world.silent = False
+    world.start_agent()
+    world.run(lambda: True)
+    assert known(world) == 0
 
 
 def test_a_barrier_waits_for_a_mark_in_each_partition_over_which_its_observer_writes() -> None:

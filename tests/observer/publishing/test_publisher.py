@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.events import (
+    MORE_PARTITIONS,
     BarrierMark,
     Gap,
     Outcome,
@@ -99,6 +100,28 @@ def test_every_row_is_in_its_partition(ready) -> None:
         assert {partition_of(row, PARTITIONS) for row in batch.rows} == {sent.partition}
         found += batch.rows
     assert sorted(found) == sorted(rows)
+
+
+def test_rows_move_to_added_partitions_behind_a_mark_in_each(ready) -> None:
+    rows = [b"r%d" % i for i in range(40)]
+    more = PARTITIONS * 2 + 1
+    ready.publisher.add("t", write(0, rows[:20]))
+    ready.publisher.add_put("t", 1, "mutateRow", 1.0, None, rows[0], b"f:q", -1, b"v", False)
+    ready.publisher.topic_ready("t", more)
+    ready.publisher.add("t", write(2, rows))
+    ready.producer.deliver_all()
+    ready.timers.run()
+    ready.producer.deliver_all()
+    for partition in range(more):
+        log = ready.producer.log(partition)
+        (place,) = [at for at, one in enumerate(log) if isinstance(one, BarrierMark)]
+        mark = log[place]
+        assert (mark.id, mark.partitions) == (MORE_PARTITIONS, more)
+        before, after = batches(log[:place]), batches(log[place:])
+        assert all(partition_of(r, PARTITIONS) == partition for b in before for r in b.rows)
+        assert all(partition_of(r, more) == partition for b in after for r in b.rows)
+        assert [one.sequence for one in log] == list(range(len(log)))
+    assert sorted(ready.settled) == [0, 1, 2]
 
 
 def test_sequences_count_each_partitions_messages(ready) -> None:

@@ -75,3 +75,37 @@ def test_a_topic_that_nobody_waits_for_any_more_is_not_made(bench) -> None:
         await until(lambda: len(asyncio.all_tasks()) == 1)
 
     asyncio.run(script())
+
+
+def test_partitions_that_a_topic_is_given_are_noticed_and_what_was_written_stays(
+    bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(update_topics, "_LOOK_SECONDS", 0.0)
+
+    class Growing:
+        def __init__(self) -> None:
+            self.looks = 0
+            self.topics: dict[str, int] = {}
+
+        def partitions(self) -> dict[str, int]:
+            self.looks += 1
+            if self.looks == 2:
+                raise KafkaUnavailable("down")
+            return self.topics
+
+    async def script() -> None:
+        brokers: Any = Growing()
+        publisher = bench.publisher
+        following = asyncio.create_task(UpdateTopics(CONFIG, topics=brokers).follow(publisher))
+        await asyncio.sleep(0)
+        publisher.prepare("t", values=True)
+        publisher.topic_ready("t", 2)
+        (topic,) = publisher.topics()
+        brokers.topics = {topic: 2, "other": 9}
+        await until(lambda: brokers.looks > 3)
+        assert publisher.partitions("t") == 2
+        brokers.topics = {topic: 5}
+        await until(lambda: publisher.partitions("t") == 5)
+        following.cancel()
+
+    asyncio.run(script())

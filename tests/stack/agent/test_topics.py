@@ -77,14 +77,14 @@ actions:
         self._stand.observer.stop()
         self._stand.start_observer()
 
-    def added(self) -> int:
-        """Return how many records lie in partitions that were added."""
+    def added(self, first: int = 4) -> int:
+        """Return how many records lie in partitions that were added, from one on."""
         settings = {"bootstrap.servers": self._stand.stack.kafka, "group.id": "test"}
         consumer = Consumer(settings)
         topic = updates_topic(self.table)
         try:
             count = len(consumer.list_topics(topic, 10).topics[topic].partitions)
-            places = [TopicPartition(topic, part) for part in range(4, count)]
+            places = [TopicPartition(topic, part) for part in range(first, count)]
             return sum(consumer.get_watermark_offsets(place, 10)[1] for place in places)
         finally:
             consumer.close()
@@ -137,3 +137,19 @@ def test_partitions_that_are_added_while_the_agent_runs_are_read(counted: Counte
         counted.write(20)
         assert counted.count() == before + written
     assert counted.added() > 0
+
+
+def test_an_observer_at_work_notices_them_and_no_row_counts_twice_or_not_at_all(
+    counted: Counted, eventually: Eventually
+) -> None:
+    counted.write(20)
+    before = counted.count()
+    counted.add_partitions(24)
+    counted.write(20)
+    assert counted.count() == before + 20
+    eventually(lambda: counted.added(16) > 0)  # it marks that it spreads rows over them
+    marks = counted.added(16)
+    for written in range(40, 120, 20):
+        counted.write(20)
+        assert counted.count() == before + written
+    assert counted.added(16) > marks

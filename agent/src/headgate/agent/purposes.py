@@ -44,6 +44,12 @@ class WatchesGone(Struct, frozen=True):
     told: Callable[[], None]
 
 
+class RowsMoved(Struct, frozen=True):
+    """What lay in the former partitions of rows of these tables was consumed."""
+
+    tables: tuple[str, ...]
+
+
 class ScanStarts(Struct, frozen=True):
     """What a scan finds is no older than what was consumed."""
 
@@ -62,4 +68,13 @@ class ScanEnds(Struct, frozen=True):
     positions: Cut
 
 
-Purpose = WatchesInEffect | WatchesGone | EndOfWave | EndOfRun | MayStart | ScanStarts | ScanEnds
+Purpose = (
+    WatchesInEffect
+    | WatchesGone
+    | EndOfWave
+    | EndOfRun
+    | MayStart
+    | RowsMoved
+    | ScanStarts
+    | ScanEnds
+)

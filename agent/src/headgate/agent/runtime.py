@@ -6,7 +6,7 @@ A runtime belongs to one thread and has no clock: ``now`` (Unix seconds) comes w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import assert_never
 
@@ -21,6 +21,7 @@ from headgate.agent.purposes import (
     EndOfWave,
     MayStart,
     Purpose,
+    RowsMoved,
     ScanEnds,
     ScanStarts,
     WatchesGone,
@@ -54,6 +55,7 @@ from headgate.engine import (
 )
 from headgate.events import (
     GONE,
+    MORE_PARTITIONS,
     VERSION,
     BarrierMark,
     Gap,
@@ -92,6 +94,9 @@ class Runtime(Commands, Reporting):
                 self._end_wave(number, actions, now)
         self._prepare_watches()
         self._ask(WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
+        moved = self._progress.moved
+        self._progress = msgspec.structs.replace(self._progress, moved=())
+        self._move({updates_topic(table) for table in moved}, now)
         self._resume_wave(now)
 
     def drain(self) -> None:
@@ -192,6 +197,7 @@ class Runtime(Commands, Reporting):
         """Take records of the update topics, each partition in its order."""
         marked = False
         grown: dict[str, int] = {}
+        moved: set[str] = set()
         arrived: list[RecordArrived] = []
         for record in records:
             if record.topic not in self._topics:
@@ -213,6 +219,8 @@ class Runtime(Commands, Reporting):
             if isinstance(message, BarrierMark):
                 self._barriers.mark(record.topic, record.partition, message)
                 grown[record.topic] = max(message.partitions, grown.get(record.topic, 0))
+                if message.id == MORE_PARTITIONS:
+                    moved.add(record.topic)
                 marked = True
             elif isinstance(message, UpdateBatch):
                 self._around.measures.cells.inc(len(message.rows))
@@ -225,7 +233,7 @@ class Runtime(Commands, Reporting):
                 self._take(arrived, now)
                 self._around.suspects.cleared(place)
         self._take(arrived, now)
-        self._grow(grown, now)
+        self._move(moved | self._grow(grown), now)
         if marked:
             self._barriers.check(now)
         self._settle()
@@ -252,18 +260,39 @@ class Runtime(Commands, Reporting):
             self._carry_out(instructions, now)
             self._dirty = True
 
-    def _grow(self, found: Mapping[str, int], now: float) -> None:
-        """Read partitions too that topics have been given, from their first record on."""
+    def _grow(self, found: Mapping[str, int]) -> set[str]:
+        """Read partitions too that topics have been given, from their first record on.
+
+        Returns the topics that have more.
+        """
         more = {topic: count for topic, count in found.items() if count > self._topics[topic]}
-        if not more:
-            return
-        log.info("topics have more partitions", dataflow=self.name, partitions=more)
-        self._topics |= more
-        if self._feed is not None:
-            self._feed.close()
-        self._feed = self._around.broker.feed(self._topics, self._position(), self._around.deliver)
-        # Updates of a row may lie in two partitions now, and nobody knows their order.
-        self._handle(ReconciliationDue(now))
+        if more:
+            log.info("topics have more partitions", dataflow=self.name, partitions=more)
+            self._topics |= more
+            if self._feed is not None:
+                self._feed.close()
+            position = self._position()
+            self._feed = self._around.broker.feed(self._topics, position, self._around.deliver)
+        return set(more)
+
+    def _move(self, topics: Collection[str], now: float) -> None:
+        """Have tables read again, whose rows are in other partitions than they were.
+
+        Updates of a row may lie in two partitions, and nobody knows their order until those in the
+        former one are consumed: only then can a scan outrank them.
+        """
+        tables = {table for table in self._tables() if updates_topic(table) in topics}
+        new = tuple(sorted(tables - set(self._progress.moved)))
+        if new:
+            moved = (*self._progress.moved, *new)
+            self._progress = msgspec.structs.replace(self._progress, moved=moved)
+            self._dirty = True
+            self._ask(RowsMoved(new), new, now)
+
+    def _rows_moved(self, moved: RowsMoved, now: float) -> None:
+        left = tuple(table for table in self._progress.moved if table not in moved.tables)
+        self._progress = msgspec.structs.replace(self._progress, moved=left)
+        self._handle(ReconciliationDue(now, moved.tables))
 
     def _begin_again(self, record: Record, now: float) -> None:
         """Have the engine look for what was deleted, and go on with what comes, at any offset."""
@@ -399,6 +428,8 @@ class Runtime(Commands, Reporting):
                 self._run_finished(purpose, now)
             case MayStart():
                 self._enqueue(self._active[purpose.launch.action], now)
+            case RowsMoved():
+                self._rows_moved(purpose, now)
             case ScanStarts():
                 self._scan(purpose, started)
             case ScanEnds():

@@ -136,6 +136,8 @@ class Progress(Struct, frozen=True):
     """Observers that are lost for good: up to which epoch what is missing was looked for."""
     decisions: tuple[bytes, ...] = ()
     """Those that Kafka may not have."""
+    moved: tuple[str, ...] = ()
+    """Tables whose rows are in other partitions than they were, and are still to be read again."""
     set_aside: int = 0
     """Records that were left out."""
     bad_records: tuple[BadRecord, ...] = ()

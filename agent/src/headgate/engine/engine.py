@@ -112,7 +112,7 @@ class Engine(Together):
             case SpecificationChanged():
                 self._specification_changed(stimulus)
             case ReconciliationDue():
-                self._reconcile()
+                self._reconcile(stimulus)
             case ClockMoved():
                 self._move_times(stimulus.by)
             case ObserverLost():

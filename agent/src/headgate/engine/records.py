@@ -15,6 +15,7 @@ from headgate.engine.stimuli import (
     ContainerScanned,
     ObserverLost,
     PartitionReset,
+    ReconciliationDue,
     RecordArrived,
 )
 from headgate.events import (
@@ -138,10 +139,11 @@ class Records(Evaluation):
                 missed[cells.watched.id] = None
         self._touched(missed)
 
-    def _reconcile(self) -> None:
+    def _reconcile(self, stimulus: ReconciliationDue) -> None:
         """Look for what no update told, such as deletes that went round the observers."""
         for cells in self.cells.values():
-            self._look_again(cells)
+            if stimulus.tables is None or cells.table in stimulus.tables:
+                self._look_again(cells)
 
     def _observer_lost(self, stimulus: ObserverLost) -> None:
         self._lost(

@@ -211,9 +211,10 @@ class ClockMoved(Struct, frozen=True):
 
 
 class ReconciliationDue(Struct, frozen=True):
-    """Look through all containers for what no update told."""
+    """Look through the containers of tables, or through all, for what no update told."""
 
     now: float
+    tables: tuple[str, ...] | None = None
 
 
 Stimulus = (

@@ -50,6 +50,7 @@ from headgate.events.topics import (
     updates_topic,
 )
 from headgate.events.updates import (
+    MORE_PARTITIONS,
     BarrierMark,
     Gap,
     Outcome,
@@ -67,6 +68,7 @@ __all__ = [
     "FLOWS_TOPIC",
     "GONE",
     "MACHINES_TOPIC",
+    "MORE_PARTITIONS",
     "NOTIFY_ALL",
     "NOTIFY_FAMILY",
     "ORIGIN_ATTRIBUTE",

@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from headgate.events.origins import Origin
 
+MORE_PARTITIONS = ""
+"""What an observer marks by itself: rows are spread over more partitions from here on."""
+
 
 class Outcome(StrEnum):
     """What the observer knows of a request's effect."""
@@ -114,7 +117,11 @@ class TableChange(Struct, frozen=True, array_like=True, tag="table"):
 
 
 class BarrierMark(Struct, frozen=True, array_like=True, tag="barrier"):
-    """Nothing that this observer forwarded before it saw barrier ``id`` can still appear here."""
+    """Nothing that this observer forwarded before it saw barrier ``id`` can still appear here.
+
+    ``id`` is ``MORE_PARTITIONS`` where nobody asked: from here on the observer spreads rows over
+    partitions that it did not know before, and a row may be in another one than until now.
+    """
 
     version: int
     observer: str

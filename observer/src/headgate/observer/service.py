@@ -327,6 +327,7 @@ class Observer:
         self._tune_process()
         self._state = "serving"
         self._loop.call_later(_TEND_SECONDS, self._tend)
+        self._tasks.add(self._loop.create_task(self._update_topics.follow(self._publisher)))
         if self._keyring:
             self._tasks.add(self._loop.create_task(self._watch_certificates()))
         ready(self.addresses)

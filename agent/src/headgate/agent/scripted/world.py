@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from headgate.agent.sealed import Definition, RememberedRevisions
 from headgate.agent.store import StateStore
 from headgate.agent.table_scan import Extent
 from headgate.events import (
+    MORE_PARTITIONS,
     VERSION,
     BarrierMark,
     BarrierRequest,
@@ -182,6 +183,12 @@ class World:
         for times in self.times.values():
             times += [[] for _ in range(partitions - len(times))]
         self.partitions = partitions
+
+    def mark_growth(self, table: str, partitions: Iterable[int]) -> None:
+        """Have the observer mark in these that it spreads rows over all that there are now."""
+        for partition in partitions:
+            head = (VERSION, "observer", 1, self._sequence(table, partition))
+            self.publish(table, partition, BarrierMark(*head, MORE_PARTITIONS, self.partitions))
 
     def _sequence(self, table: str, partition: int) -> int:
         number = self._sequences.get((table, partition), 0)

@@ -306,6 +306,18 @@ class Topics:
             f"Kafka at {self._bootstrap} does not show topic {topic}; make it, or allow to"
         )
 
+    def partitions(self) -> dict[str, int]:
+        """Return how many partitions each topic has.
+
+        Raises:
+            KafkaUnavailable: the brokers did not answer.
+        """
+        try:
+            found = self._admin.list_topics(timeout=_METADATA_SECONDS).topics
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+        return {name: len(topic.partitions) for name, topic in found.items() if not topic.error}
+
     def _partitions(self, topic: str) -> int:
         found = self._admin.list_topics(topic, timeout=_METADATA_SECONDS).topics.get(topic)
         if found is None or found.error is not None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headgate.events import (
+    MORE_PARTITIONS,
     VERSION,
     BarrierMark,
     Gap,
@@ -293,6 +294,14 @@ class Publisher:
             if table.lanes is not None
         }
 
+    def topics(self) -> dict[str, tuple[str, int]]:
+        """Return the topics that are there with their tables and the partitions that are known."""
+        return {
+            table.topic: (table.name, len(table.lanes))
+            for table in self._tables.values()
+            if table.lanes is not None
+        }
+
     def waiting_topics(self) -> list[str]:
         """Return the tables whose topic was asked for and is not there yet."""
         return [each.name for each in self._tables.values() if each.lanes is None and each.asked]
@@ -317,13 +326,23 @@ class Publisher:
         return 0 if table is None or table.lanes is None else len(table.lanes)
 
     def topic_ready(self, name: str, partitions: int) -> None:
-        """Say how many partitions the topic of a table really has."""
+        """Say how many partitions the topic of a table really has.
+
+        Where it has more than it had, what was added until now goes where it would have gone, and a
+        mark in every partition says that rows may be in others from there on.
+        """
         table = self._tables.get(name)
         if table is None:
             return
         lanes = table.lanes if table.lanes is not None else []
+        more = bool(lanes) and partitions > len(lanes)
+        if more:
+            self._due.add(name)
+            self.flush()
         lanes.extend(Lane(name, table.topic, number) for number in range(len(lanes), partitions))
         table.lanes = lanes
+        if more:
+            table.items.append(_Mark(MORE_PARTITIONS))
         self._due.add(name)
         self.flush()
 

@@ -1,4 +1,4 @@
-"""The topics of updates: made when a table needs one, and again when one is gone."""
+"""The topics of updates: made when needed, again when gone, and followed as they grow."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from headgate.observer.publishing.publisher import Publisher
 _log = structlog.get_logger("headgate.observer.publishing.update_topics")
 
 _RETRY_SECONDS = 2.0
+_LOOK_SECONDS = 10.0
+"""After which topics are looked at: until then observers may spread a row over partitions unlike
+each other, and what two of them write to it is in no order."""
 
 
 class UpdateTopics:
@@ -40,6 +43,23 @@ class UpdateTopics:
             task = self._loop.create_task(self._make(publisher, table, topic))
             self._tasks[topic] = task
             task.add_done_callback(lambda _: self._tasks.pop(topic))
+
+    async def follow(self, publisher: Publisher) -> None:
+        """Tell the publisher of partitions that its topics are given, as long as it works."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if not publisher.topics():
+                continue
+            try:
+                there = await self._loop.run_in_executor(None, self._topics.partitions)
+            except KafkaUnavailable as error:
+                _log.warning("topics could not be looked at", reason=str(error))
+                continue
+            for topic, (table, known) in publisher.topics().items():
+                count = there.get(topic, 0)
+                if count > known:
+                    _log.info("a topic has more partitions", topic=topic, partitions=count)
+                    publisher.topic_ready(table, count)
 
     async def _make(self, publisher: Publisher, table: str, topic: str) -> None:
         while publisher.awaits(table):
