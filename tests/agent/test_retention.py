@@ -11,8 +11,7 @@ from headgate.events import updates_topic
 def used(agent: ScriptedAgent, table: str) -> float:
     runtime = agent.runtime
     assert runtime is not None
-    explained = runtime._engine.explain(agent.world.now).actions
-    return runtime._retention_used(explained, agent.world.now)[updates_topic(table)]
+    return runtime._retention_used(agent.world.now)[updates_topic(table)]
 
 
 def wave(world: World, agent: ScriptedAgent) -> None:

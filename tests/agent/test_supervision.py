@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition
 
 from headgate.agent import broker as brokers
 from headgate.agent import feed as feeds
+from headgate.agent import retention as retentions
 from headgate.agent import sampling as samplings
 from headgate.agent import sessions, supervision
 from headgate.agent import spares as spare_sessions
@@ -32,6 +33,7 @@ from headgate.agent.launchers.job import JobKey
 from headgate.agent.launchers.launcher import JobsLauncher
 from headgate.agent.measures import Measures
 from headgate.agent.observers import ObserverTable
+from headgate.agent.retention import RetentionKeeper
 from headgate.agent.sampling import Sampling
 from headgate.agent.scan_hosting import ScanSettings, TableScans
 from headgate.agent.scan_store import ScanStore
@@ -477,6 +479,24 @@ def spares(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
     kept.close()
 
 
+def retention(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
+    """Topics are looked at again."""
+    patch.setattr(retentions, "_LOOK", 0.001)
+    faults = Faults()
+    looked = threading.Event()
+
+    def found(_: Any) -> dict[str, Any]:
+        faults()
+        looked.set()
+        return {}
+
+    topics: Any = SimpleNamespace(retentions=found)
+    keeper = RetentionKeeper(MemoryRows(), topics, 100.0, heard.supervision)
+    keeper.start()
+    assert looked.wait(WAIT)
+    keeper.close()
+
+
 def jobs(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     """A job that cannot be looked at once is looked at again; how it ended is told."""
     faults = Faults()
@@ -544,6 +564,7 @@ STAGES: Mapping[ThreadKind, Stage] = {
     ThreadKind.SESSION: a_session,
     ThreadKind.SPARES: spares,
     ThreadKind.JOBS: jobs,
+    ThreadKind.RETENTION: retention,
     ThreadKind.CERTIFICATES: certificates,
     ThreadKind.API: the_api,
 }

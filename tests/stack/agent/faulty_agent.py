@@ -13,10 +13,11 @@ from typing import Any
 
 import uvicorn
 
-from headgate.agent import scans
+from headgate.agent import retention, scans
 from headgate.agent.broker import KafkaBroker
 from headgate.agent.feed import KafkaFeed
 from headgate.agent.launchers.launcher import JobsLauncher
+from headgate.agent.retention import RetentionKeeper
 from headgate.agent.runtime import Runtime
 from headgate.agent.sampling import MachineSampler, Sampling
 from headgate.agent.sessions import SessionLauncher
@@ -83,6 +84,8 @@ faulty(ThreadKind.RESOURCES, MachineSampler, "sample")
 faulty_consumer(ThreadKind.SENSORS, "bystander")
 faulty(ThreadKind.EXECUTORS, Sampling, "_ask_driver")
 faulty(ThreadKind.SESSION, SessionLauncher, "_keep_warm")
+retention._LOOK = 0.5
+faulty(ThreadKind.RETENTION, RetentionKeeper, "look")
 faulty(ThreadKind.JOBS, JobsLauncher, "_look")
 faulty(ThreadKind.API, uvicorn.Server, "on_tick")
 main()

@@ -19,13 +19,22 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from headgate.agent.configuration import Kafka
 from headgate.agent.errors import Unreachable
 from headgate.agent.feed import FETCH_WAIT, POLL, Deliver, Feed, KafkaFeed
 from headgate.agent.found_cells import Found
 from headgate.agent.observers import ObserverTable
+from headgate.agent.retention import Retention, RetentionRefused
 from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.events import (
     DECISIONS_TOPIC,
@@ -55,6 +64,7 @@ _NOT_YET = (
 _SAMPLES_KEPT = "3600000"  # milliseconds; samples of resources mean something for a minute
 _REACH = 1.0  # seconds to wait for a first answer, after which the log says that Kafka is away
 _METADATA = 10.0  # seconds to wait for the cluster's answer about topics
+_RETENTION = "retention.ms"
 
 
 def _nothing() -> None:
@@ -196,6 +206,11 @@ class KafkaBroker:
 
     def retention(self, topics: Iterable[str]) -> dict[str, float]:
         """See ``Broker``; a topic whose settings this agent may not read is left out, too."""
+        found = self.retentions(topics)
+        return {topic: retention.seconds for topic, retention in found.items()}
+
+    def retentions(self, topics: Iterable[str]) -> dict[str, Retention]:
+        """See ``RetentionTopics``."""
         wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         if not wanted:
             return {}
@@ -204,13 +219,37 @@ class KafkaBroker:
             wanted, request_timeout=_METADATA
         ).items():
             try:
-                milliseconds = int(answer.result()["retention.ms"].value)
+                entry = answer.result()[_RETENTION]
             except KafkaException as error:
                 log.info("retention not known", topic=resource.name, problem=str(error))
                 continue
-            if milliseconds > 0:
-                found[resource.name] = milliseconds / 1000
+            if int(entry.value) > 0:
+                inherited = entry.source != ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+                found[resource.name] = Retention(int(entry.value) / 1000, inherited)
         return found
+
+    def retain(self, topic: str, retention: Retention) -> None:
+        """See ``RetentionTopics``."""
+        kind, value = AlterConfigOpType.SET, str(round(retention.seconds * 1000))
+        if retention.inherited:
+            kind, value = AlterConfigOpType.DELETE, ""
+        entry = ConfigEntry(_RETENTION, value, incremental_operation=kind)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        (answer,) = self._admin.incremental_alter_configs(
+            [resource], request_timeout=_METADATA
+        ).values()
+        try:
+            answer.result()
+        except KafkaException as error:
+            cause = error.args[0]
+            if cause.retriable() or cause.code() < 0:
+                raise Unreachable(
+                    f"Kafka at {self._bootstrap} does not answer: {cause.str()}"
+                ) from error
+            raise RetentionRefused(
+                f"Kafka refuses to alter {_RETENTION} of {topic} ({cause.str()}); allow this agent "
+                "AlterConfigs on the topic, or set kafka.longest_retention_days to 0"
+            ) from error
 
     def ends(self, topics: Mapping[str, int]) -> Cut:
         """See ``Broker``."""

@@ -55,6 +55,8 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     """The consumer group by which dataflows are spread over agents."""
     control_topic: Text = CONTROL_TOPIC
     """Shared with the observers."""
+    longest_retention_days: Annotated[float, Meta(ge=0)] = 30.0
+    """To which agents may raise ``retention.ms`` of a topic whose updates runs still need."""
     properties: dict[str, str | int | float | bool] = {}
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from headgate.agent.launchers import AttendedJobs, FlowLaunchers, JobsLauncher
 from headgate.agent.measures import Measures
 from headgate.agent.notify_families import NotifyFamilies
 from headgate.agent.observers import ObserverTable
+from headgate.agent.retention import RetentionKeeper
 from headgate.agent.rows import HBaseConnections
 from headgate.agent.runtime import Runtime
 from headgate.agent.scan_hosting import TableScans
@@ -48,6 +49,7 @@ class Provision(Struct, frozen=True):
     admission: Admission
     scanner: TableScanner
     scans: TableScans
+    retention: RetentionKeeper
     families: NotifyFamilies
     observers: ObserverTable
     measures: Measures
@@ -92,6 +94,7 @@ class Provision(Struct, frozen=True):
                     ledger=_HBaseLedger(self.connections, self.seals),
                     scanner=self.scanner,
                     observation=_Observation(self.scans, dataflow.name),
+                    retention=_Retention(self.retention, dataflow.name),
                     families=_Families(self.families, dataflow.name),
                     observers=self.observers,
                     measures=self.measures.of(dataflow.name),
@@ -171,6 +174,22 @@ class _Observation:
     def withdraw(self, tables: Sequence[str]) -> None:
         """See ``seams.Observation``."""
         self._scans.withdraw(self._dataflow, tables)
+
+
+class _Retention:
+    """The retention of topics, as one dataflow needs it."""
+
+    def __init__(self, retention: RetentionKeeper, dataflow: str) -> None:
+        self._retention = retention
+        self._dataflow = dataflow
+
+    def need(self, ages: Mapping[str, float]) -> None:
+        """See ``seams.RetentionNeeds``."""
+        self._retention.need(self._dataflow, ages)
+
+    def kept(self, topic: str) -> float | None:
+        """See ``seams.RetentionNeeds``."""
+        return self._retention.kept(topic)
 
 
 class _Families:

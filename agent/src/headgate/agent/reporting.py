@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from headgate.agent.read_counts import container_reads
 from headgate.agent.standing import Standing
 from headgate.agent.store import RunRecord
 from headgate.agent.views import ActionStatus, FlowExplanation, FlowStatus, Phase
-from headgate.engine import ActionExplanation, BoundResult, ConditionResult, GroupResult, Role
+from headgate.engine import BoundResult, ConditionResult, GroupResult, Role
 from headgate.events import updates_topic
+
+_NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 
 
 class Reporting(Standing):
@@ -69,7 +71,7 @@ class Reporting(Standing):
             if spec.role is Role.STEP:
                 measures.runs_saved.labels(spec.name).set(self._not_needed(spec.name))
         actions = self._engine.explain(now).actions
-        for topic, used in self._retention_used(actions, now).items():
+        for topic, used in self._retention_used(now).items():
             measures.retention_used.labels(topic).set(used)
         for explained in actions:
             for bound in _bounds(explained.result):
@@ -79,25 +81,36 @@ class Reporting(Standing):
                             explained.action, bound.bound, vector.dimension.value
                         ).set(vector.value / vector.limit)
 
-    def _retention_used(self, actions: Iterable[ActionExplanation], now: float) -> dict[str, float]:
-        """Return, by topic, the age of what next runs need there, as a part of its retention.
+    def _retention_used(self, now: float) -> dict[str, float]:
+        """Return, by topic, the age of what next runs need there, as a part of its retention."""
+        ages = self._ages(now)
+        kept = self._around.retention.kept
+        return {
+            topic: ages.get(topic, 0.0) / (kept(topic) or seconds)
+            for topic, seconds in self._retention.items()
+        }
+
+    def _ages(self, now: float) -> dict[str, float]:
+        """Return how old, in seconds, the oldest update is that next runs need, by topic.
 
         The next run of an action is shown what changed since its last one was launched.
         """
-        used = dict.fromkeys(self._retention, 0.0)
+        ages: dict[str, float] = {}
         position = self._position()
         spec = self._dataflow.spec
-        reads = {a.name: {updates_topic(t) for t in spec.tables(a)} for a in spec.actions}
-        for explained in actions:
-            last = explained.last
+        for action in spec.actions:
+            last = self._engine.actions[action.name].last
             if last is None:
                 continue
-            for topic in reads[explained.action] & used.keys():
+            for topic in {updates_topic(table) for table in spec.tables(action)}:
                 since, until = last.cut.offsets.get(topic, ()), position.offsets.get(topic, ())
                 if since != until:
-                    part = (now - last.launched_at) / self._retention[topic]
-                    used[topic] = max(used[topic], part)
-        return used
+                    ages[topic] = max(ages.get(topic, 0.0), now - last.launched_at)
+        return ages
+
+    def _tell_needs(self, now: float) -> None:
+        self._needs_at = now + _NEEDS
+        self._around.retention.need(self._ages(now))
 
     def _words(self, now: float) -> str:
         slow = self._barriers.words(now)

@@ -157,6 +157,8 @@ class Runtime(Commands, Reporting):
             self._wave_due(now)
         if self._reconcile_at is not None and now >= self._reconcile_at:
             self._reconcile(now)
+        if now >= self._needs_at:
+            self._tell_needs(now)
         if self._progress.watching:
             self._look_for_lost(now)
         if self._gates and now >= min(self._renewals):
@@ -186,6 +188,7 @@ class Runtime(Commands, Reporting):
             self._wave_at += by
         if self._reconcile_at is not None:
             self._reconcile_at += by
+        self._needs_at += by
         for attempt in self._under_way.values():
             if attempt.deadline is not None:
                 attempt.deadline += by

@@ -98,6 +98,19 @@ class Cells(Struct, frozen=True):
     """The first row that was not read, where a scan has not come to its end."""
 
 
+class RetentionNeeds(Protocol):
+    """Has Kafka keep what one dataflow needs."""
+
+    def need(self, ages: Mapping[str, float]) -> None:
+        """Say how old, in seconds, the oldest update is that next runs are to be shown, by topic.
+
+        Does not wait.
+        """
+
+    def kept(self, topic: str) -> float | None:
+        """Return for how many seconds a topic is kept, as far as that was altered."""
+
+
 class Observation(Protocol):
     """Has tables scanned for writes that go round the observers, for one dataflow."""
 

@@ -26,6 +26,7 @@ from headgate.agent.measures import Measures
 from headgate.agent.notify_families import NotifyFamilies
 from headgate.agent.observers import ObserverTable
 from headgate.agent.provision import Provision
+from headgate.agent.retention import RetentionKeeper
 from headgate.agent.rows import HBaseConnections, HBaseRows
 from headgate.agent.runtime import Runtime
 from headgate.agent.sampling import Sampling
@@ -55,6 +56,7 @@ log = structlog.get_logger("headgate.agent")
 
 T = TypeVar("T")
 
+_DAY = 86_400.0  # seconds
 _LAST = 5.0  # seconds for the last checkpoints, after those that steps under way may take
 _ANSWER = 10.0  # seconds an answer of a dataflow's thread may take before the API says what it does
 _GLANCE = 1.0  # seconds the same may take where many dataflows are asked for little
@@ -142,6 +144,12 @@ class Agent:
                 supervision=self.supervision,
             )
         )
+        self._retention = RetentionKeeper(
+            self._rows,
+            self._broker,
+            configuration.kafka.longest_retention_days * _DAY,
+            self.supervision,
+        )
         self._sampling = Sampling(
             configuration.resources,
             self._broker.bystander,
@@ -168,6 +176,7 @@ class Agent:
             admission=Admission(configuration.launchers.concurrency),
             scanner=self._scanner,
             scans=self._scans,
+            retention=self._retention,
             families=NotifyFamilies(self._connections, self._rows),
             observers=self.observers,
             measures=self.measures,
@@ -191,7 +200,7 @@ class Agent:
                 refusal=lambda dataflow, definition: refusal(
                     dataflow, definition.directory, configuration.launchers
                 ),
-                ended=self._scans.rest,
+                ended=self._rest,
                 supervision=self.supervision,
                 presence=self._presence,
             ),
@@ -217,6 +226,7 @@ class Agent:
         self._revisions.open(f"{self._broker.cluster}/{self.configuration.hbase.state_table}")
         self._sampling.start()
         self._adoption.start()
+        self._retention.start()
         self._spares.start()
 
     def stop(self) -> None:
@@ -229,6 +239,7 @@ class Agent:
             self._broker.halt()
             self._adoption.join()
         self._spares.close()
+        self._retention.close()
         self._scans.close()
         self._halting.set()
         self._adoption.close()
@@ -380,8 +391,14 @@ class Agent:
             )
         await self.blocking(lambda: self._forget(flow))
 
+    def _rest(self, dataflow: str) -> None:
+        """Do no more for a dataflow that has ended here."""
+        self._scans.rest(dataflow)
+        self._retention.rest(dataflow)
+
     def _forget(self, flow: Hosted) -> None:
         self._adoption.remove(flow)
+        self._retention.remove(flow.name)
         runs = RunKey(flow.name, "", "").row.removesuffix(b"/")
         for row, _ in self._rows.scan(runs, runs[:-1] + b"0"):
             self._rows.delete(row)

@@ -123,6 +123,7 @@ class Standing(ABC):
         self._saved_at = 0.0
         self._wave_at = self._progress.wave_due
         self._reconcile_at: float | None = None
+        self._needs_at = 0.0
         self._gates: dict[GatePlace, tuple[Container, float]] = {}
         """Closed ones: what they hold, and the end of the lease."""
         self._blocking_of: Dataflow | None = None

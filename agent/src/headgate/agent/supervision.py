@@ -47,6 +47,8 @@ class ThreadKind(StrEnum):
     """Keeps warm Spark sessions ready for dataflows to come."""
     JOBS = "jobs"
     """Looks after a dataflow's other launches."""
+    RETENTION = "retention"
+    """Has Kafka keep what runs need."""
     CERTIFICATES = "certificates"
     """Loads the certificates of the API again when their files change."""
     API = "api"

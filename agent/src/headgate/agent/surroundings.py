@@ -15,7 +15,14 @@ from headgate.agent.feed import Deliver
 from headgate.agent.measures import FlowMeasures
 from headgate.agent.observers import ObserverTable
 from headgate.agent.sealed import Seals
-from headgate.agent.seams import Families, Launcher, Ledger, Observation, Scanner
+from headgate.agent.seams import (
+    Families,
+    Launcher,
+    Ledger,
+    Observation,
+    RetentionNeeds,
+    Scanner,
+)
 from headgate.agent.store import RunRecord, SavedState
 from headgate.engine import Kept
 from headgate.spark import Thrift2Address
@@ -45,6 +52,7 @@ class Surroundings(Struct, frozen=True):
     ledger: Ledger
     scanner: Scanner
     observation: Observation
+    retention: RetentionNeeds
     families: Families
     observers: ObserverTable
     measures: FlowMeasures

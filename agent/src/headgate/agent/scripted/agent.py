@@ -77,6 +77,7 @@ class ScriptedAgent:
             ledger=tables,
             scanner=tables,
             observation=tables,
+            retention=tables,
             families=tables,
             observers=self.observers,
             measures=Measures().of(self.world.dataflow.name),

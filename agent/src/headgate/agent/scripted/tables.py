@@ -40,6 +40,14 @@ class ScriptedTables:
         """See ``Observation``; nobody writes round the observer."""
         del table, now
 
+    def need(self, ages: Mapping[str, float]) -> None:
+        """See ``RetentionNeeds``."""
+        self._world.needs = dict(ages)
+
+    def kept(self, topic: str) -> None:
+        """See ``RetentionNeeds``; nobody alters topics."""
+        del topic
+
     def withdraw(self, tables: Sequence[str]) -> None:
         """See ``Observation``."""
         for table in tables:

@@ -82,6 +82,8 @@ class World:
         """The decisions topic."""
         self.scanned_rows = 2
         """How many rows an engine's scan reads at once."""
+        self.needs: dict[str, float] = {}
+        """How old what next runs need is, by topic."""
         self.retention = 1e9
         """Seconds for which topics keep what was written."""
         self.decisions_wait = False
