@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 import time
 import types
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
 
+from headgate.agent.feed import BATCHES_WAITING, Record
 from headgate.agent.hosting import Hosted
 from headgate.agent.runtime import Runtime
 
@@ -25,7 +27,7 @@ def test_a_feed_that_finds_no_room_is_told_so_instead_of_waiting_for_ever() -> N
 
 
 class Told:
-    """A runtime that only hears that the clock was set."""
+    """A runtime that only hears that the clock was set, and of records."""
 
     idle = True
     definition = types.SimpleNamespace(revision=1)
@@ -33,6 +35,8 @@ class Told:
     def __init__(self) -> None:
         self.moves: list[float] = []
         self.heard = threading.Event()
+        self.consumed: list[list[int]] = []
+        """The offsets of what was to be consumed together."""
 
     def start(self, now: float) -> None:
         """Nothing is to be started."""
@@ -46,6 +50,9 @@ class Told:
     def move_times(self, by: float, now: float) -> None:
         self.moves.append(by)
         self.heard.set()
+
+    def consume(self, records: Sequence[Record], now: float) -> None:
+        self.consumed.append([record.offset for record in records])
 
     def drain(self) -> None:
         """Nothing is under way."""
@@ -65,3 +72,33 @@ def test_a_runtime_hears_that_the_clock_was_set(monkeypatch: pytest.MonkeyPatch)
     hosted.stop(0.0)
     hosted.join()
     assert told.moves == [-3600.0]
+
+
+def test_what_came_while_the_thread_was_busy_is_consumed_together_up_to_a_limit() -> None:
+    told = Told()
+    hosted = Hosted("flow", 1, lambda _: cast(Runtime, told), lambda *_: None)
+    busy, free = threading.Event(), threading.Event()
+
+    def wait(_: float) -> None:
+        busy.set()
+        assert free.wait(60)
+
+    hosted.post(wait)
+    hosted.begin()
+    batches = [[0], list(range(1, 400)), list(range(400, 1200)), [1200], [1201, 1202]]
+    for offsets in batches:
+        records = [Record("topic", 0, offset, None, 0.0) for offset in offsets]
+        assert hosted.deliver(records)
+    free.set()
+    hosted.call(lambda *_: None).result(60)
+    assert [(part[0], part[-1]) for part in told.consumed] == [(0, 1199), (1200, 1202)]
+    assert [offset for part in told.consumed for offset in part] == list(range(1203))
+    busy.clear()
+    free.clear()
+    hosted.post(wait)
+    assert busy.wait(60)
+    room = sum(hosted.deliver([]) for _ in range(BATCHES_WAITING + 1))
+    free.set()
+    hosted.stop(0.0)
+    hosted.join()
+    assert room == BATCHES_WAITING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from headgate.agent.runtime import Runtime
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.agent.sealed import Definition, Owner
 from headgate.agent.seams import WorkerLost
+from headgate.agent.store import RunRecord, SavedState
 from headgate.agent.views import FlowStatus, WaveStatus
 from headgate.events import (
     GONE,
@@ -26,7 +27,8 @@ from headgate.events import (
     WatchList,
     updates_topic,
 )
-from headgate.flows import parse_dataflow
+from headgate.flows import Launcher, parse_dataflow
+from headgate.spark import StepRequest
 
 
 def started(world: World) -> ScriptedAgent:
@@ -97,6 +99,47 @@ def test_what_was_written_before_the_submit_is_no_update(world: World) -> None:
     agent = started(world)
     wave(world, agent)
     assert outcomes(agent, "first") == []
+
+
+TWO_AT_ONCE = """
+name: two-at-once
+containers:
+  left: one c:v
+  right: two c:v
+actions:
+  feed: {input: [left, right]}
+  a: {step: "steps:a", reads: left, evaluate: write, when: {left: {sequence: 1}}}
+  b: {step: "steps:b", reads: right, evaluate: write, when: {right: {sequence: 1}}}
+"""
+
+
+def test_one_checkpoint_comes_before_all_that_records_handed_over_together_launch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(parse_dataflow(TWO_AT_ONCE, "test"), partitions=1)
+    agent = started(world)
+    for table in ("one", "two"):
+        world.write(table, b"row", b"c:v", b"1")
+    records = [
+        Record(updates_topic(table), 0, len(messages) - 1, messages[-1], world.now)
+        for table in ("one", "two")
+        for messages in world.topic(updates_topic(table))
+    ]
+    done: list[str] = []
+    save, start = agent.save, agent.worker.start
+
+    def note_save(state: SavedState, runs: Sequence[RunRecord], now: float) -> None:
+        done.append(f"saved {' '.join(run.action for run in runs)}")
+        save(state, runs, now)
+
+    def note_start(request: StepRequest, by: Launcher, directory: str) -> None:
+        done.append(f"started {request.action}")
+        start(request, by, directory)
+
+    monkeypatch.setattr(agent, "save", note_save)
+    monkeypatch.setattr(agent.worker, "start", note_start)
+    ask(agent, lambda runtime, now: runtime.consume(records, now))
+    assert done == ["saved a b", "started a"]  # a session runs one at a time
 
 
 def test_a_wave_below_the_bound_launches_nothing(world: World) -> None:

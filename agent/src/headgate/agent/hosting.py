@@ -23,6 +23,7 @@ log = structlog.get_logger("headgate.agent.flow")
 
 T = TypeVar("T")
 
+_TOGETHER = 1000  # records after which those are seen to that wait for what the first ones launch
 _DRAIN_LOOK = 0.05  # seconds between two looks whether the last attempt has ended
 
 Build = Callable[["Hosted"], Runtime]
@@ -54,6 +55,7 @@ class Hosted:
         self._inbox: queue.SimpleQueue[Callable[[Runtime, float], None] | None] = (
             queue.SimpleQueue()
         )
+        self._delivered: queue.SimpleQueue[Sequence[Record]] = queue.SimpleQueue()
         self._calls: set[Future[Any]] = set()
         self._room = threading.Semaphore(BATCHES_WAITING)
         self._stopping = False
@@ -99,12 +101,19 @@ class Hosted:
         if not self._room.acquire(timeout=ROOM):
             return False
 
-        def consume(runtime: Runtime, now: float) -> None:
-            self._room.release()
-            runtime.consume(records, now)
-
-        self._inbox.put(consume)
+        self._delivered.put(records)
+        self._inbox.put(self._consume)
         return True
+
+    def _consume(self, runtime: Runtime, now: float) -> None:
+        """Have what was delivered by now consumed together: a launch costs a checkpoint."""
+        records: list[Record] = []
+        with suppress(queue.Empty):
+            while len(records) < _TOGETHER:
+                records += self._delivered.get_nowait()
+                self._room.release()
+        if records:
+            runtime.consume(records, now)
 
     def call(self, work: Callable[[Runtime, float], T]) -> Future[T]:
         """Do something on the runtime's thread and return its result's future."""

@@ -242,7 +242,11 @@ class Runtime(Commands, Reporting):
         self._settle()
 
     def _take(self, arrived: list[RecordArrived], now: float) -> None:
-        """Have the engine take records, together where no decision falls between them."""
+        """Have the engine take records; one checkpoint comes before all that they launch."""
+        if not arrived:
+            return
+        told: list[Instruction] = []
+        launching = False
         while arrived:
             try:
                 taken, instructions = self._engine.arrive(arrived)
@@ -258,10 +262,12 @@ class Runtime(Commands, Reporting):
                 self._around.suspects.blame(arrived, error)
                 raise
             del arrived[:taken]
-            if self._launches(instructions, now):
-                self._save(now)
-            self._carry_out(instructions, now)
+            launching |= self._launches(instructions, now)
+            told += instructions
             self._dirty = True
+        if launching:
+            self._save(now)
+        self._carry_out(told, now)
 
     def _grow(self, found: Mapping[str, int]) -> set[str]:
         """Read partitions too that topics have been given, from their first record on.

@@ -21,17 +21,19 @@ class ScriptedBroker:
         self._deliver: Deliver | None = None
 
     def step(self) -> bool:
-        """Deliver one message, if there is one to deliver."""
+        """Deliver some messages together, if there is one to deliver."""
         if self._deliver is None:
             return False
+        records: list[Record] = []
+        most = self._world.together()
         for (topic, partition), position in self._positions.items():
-            messages = self._world.topic(topic)[partition]
-            if position < len(messages):
-                message = messages[position]
-                self._positions[topic, partition] = position + 1
-                self._deliver([Record(topic, partition, position, message, self._world.now)])
-                return True
-        return False
+            messages = self._world.topic(topic)[partition][position:][: most - len(records)]
+            for offset, message in enumerate(messages, position):
+                records.append(Record(topic, partition, offset, message, self._world.now))
+            self._positions[topic, partition] = position + len(messages)
+        if records:
+            self._deliver(records)
+        return bool(records)
 
     def topics(self, tables: Iterable[str]) -> dict[str, int]:
         """See ``Broker``."""

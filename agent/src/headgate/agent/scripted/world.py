@@ -35,6 +35,8 @@ from headgate.spark import RunKey, RunLedger, StepRequest
 _FAST = 0.9
 _SLOW = 0.15
 """How likely a party moves in a step: the observer and orphaned workers lag behind."""
+_TOGETHER = 5
+"""Messages that Kafka hands over at once, at most."""
 
 
 class Written(Struct, frozen=True):
@@ -53,7 +55,8 @@ class World:
         partitions: of every topic.
         kill: at which point (counted from 1) something ends; 0 for never.
         victims: what ends there: ``agent``, ``worker`` or both.
-        seed: of the order in which parties move, some of them slowly; in turn where None.
+        seed: of the order in which parties move, some of them slowly, and of how many messages an
+            agent is handed at once; in turn and one by one where None.
         saved_whole: cells up to which a checkpoint is the whole state.
     """
 
@@ -133,6 +136,10 @@ class World:
             agent.alive = False
             if self.in_agent:
                 raise Killed
+
+    def together(self) -> int:
+        """Return how many messages an agent is handed at once."""
+        return 1 if self._choices is None else self._choices.randint(1, _TOGETHER)
 
     # -- what people and steps do ----------------------------------------------------------------
 
