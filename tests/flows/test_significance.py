@@ -54,7 +54,7 @@ def test_a_step_with_bounds_keeps_them():
         ("output: out", "has no `change`", "change"),
         ("output: out, change: 0%", "`0%`", "above zero"),
         ("output: out, change: 5%, tolerance: 100%", "any change will do", "about `10%`"),
-        ("output: out, change: 5%, patience: 0", "`0`", "waves"),
+        ("output: out, change: 5%, patience: 0", "`0`", "runs"),
         ("output: in, change: 5%", "no step without bounds of its own writes `in`", "`writes`"),
     ],
 )

@@ -81,7 +81,7 @@ class Seeking:
         if self._spec.output in action.spec.writes:
             return self._spec.change
         searches = [a.search for a in self._graph.successors[action.name] if a.search is not None]
-        targets = [search.input_change for search in searches if search.found]
+        targets = [search.input_change for search in searches]
         known = [target for target in targets if target is not None and target > 0]
         if not searches or len(known) < len(searches):
             return None

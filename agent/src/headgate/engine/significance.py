@@ -7,12 +7,19 @@ converges to it. Afterwards the output is watched, and the search opens again wh
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
 from headgate.engine.conditions import Dimension
+from headgate.engine.measurements import (
+    LEAST,
+    Measurement,
+    deviation,
+    exponent,
+    mean_run,
+    spread,
+)
 
 _FEWEST = 2
 """Runs without which nothing is found: one alone says nothing of its chance."""
@@ -24,24 +31,18 @@ _KEPT = 16
 """Runs kept: enough to see how the output follows the input."""
 _WAVES_KEPT = 24
 """Waves whose numbers of updates are remembered."""
-_ROUNDS = 100
-"""How often the waves known are gone through for one run, at most."""
 _CLOSE = 2.0
 """Ratio of amounts up to which a run tells about another limit than its own."""
 _MARGIN = 0.5
 """Share of the tolerance within which a search ends: the rest is left for what comes after."""
-_LEAST = 1e-12
-"""Stands for no change in ratios."""
-_EXPONENTS = (0.25, 2.0)
-"""How steeply an output may follow its input, as an exponent."""
-_SPREAD = 4.0
-"""Ratio between the largest and the smallest amount from which on an exponent can be fitted."""
 _UNSTABLE = 0.5
 """Relative standard deviation of the output change above which updates do not predict it."""
 _BRIEF = 3
 """Finds in a row that did not last after which updates are taken not to predict the output."""
 _LASTING = 4
 """A find lasts when it holds for so many times the patience."""
+_ERRORS = 3.0
+"""Standard errors by which an average may be off by chance."""
 _HELD = 2
 """Runs in a row that time launched before the limit was reached: time is the tighter bound."""
 _HALVINGS = 40
@@ -62,18 +63,6 @@ class SearchPhase(StrEnum):
     FOUND = "found"
 
 
-class Measurement(Struct, frozen=True, array_like=True):
-    """One run: what it consumed (in units of the limit), under which limit, and what it changed.
-
-    ``change`` is Σ|x−x′| / Σ|x′| of its output (or against a reference), ``input`` of its input.
-    """
-
-    amount: float
-    limit: float
-    change: float
-    input: float
-
-
 class Taken(Struct, frozen=True):
     """What the run under way has consumed: number of updates, and change of the input."""
 
@@ -90,6 +79,8 @@ class SearchState(Struct):
     target: float | None = None
     expected: float | None = None
     """The output change at which the search ended: what it is watched for."""
+    expected_input: float | None = None
+    """The change of the input that it came from, or less where it is above the target."""
     measurements: list[Measurement] = []
     low: float | None = None
     """The largest limit of this search at which the output changed too little."""
@@ -101,8 +92,12 @@ class SearchState(Struct):
     """Updates of each of the last waves."""
     waves: int = 0
     """Since the search opened, or since it was found."""
+    watched: int = 0
+    """Runs measured since the limit was found."""
     outside: int = 0
-    """Waves in a row in which the output change was out of tolerance."""
+    """Of these, how many in a row were out of tolerance, and of what is chance."""
+    evidence: int = 0
+    """What these say together: each 1, or more where the output is out by more."""
     held: int = 0
     """Runs in a row that time launched before the limit was reached."""
     brief: int = 0
@@ -121,7 +116,7 @@ class Search:
 
     Args:
         tolerance: share of the target by which the output change may miss it.
-        patience: waves out of tolerance after which the search opens again.
+        patience: runs out of tolerance after which the search opens again.
     """
 
     def __init__(self, tolerance: float, patience: int) -> None:
@@ -151,12 +146,30 @@ class Search:
         if not runs:
             return None
         # Runs under other limits tell too, once they are brought to the amount of this one.
-        steepness = _exponent(self.state.measurements)
+        steepness = exponent(self.state.measurements)
         return math.fsum(m.change * (amount / m.amount) ** steepness for m in runs) / len(runs)
 
     @property
     def input_change(self) -> float | None:
-        """The change of the input that such an output change comes from; None before any run."""
+        """The change of the input at which the search ended: what its predecessors search for.
+
+        It stays while they do: runs of theirs that are longer make the input change by more at a
+        time, which is no reason for still longer ones. None while the search is open.
+        """
+        state = self.state
+        if not self.found or state.expected_input is not None:
+            return state.expected_input
+        return self._allowed_input()  # found by a version that did not keep it
+
+    def _allowed_input(self) -> float | None:
+        """Return the change of the input that the target allows; None before any run."""
+        change, taken_in, target = self.change, self._input_change(), self.state.target
+        if change is None or taken_in is None or target is None or change <= target:
+            return taken_in
+        # Where even the least limit lets the output change by more, predecessors must do with less.
+        return taken_in * target / change
+
+    def _input_change(self) -> float | None:
         amount = self._amount(self.state.limit)
         runs = self._telling(amount)
         if not runs:
@@ -179,13 +192,13 @@ class Search:
     def _error(self) -> float:
         """Return the relative standard error of the output change."""
         runs = len(self._telling(self._amount(self.state.limit)))
-        return _spread(self.state.measurements) / math.sqrt(max(1, runs))
+        return spread(self.state.measurements) / math.sqrt(max(1, runs))
 
     def _amount(self, limit: float) -> float:
         """Return what runs consume on average under a limit: more, for updates come in waves."""
         state = self.state
         if state.dimension is Dimension.SEQUENCE and sum(state.arrived) > 0:
-            return _mean_run(state.arrived, limit)
+            return mean_run(state.arrived, limit)
         runs = state.measurements[-_AVERAGED:]
         return limit + math.fsum(max(0.0, m.amount - m.limit) for m in runs) / max(1, len(runs))
 
@@ -202,8 +215,8 @@ class Search:
         state = self.state
         state.opened += 1
         state.phase = SearchPhase.DOUBLING
-        state.low = state.high = state.expected = None
-        state.waves = state.outside = state.held = 0
+        state.low = state.high = state.expected = state.expected_input = None
+        state.waves = state.held = 0
         return f"search {why}; target {_percent(state.target)}, {self.words_of_limit}"
 
     def launched(self, taken: Taken) -> None:
@@ -234,6 +247,8 @@ class Search:
                 return self._double(amount, change)
             case SearchPhase.CONVERGING:
                 return self._converge(amount)
+            case SearchPhase.FOUND:
+                return self._watch()
         return None
 
     def wave(self, received: int, elements: int) -> str | None:
@@ -254,12 +269,12 @@ class Search:
             return None
         state.waves += 1
         if state.phase is SearchPhase.FOUND:
-            return self._watch(state.target)
+            return None
         most = MOST_UPDATES * max(1, elements)
         budget = _BUDGET * math.log2(most)
         if state.waves <= budget or not state.measurements:
             return None
-        if state.dimension is Dimension.SEQUENCE and _spread(state.measurements) > _UNSTABLE:
+        if state.dimension is Dimension.SEQUENCE and spread(state.measurements) > _UNSTABLE:
             return self._turn_to_value("the number of updates does not predict the output")
         # Where runs are far apart and much alike, it is only slow.
         return self._find("as near as it comes") if state.waves > 2 * budget else None
@@ -315,8 +330,8 @@ class Search:
     def _proposal(self, change: float, target: float) -> float:
         """Return the limit at which the output should change by the target."""
         state = self.state
-        steepness = _exponent(state.measurements)
-        ratio = min(2.0, max(0.5, (target / max(change, _LEAST)) ** (1 / steepness)))
+        steepness = exponent(state.measurements)
+        ratio = min(2.0, max(0.5, (target / max(change, LEAST)) ** (1 / steepness)))
         proposed = self._limit_for(self._amount(state.limit) * ratio)
         low, high = state.low or self._least, state.high or math.inf
         if not low < proposed < high:
@@ -340,12 +355,12 @@ class Search:
 
     def _held_by_time(self, amount: float) -> bool:
         state = self.state
-        state.held = state.held + 1 if amount < state.limit * (1 - _LEAST) else 0
+        state.held = state.held + 1 if amount < state.limit * (1 - LEAST) else 0
         return state.held >= _HELD
 
     @property
     def _least(self) -> float:
-        return 1.0 if self.state.dimension is Dimension.SEQUENCE else _LEAST
+        return 1.0 if self.state.dimension is Dimension.SEQUENCE else LEAST
 
     def _move(self, limit: float) -> None:
         state = self.state
@@ -355,39 +370,52 @@ class Search:
     def _find(self, how: str) -> str:
         state = self.state
         state.phase = SearchPhase.FOUND
-        state.expected = self.change
-        taken, state.waves, state.outside = state.waves, 0, 0
+        state.expected, state.expected_input = self.change, self._allowed_input()
+        taken, state.waves = state.waves, 0
+        state.watched = state.outside = state.evidence = 0
         return (
             f"search ended after {taken} waves, {how}: {self.words_of_limit}, at which the output "
             f"changes by {_percent(state.expected)} (target {_percent(state.target)})"
         )
 
-    def _watch(self, target: float) -> str | None:
-        state, change = self.state, self.change
-        expected = target if state.expected is None else state.expected
-        if change is None or abs(change - expected) <= self.tolerance * max(target, expected):
-            state.outside = 0
+    def _watch(self) -> str | None:
+        """Compare the runs since the search ended, all under one limit, with what it ended at."""
+        state = self.state
+        assert state.target is not None  # noqa: S101 -- a search that has ended has one
+        state.watched += 1
+        changes = [m.change for m in state.measurements[-min(state.watched, _KEPT) :]]
+        if len(changes) < _FEWEST:
+            return None
+        latest = changes[-_AVERAGED:]
+        change = math.fsum(latest) / len(latest)
+        expected = state.target if state.expected is None else state.expected
+        chance = deviation(changes) / math.sqrt(len(latest))
+        allowed = self.tolerance * max(state.target, expected) + _ERRORS * chance
+        if abs(change - expected) <= allowed:
+            state.outside = state.evidence = 0
             return None
         state.outside += 1
-        if state.outside < self.patience:
+        # What is out by several times as much need not be looked at for so long, but twice.
+        state.evidence += min((self.patience + 1) // 2, int(abs(change - expected) / allowed))
+        if state.evidence < self.patience:
             return None
         words = (
-            f"opened again: for {state.outside} waves the output has changed by "
+            f"opened again: in {len(latest)} runs the output has changed by "
             f"{_percent(change)} instead of {_percent(expected)}"
         )
-        state.brief = state.brief + 1 if state.waves < _LASTING * self.patience else 0
-        unstable = state.brief >= _BRIEF and _spread(state.measurements) > _UNSTABLE
+        state.brief = state.brief + 1 if state.watched < _LASTING * self.patience else 0
+        unstable = state.brief >= _BRIEF and spread(state.measurements) > _UNSTABLE
         if state.dimension is Dimension.SEQUENCE and unstable:
             return self._turn_to_value(words)
         # Runs from before the trend changed are of no use for what comes now.
-        del state.measurements[:-1]
+        del state.measurements[: -state.outside]
         return self._reopen(words)
 
     def _turn_to_value(self, why: str) -> str:
         state = self.state
         inputs = [m.input for m in state.measurements if m.input > 0]
         state.dimension = Dimension.VALUE
-        state.limit = min(inputs) / 2 if inputs else _LEAST
+        state.limit = min(inputs) / 2 if inputs else LEAST
         state.measurements.clear()
         return self._reopen(f"goes on with the divergence of values, for {why}")
 
@@ -414,51 +442,6 @@ class Search:
             f"{state.phase}, {self.words_of_limit}: output change {measured}, "
             f"target {_percent(state.target)}, {state.waves} waves"
         )
-
-
-def _mean_run(arrived: Sequence[float], limit: float) -> float:
-    """Return the mean amount of runs, each at the end of the wave that reaches the limit.
-
-    The waves known are gone through in their order, again and again, from each of them on.
-    """
-    total = sum(arrived)
-    if limit > _ROUNDS * total:
-        # Very long runs: what exceeds the limit is a fraction of one wave.
-        return limit + sum(updates * updates for updates in arrived) / (2 * total)
-    consumed = 0.0
-    for start in range(len(arrived)):
-        # Whole rounds are the same from wherever they begin.
-        amount, place = limit // total * total, start
-        while amount < limit or amount == 0:
-            amount += arrived[place % len(arrived)]
-            place += 1
-        consumed += amount
-    return consumed / len(arrived)
-
-
-def _exponent(runs: Sequence[Measurement]) -> float:
-    """Return b of change ≈ a · amount^b over the runs, 1 where they do not tell."""
-    amounts = [_log(m.amount) for m in runs]
-    if len(runs) <= _FEWEST or max(amounts) - min(amounts) < math.log(_SPREAD):
-        return 1.0
-    changes = [_log(m.change) for m in runs]
-    middle, height = math.fsum(amounts) / len(runs), math.fsum(changes) / len(runs)
-    over = math.fsum((a - middle) * (c - height) for a, c in zip(amounts, changes, strict=True))
-    slope = over / math.fsum((a - middle) ** 2 for a in amounts)
-    return min(_EXPONENTS[1], max(_EXPONENTS[0], slope))
-
-
-def _spread(runs: Sequence[Measurement]) -> float:
-    """Return the relative standard deviation of the change at one amount."""
-    steepness = _exponent(runs)
-    ratios = [m.change / m.amount**steepness for m in runs]
-    mean = math.fsum(ratios) / len(ratios)
-    variance = math.fsum((r - mean) ** 2 for r in ratios) / len(ratios)
-    return math.sqrt(variance) / mean if mean else 0.0
-
-
-def _log(value: float) -> float:
-    return math.log(max(value, _LEAST))
 
 
 def _percent(value: float | None) -> str:

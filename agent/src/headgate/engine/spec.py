@@ -203,7 +203,7 @@ class SignificanceSpec(Struct, frozen=True):
     tolerance: float = 0.1
     """Share of the change by which it may be missed."""
     patience: int = 5
-    """Waves in a row out of tolerance after which the search opens again."""
+    """Runs in a row out of tolerance after which the search opens again."""
 
 
 SOUGHT_SEQUENCE = SequenceBound(Interval(1.0, math.inf))
@@ -349,7 +349,7 @@ def _significance_problems(
     if not 0 < significance.tolerance < 1:
         yield f"{place}: a tolerance of {significance.tolerance:g} is not between 0 and 1"
     if significance.patience < 1:
-        yield f"{place}: a patience of {significance.patience} waves is below 1"
+        yield f"{place}: a patience of {significance.patience} runs is below 1"
     actions = {action.name: action for action in spec.actions}
     for name in significance.actions:
         action = actions.get(name)

@@ -55,8 +55,8 @@ SIGNIFICANCE = Record(
         ),
         "tolerance": Key(_PERCENT, "by how much the change may be missed; default 10%"),
         "patience": Key(
-            Single("a number of waves from 1 to 1000", numbers=Numbers(0, 1000, whole=True)),
-            "waves out of tolerance after which limits are searched for again; default 5",
+            Single("a number of runs from 1 to 1000", numbers=Numbers(0, 1000, whole=True)),
+            "runs out of tolerance after which limits are searched for again; default 5",
         ),
         "time": Key(
             Single(
