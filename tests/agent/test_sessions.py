@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from headgate.agent.resting import Rest
 from headgate.agent.seams import Report, WorkerLost, WorkerState
 from headgate.agent.sessions import SessionLauncher
 from headgate.agent.supervision import Supervision
@@ -51,7 +52,7 @@ for line in sys.stdin.buffer:
 class Desk:
     """A launcher and what it reports."""
 
-    def __init__(self, directory: Path, behaviour: str, patience: float) -> None:
+    def __init__(self, directory: Path, behaviour: str, patience: float, idle: float) -> None:
         python = directory / "python"
         self.finish = directory / "finish"
         python.write_text(WORKER.format(python=sys.executable, finish=self.finish))
@@ -64,6 +65,7 @@ class Desk:
             patience,
             self.reports.put,
             Supervision(lambda _: None),
+            rest=Rest(idle),
         )
 
     def until(self, kind: type[Report] | Callable[[Report], bool]) -> Report:
@@ -71,6 +73,11 @@ class Desk:
             report = self.reports.get(timeout=WAIT)
             if isinstance(report, kind) if isinstance(kind, type) else kind(report):
                 return report
+
+    def rested(self) -> WorkerState:
+        report = self.until(lambda r: isinstance(r, WorkerState) and "without a run" in r.words)
+        assert isinstance(report, WorkerState)
+        return report
 
     def ready(self) -> WorkerState:
         report = self.until(lambda r: isinstance(r, WorkerState) and r.ready)
@@ -82,8 +89,8 @@ class Desk:
 def desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
     made: list[Desk] = []
 
-    def make(behaviour: str = "", patience: float = WAIT) -> Desk:
-        made.append(Desk(tmp_path, behaviour, patience))
+    def make(behaviour: str = "", patience: float = WAIT, idle: float = 0.0) -> Desk:
+        made.append(Desk(tmp_path, behaviour, patience, idle))
         return made[-1]
 
     yield make
@@ -207,6 +214,58 @@ def test_without_a_configuration_there_is_no_worker_until_there_is_one(
     assert not psutil.pid_exists(pid)
     one.launcher.use(StartSession({}))
     one.ready()
+
+
+def test_a_worker_that_does_nothing_ends_and_starts_again_for_the_next_attempt(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk(idle=0.05)
+    first = one.ready().pid
+    assert not one.rested().ready
+    assert first is not None
+    assert not psutil.pid_exists(first)
+    assert one.reports.empty()  # and none is started for nothing
+
+    one.launcher.start(request("m:work"))
+
+    assert one.ready().pid != first
+    seen: list[Report] = []
+    one.until(lambda r: seen.append(r) or isinstance(r, StepEnded))
+    assert not any(isinstance(r, WorkerLost) for r in seen)
+    one.rested()
+
+
+def test_a_worker_with_an_attempt_does_not_rest(desk: Callable[..., Desk]) -> None:
+    one = desk(idle=0.05)
+    one.ready()
+    one.launcher.start(request("m:wait"))
+    one.until(StepStarted)
+    one.launcher.expect(None)  # has the launcher look at its clock again
+    with pytest.raises(queue.Empty):
+        one.reports.get(timeout=0.3)
+    one.finish.touch()
+    assert isinstance(one.until(StepEnded), StepEnded)
+    one.rested()
+
+
+def test_a_worker_that_rests_starts_again_ahead_of_a_run_that_is_foreseen(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk(idle=0.05)
+    first = one.ready().pid
+    one.rested()
+    one.launcher.expect(4.0)  # nearer than the least lead
+    assert one.ready().pid != first
+    one.launcher.expect(None)  # it is not awaited any more
+    one.rested()
+
+
+def test_nothing_is_left_of_a_launcher_that_rests(desk: Callable[..., Desk]) -> None:
+    one = desk(idle=0.05)
+    one.ready()
+    one.rested()
+    one.launcher.close()
+    one.launcher.close()
 
 
 def test_nothing_is_left_of_a_closed_launcher(desk: Callable[..., Desk]) -> None:

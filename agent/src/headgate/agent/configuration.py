@@ -77,6 +77,8 @@ class Workers(Struct, frozen=True, forbid_unknown_fields=True):
     """Where they run and leave their logs; a directory of the user's state where empty."""
     start_seconds: Seconds = 120.0
     """How long a worker may take until its Spark session is warm."""
+    idle_seconds: Annotated[float, Meta(ge=0)] = 1800.0
+    """After how long without a run a session ends; 0: it stays."""
     spares: Annotated[int, Meta(ge=0, le=100)] = 0
     """Warm sessions kept ready for dataflows that are taken over or submitted."""
     spare_spark: dict[str, str] = {}

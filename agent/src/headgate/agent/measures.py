@@ -83,6 +83,7 @@ class Measures:
         )
         self.owned = self._gauge("dataflows", "Dataflows that this agent runs.", ())
         self.spares = self._gauge("spare_sessions", "Warm sessions that nobody has taken.", ())
+        self.sessions = self._gauge("session_warm", "1 while the session is warm.", flow)
         self.set_aside = self._gauge(
             "rows_set_aside", "Rows of the state table that are not believed.", ("state",)
         )
@@ -140,3 +141,4 @@ class FlowMeasures:
         self.bound_fill = _Labelled(measures.bound_fill, dataflow)
         self.lag = _Labelled(measures.lag, dataflow)
         self.run_seconds = _Labelled(measures.run_seconds, dataflow)
+        self.session_warm = measures.sessions.labels(dataflow)

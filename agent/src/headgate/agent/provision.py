@@ -17,6 +17,7 @@ from headgate.agent.launchers import AttendedJobs, FlowLaunchers, JobsLauncher
 from headgate.agent.measures import Measures
 from headgate.agent.notify_families import NotifyFamilies
 from headgate.agent.observers import ObserverTable
+from headgate.agent.resting import Rest
 from headgate.agent.retention import RetentionKeeper
 from headgate.agent.rows import HBaseConnections
 from headgate.agent.runtime import Runtime
@@ -71,6 +72,7 @@ class Provision(Struct, frozen=True):
                 hosted.post_report,
                 self.supervision,
                 self.spares,
+                Rest(configuration.workers.idle_seconds),
             ),
             JobsLauncher(
                 AttendedJobs(directory / "jobs", configuration.history),

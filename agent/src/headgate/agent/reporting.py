@@ -65,6 +65,7 @@ class Reporting(Standing):
     def measure(self, now: float) -> None:
         """Set the gauges: lag, savings, how full bounds are, and what Kafka is soon to delete."""
         measures = self._around.measures
+        measures.session_warm.set(int(self._worker.ready))
         for (topic, partition), records in (self._feed.lag() if self._feed else {}).items():
             measures.lag.labels(topic, str(partition)).set(records)
         for spec in self._dataflow.spec.actions:

@@ -167,6 +167,16 @@ class Runtime(Commands, Reporting):
             self._save(now)
         elif not self._dirty:
             self._saved_at = max(self._saved_at, now)
+        self._foresee(now)
+
+    def _foresee(self, now: float) -> None:
+        """Tell the launcher when the next run may be due, as far as time alone decides."""
+        dues = [due for due in (self._engine.run_due, self._wave_at) if due is not None]
+        launches = self.phase is not Phase.PAUSED and not self.definition.shadow
+        due = min(dues, default=None) if launches else None
+        if due != self._foreseen:
+            self._foreseen = due
+            self._around.launcher.expect(None if due is None else max(0.0, due - now))
 
     def _look_for_lost(self, now: float) -> None:
         """Have the engine look for what observers had not published that are lost for good."""

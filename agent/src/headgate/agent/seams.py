@@ -65,6 +65,9 @@ class Launcher(Protocol):
     def use(self, start: StartSession | None) -> None:
         """Have a worker of another configuration, none if None, as soon as nothing is with it."""
 
+    def expect(self, seconds: float | None) -> None:
+        """Foresee the next attempt in so many seconds; none where None."""
+
     def log(self, action: str, run: str, attempt: int) -> Path | None:
         """Return the file with what an attempt printed; None where it is not here."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
+from headgate.agent.resting import Rest, lead_of
 from headgate.agent.seams import Report, WorkerLost, WorkerState
 from headgate.agent.spares import SpareSessions
 from headgate.agent.supervision import Supervision, ThreadKind, describe
@@ -30,6 +32,9 @@ _STOP = 3.0  # seconds for Spark to remove its files before it is ended by force
 _LONGEST_PAUSE = 30.0  # seconds between attempts to start one that does not come up
 
 
+_NEVER = Rest(0.0)
+
+
 class SessionLauncher:
     """Keeps a worker warm and hands it one attempt at a time.
 
@@ -45,6 +50,9 @@ class SessionLauncher:
         report: told what happens, from any thread.
         supervision: owns its thread.
         spares: sessions that are warm already, one of which is taken if it fits.
+        rest: when a worker that does nothing ends; it starts again for a run, or ahead of one that
+            is foreseen.
+        clock: returns seconds, monotonic.
     """
 
     def __init__(
@@ -56,6 +64,8 @@ class SessionLauncher:
         report: Callable[[Report], None],
         supervision: Supervision,
         spares: SpareSessions | None = None,
+        rest: Rest = _NEVER,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start = start
         self._directory = directory
@@ -74,6 +84,13 @@ class SessionLauncher:
         self._closing = False
         self._stopping = threading.Event()
         self._outdated = False
+        self._rest = rest
+        self._clock = clock
+        self._due: float | None = None
+        self._lead = lead_of(0.0)
+        self._idle_since = 0.0
+        """When the worker was warm, or its last attempt ended."""
+        self._resting = False
         self._supervision = supervision
         self._spares = spares
         self._name = f"session-{directory.name}"
@@ -94,6 +111,12 @@ class SessionLauncher:
         with self._lock:
             self._start = start
             self._outdated = True
+            self._changed.notify_all()
+
+    def expect(self, seconds: float | None) -> None:
+        """See ``Launcher``."""
+        with self._lock:
+            self._due = None if seconds is None else self._clock() + seconds
             self._changed.notify_all()
 
     def kill(self, reason: str) -> None:
@@ -141,6 +164,8 @@ class SessionLauncher:
                 continue
             self._report(WorkerState(ready=False, words="starting its Spark session"))
             warm = self._run_one(start)
+            if self._resting:
+                self._wait_for_need()
             if self._closing:
                 return
             pause = _FIRST_PAUSE if warm else min(_LONGEST_PAUSE, pause * 2)
@@ -152,12 +177,46 @@ class SessionLauncher:
         with self._lock:
             self._changed.wait_for(lambda: self._closing or self._start is not None)
 
+    def _wait_for_need(self) -> None:
+        """Wait until a run wants a worker, or is foreseen to want one soon."""
+        with self._lock:
+            ended = self._clock()
+            while self._request is None and not (self._closing or self._outdated):
+                at = self._rest.starts(ended, self._due, self._lead)
+                if not self._wait_until(at):
+                    return
+
+    def _wait_until(self, at: float | None) -> bool:
+        """Wait, the lock held, for any change until a moment; tell whether it is still to come."""
+        left = None if at is None else at - self._clock()
+        if left is not None and left <= 0:
+            return False
+        self._changed.wait(left)
+        return True
+
+    def _wait_for_work(self) -> bool:
+        """Wait, the lock held, until there is something to do; False if the worker is to rest."""
+        while not (
+            self._ended
+            or self._closing
+            or (self._outdated and self._request is None)
+            or (self._request is not None and not self._sent)
+        ):
+            at = None
+            if self._request is None:
+                at = self._rest.ends(self._idle_since, self._due, self._lead)
+            if not self._wait_until(at):
+                return False
+        return True
+
     def _run_one(self, start: StartSession) -> bool:
         """Run one worker to its end; tell whether its session was ever warm."""
         with self._lock:
             self._ready = self._ended = False
             self._unfit = None
+            self._resting = False
             self._reason = ""
+        begun = self._clock()
         spare = (
             None
             if self._spares is None
@@ -180,6 +239,9 @@ class SessionLauncher:
                 lambda: self._ready or self._ended or self._closing, self._patience
             )
             warm = self._ready
+            self._idle_since = self._clock()
+            if warm and spare is None:
+                self._lead = lead_of(self._idle_since - begun)
             if not warm and not self._ended and not self._closing:
                 self._reason = f"its Spark session was not warm after {self._patience:g} s"
         if not warm:
@@ -194,14 +256,13 @@ class SessionLauncher:
             return True
         while True:
             with self._lock:
-                self._changed.wait_for(
-                    lambda: (
-                        self._ended
-                        or self._closing
-                        or (self._outdated and self._request is None)
-                        or (self._request is not None and not self._sent)
+                if not self._wait_for_work():
+                    self._resting = True
+                    self._reason = (
+                        f"none: ended after {self._rest.idle:g} s without a run, "
+                        "started again for the next one"
                     )
-                )
+                    break
                 request = self._request
                 if self._outdated and request is None:
                     self._reason = "its configuration changed"
@@ -271,6 +332,7 @@ class SessionLauncher:
                         return
                     self._request = None
                     self._sent = False
+                    self._idle_since = self._clock()
                     self._changed.notify_all()
                 self._report(reply)
             case _:

@@ -110,6 +110,8 @@ class Standing(ABC):
             passed=self._barrier_passed,
         )
         self._notify: float | None = None
+        self._foreseen: float | None = None
+        """When the launcher was told that the next run may be due."""
         self._queue: deque[Attempt] = deque()
         self._active: dict[str, Attempt] = {}
         self._under_way: dict[str, Attempt] = {}

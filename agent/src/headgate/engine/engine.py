@@ -77,6 +77,11 @@ class Engine(Together):
             told = self._told() if together else self.handle(records[taken - 1])
         return taken, told
 
+    @property
+    def run_due(self) -> float | None:
+        """When an action is to be looked at next because time has passed; Unix seconds."""
+        return self._timers.next
+
     def _told(self) -> list[Instruction]:
         due, assess = self._timers.next, self._assess_at
         if assess is not None and (due is None or assess < due):

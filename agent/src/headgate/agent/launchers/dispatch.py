@@ -87,6 +87,10 @@ class FlowLaunchers:
         """See ``seams.Launcher``."""
         self._session.use(start)
 
+    def expect(self, seconds: float | None) -> None:
+        """See ``seams.Launcher``."""
+        self._session.expect(seconds)
+
     def log(self, action: str, run: str, attempt: int) -> Path | None:
         """See ``seams.Launcher``."""
         return self._jobs.log(run, attempt) or self._session.log(action, run, attempt)

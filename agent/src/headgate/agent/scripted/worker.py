@@ -27,6 +27,8 @@ class ScriptedWorker:
 
     def __init__(self, world: World, report: Callable[[Report], None]) -> None:
         self.sessions: list[StartSession | None] = []
+        self.expected: list[float | None] = []
+        """Seconds until the next run, each time they were told."""
         """What its workers were to be started with, after the first."""
         self._world = world
         self._report = report
@@ -118,6 +120,10 @@ class ScriptedWorker:
     def use(self, start: StartSession | None) -> None:
         """See ``Launcher``."""
         self.sessions.append(start)
+
+    def expect(self, seconds: float | None) -> None:
+        """See ``Launcher``."""
+        self.expected.append(seconds)
 
     def recover(self, run: str, attempt: int) -> bool:
         """See ``Launcher``; its workers end with it."""
