@@ -224,6 +224,26 @@ def messages(data: bytes) -> list[bytes]:
     return found
 
 
+def numbered(message: bytes, number: int) -> bytes:
+    """Return a message in strict binary with another sequence number."""
+    reader = MessageReader(transport=Transport.BUFFERED)
+    reader.feed(message)
+    found = reader.next_message()
+    assert found is not None
+    return message[: found.body - 4] + number.to_bytes(4) + message[found.body :]
+
+
+def answered(upstream: Wire, *answers: bytes) -> bytes:
+    """Return the answers to the last requests that a server got, numbered as those are."""
+    reader = MessageReader(transport=Transport.BUFFERED)
+    reader.feed(upstream.taken())
+    numbers = []
+    while (request := reader.next_message()) is not None:
+        numbers.append(request.seqid)
+    last = numbers[-len(answers) :]
+    return b"".join(numbered(a, n) for a, n in zip(answers, last, strict=True))
+
+
 def barrier(scene: Scene, *tables: str) -> None:
     answer_barrier(
         BarrierRequest(1, "b", tables, "a"), [scene.endpoint], scene.recorder, scene.publisher

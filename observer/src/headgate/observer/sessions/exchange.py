@@ -26,6 +26,7 @@ class Exchange:
         "sample",
         "tables",
         "ticket",
+        "unsure",
         "waiters",
     )
 
@@ -52,6 +53,8 @@ class Exchange:
         self.waiters: list[Callable[[], None]] | None = None
         self.marked = False
         """Whether the request was given notify cells."""
+        self.unsure = False
+        """Whether nobody can tell which bytes are its reply."""
 
 
 def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:

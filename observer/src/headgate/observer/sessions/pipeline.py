@@ -2,7 +2,9 @@
 
 Reply bytes go back as they came. A reply is walked only where something hangs on it: the outcome of
 a watched write, or the order of pipelined requests. Otherwise a reply's first bytes tell that the
-server is done, and the next request that it has been read.
+server is done, and the next request that it has been read. Where messages have no lengths that is
+believed, not known: a watched write after it is forwarded with a number by which its reply is known
+(see ``proofs``), and nothing else is taken for that.
 """
 
 from __future__ import annotations
@@ -15,7 +17,16 @@ from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named
-from headgate.wire import Limits, Message, MessageReader, MessageType, ProtocolError, Transport
+from headgate.observer.sessions.proofs import Proof
+from headgate.wire import (
+    Limits,
+    Message,
+    MessageReader,
+    MessageType,
+    Protocol,
+    ProtocolError,
+    Transport,
+)
 
 if TYPE_CHECKING:
     from headgate.observer.sessions.session import Session
@@ -23,6 +34,7 @@ if TYPE_CHECKING:
 _clock: Final = perf_counter
 _MOST: Final = 128  # requests under way on one connection before its client must wait
 _FEW: Final = 64
+_FRAME_LENGTH: Final = 4  # bytes before each message of a framed transport
 _REPLY_LIMITS: Final = Limits(
     # HBase is trusted to answer what was asked, however large.
     max_frame=(1 << 31) - 1,
@@ -44,7 +56,21 @@ class Pipeline:
         self._replies: MessageReader | None = None
         self._walking = False
         self._tracks = True
+        self._framed = False
+        self._left = 0
+        """Bytes of the frame that is not walked, and of which some have come."""
         self._last_byte = 0
+        """Of what came last of a reply that is not walked and has no length."""
+        self._certain = True
+        """Whether all replies up to that of the first in flight are known to be over."""
+        self._astray = False
+        """Whether they are known not to be."""
+        self._proof: Proof | None = None
+        """By what a reply is known; None before one has to be."""
+        self._proven: Exchange | None = None
+        """Whose reply that is, after which it is certain again; None: none is sought."""
+        self._withheld = b""
+        """Bytes that may begin it."""
         # Set while a reply of our own waits for its turn: replies then go back whole, one by one.
         self._by_message = False
         self._passed = 0
@@ -58,11 +84,12 @@ class Pipeline:
     def follow(self, pattern: Pattern, forwarded: float, sample: Sample | None) -> None:
         """Wait for the reply to a known request that makes no events."""
         in_flight = self.in_flight
-        if len(in_flight) == 1 and not self._walking and not self._last_byte:
+        if len(in_flight) == 1 and not self._walking and not self._last_byte and not self._left:
             head = in_flight[0]
             before = head.pattern
             if head.begun and before is not None:
                 # Mostly so: the one before is over, as ``append`` says, and was like this one.
+                self._certain = self._framed
                 self._endpoint.note_answered(before)
                 head.pattern = pattern
                 head.method = pattern.method
@@ -76,18 +103,57 @@ class Pipeline:
         exchange.sample = sample
         self.append(exchange, pattern.layout.transport)
 
+    def judged(
+        self,
+        exchange: Exchange,
+        raw: bytes,
+        body: int,
+        transport: Transport,
+        protocol: Protocol = Protocol.BINARY,
+    ) -> bytes:
+        """Return what to forward of a request by whose reply its outcome is judged.
+
+        That is the request, with another number where the place of its reply is not certain. It
+        must be appended next, if it is forwarded.
+        """
+        in_flight = self.in_flight
+        if self._certain and (not in_flight or self._walking or not in_flight[0].begun):
+            return raw
+        if transport is Transport.FRAMED or self._proven is not None or not self._tracks:
+            return raw
+        if self._by_message:
+            # What was not passed on yet is walked from a place that is not certain.
+            exchange.unsure = True
+            return raw
+        proof = self._proof
+        if proof is None:
+            proof = self._proof = Proof()
+        self._proven = exchange
+        replies = self._replies
+        if replies is not None and replies.buffered:
+            self._replies = None
+        return proof.begin(raw, body, exchange.method.name, protocol)
+
+    def not_forwarded(self, exchange: Exchange) -> None:
+        """Forget a request of which ``judged`` returned what to forward: the connection broke."""
+        if self._proven is exchange:
+            self._proven = None
+            self._certain = False
+
     def append(self, exchange: Exchange, transport: Transport) -> None:
         """Wait for the reply to a request that was forwarded."""
         in_flight = self.in_flight
         if in_flight and not self._walking:
             head = in_flight[0]
-            if not head.begun:
+            if not head.begun or self._left:
                 self._walking = True
-            elif self._last_byte:
-                # Every reply ends with a zero: this one is not over, and was not walked so far.
-                self._lose_track("a request came in the middle of the reply to the one before")
             else:
-                # The client has read that reply: it would not have gone on otherwise.
+                # The client has read that reply: a sequential one would not have gone on otherwise.
+                if not self._framed:
+                    self._certain = False
+                    # Every reply ends with a zero.
+                    self._astray = self._astray or self._last_byte != 0
+                self._last_byte = 0
                 in_flight.pop(0)
                 self.finish(head, None, "answered")
         if not self._tracks:
@@ -95,6 +161,7 @@ class Pipeline:
             return
         if self._replies is None:
             self._replies = MessageReader(_REPLY_LIMITS, transport)
+            self._framed = transport is Transport.FRAMED
         in_flight.append(exchange)
         if len(in_flight) >= _MOST:
             self._session.pipeline_full()
@@ -102,6 +169,8 @@ class Pipeline:
     def answer(self, exchange: Exchange, transport: Transport) -> bool:
         """Send a reply of our own when its turn has come; False: nobody knows when that is."""
         self.append(exchange, transport)
+        if self._astray and self._proven is None:
+            self._lose_track("a request came in the middle of the reply to the one before")
         if not self._tracks:
             return False
         if not self._by_message and self._replies is not None:
@@ -114,6 +183,8 @@ class Pipeline:
         """Count a request that has ended, and end its ticket."""
         endpoint = self._endpoint
         ticket = exchange.ticket
+        if exchange.unsure:
+            reply = None
         if exchange.marked and reply is not None and lacks_notify_family(reply):
             endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
         if ticket is not None:
@@ -129,6 +200,7 @@ class Pipeline:
 
     def break_off(self) -> None:
         """End them all: no more bytes come, and what is under way may or may not have been done."""
+        self._forget_proof()
         while self.in_flight:
             exchange = self.in_flight.pop(0)
             if exchange.local is None:
@@ -146,12 +218,31 @@ class Pipeline:
         else:
             started = self._endpoint.now
         self.touched = started
-        if not self._by_message:
-            self._session.send(data)
         self._endpoint.sent_bytes += len(data)
-        if head is None:
+        if self._proven is not None:
+            self._seek(data, started)
+        elif head is None:
+            self._session.send(data)
+            self._certain = False
             return
-        if self._walking:
+        else:
+            if not self._by_message:
+                self._session.send(data)
+            if self._walking or self._framed or head.ticket is not None:
+                self._attribute(data, started, head)
+            else:
+                self._last_byte = data[-1]
+                if not head.begun:
+                    self._begin(head, started)
+        if sample is not None:
+            sample.added.append(_clock() - started)
+
+    def _attribute(self, data: bytes, started: float, head: Exchange) -> None:
+        """Find out whose reply bytes are that begin with the first one's."""
+        sample = head.sample
+        if self._left:
+            self._pass_frame(data, started, head)
+        elif self._walking:
             self._walk(data, started)
         elif head.ticket is not None:
             replies = self._replies
@@ -162,21 +253,82 @@ class Pipeline:
                 and not replies.buffered
                 and known.transport is replies.transport
             ):
-                in_flight.pop(0)
+                self.in_flight.pop(0)
                 if sample is not None:
                     sample.upstream.append(started - head.forwarded)
                 self.finish(head, known, "answered")
             else:
                 self._walk(data, started)
+        elif not head.begun and len(data) < _FRAME_LENGTH:
+            self._walking = True
+            self._walk(data, started)
         else:
-            self._last_byte = data[-1]
-            if not head.begun:
-                head.begun = True
-                if sample is not None:
-                    sample.upstream.append(started - head.forwarded)
-                self._wake(head)
-        if sample is not None:
-            sample.added.append(_clock() - started)
+            left = _FRAME_LENGTH + int.from_bytes(data[:_FRAME_LENGTH]) - len(data)
+            if head.begun or left < 0:
+                self._lose_track("there are bytes behind the last reply")
+                return
+            self._left = left
+            self._begin(head, started)
+
+    def _begin(self, head: Exchange, started: float) -> None:
+        """Note that the server is done with a request."""
+        head.begun = True
+        if head.sample is not None:
+            head.sample.upstream.append(started - head.forwarded)
+        if head.waiters is not None:
+            self._wake(head)
+
+    def _pass_frame(self, data: bytes, started: float, head: Exchange) -> None:
+        """Take bytes of a frame that is not walked; what is behind it is the next one's."""
+        part = data[: self._left]
+        self._left -= len(part)
+        if self._by_message:
+            self._session.send(part)
+        if self._left or not self._walking:
+            if len(part) < len(data):
+                self._lose_track("there are bytes behind the last reply")
+            return
+        self.in_flight.pop(0)
+        self.finish(head, None, "answered")
+        self._send_locals()
+        if len(part) < len(data):
+            self._walk(data[len(part) :], started)
+        elif not self.in_flight:
+            self._session.all_answered()
+
+    def _seek(self, data: bytes, started: float) -> None:
+        """Pass bytes on up to the reply that proves itself; all before it are over then."""
+        proof = self._proof
+        assert proof is not None  # noqa: S101 - else nothing is sought
+        if self._withheld:
+            data = self._withheld + data
+            self._withheld = b""
+        at = proof.find(data)
+        if at < 0:
+            unfinished = proof.unfinished(data)
+            if unfinished:
+                self._withheld = data[-unfinished:]
+                data = data[:-unfinished]
+            if data:
+                self._session.send(data)
+            return
+        proven, self._proven = self._proven, None
+        self._certain, self._astray = True, False
+        if at:
+            self._session.send(data[:at])
+        data = proof.shown(data, at)
+        in_flight = self.in_flight
+        while in_flight[0] is not proven:
+            self.finish(in_flight.pop(0), None, "answered")
+        if not self._by_message:
+            self._session.send(data)
+        self._attribute(data, started, in_flight[0])
+
+    def _forget_proof(self) -> None:
+        withheld, self._withheld = self._withheld, b""
+        self._proven = None
+        if withheld:
+            self._session.send(withheld)
 
     def walk_on(self) -> None:
         """Walk replies until nothing is under way, and then tell the session."""
@@ -226,6 +378,8 @@ class Pipeline:
             self._session.abort_upstream()
             return
         self._tracks = self._walking = False
+        self._left = 0
+        self._forget_proof()
         while self.in_flight:
             exchange = self.in_flight.pop(0)
             self.finish(exchange, None, "answered" if exchange.begun else "untracked")

@@ -345,8 +345,9 @@ class Session:
             exchange = Exchange(pattern.method, pattern.tables, ticket, pattern)
             exchange.forwarded = started if sample is None else _clock()
             exchange.sample = sample
-            if outlet.write(data):
-                self.pipeline.append(exchange, pattern.layout.transport)
+            layout, pipeline = pattern.layout, self.pipeline
+            if outlet.write(pipeline.judged(exchange, data, layout.body, layout.transport)):
+                pipeline.append(exchange, layout.transport)
             else:
                 self._cancel(exchange)
         return True
@@ -527,6 +528,7 @@ class Session:
             self._release()
 
     def _cancel(self, exchange: Exchange) -> None:
+        self.pipeline.not_forwarded(exchange)
         if exchange.ticket is not None:
             self._endpoint.recorder.cancel(exchange.ticket)
 
@@ -621,7 +623,12 @@ class Session:
         outlet = self._to_upstream
         exchange.forwarded = _clock()
         exchange.sample = self._each
-        if outlet is None or not outlet.write(message.raw):
+        raw = message.raw
+        if exchange.ticket is not None:
+            raw = self.pipeline.judged(
+                exchange, raw, message.body, message.transport, message.protocol
+            )
+        if outlet is None or not outlet.write(raw):
             # It broke a moment ago: nothing was sent, and the client is being closed.
             self._cancel(exchange)
             return
