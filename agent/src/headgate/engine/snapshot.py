@@ -84,6 +84,9 @@ class ElementColumns(Struct, frozen=True, array_like=True):
     cells: KeyColumns
 
 
+_NO_ELEMENTS = ElementColumns((), _NO_KEYS)
+
+
 def _element_columns(elements: Iterable[Element]) -> ElementColumns:
     rows = [e for e in elements if isinstance(e, bytes)]
     cells = [e for e in elements if not isinstance(e, bytes)]
@@ -529,7 +532,7 @@ def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> 
     if log is not None:
         return ConsumedState(
             consumed.updates,
-            _element_columns(()),
+            _NO_ELEMENTS,
             _NO_KEYS,
             (),
             consumed.fresh,
@@ -563,6 +566,8 @@ def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Sou
 
 
 def _keys_at(cells: Cells, slots: Array) -> KeyColumns:
+    if not len(slots):
+        return _NO_KEYS  # without a look at all rows
     rows, columns = cells.grid.keys(slots)
     known = sorted(set(columns), key=cells.grid.names.__getitem__)
     places = {number: place for place, number in enumerate(known)}
