@@ -24,6 +24,12 @@ def test_a_sample_of_this_machine_is_within_its_ranges() -> None:
     assert found.load is not None
 
 
+def test_the_load_is_per_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.cpu_count", lambda: 8)
+    monkeypatch.setattr("os.getloadavg", lambda: (12.0, 99.0, 99.0))
+    assert MachineSampler("here").sample().load == 1.5
+
+
 def test_what_a_sensor_cannot_measure_is_left_out_and_its_clock_does_not_count() -> None:
     load = MachineLoad(VERSION, "m", 5.0, cpu=50.0, weight=4.0)
     assert resource_sample(load, 99.0) == ResourceSample("m", 99.0, {Resource.CPU: 50.0}, 4.0)

@@ -64,3 +64,21 @@ def test_a_barrier_waits_no_longer_than_the_connection_lives(scene: Scene) -> No
     barrier(scene, "t")
     session.upstream_lost(None)
     assert kinds(scene) == ["UpdateBatch", "BarrierMark"]
+
+
+def test_a_barrier_follows_writes_whose_end_waits_to_be_told(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.data_received(put(b"r"))
+    session.reply_received(OK)
+    assert scene.pending, "the write is still in the backlog"
+    barrier(scene, "t")
+    assert kinds(scene) == ["UpdateBatch", "BarrierMark"]
+
+
+def test_a_barrier_follows_the_write_that_it_waited_for(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.data_received(put(b"r"))
+    scene.work()
+    barrier(scene, "t")
+    session.reply_received(OK)
+    assert kinds(scene) == ["UpdateBatch", "BarrierMark"]

@@ -1,0 +1,154 @@
+"""What a crashed observer left in its journal is published as what it is: perhaps done."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.events import Gap, Outcome, TableChange, TableChangeKind, UpdateBatch, decode_update
+from headgate.observer import Journal as JournalConfig
+from headgate.observer import Kafka, Listener, ObserverConfig
+from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.republishing import EarlierEpochs
+from headgate.wire import MessageType, StructWriter, Transport, write_message
+
+
+def request(method: str, body: bytes) -> bytes:
+    return write_message(Transport.BUFFERED, method, MessageType.CALL, 0, body)
+
+
+def put(row: bytes, table: bytes = b"t") -> bytes:
+    mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
+    return request(
+        "mutateRow", StructWriter().binary(1, table).binary(2, row).structs(3, [mutation]).end()
+    )
+
+
+DROP = request("deleteTable", StructWriter().binary(1, b"t").end())
+
+
+class Restart:
+    """An observer that comes back after a crash; Kafka takes what it publishes when it may."""
+
+    def __init__(self, directory: Path, bench: Any) -> None:
+        self.directory = directory
+        self.bench = bench
+        self.watched = {"t"}
+        self.log: list[Any] = []
+        self.journal = self._opened()
+        bench.producer.send = self._take
+        bench.publisher._later = lambda _seconds, call: call()
+        for table in ("t", "other"):
+            bench.publisher.prepare(table, values=True)
+            bench.publisher.topic_ready(table, 1)
+
+    def crash_with(self, *requests: bytes, table: str = "t") -> int:
+        """Die with these requests under way; return the epoch that they belong to."""
+        epoch = self.journal.epoch
+        for each in requests:
+            self.journal.append(each, table, listener=0, dialect=0, received=12.5)
+        os.close(self.journal._lock)
+        self.journal = self._opened()
+        return epoch
+
+    def run(self, script: Callable[[EarlierEpochs], Any]) -> None:
+        async def inside() -> None:
+            config = ObserverConfig(
+                name="o",
+                thrift1=Listener("127.0.0.1:0", "a:1"),
+                kafka=Kafka("k:1"),
+                journal=JournalConfig(str(self.directory)),
+            )
+            earlier = EarlierEpochs(
+                config,
+                journal=self.journal,
+                publisher=self.bench.publisher,
+                watched=lambda: self.watched,
+                deadline=asyncio.get_running_loop().time() + 60.0,
+            )
+            await script(earlier)
+
+        asyncio.run(inside())
+
+    def _opened(self) -> Journal:
+        return Journal(self.directory, limit_bytes=1 << 20, segment_bytes=1 << 16)
+
+    def _take(self, topic: str, partition: int, value: bytes, done: Any) -> bool:
+        self.log.append(decode_update(value))
+        done(None)
+        return True
+
+
+@pytest.fixture
+def restart(tmp_path: Path, bench: Any) -> Restart:
+    return Restart(tmp_path, bench)
+
+
+def test_a_write_is_unknown_under_the_epoch_and_number_that_it_had(restart: Restart) -> None:
+    first = restart.crash_with(put(b"one"), put(b"two"))
+    second = restart.crash_with(put(b"three"))
+    restart.run(EarlierEpochs.publish)
+    told = [
+        (batch.epoch, part.intent, row, part.outcome, part.received)
+        for batch in restart.log
+        for part, row in zip(batch.requests, batch.rows, strict=True)
+    ]
+    assert told == [
+        (first, 0, b"one", Outcome.UNKNOWN, 12.5),
+        (first, 1, b"two", Outcome.UNKNOWN, 12.5),
+        (second, 0, b"three", Outcome.UNKNOWN, 12.5),
+    ]
+    assert 0 < first < second
+    assert all(isinstance(each, UpdateBatch) and each.recovered for each in restart.log)
+
+
+def test_a_definition_is_unknown_under_its_epoch_too(restart: Restart) -> None:
+    epoch = restart.crash_with(put(b"one"), DROP)
+    restart.run(EarlierEpochs.publish)
+    _, change = restart.log
+    assert isinstance(change, TableChange)
+    assert (change.epoch, change.intent) == (epoch, 1)
+    assert (change.kind, change.outcome) == (TableChangeKind.DROPPED, Outcome.UNKNOWN)
+
+
+def test_what_nobody_watches_is_left_out(restart: Restart) -> None:
+    restart.crash_with(put(b"row", b"other"), table="other")
+    restart.run(EarlierEpochs.publish)
+    assert restart.log == []
+
+
+def test_what_cannot_be_read_is_a_gap_from_when_it_came(restart: Restart) -> None:
+    restart.crash_with(put(b"one")[:-5], put(b"two"))
+    restart.run(EarlierEpochs.publish)
+    gap, batch = sorted(restart.log, key=lambda each: isinstance(each, UpdateBatch))
+    assert isinstance(gap, Gap)
+    assert (gap.table, gap.since) == ("t", 12.5)
+    assert gap.until > gap.since
+    assert "incomplete" in gap.reason
+    assert batch.rows == (b"two",)
+
+
+def test_an_epoch_is_forgotten_once_kafka_has_its_end(restart: Restart) -> None:
+    epoch = restart.crash_with(put(b"one"))
+    said: list[int] = []
+    left = [2, 1, 0]
+    kept: list[int] = []
+
+    def undelivered() -> int:
+        kept.append(len(restart.journal.open_epochs()))
+        return left.pop(0)
+
+    async def script(earlier: EarlierEpochs) -> None:
+        await earlier.publish()
+        assert said == []
+        await earlier.end(said.append, undelivered)
+
+    restart.run(script)
+    assert said == [epoch]
+    assert kept == [1, 1, 1]
+    assert restart.journal.open_epochs() == []
