@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test soak fuzz bench bench-aqhi lint format setup lock wheel clean
+.PHONY: demo test soak fuzz mutate bench bench-aqhi lint format setup lock wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -37,6 +37,14 @@ BUDGET ?= 600
 fuzz: setup
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-fuzz.lock
 	$(BIN)/python tests/fuzz/run.py --seconds $(BUDGET) $(TARGETS)
+
+# Changes the program in COUNT small ways, chosen by SEED among FOLDERS (engine, hbase, recording,
+# sessions, replay), and lists the changes that no test notices; goes on where it stopped.
+SEED  ?= 1
+COUNT ?= 2000
+mutate: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutation.lock
+	$(BIN)/python tests/mutants/mutate.py --seed $(SEED) --count $(COUNT) $(ARGS) $(FOLDERS)
 
 # Ratios of two things measured in one run; not tests.
 bench: setup
@@ -71,4 +79,5 @@ lock:
 	$(LOCK) --group build --output-file requirements-build.lock
 	$(LOCK) --group airflow --output-file requirements-airflow.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
+	$(LOCK) --group mutation --output-file requirements-mutation.lock
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock
