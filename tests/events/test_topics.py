@@ -15,6 +15,7 @@ from headgate.events import (
     WatchList,
     control_key,
     partition_of,
+    table_of,
     updates_topic,
 )
 
@@ -39,6 +40,23 @@ def test_two_tables_never_meet_in_a_topic(one, other):
     meet = updates_topic(one).replace(".", "_") == updates_topic(other).replace(".", "_")
 
     assert meet == (one == other)
+
+
+@given(TABLES | ALIKE)
+@example("ns:sensor_1.é")
+def test_a_topic_tells_its_table_unless_it_is_hashed(table):
+    topic = updates_topic(table)
+    assert table_of(topic) == (None if "__" in topic else table)
+
+
+@given(st.text(max_size=30) | st.text(alphabet="_0aF.", max_size=8))
+@example("_ff")
+@example("_")
+@example("a_3A")
+def test_what_no_table_has_for_a_topic_tells_none(name):
+    assert table_of(name) is None
+    told = table_of("headgate.updates." + name)
+    assert told is None or updates_topic(told) == "headgate.updates." + name
 
 
 @given(TABLES)

@@ -104,6 +104,8 @@ class Bench:
         self.settled: list[int] = []
         self.ensured: list[str] = []
         self.unwanted: set[str] = set()
+        self.named: set[str] = set()
+        self.now = 100.0
         self.unfinished = 1_000_000
         self.publisher = Publisher(
             observer="o",
@@ -113,8 +115,11 @@ class Bench:
             unfinished=lambda _table: self.unfinished,
             ensure=lambda table, _topic: self.ensured.append(table),
             wanted=lambda table: table not in self.unwanted,
+            named=lambda table: table in self.named,
+            named_alone=lambda table: table in self.named,
             later=self.timers.later,
             linger_seconds=0.002,
+            clock=lambda: self.now,
         )
 
 

@@ -16,6 +16,7 @@ from headgate.events import (
     partition_of,
     updates_topic,
 )
+from headgate.observer.publishing import publisher
 from headgate.observer.publishing.deliveries import Failure, FailureKind
 from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
 
@@ -174,6 +175,68 @@ def test_what_ends_before_the_topic_is_there_waits_in_order(bench) -> None:
     bench.publisher.topic_ready("t", 1)
     bench.producer.deliver_all()
     assert intents(bench.producer.log(0)) == [0, 1]
+
+
+def test_the_first_event_of_a_table_that_is_watched_by_pattern_asks_for_its_topic(bench) -> None:
+    bench.named = {"t", "u"}
+    bench.publisher.add("invented", write(0, [b"r"]))
+    assert bench.ensured == []
+    bench.publisher.add("t", write(1, [b"r"]))
+    bench.publisher.add("t", write(2, [b"r"]))
+    bench.publisher.add_put("u", 3, "mutateRow", 1.0, None, b"r", b"f:q", -1, b"v", False)
+    assert bench.ensured == ["t", "u"]
+    for table in ("t", "u"):
+        bench.publisher.topic_ready(table, 1)
+    bench.timers.run()
+    bench.producer.deliver_all()
+    assert sorted(intents(bench.producer.log(0))) == [1, 2, 3]
+
+
+def test_a_table_gets_no_topic_by_pattern_before_a_write_shows_that_it_exists(
+    bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "_MOST_UNLISTED", 2)
+    names = [f"t{number}" for number in range(4)]
+    bench.named = set(names)
+    for intent, name in enumerate(names):
+        bench.publisher.add(name, write(intent, [b"r"], outcome=Outcome.UNKNOWN))
+    assert bench.ensured == []
+    assert bench.settled == [0, 1, 2, 3]
+    bench.publisher.add("t0", write(4, [b"r"]))
+    bench.publisher.add("t3", write(5, [b"r"]))
+    bench.publisher.add("t0", write(6, [b"r"], outcome=Outcome.UNKNOWN))
+    assert bench.ensured == ["t0", "t3"]
+    for table in ("t0", "t3"):
+        bench.publisher.topic_ready(table, 1)
+    bench.timers.run()
+    bench.producer.deliver_all()
+    for table, expected in (("t0", [4, 6]), ("t3", [5])):
+        topic = updates_topic(table)
+        log = [sent.message for sent in bench.producer.delivered if sent.topic == topic]
+        gap = log[0]
+        assert isinstance(gap, Gap)
+        assert (gap.table, gap.since, gap.until) == (table, 1.0, 100.0)
+        assert intents(log[1:]) == expected
+
+
+def test_topics_of_tables_by_pattern_are_asked_for_when_the_control_topic_is_found(bench) -> None:
+    for table in ("t", "u"):
+        bench.publisher.add(table, write(0, [b"r"]))
+    assert bench.ensured == []
+    bench.named, bench.unwanted = {"t"}, {"u"}
+    bench.publisher.forget_unwanted()
+    assert bench.ensured == ["t"]
+    assert not bench.publisher.awaits("u")
+
+
+def test_a_table_that_a_dataflow_watches_is_not_doubted(bench) -> None:
+    bench.named = {"t"}
+    bench.publisher.prepare("t", values=True)
+    bench.publisher.topic_ready("t", 1)
+    bench.publisher.add("t", write(0, [b"r"], outcome=Outcome.UNKNOWN))
+    bench.timers.run()
+    bench.producer.deliver_all()
+    assert intents(bench.producer.log(0)) == [0]
 
 
 def test_a_table_nobody_watches_can_be_forgotten_before_its_topic_is_there(bench) -> None:

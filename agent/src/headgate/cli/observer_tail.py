@@ -73,7 +73,10 @@ def tail(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            "--table", "-t", help="Show this table; repeatable. Default: all watched ones."
+            "--table",
+            "-t",
+            help="Show this table, or all that fit a pattern; repeatable. "
+            "Default: all that dataflows watch.",
         ),
     ] = None,
     dataflow: Annotated[
@@ -210,7 +213,8 @@ def _begin(follower: Follower, control_topic: str) -> None:
     unwatched = follower.unwatched
     if unwatched:
         typer.echo(
-            f"no dataflow watches {', '.join(unwatched)}: observers publish nothing of it now",
+            f"no dataflow watches {', '.join(unwatched)}: it is published where the observers' "
+            "watch.tables name it, and nothing of it otherwise",
             err=True,
         )
 

@@ -47,6 +47,7 @@ from headgate.events.topics import (
     FLOWS_TOPIC,
     MACHINES_TOPIC,
     partition_of,
+    table_of,
     updates_topic,
 )
 from headgate.events.updates import (
@@ -114,5 +115,6 @@ __all__ = [
     "origin_text",
     "partition_of",
     "row_prefix_end",
+    "table_of",
     "updates_topic",
 ]

@@ -34,6 +34,22 @@ def updates_topic(table: str) -> str:
     return f"{_UPDATES_PREFIX}{escaped[:kept]}__{digest}"
 
 
+def table_of(topic: str) -> str | None:
+    """Return the table whose updates are in a topic; None where its name does not tell."""
+    escaped = topic.removeprefix(_UPDATES_PREFIX)
+    if escaped == topic or "__" in escaped:
+        return None
+    plain, *parts = escaped.split("_")
+    try:
+        name = plain.encode() + b"".join(
+            bytes.fromhex(part[:2]) + part[2:].encode() for part in parts
+        )
+        table = name.decode()
+    except ValueError:
+        return None
+    return table if updates_topic(table) == topic else None
+
+
 def partition_of(row: bytes, partitions: int) -> int:
     """Return the partition of a row's updates: CRC-32 of the row modulo their number."""
     return zlib.crc32(row) % partitions

@@ -273,6 +273,13 @@ class Gates(Struct, frozen=True, forbid_unknown_fields=True):
     """How long they wait for the gate to open; then they get an IOError that clients retry."""
 
 
+class Watching(Struct, frozen=True, forbid_unknown_fields=True):
+    """Tables whose writes are published though no dataflow watches them."""
+
+    tables: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    """Patterns. What fits later is watched from its first write on."""
+
+
 class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that ``headgate observer`` can be told."""
 
@@ -299,6 +306,7 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     admin_public: bool = False
     """Whether ``admin`` may be an address that other hosts reach."""
     access: Access | None = None
+    watch: Watching = field(default_factory=Watching)
     limits: Limits = field(default_factory=Limits)
     gates: Gates = field(default_factory=Gates)
 

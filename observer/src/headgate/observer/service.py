@@ -12,13 +12,14 @@ import structlog
 from headgate.events import Gate
 from headgate.hbase import Dialect
 from headgate.observer.admin import AdminServer, Health
-from headgate.observer.config import Acknowledge, ObserverConfig
+from headgate.observer.config import Access, Acknowledge, ObserverConfig
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.control.barriers import Barriers, Traffic
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.lease import Lease, lease_clock
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
+from headgate.observer.control.table_patterns import TablePatterns
 from headgate.observer.control.topic import ControlTopic, Heard
 from headgate.observer.gauges import (
     tell_of_acknowledgements,
@@ -84,7 +85,7 @@ class Observer:
         self._keyring = Keyring(config)
         self._metrics.certificate_expiries = self._keyring.expiries
         self._notify = NotifyColumns(limit_bytes=config.limits.message_bytes)
-        self._control = ControlState(self._notify, lease_clock)
+        self._control = ControlState(self._notify, lease_clock, _patterns(config))
         self._journal = Journal(
             Path(config.journal.directory),
             limit_bytes=config.journal.limit_bytes,
@@ -103,8 +104,11 @@ class Observer:
             unfinished=lambda table: self._recorder.lowest_unfinished(table),
             ensure=lambda table, topic: self._update_topics.ensure(self._publisher, table, topic),
             wanted=self._control.is_watched,
+            named=self._control.is_named,
+            named_alone=self._control.is_named_by_pattern_alone,
             later=self._loop.call_later,
             linger_seconds=0.0,  # the recorder has gathered already
+            clock=time.time,
         )
         self._recorder = Recorder(
             journal=self._journal,
@@ -194,6 +198,7 @@ class Observer:
             "kafka.partitions",
             prepare=lambda _old, new: lambda: self._update_topics.reconfigure(new),
         )
+        at("watch", prepare=lambda _old, new: lambda: self._watch_by_pattern(new))
         at(
             "scheduling",
             prepare=lambda _old, new: lambda: self._turns.reconfigure(new.scheduling),
@@ -221,6 +226,9 @@ class Observer:
             *(f"{name}.{key}" for name in self._listeners.names for key in ("origin", "networks")),
             prepare=lambda _old, new: lambda: self._listeners.change_access(new),
         )
+
+    def _watch_by_pattern(self, config: ObserverConfig) -> None:
+        self._control.patterns = _patterns(config)
 
     def _change_journal(self, config: JournalConfig) -> None:
         self._journal.reconfigure(
@@ -458,8 +466,8 @@ class Observer:
                 self._barriers.answer(barrier)
             self._lease.hear(message)
         self._gates.tend()
-        for table, wanted in self._control.watched.items():
-            self._publisher.prepare(table, values=wanted)
+        for table in self._control.watched:
+            self._publisher.prepare(table, values=self._control.wants_values(table))
 
     def _traffic(self) -> Sequence[Traffic]:
         return self._listeners.endpoints
@@ -476,3 +484,9 @@ class Observer:
         self._admission.sync_if_due()
         if self._state == "serving":
             self._loop.call_later(_TEND_SECONDS, self._tend)
+
+
+def _patterns(config: ObserverConfig) -> TablePatterns:
+    """Return the tables that a configuration has watched by pattern."""
+    access = config.access or Access()
+    return TablePatterns(config.watch.tables, access.state_tables)

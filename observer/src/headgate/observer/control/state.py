@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from headgate.events import BarrierRequest, ControlMessage, Fence, ObserverLease, Origin, WatchList
 from headgate.observer.control.notify import NotifyColumns
+from headgate.observer.control.table_patterns import TablePatterns
 
 
 class ControlState:
@@ -17,14 +18,18 @@ class ControlState:
     """
 
     def __init__(
-        self, notify: NotifyColumns | None = None, clock: Callable[[], float] = lambda: 0.0
+        self,
+        notify: NotifyColumns | None = None,
+        clock: Callable[[], float] = lambda: 0.0,
+        patterns: TablePatterns | None = None,
     ) -> None:
-        """Begin with nothing watched.
+        """Begin with nothing watched but what fits ``patterns``.
 
         ``notify`` is told what lists ask for; ``clock`` is that of ``trusted_until``, in seconds.
         """
         self._notify = notify
         self._clock = clock
+        self.patterns = patterns or TablePatterns()
         self.trusted_until = float("inf")
         """When the observer's lease ends, should nothing of it be heard any more. A process that
         was stopped finds that out here, before it looks at what has come meanwhile."""
@@ -80,11 +85,28 @@ class ControlState:
 
     def is_watched(self, table: str) -> bool:
         """Tell whether writes of the table must be published."""
-        return table in self.watched or self.everything or self._clock() > self.trusted_until
+        return (
+            table in self.watched
+            or self.everything
+            or self._clock() > self.trusted_until
+            or self.patterns.match(table)
+        )
+
+    def is_named(self, table: str) -> bool:
+        """Tell whether a table is known to be watched, rather than treated as if it were.
+
+        While the topic is lost no name alone is enough: clients invent them.
+        """
+        return table in self.watched or (not self.everything and self.patterns.match(table))
+
+    def is_named_by_pattern_alone(self, table: str) -> bool:
+        """Tell whether nothing but its name has a table watched."""
+        others = table in self.watched or self.everything or self._clock() > self.trusted_until
+        return not others and self.patterns.match(table)
 
     def wants_values(self, table: str) -> bool:
         """Tell whether the values of the table's cells must be published."""
-        return self.watched.get(table, True)
+        return self.watched.get(table, True) or self.patterns.match(table)
 
     def fence_above(self, origin: Origin) -> int | None:
         """Return the fence that the origin's token is below; None if it may write."""

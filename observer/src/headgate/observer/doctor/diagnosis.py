@@ -25,6 +25,7 @@ from headgate.events import UpdateBatch, updates_topic
 from headgate.hbase import Dialect
 from headgate.observer.admin import Health
 from headgate.observer.config import Listener, ObserverConfig
+from headgate.observer.control.table_patterns import TablePatterns
 from headgate.observer.doctor.findings import (
     Finding,
     Verdict,
@@ -340,7 +341,10 @@ class Diagnosis:
         try:
             yield from self._observers(follower)
             watched = follower.watched
-            if not watched:
+            patterns = self._question.config.watch.tables if self._question.config else ()
+            if patterns:
+                yield ok("watch lists", f"watch.tables names {', '.join(patterns)}")
+            elif not watched:
                 text = "no dataflow watches anything: observers publish nothing"
                 yield problem("watch lists", text, "submit a dataflow: headgate flow submit")
             for dataflow, names in follower.by_dataflow.items():
@@ -381,6 +385,10 @@ class Diagnosis:
             text = "no observer is alive on this control topic"
             yield problem("observers", text, "start one: headgate observer")
 
+    def _watched_by_pattern(self, table: str) -> bool:
+        config = self._question.config
+        return config is not None and TablePatterns(config.watch.tables).match(table)
+
     # -- a write and its event
 
     def _round_trip(self, follower: Follower, table: str, family: str) -> Iterator[Finding]:
@@ -390,7 +398,7 @@ class Diagnosis:
             text = "not tried: no address answered as an observer"
             yield problem(step, text, "name the observer's address with --thrift or --config")
             return
-        if table in follower.unwatched:
+        if table in follower.unwatched and not self._watched_by_pattern(table):
             text = f"not tried: no dataflow watches {table}, so that no event would come"
             yield problem(step, text, "submit a dataflow that watches it: headgate flow submit")
             return

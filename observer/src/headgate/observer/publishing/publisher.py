@@ -110,15 +110,21 @@ class Publisher:
         unfinished: Callable[[str], int],
         ensure: Callable[[str, str], None],
         wanted: Callable[[str], bool],
+        named: Callable[[str], bool],
+        named_alone: Callable[[str], bool],
         later: Callable[[float, Callable[[], None]], object],
         linger_seconds: float,
+        clock: Callable[[], float],
     ) -> None:
         """Connect the publisher to its surroundings.
 
         ``settle(intents)`` is called once all of their messages are acknowledged;
         ``unfinished(table)`` returns the lowest intent of the table that has not been given to the
         publisher, or the next one to come; ``wanted(table)`` tells whether somebody may want the
-        events of a table that was never prepared: where nobody does, they are dropped.
+        events of a table that was never prepared: where nobody does, they are dropped;
+        ``named(table)`` whether somebody certainly does, so that its first event asks for a topic;
+        ``named_alone(table)`` whether that is for its name alone, whether there is such a table or
+        not.
         """
         self._observer = observer
         self._epoch = epoch
@@ -133,8 +139,16 @@ class Publisher:
         self._unfinished = unfinished
         self._ensure = ensure
         self._wanted = wanted
+        self._named = named
+        self._named_alone = named_alone
+        self._doubted: dict[str, float] = {}
+        """When, in Unix seconds, the first write of a table had no sure outcome of which none was
+        sure until now: it may not exist, and then gets no topic."""
+        self._doubted_others: float | None = None
+        """The same of tables that are too many to be known by name."""
         self._later = later
         self._linger = linger_seconds
+        self._clock = clock
         self._tables: dict[str, _Table] = {}
         self._due: set[str] = set()
         self._scheduled = False
@@ -169,6 +183,10 @@ class Publisher:
     def _unlisted(self, name: str) -> _Table:
         """Return the table's state. Its name is a client's: no topic before somebody watches it."""
         table = self._tables.get(name)
+        if table is not None and table.asked:
+            return table
+        if self._named(name):
+            return self._begin_named(name) if table is None else self.table(name)
         if table is None:
             table = self._tables[name] = _Table(name)
         return table
@@ -189,10 +207,29 @@ class Publisher:
         """Publish what ended, after all that was added to the table before."""
         self._deliveries.open(ended.intent)
         nothing = isinstance(ended, EndedWrite) and not ended.rows
-        if nothing or not self.takes(name):
+        if nothing or not self.takes(name) or self._doubts(name, ended):
             self._deliveries.close(ended.intent)
             return
         self._append(name, ended)
+
+    def _doubts(self, name: str, ended: Ended) -> bool:
+        """Tell whether a table may not exist: a client may have invented a name that fits."""
+        if name in self._tables or ended.outcome is _APPLIED or not self._named_alone(name):
+            return False
+        if len(self._doubted) < _MOST_UNLISTED:
+            self._doubted.setdefault(name, ended.received)
+        elif self._doubted_others is None:
+            self._doubted_others = ended.received
+        return True
+
+    def _begin_named(self, name: str) -> _Table:
+        """Ask for the topic of a table that has been written to, and say what may be missing."""
+        table = self.table(name)
+        since = self._doubted.pop(name, self._doubted_others)
+        if since is not None:
+            reason = "its first writes had no sure outcome, and it was not known to exist"
+            table.items.append(_Passed(since, max(since, self._clock()), reason))
+        return table
 
     def add_put(
         self,
@@ -307,10 +344,15 @@ class Publisher:
         return [each.name for each in self._tables.values() if each.lanes is None and each.asked]
 
     def forget_unwanted(self) -> None:
-        """Drop what is kept of tables that nobody wants, now that this is known."""
+        """Drop what is kept of tables that nobody wants, now that this is known.
+
+        Of others that are watched for their name the topics are asked for.
+        """
         for name in [each.name for each in self._tables.values() if not each.asked]:
             if not self._wanted(name):
                 self.forget(name)
+            elif self._named(name):
+                self.table(name)
 
     def awaits(self, name: str) -> bool:
         """Tell whether a table is known, and so its topic is needed once it was asked for."""

@@ -26,9 +26,11 @@ from headgate.events import (
     UpdateMessage,
     decode_control,
     decode_update,
+    table_of,
     updates_topic,
 )
 from headgate.observer.control.state import ControlState
+from headgate.observer.control.table_patterns import TablePatterns
 from headgate.observer.publishing.kafka import KafkaUnavailable, client_settings
 
 _log = structlog.get_logger("headgate.observer.reading.following")
@@ -37,6 +39,7 @@ _CALL_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 1.0  # how often topics that came into being are looked for
 _POLL_SECONDS: Final = 0.1
 _BATCH: Final = 500
+_WILD: Final = frozenset("*?[")  # no table's name has one of these
 
 NOW: Final = OFFSET_END
 """Where to begin: with what comes next."""
@@ -93,7 +96,7 @@ class Follower:
             bootstrap: brokers.
             properties: librdkafka's own settings.
             control_topic: where watch lists are said.
-            tables: which tables to follow; none: all that are watched.
+            tables: which tables to follow, by name or by pattern; none: all that are watched.
             dataflow: only the tables that this dataflow watches; None: those of all.
             begin: ``NOW``, ``BEGINNING`` or a time in Unix milliseconds. Topics that come into
                 being later are read from their beginning.
@@ -103,7 +106,9 @@ class Follower:
         """
         self._bootstrap = bootstrap
         self._control_topic = control_topic
-        self._named = tables
+        self._patterns = TablePatterns(t for t in tables if not _WILD.isdisjoint(t))
+        self._named = {table for table in tables if _WILD.isdisjoint(table)}
+        self._by_pattern = len(self._named) < len(tables)
         self._dataflow = dataflow
         self._begin = begin
         self._control = ControlState()
@@ -137,6 +142,9 @@ class Follower:
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables that are wanted, whether they have topics yet or not."""
+        if self._by_pattern:
+            known = {*self._control.watched, *self._tables.values()}
+            return tuple(sorted(self._named.union(filter(self._patterns.match, known))))
         if self._named:
             return tuple(sorted(self._named))
         return tuple(
@@ -175,7 +183,7 @@ class Follower:
 
     @property
     def unwatched(self) -> tuple[str, ...]:
-        """The tables among them that no dataflow watches: nothing is published of them."""
+        """The tables among them that no dataflow watches."""
         return tuple(each for each in self.tables if each not in self._control.watched)
 
     def close(self) -> None:
@@ -241,11 +249,14 @@ class Follower:
             self._find_control()
         self._looked_at = time.monotonic()
         missing = self.missing
-        if not missing:
+        if not missing and not self._by_pattern:
             return
         there = self._consumer.list_topics(timeout=_CALL_SECONDS).topics
+        if self._by_pattern:
+            others = filter(None, map(table_of, there.keys() - self._tables.keys()))
+            missing = (*missing, *(t for t in others if self._patterns.match(t)))
         new = []
-        for table in missing:
+        for table in dict.fromkeys(missing):
             topic = updates_topic(table)
             found = there.get(topic)
             if found is not None and found.error is None and found.partitions:

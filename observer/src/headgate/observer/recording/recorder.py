@@ -183,7 +183,10 @@ class Recorder:
         """
         for table in tables:
             if not self._publisher.has_room(table):
-                raise TablesFull("the control topic is lost, and too many tables are written to")
+                raise TablesFull(
+                    "the control topic is lost, or a pattern of watch.tables is too wide, and too "
+                    "many tables are written to"
+                )
         message = request.message
         ticket = self._journalled(dialect, message.raw, message, tables, None)
         ticket.decoded = request.change

@@ -1,0 +1,40 @@
+"""Tables that the configuration has watched by pattern, whatever dataflows ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+_REMEMBERED = 4096  # names: they are clients', who may invent any number
+_DEFAULT = "default:"  # the namespace that names of tables leave out
+_SYSTEM = "hbase:"  # HBase's own tables
+
+
+class TablePatterns:
+    """Tells whether a table is watched by its name, from the first write of it on.
+
+    Patterns are those of a shell, as in access rules: ``*`` and ``?`` stand for any character, the
+    ``:`` behind a namespace too. Tables of HBase's own and ``state_tables`` are never meant.
+    """
+
+    def __init__(self, patterns: Iterable[str] = (), state_tables: Iterable[str] = ()) -> None:
+        """Watch tables that fit one of ``patterns``."""
+        self._patterns = tuple(pattern.removeprefix(_DEFAULT) for pattern in patterns)
+        self._never = frozenset(name.removeprefix(_DEFAULT) for name in state_tables)
+        self._known: dict[str, bool] = {}
+
+    def match(self, table: str) -> bool:
+        """Tell whether a table is watched by a pattern."""
+        if not self._patterns:
+            return False
+        known = self._known.get(table)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[table] = self._fits(table)
+        return known
+
+    def _fits(self, table: str) -> bool:
+        if table in self._never or table.startswith(_SYSTEM):
+            return False
+        return any(fnmatchcase(table, pattern) for pattern in self._patterns)
