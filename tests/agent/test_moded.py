@@ -55,8 +55,10 @@ def test_scans_by_notify_columns_have_them_set_by_everybody(moded):
 
 
 def test_isolation_has_a_column_of_its_own_set_by_the_dataflow_and_its_feeders(moded):
-    world, _ = moded("mode: isolation\nfeeders: [other/step, collector]")
-    assert columns(world) == {Notify("two-steps", ("two-steps", "other", "collector"))}
+    world, _ = moded("mode: isolation\nfeeders: [other/step, a/collector]")
+    assert columns(world) == {
+        Notify("two-steps", ("two-steps", "other", "other/step", "a", "a/collector"))
+    }
     assert world.families == {"in", "mid", "out"}
     assert world.wanted == {}
 

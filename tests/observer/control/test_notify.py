@@ -65,11 +65,12 @@ def message(name: str, body: bytes) -> Message:
     return found
 
 
-def put(dataflow: str = "", value: bytes = b"v") -> Message:
+def put(dataflow: str = "", value: bytes = b"v", *, writer_name: str = "") -> Message:
     cell = StructWriter().binary(1, b"f").binary(2, b"q").binary(3, value).end()
     writer = StructWriter().binary(1, b"r").structs(2, [cell])
-    if dataflow:
-        origin = Origin(dataflow, "step", "run-1", 1)
+    if dataflow or writer_name:
+        run = (dataflow, "step", "run-1", 1) if dataflow else ("", "", "", 0, writer_name)
+        origin = Origin(*run)
         writer.mapping(5, {ORIGIN_ATTRIBUTE: encode_origin(origin)})
     return message("put", StructWriter().binary(1, b"t").struct(2, writer.end()).end())
 
@@ -94,6 +95,15 @@ def test_a_column_of_some_writers_is_set_by_theirs_only(
 ) -> None:
     stand.ask(OWN)
     assert (set(stand.cells(put(dataflow))) == {b"hg:flow"}) is marked
+
+
+@pytest.mark.parametrize(("name", "marked"), [("feeder", True), ("stranger", False)])
+def test_a_feeder_that_is_no_dataflow_sets_the_column_too(
+    stand: Stand, name: str, marked: bool
+) -> None:
+    # Else a row that only it has written is not found again once its update is lost.
+    stand.ask(OWN)
+    assert (set(stand.cells(put(writer_name=name))) == {b"hg:flow"}) is marked
 
 
 def test_columns_of_several_dataflows_are_all_set(stand: Stand) -> None:

@@ -23,7 +23,8 @@ def notify_of(dataflow: Dataflow) -> Notify | None:
     if dataflow.mode is Mode.OBSERVER and dataflow.scans.by is FoundBy.NOTIFY:
         return Notify()
     if dataflow.mode is Mode.ISOLATION:
-        feeders = (feeder.partition("/")[0] for feeder in dataflow.spec.feeders or ())
+        # A feeder is a dataflow, an action of one, or a writer whose own name may have a slash.
+        feeders = (name for one in dataflow.spec.feeders or () for name in (one.split("/")[0], one))
         return Notify(dataflow.name, tuple(dict.fromkeys((dataflow.name, *feeders))))
     return None
 

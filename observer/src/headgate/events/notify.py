@@ -16,7 +16,8 @@ NOTIFY_ALL = "all"
 class Notify(Struct, frozen=True):
     """A notify column of a table: ``hg:<qualifier>``.
 
-    Only writes by runs of the dataflows in ``writers`` set it; any write does where that is empty.
+    Only writes by dataflows and others that are named in ``writers`` set it; any write does where
+    that is empty.
     Who asks for it vouches that the table has the family: without it HBase refuses whole writes.
     """
 

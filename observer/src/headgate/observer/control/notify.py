@@ -92,12 +92,12 @@ class NotifyColumns:
         if not isinstance(write, Write):
             return None
         writers = write.writers(origin)
-        dataflows = {writer.dataflow for writer in writers if writer is not None}
+        names = {writer.dataflow or writer.writer for writer in writers if writer is not None}
         value = encode_notify(self._clock(), writers[0] if len(writers) == 1 else None)
         wanted = {
             column.qualifier.encode(): value
             for column in columns
-            if not column.writers or not dataflows.isdisjoint(column.writers)
+            if not column.writers or not names.isdisjoint(column.writers)
         }
         if not wanted:
             return None
