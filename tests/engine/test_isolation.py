@@ -9,10 +9,13 @@ from headgate.engine import (
     EngineTester,
     Metric,
     ReconciliationDue,
+    RecordArrived,
     SequenceBound,
     ValueBound,
     counted_part,
+    told,
 )
+from headgate.engine.told import digest
 from headgate.events import (
     VERSION,
     Origin,
@@ -21,6 +24,8 @@ from headgate.events import (
     TableChange,
     TableChangeKind,
     UpdateBatch,
+    UpdateKind,
+    updates_topic,
 )
 
 FEED = Origin("flow", "a", "", 0)
@@ -229,3 +234,137 @@ def test_a_restart_looks_for_losses_too(pair):
     tester.restart()
     answered(tester, OVERWRITTEN, b"0")
     assert counted(tester) == before + 1
+
+
+def wrote(
+    tester: EngineTester,
+    origin: Origin | None,
+    cells: dict[bytes, bytes | None],
+    sequence: int,
+    outcome: Outcome = Outcome.APPLIED,
+) -> None:
+    """Have somebody write these values of row ``0``, or delete the columns."""
+    kinds = bytes(
+        UpdateKind.DELETE_COLUMN if value is None else UpdateKind.PUT for value in cells.values()
+    )
+    request = RequestPart(sequence, "put", outcome, 1.0, len(cells), origin=origin)
+    rows = (b"0",) * len(cells)
+    values = tuple(cells.values())
+    timestamps = (-1,) * len(cells)
+    tester.publish(
+        "in",
+        UpdateBatch(
+            VERSION, "o", 1, sequence, 0, "in", (request,), kinds, rows, tuple(cells), timestamps,
+            values,
+        ),
+    )  # fmt: skip
+
+
+OWN = {b"f:0": b"1", b"f:1": b"1"}
+"""What a dataflow knows of row ``0`` as its own."""
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("writer", [FOREIGN, None])
+def test_what_strangers_were_told_to_have_written_is_no_lost_update(pair, writer, restarted):
+    tester = knowing_row_0(pair)
+    wrote(tester, writer, {b"f:0": b"7", b"f:new": b"7"}, 1)
+    before, known = counted(tester), contents_of(tester)
+    if restarted:
+        tester.restart()
+    for _ in range(2):
+        tester.tell(ReconciliationDue(tester.now))
+        answered(tester, OVERWRITTEN, b"0")
+        assert (counted(tester), contents_of(tester)) == (before, known)
+
+
+def test_what_differs_from_what_strangers_were_told_to_have_written_counts(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
+    before = counted(tester)
+    tester.tell(ReconciliationDue(tester.now))
+    answered(tester, {**OWN, b"f:0": b"8"}, b"0")
+    assert counted(tester) == before + 1
+    assert contents_of(tester)[b"0", b"f:0"] == 8
+
+
+def test_an_own_write_that_was_lost_beside_a_strangers_cell_is_found(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:new": b"7"}, 1)
+    before = counted(tester)
+    tester.tell(ReconciliationDue(tester.now))
+    answered(tester, {**OWN, b"f:1": b"5", b"f:new": b"7"}, b"0")
+    assert counted(tester) == before + 1
+    assert contents_of(tester) == {(b"0", b"f:0"): 1, (b"0", b"f:1"): 5}
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        (FEED, {b"f:0": b"3"}, Outcome.APPLIED),
+        (FOREIGN, {b"f:0": None}, Outcome.APPLIED),
+        (FOREIGN, {b"f:0": b"3"}, Outcome.UNKNOWN),
+    ],
+)
+def test_a_strangers_cell_that_was_written_since_is_in_doubt(pair, later):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
+    origin, cells, outcome = later
+    wrote(tester, origin, cells, 2, outcome)
+    before = counted(tester)
+    tester.tell(ReconciliationDue(tester.now))
+    answered(tester, {**OWN, b"f:0": b"7"}, b"0")
+    assert counted(tester) == before + 1
+
+
+def test_what_strangers_write_while_a_scan_runs_is_newer_than_it(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
+    before, known = counted(tester), contents_of(tester)
+    tester.tell(ReconciliationDue(tester.now))
+    wrote(tester, FOREIGN, {b"f:0": b"8", b"f:new": b"8"}, 2)
+    answered(tester, {**OWN, b"f:0": b"7", b"f:new": b"8"}, b"0")
+    assert (counted(tester), contents_of(tester)) == (before, known)
+
+
+def test_records_taken_together_tell_of_strangers_too(pair):
+    one = knowing_row_0(pair)
+    records = []
+    for sequence in range(1, 40):
+        request = RequestPart(sequence, "put", Outcome.APPLIED, 1.0, 1, origin=FOREIGN)
+        message = UpdateBatch(
+            VERSION, "o", 1, sequence, 0, "in", (request,), bytes(1), (b"0",), (b"f:new",), (-1,),
+            (b"%d" % sequence,),
+        )  # fmt: skip
+        topic = updates_topic("in")
+        records.append(RecordArrived(one.now, topic, 0, sequence, message, 1))
+    assert one.engine.arrive(records)[0] > 1, "in one pass"
+    while one.engine.deliveries.positions[topic] != [40]:
+        one.engine.arrive(records[one.engine.deliveries.positions[topic][0] - 1 :])
+    assert one.engine.cells["in", "in"].told.cells == {(b"0", b"f:new"): digest(b"39")}
+
+
+def test_no_more_of_strangers_is_remembered_than_a_limit(pair, monkeypatch):
+    monkeypatch.setattr(told, "_MOST", 3)
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:%d" % n: b"7" for n in range(5)}, 1)
+    wrote(tester, FOREIGN, {b"f:2": b"7", b"f:9": b"7"}, 2)
+    (cells,) = tester.engine.cells.values()
+    assert [column for _, column in cells.told.cells] == [b"f:4", b"f:2", b"f:9"]
+
+
+def test_rows_that_the_dataflow_does_not_know_take_no_memory(pair):
+    tester = isolated(pair)
+    tester.publish("in", batch(FOREIGN, FOREIGN, FEED))
+    (cells,) = tester.engine.cells.values()
+    assert not cells.told.cells
+
+
+def test_of_a_table_that_was_emptied_nothing_told_is_left(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
+    (cells,) = tester.engine.cells.values()
+    assert cells.told.cells
+    change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, 1.0)
+    tester.publish("in", TableChange(VERSION, "o", 1, 2, 2, "in", *change))
+    assert not cells.told.cells

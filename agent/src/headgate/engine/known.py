@@ -14,6 +14,7 @@ from headgate.engine.matching import Matcher
 from headgate.engine.pending import Change, Consumed, Past, Pending, Value
 from headgate.engine.spec import Count, WatchedContainer
 from headgate.engine.storage import Array, Storage
+from headgate.engine.told import Told
 from headgate.events import UpdateKind
 
 
@@ -91,6 +92,8 @@ class Known:
         """One more than the milliseconds of an explicit timestamp, 0 for none; see ``stamp_at``."""
         self.deletes = False
         """Whether there were deletes, whose marks may hide later puts with older timestamps."""
+        self.told = Told()
+        """Where only a dataflow's own updates count: what strangers wrote last."""
         self.unsettled: set[Key] = set()
         self.reading: set[Key] = set()
         self.read_awaited = False

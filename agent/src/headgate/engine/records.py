@@ -9,7 +9,8 @@ from headgate.engine.arrivals import arrivals_of
 from headgate.engine.cells import Cells
 from headgate.engine.evaluation import AT_WRITE, Evaluation
 from headgate.engine.instructions import DecisionKind
-from headgate.engine.isolation import counted_part, own_cells, still_there
+from headgate.engine.isolation import counted_part, own_cells, still_there, strangers_part
+from headgate.engine.known import Detail
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
@@ -79,6 +80,7 @@ class Records(Evaluation):
     def _updates(self, message: UpdateBatch) -> None:
         router = self.graph.routers.get(message.table)
         batch = counted_part(message, self.spec)
+        self._note_writers(message, batch)
         if router is None or batch is None:
             return
         touched: dict[ContainerId, None] = {}
@@ -89,6 +91,24 @@ class Records(Evaluation):
                 touched[cells.watched.id] = None
                 self._spread += 1
         self._touched(touched)
+
+    def _note_writers(self, message: UpdateBatch, own: UpdateBatch | None) -> None:
+        """Remember, where only own updates count, which cells strangers wrote last."""
+        router = self.graph.routers.get(message.table)
+        strangers = strangers_part(message, self.spec)
+        if router is None or self.spec.feeders is None:
+            return
+        for arrivals in () if strangers is None else arrivals_of(strangers, self.spec.name):
+            for cells, positions in router.route(arrivals):
+                if cells.detail is not Detail.COUNTS:
+                    cells.told.note(arrivals, positions, cells.has_row)
+                    cells.show([(arrivals.rows[i], arrivals.columns[i]) for i in positions])
+        if own is None or not any(cells.told.cells for cells in self.graph.tables[message.table]):
+            return
+        # Both may be of one cell in one message: then it is not known who was last.
+        for arrivals in arrivals_of(own, self.spec.name):
+            for cells, positions in router.route(arrivals):
+                cells.told.forget(arrivals, positions)
 
     def _touched(self, containers: Iterable[ContainerId]) -> None:
         watchers: dict[str, Action] = {}
@@ -182,7 +202,7 @@ class Records(Evaluation):
             if lossless:
                 stimulus = still_there(stimulus, lambda key: cells.get(key) is not None)
             else:
-                stimulus = own_cells(stimulus, cells.has_row)
+                stimulus = own_cells(stimulus, cells)
         rows = (stimulus.rows, stimulus.columns, stimulus.values)
         found = cells.scan(*rows, stimulus.recent, stop=stimulus.stop)
         if cells.scanning is not None:

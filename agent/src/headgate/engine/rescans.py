@@ -267,6 +267,7 @@ class Rescanned(Known):
         With a family only its columns go. With 0 ``partitions`` (their number is not known) all
         partitions are emptied at once.
         """
+        self.told.cells.clear()
         if self.detail is Detail.COUNTS:
             # Nobody knows how many there were. Each partition has the message; one of them counts.
             updates = int(partition == 0)

@@ -160,6 +160,9 @@ class CellsState(Struct, frozen=True):
     pendings: tuple[PendingState, ...]
     logged: LoggedState | None = None
     """Where the log has the cells."""
+    told: KeyColumns = _NO_KEYS
+    digests: tuple[bytes, ...] = ()
+    """Of what strangers wrote into these cells."""
 
 
 class ActionState(Struct, frozen=True):
@@ -382,6 +385,8 @@ def _cells_state(cells: Cells, log: Changelog | None) -> CellsState:
         dead_letters=cells.dead_letters,
         pendings=tuple(_pending_state(cells, pending, log) for pending in cells.pendings),
         logged=known,
+        told=key_columns(cells.told.cells),
+        digests=tuple(cells.told.cells.values()),
     )
 
 
@@ -467,6 +472,7 @@ def _restore_cells(cells: Cells, state: CellsState, reader: LogReader) -> None:
         cells.reading = set(state.reading.keys())
         cells.read_awaited = state.read_awaited
         cells.scanned = state.scanned
+        cells.told.cells = dict(zip(state.told.keys(), state.digests, strict=True))
         if state.scanning is not None:
             cells.scanning = Scanning()
             written, deleted = state.scanning.listed

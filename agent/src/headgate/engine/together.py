@@ -299,7 +299,10 @@ class Together(Requests):
                 self.deliveries.missed(record)
                 unseen = self.deliveries.unseen(record)
             same = same and unseen is message
-            batch = self._counted(unseen) if isinstance(unseen, UpdateBatch) else None
+            batch = None
+            if isinstance(unseen, UpdateBatch):
+                batch = self._counted(unseen)
+                self._note_writers(unseen, batch)
             seen.add(batch, self.spec.name)
         # What was delivered before adds nothing: without it there is even less to decide.
         same = same and taken == len(records)
