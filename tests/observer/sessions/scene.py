@@ -103,6 +103,7 @@ class Scene:
         self.notify = NotifyColumns(limit_bytes=5000, clock=lambda: self.now)
         self.control = ControlState(self.notify, lambda: self.now)
         self.pending: list[Callable[[], None]] = []
+        self.turns: list[Callable[[], None]] = []
         self.recorder = Recorder(
             journal=self.journal,
             publisher=self.publisher,
@@ -135,6 +136,16 @@ class Scene:
     def call_later(self, seconds: float, call: Callable[[], None]) -> Any:
         self.bench.timers.later(seconds, call)
         return self
+
+    def call_soon(self, call: Callable[..., None], *arguments: Any) -> None:
+        self.turns.append(lambda: call(*arguments))
+
+    def turn(self) -> bool:
+        """Let the loop come round once; tell whether anything was due."""
+        turns, self.turns = self.turns, []
+        for each in turns:
+            each()
+        return bool(turns)
 
     def cancel(self) -> None:
         """The scene is its own timer handle."""

@@ -10,7 +10,7 @@ from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, Tab
 from headgate.hbase.notify import NOTIFIABLE, Notifiable, Room, lacks_notify_family, with_notify
 from headgate.hbase.outcomes import Judgement, Verdict, is_void, judge
 from headgate.hbase.patterns import Pattern, Patterns
-from headgate.hbase.reading import Request, decode_request, read_request
+from headgate.hbase.reading import Reading, Request, decode_request, read_request
 from headgate.hbase.reads import columns_read, reads_cells
 from headgate.hbase.replies import io_error_reply
 from headgate.hbase.requests import Cells, Definition, Write
@@ -29,6 +29,7 @@ __all__ = [
     "Notifiable",
     "Pattern",
     "Patterns",
+    "Reading",
     "Request",
     "Room",
     "TableIn",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import final
+
 from msgspec import Struct
 
 from headgate.events import TableChangeKind
@@ -9,8 +11,10 @@ from headgate.hbase.arguments import ARGUMENTS, require_declared
 from headgate.hbase.methods import Dialect, Effect, Method, method_of
 from headgate.hbase.requests import Definition, Write
 from headgate.hbase.tables import read_family, tables_in
-from headgate.hbase.thrift1 import decode_thrift1
-from headgate.hbase.thrift2 import decode_thrift2
+from headgate.hbase.thrift1 import BATCHES as BATCHES1
+from headgate.hbase.thrift1 import Mutations, decode_thrift1
+from headgate.hbase.thrift2 import BATCHES as BATCHES2
+from headgate.hbase.thrift2 import Arguments, decode_thrift2
 from headgate.wire import Cursor, Limits, MalformedMessage, Message, MessageType, to_binary
 
 _DEFAULT_LIMITS = Limits()
@@ -64,11 +68,7 @@ def read_request(dialect: Dialect, message: Message, limits: Limits = _DEFAULT_L
         thrift1 = dialect is Dialect.THRIFT1
         name = message.name
         write = decode_thrift1(name, cursor) if thrift1 else decode_thrift2(name, cursor)
-        _require_end(cursor)
-        tables: tuple[str, ...] = (write.table,)
-        if write.others:
-            tables += tuple(other.table for other in write.others)
-        return Request(message, method, tables, write)
+        return _of_write(message, method, cursor, write)
     cursor = Cursor(plain.raw, plain.body)
     require_declared(cursor, ARGUMENTS[dialect][message.name])
     _require_end(cursor)
@@ -77,6 +77,59 @@ def read_request(dialect: Dialect, message: Message, limits: Limits = _DEFAULT_L
         return Request(message, method, tables)
     change = Definition(message.name, tables[0], _CHANGES[message.name], read_family(plain))
     return Request(message, method, tables, change)
+
+
+@final
+class Reading:
+    """The reading of a large request, in parts, so that others have a turn between them.
+
+    Its result, or its error, is that of ``read_request``.
+    """
+
+    __slots__ = ("_arguments", "_cursor", "_dialect", "_limits", "_message", "_method")
+
+    def __init__(
+        self, dialect: Dialect, message: Message, limits: Limits = _DEFAULT_LIMITS
+    ) -> None:
+        """Stand before a request."""
+        self._dialect = dialect
+        self._message = message
+        self._limits = limits
+        self._method = method_of(dialect, message.name)
+        self._cursor: Cursor | None = None
+        self._arguments: Mutations | Arguments | None = None
+
+    def go_on(self, size: int) -> Request | None:
+        """Read so many bytes, or up to the end of a row; return the request when all is read.
+
+        What is no batch of rows is read at once.
+
+        Raises:
+            ProtocolError: see ``read_request``.
+        """
+        message = self._message
+        cursor = self._cursor
+        if cursor is None:
+            thrift1 = self._dialect is Dialect.THRIFT1
+            batches = BATCHES1 if thrift1 else BATCHES2
+            if message.name not in batches or message.type is not MessageType.CALL:
+                return read_request(self._dialect, message, self._limits)
+            plain = to_binary(message, self._limits)
+            cursor = self._cursor = Cursor(plain.raw, plain.body)
+            build = Mutations if thrift1 else Arguments
+            self._arguments = build(message.name, cursor)
+        arguments = self._arguments
+        assert arguments is not None  # noqa: S101 - made with the cursor
+        write = arguments.go_on(cursor.pos + size)
+        return None if write is None else _of_write(message, self._method, cursor, write)
+
+
+def _of_write(message: Message, method: Method, cursor: Cursor, write: Write) -> Request:
+    _require_end(cursor)
+    tables: tuple[str, ...] = (write.table,)
+    if write.others:
+        tables += tuple(other.table for other in write.others)
+    return Request(message, method, tables, write)
 
 
 def decode_request(dialect: Dialect, message: Message) -> Write | Definition:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
-from typing import Any, Final
+from typing import Any, Final, final
 
 from headgate.hbase.attributes import note_origin
 from headgate.hbase.requests import Cells
@@ -24,35 +24,55 @@ Part = tuple[Callable[..., tuple[Any, ...]], bytes, int]
 """What reads the bytes before a string and its length, those bytes, and the number of both."""
 
 
-def read_rows(
-    cursor: Cursor,
-    count: int,
-    cells: Cells,
-    read_one: Callable[[Cursor, Cells], bytes | None],
-    origins: list[bytes | None],
-) -> None:
-    """Append what so many rows write.
+@final
+class RowsReading:
+    """What so many rows write, read in as many parts as it takes."""
 
-    Args:
-        cursor: before the first ``BatchMutation``, ``TPut`` or ``TDelete``.
-        count: how many there are.
-        cells: what they write is appended to these.
-        read_one: reads a row by itself and returns its origin.
-        origins: their different origins are added to these.
+    __slots__ = ("_alike", "_cells", "_count", "_cursor", "_origins", "_read_one")
 
-    Raises:
-        MalformedMessage: a row makes no sense.
-    """
-    alike = True
-    while count:
-        passed = 0
-        if alike and count >= ENOUGH:
-            passed, found = _read_alike(cursor, count, cells, read_one)
-            alike = passed >= ENOUGH
-        if not passed:
-            passed, found = 1, read_one(cursor, cells)
-        count -= passed
-        note_origin(origins, found)
+    def __init__(
+        self,
+        cursor: Cursor,
+        count: int,
+        cells: Cells,
+        read_one: Callable[[Cursor, Cells], bytes | None],
+        origins: list[bytes | None],
+    ) -> None:
+        """Stand before the first row.
+
+        Args:
+            cursor: before the first ``BatchMutation``, ``TPut`` or ``TDelete``.
+            count: how many there are.
+            cells: what they write is appended to these.
+            read_one: reads a row by itself and returns its origin.
+            origins: their different origins are added to these.
+        """
+        self._cursor = cursor
+        self._count = count
+        self._cells = cells
+        self._read_one = read_one
+        self._origins = origins
+        self._alike = True
+
+    def go_on(self, stop: int) -> bool:
+        """Read rows until one ends at ``stop`` or behind it; return whether all are read.
+
+        Raises:
+            MalformedMessage: a row makes no sense.
+        """
+        cursor, cells, count, alike = self._cursor, self._cells, self._count, self._alike
+        read_one = self._read_one
+        while count and cursor.pos < stop:
+            passed = 0
+            if alike and count >= ENOUGH:
+                passed, found = _read_alike(cursor, count, cells, read_one, stop)
+                alike = passed >= ENOUGH or cursor.pos >= stop
+            if not passed:
+                passed, found = 1, read_one(cursor, cells)
+            count -= passed
+            note_origin(self._origins, found)
+        self._count, self._alike = count, alike
+        return not count
 
 
 def _read_alike(
@@ -60,10 +80,11 @@ def _read_alike(
     most: int,
     cells: Cells,
     read_one: Callable[[Cursor, Cells], bytes | None],
+    stop: int,
 ) -> tuple[int, bytes | None]:
     """Read the rows like the first; return how many, none where it cannot be told, and its origin.
 
-    They have the first one's bytes, but for keys and values.
+    They have the first one's bytes, but for keys and values. None begins behind ``stop``.
     """
     data = cursor.data
     begin = cursor.pos
@@ -77,13 +98,15 @@ def _read_alike(
     if values and [data[start:behind] for start, behind in values] != first.values:
         # Some cell has no value, or some value became no cell, and one of these is not empty.
         return 0, None
-    passed = run_of(data, begin, most, reader.pos - begin, all_but(data, begin, reader.pos, places))
+    size = reader.pos - begin
+    in_turn = min(most, -((begin - stop) // size))
+    passed = run_of(data, begin, in_turn, size, all_but(data, begin, reader.pos, places))
     _take_run(data, begin, reader.pos - begin, passed, first, places, cells)
     cursor.pos = begin + passed * (reader.pos - begin)
     if passed < ENOUGH and all(start < behind for start, behind in values):
         # As none is empty, it is known of each value which cell's it is, whatever its length.
         passed += _take_of_any_length(
-            cursor, most - passed, begin, reader.pos, first, places, cells
+            cursor, most - passed, begin, reader.pos, first, places, cells, stop
         )
     return passed, origin
 
@@ -119,6 +142,7 @@ def _take_of_any_length(
     first: Cells,
     places: list[Place],
     cells: Cells,
+    stop: int,
 ) -> int:
     """Read and append rows like the one from ``begin`` to ``end``; return how many there are."""
     data = cursor.data
@@ -134,7 +158,7 @@ def _take_of_any_length(
     values: list[bytes | None] = []
     pos = cursor.pos
     try:
-        while len(rows) < most:
+        while len(rows) < most and pos < stop:
             found, length = read_key(data, pos)
             if found != head:
                 break

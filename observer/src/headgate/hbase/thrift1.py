@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
-from typing import Final
+from typing import Final, final
 
 from headgate.events import UpdateKind
 from headgate.hbase.attributes import read_origin, understood
 from headgate.hbase.fields import once
 from headgate.hbase.requests import COLON, LATEST, Cells, Write
-from headgate.hbase.runs import read_rows
+from headgate.hbase.runs import RowsReading
 from headgate.hbase.tables import table_name
 from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage
 
@@ -41,7 +41,9 @@ def decode_thrift1(name: str, cursor: Cursor) -> Write:
     if name in _BY_COLUMN_AND_ROW:
         return _delete(name, cursor)
     if name in _MUTATIONS:
-        return _mutate(name, cursor)
+        write = Mutations(name, cursor).go_on(cursor.end + 1)
+        assert write is not None  # noqa: S101 - it was read to the end
+        return write
     if name == "checkAndPut":
         return _check_and_put(name, cursor)
     if name == "atomicIncrement":
@@ -68,59 +70,101 @@ _MUTATIONS: Final = {
     "mutateRows": (2, _ABSENT, 3),
     "mutateRowsTs": (2, 3, 4),
 }
+BATCHES: Final = ("mutateRows", "mutateRowsTs")
+"""Those of many rows."""
 _LEFT_OUT: Final = 0
 """What HBase takes for a number that a request leaves out, the timestamp too."""
 
 
-def _mutate(name: str, cursor: Cursor) -> Write:
-    mutations, timed, attributes = _MUTATIONS[name]
-    many = mutations == 2
-    table: bytes | None = None
-    row: bytes | None = None
-    at = -1
-    timestamp = LATEST if timed == _ABSENT else _LEFT_OUT
-    origin: bytes | None = None
-    cells = Cells.empty()
-    puts_first = many
-    seen = 0
-    while kind := cursor.next_field():
-        field = cursor.field_id
-        if field == 1 and kind == STRING:
-            table = cursor.binary()
-        elif field == mutations and kind == LIST:
-            at = cursor.pos
-            if many:
-                count = cursor.count_structs("BatchMutation")
-                read_rows(cursor, count, cells, _read_batch, [])
-            elif row is not None:
-                _read_mutations(cursor, cursor.count_structs("Mutation"), row, cells)
+@final
+class Mutations:
+    """The write in the arguments of ``mutateRow`` and the like, read in as many parts as needed."""
+
+    __slots__ = (
+        "_at",
+        "_cells",
+        "_cursor",
+        "_name",
+        "_origin",
+        "_row",
+        "_rows",
+        "_seen",
+        "_table",
+        "_timestamp",
+    )
+
+    def __init__(self, name: str, cursor: Cursor) -> None:
+        """Stand before the arguments of one of ``BATCHES`` or of what changes one row."""
+        self._name = name
+        self._cursor = cursor
+        self._table: bytes | None = None
+        self._row: bytes | None = None
+        self._at = -1
+        self._timestamp = LATEST if _MUTATIONS[name][1] == _ABSENT else _LEFT_OUT
+        self._origin: bytes | None = None
+        self._cells = Cells.empty()
+        self._seen = 0
+        self._rows: RowsReading | None = None
+
+    def go_on(self, stop: int) -> Write | None:
+        """Read up to ``stop`` or a little further; return the write when all of it is read.
+
+        Raises:
+            MalformedMessage: see ``decode_thrift1``.
+        """
+        cursor = self._cursor
+        name = self._name
+        mutations, timed, attributes = _MUTATIONS[name]
+        many = mutations == 2
+        if self._rows is not None:
+            if not self._rows.go_on(stop):
+                return None
+            self._rows = None
+        table, row, at, timestamp = self._table, self._row, self._at, self._timestamp
+        origin, cells, seen = self._origin, self._cells, self._seen
+        while kind := cursor.next_field():
+            field = cursor.field_id
+            if field == 1 and kind == STRING:
+                table = cursor.binary()
+            elif field == mutations and kind == LIST:
+                at = cursor.pos
+                if many:
+                    count = cursor.count_structs("BatchMutation")
+                    rows = RowsReading(cursor, count, cells, _read_batch, [])
+                    if not rows.go_on(stop):
+                        self._table, self._at, self._timestamp = table, at, timestamp
+                        self._origin, self._seen = origin, once(seen, field)
+                        self._rows = rows
+                        return None
+                elif row is not None:
+                    _read_mutations(cursor, cursor.count_structs("Mutation"), row, cells)
+                else:
+                    cursor.skip(kind)
+            elif field == 2 and kind == STRING and not many:
+                row = cursor.binary()
+            elif field == timed and kind == I64:
+                timestamp = cursor.i64()
+            elif field == attributes and kind == MAP:
+                origin = read_origin(cursor)
             else:
                 cursor.skip(kind)
-        elif field == 2 and kind == STRING and not many:
-            row = cursor.binary()
-        elif field == timed and kind == I64:
-            timestamp = cursor.i64()
-        elif field == attributes and kind == MAP:
-            origin = read_origin(cursor)
-        else:
-            cursor.skip(kind)
-            continue
-        seen = once(seen, field)
-    if table is None or at < 0 or (row is None and not many):
-        raise MalformedMessage(f"{name} without its table, row or mutations")
-    if row is not None and not cells.kinds:
-        # The row may have come after its mutations.
-        again = Cursor(cursor.data, at)
-        _read_mutations(again, again.count_structs("Mutation"), row, cells)
-    stamp = -1 if timestamp == LATEST else timestamp
-    cells.timestamps = [stamp] * len(cells.kinds)
-    ambiguous: tuple[int, ...] = ()
-    puts = cells.kinds.count(_PUT)
-    if 0 < puts < len(cells.kinds):
-        cells = _in_order(cells, puts_first=puts_first)
-        ambiguous = cells.put_and_deleted()
-    who, problem = understood([origin])
-    return Write(name, table_name(table), cells, who, ambiguous=ambiguous, origin_error=problem)
+                continue
+            seen = once(seen, field)
+        if table is None or at < 0 or (row is None and not many):
+            raise MalformedMessage(f"{name} without its table, row or mutations")
+        if row is not None and not cells.kinds:
+            # The row may have come after its mutations.
+            again = Cursor(cursor.data, at)
+            _read_mutations(again, again.count_structs("Mutation"), row, cells)
+        stamp = -1 if timestamp == LATEST else timestamp
+        cells.timestamps = [stamp] * len(cells.kinds)
+        ambiguous: tuple[int, ...] = ()
+        puts = cells.kinds.count(_PUT)
+        if 0 < puts < len(cells.kinds):
+            cells = _in_order(cells, puts_first=many)
+            ambiguous = cells.put_and_deleted()
+        who, problem = understood([origin])
+        return Write(name, table_name(table), cells, who, ambiguous=ambiguous, origin_error=problem)
 
 
 def _in_order(cells: Cells, *, puts_first: bool) -> Cells:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
-from typing import Final
+from typing import Final, final
 
 from headgate.events import UpdateKind
 from headgate.hbase.attributes import note_origin, read_origin, understood
 from headgate.hbase.fields import once
 from headgate.hbase.requests import LATEST, Cells, Write
-from headgate.hbase.runs import read_rows
+from headgate.hbase.runs import RowsReading
 from headgate.hbase.tables import table_name
 from headgate.wire import I32, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage
 
@@ -26,6 +26,9 @@ _DELETE_KINDS: Final = {
 
 _string_head: Final = Layout(">BHI").unpack_from
 _STOP: Final = b"\x00"
+
+BATCHES: Final = ("putMultiple", "deleteMultiple")
+"""Methods of many rows."""
 
 # Where each method keeps what it writes: the field, and whether it is a list.
 _PUTS: Final = {"put": (2, False), "putMultiple": (2, True), "checkAndPut": (6, False)}
@@ -51,36 +54,78 @@ def decode_thrift2(name: str, cursor: Cursor) -> Write:
         MalformedMessage: the arguments make no sense, lack what the method needs, or could be read
             in two ways.
     """
-    wanted, many = _ARGUMENTS[name]
-    expected = LIST if many else STRUCT
-    table: bytes | None = None
-    origins: list[bytes | None] = []
-    cells: Cells | None = None
-    seen = 0
-    while kind := cursor.next_field():
-        field = cursor.field_id
-        if field == 1 and kind == STRING:
-            table = cursor.binary()
-        elif field == wanted and kind == expected:
-            cells = Cells.empty()
-            if many:
-                read_rows(cursor, cursor.count_structs(name), cells, _ROWS[name], origins)
-            elif name in _ROW_MUTATIONS:
-                _read_row_mutations(cursor, cells, origins)
+    write = Arguments(name, cursor).go_on(cursor.end + 1)
+    assert write is not None  # noqa: S101 - it was read to the end
+    return write
+
+
+@final
+class Arguments:
+    """The write in the arguments of a mutating method, read in as many parts as it takes."""
+
+    __slots__ = ("_cells", "_cursor", "_name", "_origins", "_rows", "_seen", "_table")
+
+    def __init__(self, name: str, cursor: Cursor) -> None:
+        """Stand before the arguments."""
+        self._name = name
+        self._cursor = cursor
+        self._table: bytes | None = None
+        self._cells: Cells | None = None
+        self._origins: list[bytes | None] = []
+        self._seen = 0
+        self._rows: RowsReading | None = None
+
+    def go_on(self, stop: int) -> Write | None:
+        """Read up to ``stop`` or a little further; return the write when all of it is read.
+
+        Raises:
+            MalformedMessage: see ``decode_thrift2``.
+        """
+        cursor = self._cursor
+        name = self._name
+        wanted, many = _ARGUMENTS[name]
+        expected = LIST if many else STRUCT
+        if self._rows is not None:
+            if not self._rows.go_on(stop):
+                return None
+            self._rows = None
+        table, cells, origins, seen = self._table, self._cells, self._origins, self._seen
+        while kind := cursor.next_field():
+            field = cursor.field_id
+            if field == 1 and kind == STRING:
+                table = cursor.binary()
+            elif field == wanted and kind == expected:
+                cells = Cells.empty()
+                if many:
+                    count = cursor.count_structs(name)
+                    rows = RowsReading(cursor, count, cells, _ROWS[name], origins)
+                    if not rows.go_on(stop):
+                        self._table, self._cells, self._seen = table, cells, once(seen, field)
+                        self._rows = rows
+                        return None
+                elif name in _ROW_MUTATIONS:
+                    _read_row_mutations(cursor, cells, origins)
+                else:
+                    origins.append(_read_one(name, cursor, cells))
             else:
-                origins.append(_read_one(name, cursor, cells))
-        else:
-            cursor.skip(kind)
-            continue
-        seen = once(seen, field)
-    if table is None or cells is None:
-        raise MalformedMessage(f"{name} without its table or what it writes")
-    ambiguous: tuple[int, ...] = ()
-    if name in _ROW_MUTATIONS and 0 < cells.kinds.count(_PUT) < len(cells.kinds):
-        ambiguous = cells.put_and_deleted()
-    conditional = name.startswith("checkAnd")
-    who, problem = understood(origins)
-    return Write(name, table_name(table), cells, who, conditional, ambiguous, origin_error=problem)
+                cursor.skip(kind)
+                continue
+            seen = once(seen, field)
+        if table is None or cells is None:
+            raise MalformedMessage(f"{name} without its table or what it writes")
+        ambiguous: tuple[int, ...] = ()
+        if name in _ROW_MUTATIONS and 0 < cells.kinds.count(_PUT) < len(cells.kinds):
+            ambiguous = cells.put_and_deleted()
+        who, problem = understood(origins)
+        return Write(
+            name,
+            table_name(table),
+            cells,
+            who,
+            name.startswith("checkAnd"),
+            ambiguous,
+            origin_error=problem,
+        )
 
 
 def _read_one(name: str, cursor: Cursor, cells: Cells) -> bytes | None:

@@ -13,6 +13,7 @@ from headgate.wire.message import Header, Limits, Message, Protocol, Transport
 from headgate.wire.walker import StructWalker
 
 _DEFAULT_LIMITS = Limits()
+_ALL = 1 << 60
 
 
 @final
@@ -34,7 +35,9 @@ class MessageReader:
         "_compact_walker",
         "_data",
         "_expected",
+        "_frame",
         "_limits",
+        "_most",
         "_needed",
         "_start",
         "_strict",
@@ -45,14 +48,22 @@ class MessageReader:
     )
 
     def __init__(
-        self, limits: Limits = _DEFAULT_LIMITS, transport: Transport | None = None
+        self,
+        limits: Limits = _DEFAULT_LIMITS,
+        transport: Transport | None = None,
+        most: int = _ALL,
     ) -> None:
         """Begin a connection.
 
         Args:
             limits: the most that the peer may send.
             transport: what the peer must use; None takes what it is found to use.
+            most: bytes of one message in binary that one call of ``next_message`` walks, so that
+                others have a turn.
         """
+        self._most = most
+        self._frame: Message | None = None
+        """A frame that is not walked to its end."""
         self.transport: Transport | None = transport
         self.protocol = Protocol.BINARY
         self._strict = True
@@ -69,12 +80,20 @@ class MessageReader:
     @property
     def buffered(self) -> int:
         """Bytes received that belong to no message returned so far."""
-        return len(self._data) - self._start
+        frame = self._frame
+        return len(self._data) - self._start + (0 if frame is None else len(frame.raw))
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether ``next_message`` returned None only to give others a turn."""
+        if self._frame is not None:
+            return True
+        return self.header is not None and len(self._data) - self._start >= self._needed
 
     @property
     def between_messages(self) -> bool:
         """Whether the next bytes begin a message, of a peer whose transport is known."""
-        return self._checked and self._start == len(self._data)
+        return self._checked and self._start == len(self._data) and self._frame is None
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream, of any length."""
@@ -96,9 +115,13 @@ class MessageReader:
     def next_message(self) -> Message | None:
         """Return the next whole message, or None when more bytes are needed.
 
+        None is returned, too, when one has been walked for long enough (see ``unfinished``).
+
         Raises:
             ProtocolError: one of its kinds, which say what the peer sent.
         """
+        if self._frame is not None:
+            return self._walk_on(self._frame)
         there = len(self._data) - self._start
         if there < self._needed:
             return None
@@ -146,8 +169,25 @@ class MessageReader:
         if header is None or header.body >= end:
             raise MalformedMessage(f"a frame of {length} bytes ends inside its message's header")
         self.header = header
+        if length > self._most and self._compact_walker is None:
+            self._frame = frame = self._take(header, end)
+            self.header = Header(header.name, header.type, header.seqid, frame.body)
+            self._walker.begin(frame.body - 4)
+            return self._walk_on(frame)
         self._walk_frame(header.body, end)
         return self._take(header, end)
+
+    def _walk_on(self, frame: Message) -> Message | None:
+        """Walk some more of a frame; return it when it is one message, wholly."""
+        end = len(frame.raw)
+        found = self._walker.walk(frame.raw, 4, self._most)
+        if found < 0 and 4 + self._walker.needed <= end:
+            return None
+        self._frame = None
+        if found < end:
+            raise _not_one_message(found, end)
+        self.header = None
+        return frame
 
     def _walk_frame(self, body: int, end: int) -> None:
         """Raise unless a frame holds one message, wholly, that keeps the limits."""
@@ -166,11 +206,8 @@ class MessageReader:
         else:
             compact.begin(body - start)
             found = compact.walk(data, start)
-        if found < 0:
-            raise MalformedMessage("a frame ends in the middle of its message")
         if found < end:
-            # To some servers it is the next request, to others nothing.
-            raise MalformedMessage(f"{end - found} bytes behind the message in its frame")
+            raise _not_one_message(found, end)
 
     def _next_buffered(self, there: int) -> Message | None:
         header = self.header
@@ -190,7 +227,7 @@ class MessageReader:
             else:
                 compact.begin(header.body - self._start)
         if compact is None:
-            end = self._walker.walk(self._data, self._start)
+            end = self._walker.walk(self._data, self._start, self._most)
         else:
             end = compact.walk(self._data, self._start)
         if end >= 0:
@@ -231,3 +268,10 @@ class MessageReader:
             self.transport,
             self.protocol,
         )
+
+
+def _not_one_message(found: int, end: int) -> MalformedMessage:
+    if found < 0:
+        return MalformedMessage("a frame ends in the middle of its message")
+    # To some servers it is the next request, to others nothing.
+    return MalformedMessage(f"{end - found} bytes behind the message in its frame")

@@ -46,6 +46,9 @@ _SHAPE_STRINGS: Final = 64
 
 _NO_LIST: Final = -1
 
+_ALL: Final = 1 << 60
+"""More bytes than any message has."""
+
 _FIELDS: Final = -1
 """In the place of a container's count: a struct, which ends at its stop byte."""
 
@@ -91,12 +94,19 @@ class StructWalker:
         self._left = _FIELDS
         self._offset = body
         self._level = _NO_LIST
+        self.needed = 0
 
-    def walk(self, data: bytes | bytearray, start: int) -> int:
+    def walk(self, data: bytes | bytearray, start: int, most: int = _ALL) -> int:
         """Go on as far as the bytes reach; ``start`` is where the message begins in ``data`` now.
 
+        Args:
+            data: what is there.
+            start: where the message begins in it.
+            most: bytes after which to stop, at least one value further than before. Then ``needed``
+                are there, and the next call goes on.
+
         Returns:
-            The position in ``data`` behind the struct, or -1 when it is not all there yet.
+            The position in ``data`` behind the struct, or -1 when that was not reached.
 
         Raises:
             MalformedMessage: an unknown type or a negative length.
@@ -109,8 +119,8 @@ class StructWalker:
         stack = self._stack
         left, even, odd = self._left, self._even, self._odd
         level = self._level
-        end = len(data)
         pos = start + self._offset
+        end = min(len(data), max(pos + most, start + self.needed))
         behind = pos
         done = False
         try:
@@ -167,7 +177,7 @@ class StructWalker:
                         left -= 1
                         continue
                     if len(stack) == level and kind == STRUCT and pos - start > self._first:
-                        pos, left, alike = self._pass_alike(data, start, pos, left)
+                        pos, left, alike = self._pass_alike(data, start, pos, left, end)
                         if not alike:
                             level = _NO_LIST
                         if left == 0:
@@ -222,9 +232,9 @@ class StructWalker:
         return -1
 
     def _pass_alike(
-        self, data: bytes | bytearray, start: int, pos: int, left: int
+        self, data: bytes | bytearray, start: int, pos: int, left: int, stop: int
     ) -> tuple[int, int, bool]:
-        """Pass the structs of a list, from ``pos`` on, that have the shape of its first one.
+        """Pass the structs of a list, from ``pos`` to ``stop``, that have the shape of its first.
 
         Returns:
             Where the first other one begins, or the first that is not all there; how many are left;
@@ -240,7 +250,7 @@ class StructWalker:
         before = left
         in_runs = True
         try:
-            while left:
+            while left and pos < stop:
                 end = pos
                 for read, gap, size in parts:
                     found, length = read(data, end)

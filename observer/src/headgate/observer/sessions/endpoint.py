@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _MANY: Final = 100
 """Requests between two counts (a tenth of a second) from which on few of them are observed."""
 
+_PART: Final = 1 << 18
+"""What takes some 15 ms, interpreted, where the rows of a batch are all different."""
+
 
 class Endpoint:
     """One listener: what all its sessions share."""
@@ -80,6 +83,8 @@ class Endpoint:
         self.introduction = introduction
         self.log = ListenerLog(self.name, epoch, perf_counter)
         self.sessions: set[Session] = set()
+        self.part_bytes = _PART
+        """Of a request that are walked, or read, before other connections have a turn."""
         self.most_connections = 0
         """Of clients, to all listeners of the process; 0 for any number."""
         self.patterns = Patterns(dialect)

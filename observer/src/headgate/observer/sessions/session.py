@@ -15,6 +15,7 @@ from headgate.hbase import (
     Definition,
     Effect,
     Pattern,
+    Reading,
     Request,
     io_error_reply,
     method_of,
@@ -61,7 +62,8 @@ _UPSTREAM_FULL: Final = 2
 _PIPELINE: Final = 4
 _OTHERS: Final = 8
 _CLIENT_FULL: Final = 16
-_STOPPED: Final = _HELD | _CLIENT_FULL
+_TURN: Final = 32
+_STOPPED: Final = _HELD | _CLIENT_FULL | _TURN
 """Neither are those taken that have been read."""
 
 
@@ -94,12 +96,14 @@ class Session:
         """The way of requests that go on unread; None where they are read further on."""
         self._connecting: asyncio.Task[None] | None = None
         self._unreachable = ""
-        self._reader = MessageReader(endpoint.limits)
+        self._reader = MessageReader(endpoint.limits, most=endpoint.part_bytes)
         self.pipeline = Pipeline(endpoint, self._log, self)
         self._paused = 0
         self._waiting: Request | None = None
         """What waits for room in the journal."""
         self._at_gate: Request | None = None
+        self._reading: Reading | None = None
+        """Of a request that is read in parts."""
         self._held_replies: HeldReplies | None = None
         self._closing = False
         self._parting = False
@@ -227,7 +231,7 @@ class Session:
         self._metrics.connections -= 1
         self._endpoint.admission.leave(self)
         self._endpoint.gates.leave(self)
-        self._waiting = self._at_gate = None
+        self._waiting = self._at_gate = self._reading = None
         if self._connecting is not None:
             self._connecting.cancel()
         upstream = self._upstream
@@ -360,13 +364,16 @@ class Session:
 
     def _take_requests(self) -> None:
         reader = self._reader
-        while not self._paused & _STOPPED and not self._closing:
+        while not self._paused & _STOPPED and not self._closing and self._client is not None:
             try:
                 message = reader.next_message()
             except ProtocolError as error:
                 self._refuse(error)
                 return
             if message is None:
+                if reader.unfinished:
+                    self._pause(_TURN)
+                    self._loop.call_soon(self._go_on_after, _TURN)
                 return
             if self._unreachable:
                 self._answer(message, self._io_error(message, self._unreachable))
@@ -386,6 +393,11 @@ class Session:
             body = StructWriter().binary(0, endpoint.introduction).end()
             self._answer(message, write_reply(message, body))
             return
+        if len(message.raw) > endpoint.part_bytes:
+            self._reading = Reading(self._dialect, message, endpoint.limits)
+            self._pause(_TURN)
+            self._read_on(message)
+            return
         try:
             request = read_request(self._dialect, message, endpoint.limits)
         except ProtocolError as error:
@@ -393,6 +405,27 @@ class Session:
             return
         endpoint.patterns.consider(request)
         self._wait_for_room(request, self._take(request))
+
+    def _read_on(self, message: Message) -> None:
+        """Read some more of a large request; take it, as if it came now, when all is read."""
+        reading = self._reading
+        if reading is None or self._closing:
+            self._reading = None
+            return
+        try:
+            request = reading.go_on(self._endpoint.part_bytes)
+            if request is None:
+                self._loop.call_soon(self._read_on, message)
+                return
+            self._reading = None
+            self._wait_for_room(request, self._take(request))
+        except ProtocolError as error:
+            self._reading = None
+            self._refuse_unread(message, error)
+        except Exception as error:  # noqa: BLE001 - as in ``data_received``
+            self._give_up_on(error)
+            return
+        self._go_on_after(_TURN)
 
     def _refuse_unread(self, message: Message, error: ProtocolError) -> None:
         """Answer what cannot be read, or what HBase could read otherwise than it is read here."""
@@ -706,7 +739,7 @@ class Session:
 
     def quiet(self) -> bool:
         """Tell whether the connection can be closed without cutting a request or a reply."""
-        held = self._waiting is not None or self._at_gate is not None
+        held = (self._waiting or self._at_gate or self._reading) is not None
         if self.waits_for_reply() or held or self._reader.buffered:
             return False
         pipeline = self.pipeline
