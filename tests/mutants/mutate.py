@@ -103,10 +103,13 @@ class Outcomes:
     path: Path
     parts: dict[str, str]
     reach: Reach
+    budget: float
     known: dict[str, dict]
 
     @classmethod
-    def read(cls, path: Path, parts: dict[str, str], reach: Reach) -> Outcomes:
+    def read(
+        cls, path: Path, parts: dict[str, str], reach: Reach, budget: float = math.inf
+    ) -> Outcomes:
         known = {}
         if path.exists():
             for line in path.read_text().splitlines():
@@ -115,12 +118,14 @@ class Outcomes:
                 except ValueError:
                     continue  # the last line of a run that was ended while it wrote
                 known[entry["mutant"]] = entry
-        return cls(path, parts, reach, known)
+        return cls(path, parts, reach, budget, known)
 
     def of(self, mutant: Mutant) -> dict | None:
-        """What holds still: not when its code has changed, nor if unnoticed by other tests."""
+        """What holds still: not of other code, nor unnoticed by other or fewer tests than now."""
         entry = self.known.get(mutant.key)
         if entry is None or entry["code"] != self.parts[mutant.key]:
+            return None
+        if entry["status"] == "open" and entry["budget"] < self.budget:
             return None
         if entry["status"] not in NOTICED and entry["tests"] != self._tests(mutant):
             return None
@@ -135,6 +140,7 @@ class Outcomes:
             "test": outcome.test,
             "ran": outcome.ran,
             "left_out": outcome.left_out,
+            "budget": self.budget,
             "seconds": outcome.seconds,
             "code": self.parts[mutant.key],
             "tests": self._tests(mutant),
@@ -210,7 +216,7 @@ def main() -> int:
     )
     reach = recorded(ROOT, sources, TESTS, options.cache / "reach.json")
     outcomes = Outcomes.read(
-        options.cache / f"outcomes-{options.seed}.jsonl", _parts(chosen), reach
+        options.cache / f"outcomes-{options.seed}.jsonl", _parts(chosen), reach, options.budget
     )
     chosen = [mutant for mutant in chosen if options.matching in mutant.key]
     ignored = equivalent(Path(__file__).with_name("equivalent.toml"))

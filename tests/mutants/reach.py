@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,15 +37,18 @@ class Reach:
 
     tests: dict[str, TestReach]
     at_import: dict[str, frozenset[int]]
+    _index: dict[str, dict[int, set[str]]] = field(default_factory=dict)
 
     def of(self, path: str, first: int, last: int) -> list[str]:
         """Tests that execute one of these lines, the fastest first."""
-        lines = frozenset(range(first, last + 1))
-        return self._by_seconds(
-            name
-            for name, each in self.tests.items()
-            if not lines.isdisjoint(each.lines.get(path, ()))
-        )
+        index = self._index.get(path)
+        if index is None:
+            index = self._index[path] = defaultdict(set)
+            for name, each in self.tests.items():
+                for line in each.lines.get(path, ()):
+                    index[line].add(name)
+        lines = range(first, last + 1)
+        return self._by_seconds(set().union(*(index.get(line, ()) for line in lines)))
 
     def of_folder(self, folder: str) -> list[str]:
         """Tests that execute any line below a folder, which ends in a slash; the fastest first."""
@@ -66,7 +69,7 @@ class Reach:
     def seconds(self, name: str) -> float:
         return self.tests[name].seconds
 
-    def _by_seconds(self, names: Iterator[str]) -> list[str]:
+    def _by_seconds(self, names: Iterable[str]) -> list[str]:
         return sorted(names, key=lambda name: (self.tests[name].seconds, name))
 
 

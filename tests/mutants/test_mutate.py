@@ -166,3 +166,13 @@ def test_a_survivor_is_tried_again_when_other_tests_reach_it(tmp_path: Path) -> 
     path.write_text(json.dumps(entry) + "\n")
     assert Outcomes.read(path, {mutant.key: ""}, none).of(mutant) == entry
     assert Outcomes.read(path, {mutant.key: ""}, one).of(mutant) is None
+
+
+def test_one_that_survived_a_part_of_its_tests_is_tried_again_with_more(tmp_path: Path) -> None:
+    (mutant,) = found("m", 1)
+    path, reach = tmp_path / "outcomes.jsonl", Reach({}, {})
+    tests = Outcomes.read(path, {mutant.key: ""}, reach)._tests(mutant)
+    entry = {"mutant": mutant.key, "status": "open", "code": "", "tests": tests, "budget": 6.0}
+    path.write_text(json.dumps(entry) + "\n")
+    assert Outcomes.read(path, {mutant.key: ""}, reach, 6.0).of(mutant) == entry
+    assert Outcomes.read(path, {mutant.key: ""}, reach, 7.0).of(mutant) is None

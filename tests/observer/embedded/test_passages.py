@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -27,11 +28,22 @@ OWN = Origin("flow", "step", "", 0)
 
 
 class Recorder:
+    """Notes ends, and what is to come after them."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
     def begin(self, *_request: object) -> Any:
         return SimpleNamespace(origin=None)
 
     def end(self, *_reply: object) -> None:
-        pass
+        self.steps.append("end")
+
+    def cancel(self, *_ticket: object) -> None:
+        self.steps.append("cancel")
+
+    def after(self, call: Callable[[], None]) -> None:
+        self.steps.append(f"after: {call.__name__}")
 
 
 def program(gates: Gates, origin: Origin | None, *columns: Notify) -> Passages:
@@ -128,3 +140,32 @@ def test_no_more_cells_are_set_in_a_table_that_lacks_their_family() -> None:
     refusal = StructWriter().struct(1, StructWriter().binary(1, text).end()).end()
     passages.answered(passage, message("mutateRow", refusal, MessageType.REPLY))
     assert sent(passages.begin(write())) == {b"f:q": b"v"}
+
+
+def waited_for(passages: Passages, passage: Passage) -> list[str]:
+    """Let a barrier wait for a write; return what the recorder hears, and what is done at once."""
+    recorder = cast("Recorder", passages._recorder)
+
+    def mark() -> None:
+        recorder.steps.append("marked at once")
+
+    assert passages.unanswered("t") == [passage]
+    passage.waiters = [mark]
+    return recorder.steps
+
+
+def test_a_barrier_comes_after_the_end_of_a_programs_write() -> None:
+    passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
+    passage = passages.begin(write())
+    steps = waited_for(passages, passage)
+    passages.answered(passage, None)
+    assert steps == ["end", "after: mark"]
+    assert passages.unanswered("t") == []
+
+
+def test_a_barrier_waits_no_longer_for_a_write_that_was_taken_back() -> None:
+    passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
+    passage = passages.begin(write())
+    steps = waited_for(passages, passage)
+    passages.cancel(passage)
+    assert steps == ["cancel", "after: mark"]

@@ -5,31 +5,45 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
-from scene import OK, Scene, call, put, reply
+from scene import OK, Scene, call, put
 
 from headgate.events import Origin, UpdateBatch
-from headgate.wire import StructWriter
+from headgate.hbase import Dialect
+from headgate.observer.sessions.session import Session
+from headgate.wire import MessageReader, StructWriter
 
-KNOWN_AFTER = 4
-"""Puts alike after which their kind is known."""
+ROWS = [b"r%d" % number for number in range(8)]
+"""Of one length, as requests of one kind are."""
 
 
-def put_at(row: bytes, timestamp: int) -> bytes:
-    mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
-    writer = StructWriter().binary(1, b"t").binary(2, row).structs(3, [mutation])
-    return call("mutateRowTs", writer.i64(4, timestamp).end())
+def long_put(row: bytes) -> bytes:
+    """A put of another kind: its value is longer."""
+    mutation = StructWriter().binary(2, b"f:q").binary(3, b"v" * 9).end()
+    body = StructWriter().binary(1, b"t").binary(2, row).structs(3, [mutation]).end()
+    return call("mutateRow", body)
 
 
 @pytest.fixture
 def known(scene: Scene) -> Scene:
+    """A scene that knows ``put`` and ``long_put`` of these rows."""
     session, _, _ = scene.connect()
-    for number in range(KNOWN_AFTER):
-        session.data_received(put(b"k%d" % number))
-        session.reply_received(OK)
-    assert len(scene.outcomes()) == KNOWN_AFTER
-    scene.bench.producer.delivered.clear()
+    for row in ROWS[:3]:
+        for write in (put(row), long_put(row)):
+            session.data_received(write)
+            session.reply_received(OK)
+    assert len(scene.outcomes()) == 6
+    assert all(scene.endpoint.patterns.find(write(b"r9")) for write in (put, long_put))
     return scene
+
+
+def talking(known: Scene) -> Session:
+    """A session that has had its first request, which is read to learn what its client speaks."""
+    session, _, _ = known.connect()
+    session.data_received(put(b"r0"))
+    session.reply_received(OK)
+    known.log()
+    known.bench.producer.delivered.clear()
+    return session
 
 
 def batches(scene: Scene) -> list[UpdateBatch]:
@@ -41,53 +55,60 @@ def parts(scene: Scene) -> list[Any]:
 
 
 def test_those_of_one_row_at_once_are_ambiguous_and_the_next_is_not(known: Scene) -> None:
-    first, second, other = (known.connect()[0] for _ in range(3))
-    for session, row in ((first, b"same"), (second, b"same"), (other, b"alone")):
+    first, second, other = (talking(known) for _ in range(3))
+    for session, row in ((first, b"aa"), (second, b"aa"), (other, b"bb")):
         session.data_received(put(row))
     for session in (first, second, other):
         session.reply_received(OK)
     assert [part.ambiguous for part in parts(known)] == [(0,), (0,), ()]
-    first.data_received(put(b"same"))
+    first.data_received(put(b"aa"))
     first.reply_received(OK)
     assert parts(known)[-1].ambiguous == ()
 
 
-def test_they_have_the_origin_of_their_port(known: Scene) -> None:
-    session, _, _ = known.connect()
-    session._facts = replace(session._facts, origin=Origin("flow", "step", "run", 3))
-    session.data_received(put(b"r"))
-    session.reply_received(OK)
+def test_they_have_the_origin_of_who_wrote_them(known: Scene) -> None:
+    pattern = known.endpoint.patterns.find(put(b"aa"))
+    assert pattern is not None
+    ticket = known.recorder.begin_alike(pattern, put(b"aa"), Dialect.THRIFT1)
+    ticket.origin = Origin("flow", "step", "run", 3)
+    reader = MessageReader()
+    reader.feed(OK)
+    known.log()
+    known.bench.producer.delivered.clear()
+    known.recorder.end(ticket, reader.next_message())
     assert [part.origin for part in parts(known)] == [Origin("flow", "step", "run", 3)]
 
 
-def test_they_have_the_timestamp_that_they_name(known: Scene) -> None:
-    session, _, _ = known.connect()
-    for number in range(2 * KNOWN_AFTER):
-        session.data_received(put_at(b"r%d" % number, 1700))
-        session.reply_received(reply("mutateRowTs"))
-    found = [stamp for batch in batches(known) for stamp in batch.timestamps]
-    assert found == [1700] * 2 * KNOWN_AFTER
+def test_their_cells_are_those_of_the_request(known: Scene) -> None:
+    session = talking(known)
+    for write in (put(b"aa"), long_put(b"bb")):
+        session.data_received(write)
+        session.reply_received(OK)
+    known.now = 200.0
+    found = [
+        cell
+        for batch in batches(known)
+        for cell in zip(batch.rows, batch.columns, batch.timestamps, batch.values, strict=True)
+    ]
+    assert found == [(b"aa", b"f:q", -1, b"v"), (b"bb", b"f:q", -1, b"v" * 9)]
+    assert {part.received for part in parts(known)} == {100.0}
 
 
-def test_each_is_counted_under_its_own_method(known: Scene) -> None:
+def test_each_is_counted_though_kinds_alternate(known: Scene) -> None:
+    sessions = [talking(known) for _ in ROWS]
     known.metrics.requests.clear()
-    session, _, _ = known.connect()
-    for number in range(2 * KNOWN_AFTER):
-        session.data_received(put_at(b"r%d" % number, 1700))
-        session.reply_received(reply("mutateRowTs"))
-    for number in range(3):
-        session.data_received(put(b"r%d" % number))
+    writes = [put, put, long_put, put, long_put, long_put, long_put, put]
+    for session, row, write in zip(sessions, ROWS, writes, strict=True):
+        session.data_received(write(row))
+    for session in sessions:
         session.reply_received(OK)
     known.work()
-    assert known.metrics.requests == {
-        ("thrift1", "mutateRowTs", "applied"): 2 * KNOWN_AFTER,
-        ("thrift1", "mutateRow", "applied"): 3,
-    }
+    assert known.metrics.requests == {("thrift1", "mutateRow", "applied"): len(ROWS)}
 
 
 def test_none_is_settled_before_kafka_has_it(known: Scene) -> None:
-    session, _, _ = known.connect()
-    session.data_received(put(b"r"))
+    session = talking(known)
+    session.data_received(put(b"aa"))
     session.reply_received(OK)
     known.work()
     assert known.journal.unsettled == 1
