@@ -9,7 +9,14 @@ counts twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+)
 from itertools import zip_longest
 from operator import attrgetter, itemgetter
 
@@ -30,8 +37,21 @@ class Deliveries:
 
     def __init__(self) -> None:
         self.positions: dict[str, list[int]] = {}
-        self.sources: dict[tuple[str, int, str, int], Source] = {}
-        """By topic, partition, observer and epoch."""
+        self._sources: dict[str, dict[tuple[int, str, int], Source]] = {}
+        """By topic, with which new ones are compared, and by partition, observer and epoch."""
+
+    @property
+    def sources(self) -> Iterator[tuple[str, int, str, int, Source]]:
+        """Topic, partition, observer and epoch of each source, and what is known of it."""
+        for topic, sources in self._sources.items():
+            for who, source in sources.items():
+                yield (topic, *who, source)
+
+    def restore(self, sources: Iterable[tuple[str, int, str, int, Source]]) -> None:
+        """Know what ``sources`` gave, and no more."""
+        self._sources = {}
+        for topic, partition, observer, epoch, source in sources:
+            self._sources.setdefault(topic, {})[partition, observer, epoch] = source
 
     @property
     def cut(self) -> Cut:
@@ -50,7 +70,7 @@ class Deliveries:
         """Forget topics that are read no more: who reads one again begins anew."""
         for topic in topics:
             self.positions.pop(topic, None)
-        self.sources = {who: source for who, source in self.sources.items() if who[0] not in topics}
+            self._sources.pop(topic, None)
 
     def first(self, record: RecordArrived) -> bool:
         """Go past the record; tell whether it was not read before."""
@@ -69,36 +89,17 @@ class Deliveries:
 
     def _source(self, record: RecordArrived) -> Source:
         message = record.message
-        identity = (record.topic, record.partition, message.observer, message.epoch)
-        source = self.sources.get(identity)
+        sources = self._sources.get(record.topic)
+        if sources is None:
+            sources = self._sources[record.topic] = {}
+        identity = (record.partition, message.observer, message.epoch)
+        source = sources.get(identity)
         if source is None:
-            source = Source(sequence=0 if self._began_since(identity) else None)
-            self.sources[identity] = source
-            self._forget_others(identity)
+            source = Source(sequence=0 if _began_since(sources, identity) else None)
+            sources[identity] = source
+            _forget_others(sources, identity)
         source.heard = record.offset
         return source
-
-    def _began_since(self, identity: tuple[str, int, str, int]) -> bool:
-        """Tell whether the epoch began after its topic was read: then none of it may be missing."""
-        topic, _, observer, epoch = identity
-        return any(
-            known[0] == topic
-            and known[2] == observer
-            and known[3] < epoch
-            and source.sequence is not None
-            for known, source in self.sources.items()
-        )
-
-    def _forget_others(self, newest: tuple[str, int, str, int]) -> None:
-        """Forget epochs that ended long ago, and observers that were not heard for longest."""
-        there = [known for known in self.sources if known[:2] == newest[:2]]
-        same = sorted((known for known in there if known[2] == newest[2]), key=itemgetter(3))
-        gone = set(same[:-_EPOCHS])
-        rest = [known for known in there if known not in gone and known != newest]
-        rest.sort(key=lambda known: self.sources[known].heard)
-        gone.update(rest[: max(0, len(rest) + 1 - _OBSERVERS)])
-        for known in gone:
-            del self.sources[known]
 
     def follows(self, record: RecordArrived) -> bool:
         """Tell whether no message of the record's observer is missing before it."""
@@ -197,6 +198,31 @@ class Source(Struct):
             return 0  # published again
         self.sequence = sequence + 1
         return 0 if expected is None else sequence - expected
+
+
+def _began_since(
+    sources: Mapping[tuple[int, str, int], Source], identity: tuple[int, str, int]
+) -> bool:
+    """Tell whether the epoch began after its topic was read: then none of it may be missing."""
+    _, observer, epoch = identity
+    return any(
+        known[1] == observer and known[2] < epoch and source.sequence is not None
+        for known, source in sources.items()
+    )
+
+
+def _forget_others(
+    sources: MutableMapping[tuple[int, str, int], Source], newest: tuple[int, str, int]
+) -> None:
+    """Forget epochs that ended long ago, and observers that were not heard for longest."""
+    there = [known for known in sources if known[0] == newest[0]]
+    same = sorted((known for known in there if known[1] == newest[1]), key=itemgetter(2))
+    gone = set(same[:-_EPOCHS])
+    rest = [known for known in there if known not in gone and known != newest]
+    rest.sort(key=lambda known: sources[known].heard)
+    gone.update(rest[: max(0, len(rest) + 1 - _OBSERVERS)])
+    for known in gone:
+        del sources[known]
 
 
 def only(batch: UpdateBatch, positions: list[int]) -> UpdateBatch:

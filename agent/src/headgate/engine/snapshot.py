@@ -231,9 +231,7 @@ def state_of(
         incarnation=engine.incarnation,
         paused=engine.paused,
         positions={topic: tuple(p) for topic, p in engine.deliveries.positions.items()},
-        sources=tuple(
-            (*identity, source) for identity, source in engine.deliveries.sources.items()
-        ),
+        sources=tuple(engine.deliveries.sources),
         actions=tuple(_action_state(action) for action in engine.actions.values()),
         cells=tuple(_cells_state(cells, log) for cells in held),
         retired=engine.retired,
@@ -278,10 +276,7 @@ def restore(
     engine.paused = state.paused
     engine.saved_at = state.saved
     engine.deliveries.positions = {topic: list(p) for topic, p in state.positions.items()}
-    engine.deliveries.sources = {
-        (topic, partition, observer, epoch): source
-        for topic, partition, observer, epoch, source in state.sources
-    }
+    engine.deliveries.restore(state.sources)
     engine.machines.take(state.samples)
     common = [
         (cells, stored)
