@@ -243,7 +243,7 @@ class _Walk:
                 isinstance(each, ast.Attribute | ast.Subscript) for each in targets
             ):
                 yield self._change("removed", parent, field, index, ast.Pass())
-            case ast.Return(value=value) if value is not None and not _is_none(value):
+            case ast.Return(value=value) if value is not None and not _is_nothing(value):
                 nothing = ast.Return(value=ast.Constant(None))
                 yield self._change("return", parent, field, index, nothing)
             case ast.Continue():
@@ -353,6 +353,8 @@ def _others(node: ast.AST, parent: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             named = _renamed(function)
             if named is not None:
                 yield "call", ast.Call(named, arguments, keywords)
+            if _renamed(function) is not None and _named(function) in {"min", "max"}:
+                return
             if len(arguments) > 1 and not any(isinstance(a, ast.Starred) for a in arguments[:2]):
                 swapped_arguments = [arguments[1], arguments[0], *arguments[2:]]
                 yield "swapped", ast.Call(function, swapped_arguments, keywords)
@@ -395,8 +397,9 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_nothing(value: ast.expr) -> bool:
+    """Whether who asks for truth hears the same from None."""
+    return isinstance(value, ast.Constant) and not value.value
 
 
 def _is_type_checking(test: ast.expr) -> bool:
