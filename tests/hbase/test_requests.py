@@ -170,6 +170,97 @@ def test_a_request_without_what_its_method_needs_is_malformed(dialect, method, b
         decode_request(dialect, message)
 
 
+def struct_of(fields: list[tuple[str, int, object]]) -> bytes:
+    writer = StructWriter()
+    for kind, number, value in fields:
+        getattr(writer, kind)(number, value)
+    return writer.end()
+
+
+MUTATION = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
+TABLE, ROW, COLUMN = ("binary", 1, b"t"), ("binary", 2, b"r"), ("binary", 3, b"f:q")
+VALUE = struct_of([("binary", 1, b"f"), ("binary", 2, b"q"), ("binary", 3, b"v")])
+NEEDED = {
+    "mutateRow": [TABLE, ROW, ("structs", 3, [MUTATION])],
+    "mutateRowTs": [TABLE, ROW, ("structs", 3, [MUTATION])],
+    "mutateRows": [TABLE, ("structs", 2, [struct_of([("binary", 1, b"r"), ("structs", 2, [])])])],
+    "deleteAll": [TABLE, ROW, COLUMN],
+    "deleteAllRow": [TABLE, ROW],
+    "checkAndPut": [TABLE, ROW, ("struct", 6, MUTATION)],
+    "atomicIncrement": [TABLE, ROW, COLUMN],
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "left_out"), [(name, nth) for name in NEEDED for nth in range(len(NEEDED[name]))]
+)
+def test_each_field_that_a_method_needs_must_be_there(method: str, left_out: int) -> None:
+    def decoded(fields: list[tuple[str, int, object]]) -> object:
+        body = struct_of(fields)
+        message = read(write_message(Transport.BUFFERED, method, MessageType.CALL, 1, body))
+        return decode_request(Dialect.THRIFT1, message)
+
+    fields = NEEDED[method]
+    assert decoded(fields)
+    with pytest.raises(MalformedMessage, match=f"{method} without its table"):
+        decoded([*fields[:left_out], *fields[left_out + 1 :]])
+
+
+@pytest.mark.parametrize(
+    ("method", "left_out"),
+    [
+        (method, nth)
+        for method, count in (("append", 2), ("increment", 3), ("incrementRows", 3))
+        for nth in range(count)
+    ],
+)
+def test_each_field_of_a_struct_that_a_method_needs_must_be_there(
+    method: str, left_out: int
+) -> None:
+    def decoded(fields: list[tuple[str, int, object]]) -> object:
+        inner = struct_of(fields)
+        outer = ("structs", 1, [inner]) if method == "incrementRows" else ("struct", 1, inner)
+        data = write_message(Transport.BUFFERED, method, MessageType.CALL, 1, struct_of([outer]))
+        return decode_request(Dialect.THRIFT1, read(data))
+
+    fields = [TABLE, ROW, *([] if method == "append" else [COLUMN])]
+    assert decoded(fields)
+    with pytest.raises(MalformedMessage, match="without its table"):
+        decoded([*fields[:left_out], *fields[left_out + 1 :]])
+
+
+THRIFT2_NEEDED = {
+    "put": [("binary", 1, b"r"), ("structs", 2, [VALUE])],
+    "deleteSingle": [("binary", 1, b"r")],
+    "increment": [
+        ("binary", 1, b"r"),
+        ("structs", 2, [struct_of([("binary", 1, b"f"), ("binary", 2, b"q")])]),
+    ],
+    "append": [("binary", 1, b"r"), ("structs", 2, [VALUE])],
+}
+
+
+@pytest.mark.parametrize("method", THRIFT2_NEEDED)
+def test_a_write_of_thrift2_needs_its_table_its_row_and_whole_cells(method: str) -> None:
+    def decoded(fields: list[tuple[str, int, object]], *, table: bool = True) -> object:
+        body = struct_of([TABLE] * table + [("struct", 2, struct_of(fields))])
+        message = read(write_message(Transport.BUFFERED, method, MessageType.CALL, 1, body))
+        return decode_request(Dialect.THRIFT2, message)
+
+    fields = THRIFT2_NEEDED[method]
+    assert decoded(fields)
+    with pytest.raises(MalformedMessage, match="without its table"):
+        decoded(fields, table=False)
+    with pytest.raises(MalformedMessage, match="without its row"):
+        decoded(fields[1:])
+    if len(fields) > 1:
+        of_cell = [("binary", 1, b"f"), ("binary", 2, b"q"), ("binary", 3, b"v")]
+        for nth in range(2 if method == "increment" else 3):
+            part = struct_of([*of_cell[:nth], *of_cell[nth + 1 :]])
+            with pytest.raises(MalformedMessage, match="without its"):
+                decoded([fields[0], ("structs", 2, [part])])
+
+
 def test_counters_of_an_empty_list_are_no_counters_and_not_refused():
     body = StructWriter().structs(1, []).end()
     message = read(write_message(Transport.BUFFERED, "incrementRows", MessageType.CALL, 1, body))

@@ -551,3 +551,19 @@ def test_what_the_version_before_wrote_down_is_read(tmp_path: Path) -> None:
     path = tmp_path / f"{journal.epoch:010d}.watermark"
     assert damaged(tmp_path, path, b"".join(slots)) == ([b"c"], "")
     assert damaged(tmp_path, path, bytes(24)) == ([b"a", b"b", b"c"], "")
+
+
+def test_other_limits_hold_from_when_they_are_set(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    put(journal, b"x" * 1000)
+    assert journal.has_room(5000)
+    journal.reconfigure(limit_bytes=2000, segment_bytes=500)
+    assert not journal.has_room(5000)
+    with pytest.raises(JournalFull):
+        put(journal, b"x" * 5000)
+    before = len(list(tmp_path.glob("*.segment")))
+    for _ in range(2):
+        put(journal, b"x" * 400)
+    assert len(list(tmp_path.glob("*.segment"))) > before
+    journal.reconfigure(limit_bytes=1 << 20, segment_bytes=1 << 16)
+    assert journal.has_room(5000)

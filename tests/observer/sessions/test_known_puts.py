@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scene import OK, Scene, call, put
+from scene import OK, Scene, call, put, reply
 
-from headgate.events import Origin, UpdateBatch
+from headgate.events import Origin, Outcome, UpdateBatch
 from headgate.hbase import Dialect
 from headgate.observer.sessions.session import Session
 from headgate.wire import MessageReader, StructWriter
@@ -114,3 +114,20 @@ def test_none_is_settled_before_kafka_has_it(known: Scene) -> None:
     assert known.journal.unsettled == 1
     known.bench.producer.deliver_all()
     assert known.journal.unsettled == 0
+
+
+def test_one_whose_connection_broke_is_unknown(known: Scene) -> None:
+    session = talking(known)
+    session.data_received(put(b"aa"))
+    session.upstream_lost(None)
+    assert known.outcomes() == [(b"aa", Outcome.UNKNOWN)]
+    (batch,) = batches(known)
+    assert (batch.columns, batch.values) == ((b"f:q",), (b"v",))
+
+
+def test_one_that_hbase_refused_is_no_event_or_unknown(known: Scene) -> None:
+    session = talking(known)
+    session.data_received(put(b"aa"))
+    failure = StructWriter().struct(1, StructWriter().binary(1, b"no").end()).end()
+    session.reply_received(reply("mutateRow", failure))
+    assert known.outcomes() == [(b"aa", Outcome.UNKNOWN)]
