@@ -1,9 +1,15 @@
-"""A thread of each kind fails under load, on the real stack: work goes on and nothing is lost."""
+"""A thread of each kind fails under load, on the real stack: work goes on and nothing is lost.
+
+How soon it goes on is printed by the long test: ``pytest -m soak -s`` with this file, on a machine
+that does nothing else.
+"""
 
 from __future__ import annotations
 
 import re
+import statistics
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +23,7 @@ from headgate.client import Thrift2Connection
 pytestmark = pytest.mark.stack
 
 BOUND = 1_000_000  # updates: no run but those that are asked for
+ROUNDS = 5
 PAUSE = 0.02  # seconds between two writes: others use this machine too
 PROGRAM = Path(__file__).with_name("faulty_agent.py")
 MORE = """
@@ -59,6 +66,27 @@ class Writer:
                 self._stop.wait(PAUSE)
 
 
+class Watched:
+    """A dataflow in observer mode that counts what a writer puts, and an agent with faults."""
+
+    def __init__(self, stand: Any, scene: Any, agent: Any) -> None:
+        self.agent = agent
+        self._scene = scene
+        scene.bound = f"{{sequence: {BOUND}, value: {{absolute: 1000000}}}}"
+        scene.run_command("output")
+        mode = "mode: observer\nscans: {every: 0.5 s, whole: 1 h}\ncontainers:"
+        stand.submit(agent, scene.text.replace("containers:", mode))
+
+    def counted(self) -> int:
+        """Return the updates that the action's bound has counted; -1 while it begins again."""
+        explained = self.agent.client.get(f"/v1/flows/{self._scene.name}/explain")
+        if explained.status_code != 200:
+            return -1
+        actions = explained.json()["actions"]
+        (action,) = (a for a in actions if a["action"] == self._scene.action)
+        return int(action["updates"][0]["counted"])
+
+
 def failures(agent: Any) -> dict[str, float]:
     text = agent.client.get("/metrics").text
     found = re.findall(
@@ -85,18 +113,7 @@ def test_a_thread_of_each_kind_fails_under_load_and_nothing_is_lost(
     stand = make_stand(tmp_path)
     agent = stand.start_agent(more=MORE, program=(str(PROGRAM),))
     scene = scene_of(stand, tmp_path, "outlasting")
-    scene.bound = f"{{sequence: {BOUND}, value: {{absolute: 1000000}}}}"
-    scene.run_command("output")
-    mode = "mode: observer\nscans: {every: 0.5 s, whole: 1 h}\ncontainers:"
-    stand.submit(agent, scene.text.replace("containers:", mode))
-
-    def counted() -> int:
-        explained = agent.client.get(f"/v1/flows/{scene.name}/explain")
-        if explained.status_code != 200:
-            return -1  # it begins again
-        (action,) = (a for a in explained.json()["actions"] if a["action"] == scene.action)
-        return int(action["updates"][0]["counted"])
-
+    watched = Watched(stand, scene, agent)
     with Writer(stand.thrift2, scene.tables["input"]) as writer:
         for kind in ORDER:
             (faults / kind.value).touch()
@@ -105,8 +122,8 @@ def test_a_thread_of_each_kind_fails_under_load_and_nothing_is_lost(
             eventually(lambda: not (faults / kind.value).exists())  # noqa: B023
             before = writer.written
             # What was written since then is counted: the feed, the dataflow and the scan go on.
-            eventually(lambda: counted() > before)  # noqa: B023
-    eventually(lambda: counted() >= writer.written)
+            eventually(lambda: watched.counted() > before)  # noqa: B023
+    eventually(lambda: watched.counted() >= writer.written)
     eventually(lambda: not list(faults.iterdir()))
 
     def asked() -> bool:
@@ -124,3 +141,38 @@ def test_a_thread_of_each_kind_fails_under_load_and_nothing_is_lost(
     another = stand.start_agent("two")
     another.await_dataflows()
     assert len(scene.result()) == 1
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_how_soon_what_is_written_counts_again_after_a_thread_failed(
+    make_stand: Callable[..., Any],
+    scene_of: Callable[..., Any],
+    tmp_path_factory: pytest.TempPathFactory,
+    faults: Path,
+    eventually: Callable[..., Any],
+) -> None:
+    times: dict[ThreadKind, list[float]] = {kind: [] for kind in ORDER}
+    for number in range(ROUNDS):
+        # A new agent each time: what fails again soon waits for longer before it begins again.
+        folder = tmp_path_factory.mktemp("round")
+        stand = make_stand(folder)
+        agent = stand.start_agent(f"agent-{number}", more=MORE, program=(str(PROGRAM),))
+        scene = scene_of(stand, folder, "outlasting")
+        watched = Watched(stand, scene, agent)
+        with Writer(stand.thrift2, scene.tables["input"]) as writer:
+            eventually(lambda: watched.counted() > 0)  # noqa: B023
+            for kind in ORDER:
+                if kind is ThreadKind.SESSION:
+                    continue  # it works while a step runs
+                (faults / kind.value).touch()
+                eventually(lambda: not (faults / kind.value).exists())  # noqa: B023
+                failed, before = time.monotonic(), writer.written
+                eventually(lambda: watched.counted() > before)  # noqa: B023
+                times[kind].append(time.monotonic() - failed)
+        eventually(lambda: watched.counted() >= writer.written)  # noqa: B023
+        stand.close()
+    for kind, seconds in times.items():
+        if seconds:
+            print(f"{kind.value:12} median {statistics.median(seconds):5.2f} s", end=" ")
+            print(f"of {len(seconds)}, longest {max(seconds):5.2f} s")
