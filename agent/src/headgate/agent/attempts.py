@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from headgate.agent.purposes import EndOfRun, MayStart
 from headgate.agent.sealed import Definition
@@ -17,7 +18,17 @@ from headgate.engine import Launch, RunFailed, RunFinished, RunRehearsed
 from headgate.events import VERSION, Cut, Fence
 from headgate.flows import Dataflow, SessionLauncher, StepLauncher
 from headgate.flows import Launcher as FlowLauncher
-from headgate.spark import Committed, Ending, RunKey, StartSession, StepEnded, StepRequest
+from headgate.spark import (
+    Committed,
+    Ending,
+    LedgerError,
+    RunKey,
+    StartSession,
+    StepEnded,
+    StepRequest,
+)
+
+log = structlog.get_logger("headgate.agent.attempts")
 
 
 class Attempts(Standing):
@@ -223,7 +234,14 @@ class Attempts(Standing):
 
     def _committed(self, launch: Launch) -> bool:
         key = RunKey(self.name, launch.action, launch.run)
-        return isinstance(self._around.ledger.state(key), Committed)
+        try:
+            return isinstance(self._around.ledger.state(key), Committed)
+        except LedgerError:
+            # Nobody can tell: the run is done again rather than not at all. No attempt could claim
+            # it in this row; one before it that still works is behind the fence of the next.
+            log.exception("a row of the ledger is deleted", dataflow=self.name)
+            self._around.ledger.forget(key)
+            return False
 
     def _finish(self, attempt: Attempt, now: float) -> None:
         launch = attempt.launch

@@ -84,6 +84,14 @@ class LedgerRows:
     def __init__(self) -> None:
         self._rows = MemoryRows()
 
+    def damage(self, row: bytes) -> None:
+        """Put into a row what no ledger writes."""
+        self._rows.put(row, dict.fromkeys(self._rows.get(row), b"?"))
+
+    def delete(self, row: bytes) -> None:
+        """Delete a row."""
+        self._rows.delete(row)
+
     def get(self, table: str, row: bytes, columns: Iterable[bytes] = ()) -> dict[bytes, bytes]:
         """Return the cells of a row, all where none are named."""
         del table

@@ -31,6 +31,7 @@ class ScriptedTables:
     def forget(self, key: RunKey) -> None:
         """See ``Ledger``."""
         self._world.forgotten.append(key)
+        self._world.ledger_rows.delete(key.row)
 
     def want(self, extents: Mapping[str, Extent]) -> None:
         """See ``Observation``."""

@@ -99,7 +99,8 @@ class World:
         """Whether the observer answers nothing."""
         self.rows = MemoryRows(self.point)
         self.store = StateStore(self.rows, 50, SEALS, RememberedRevisions(), lambda: self.now)
-        self.ledger = RunLedger(LedgerRows(), "headgate")
+        self.ledger_rows = LedgerRows()
+        self.ledger = RunLedger(self.ledger_rows, "headgate")
         self.agents: list[ScriptedAgent] = []
         self.families: set[str] = set()
         """Tables with a family for notify columns."""
