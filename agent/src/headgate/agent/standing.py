@@ -119,6 +119,8 @@ class Standing(ABC):
         self._quarantined = dict(self._progress.quarantined)
         self._outside = 0
         self._scans: dict[tuple[str, str], ScanContainer] = {}
+        self._edges: dict[tuple[str, str], bytes] = {}
+        """Where the next stretch begins of a container of which one has just come."""
         """The newest scan asked for, by container and table."""
         self._changed_records: dict[int, RunRecord] = {}
         self._dirty = False

@@ -32,7 +32,12 @@ class TablesRead(Waves):
         return None
 
     def _ask_for_scan(self, scan: ScanContainer, now: float) -> None:
-        self._scans[scan.container, scan.table] = scan
+        place = (scan.container, scan.table)
+        self._scans[place] = scan
+        if scan.start and self._edges.pop(place, None) == scan.start:
+            # The barrier behind the stretch before is the one before this.
+            self._scan(ScanStarts(scan, None), now)
+            return
         untold = None
         if self._dataflow.mode is Mode.OBSERVER:
             # Asked before the barrier: what was told until then is consumed when it has passed.
@@ -96,6 +101,8 @@ class TablesRead(Waves):
             start=scan.start,
             stop=cells.following,
         )
+        if cells.following is not None and self._dataflow.mode is not Mode.OBSERVER:
+            self._edges[scan.container, scan.table] = cells.following
         self._handle(
             ContainerScanned(
                 now,
@@ -111,6 +118,7 @@ class TablesRead(Waves):
                 cells.following,
             )
         )
+        self._edges.pop((scan.container, scan.table), None)
         self._settle()
 
     def _cells_read(self, read: ReadCells, cells: Cells, now: float) -> None:
