@@ -54,6 +54,7 @@ WRONG = [
     (flow(step(Bound("k", "in"))), "has no time, sequence or value"),
     (flow(step(Bound("k", "in", time=0.0))), "always reached"),
     (flow(step(Bound("k", "in", sequence=SequenceBound(Interval(5, 2))))), "0 < min <= max"),
+    (flow(step(Bound("k", "in", value=ValueBound(Metric.CHANGED, 0.0)))), "value.*always reached"),
     (flow(step(Bound("k", "in", value=ValueBound(Metric.AGAINST, 1)))), "needs a constant"),
     (flow(step(Bound("k", "in", value=ValueBound(Metric.CHANGED, 1, 2)))), "only metric 'against'"),
     (NOT_NUMERIC, "needs numbers"),

@@ -550,3 +550,9 @@ class Encoder:
 @pytest.fixture(scope="session")
 def encoder() -> Encoder:
     return Encoder()
+
+
+@pytest.fixture
+def services() -> dict[Dialect, Any]:
+    """The interfaces as HBase defines them."""
+    return dict(_SERVICES)

@@ -80,3 +80,43 @@ def test_a_write_that_passes_after_the_gap_was_announced_is_announced_too(
     assert [(gap.since, gap.until) for gap in gaps] == [(200.0, 300.0), (200.0, 400.0)]
     passing.admission.tend()
     assert not passing.admission.gaps_open
+
+
+def test_a_gap_stays_open_until_kafka_has_it(passing: Scene) -> None:
+    passing.connect()[0].data_received(put(b"r"))
+    assert passing.admission.reasons == ("the journal has no room: writes pass without events",)
+    passing.bench.producer.deliver_all()
+    passing.journal.save_watermark()
+    passing.admission.tend()
+    assert passing.admission.reasons == ()
+    passing.work()
+    passing.admission.tend()
+    assert passing.admission.gaps_open, "it waits for Kafka"
+    (gap,) = [message for message in passing.log() if isinstance(message, Gap)]
+    assert "the journal was full" in gap.reason
+    passing.admission.tend()
+    assert not passing.admission.gaps_open
+
+
+def test_the_next_gap_is_announced_like_the_first(passing: Scene) -> None:
+    passing.bench.producer.deliver_all()
+    passing.journal.save_watermark()
+    for begin in (200.0, 400.0):
+        passing.now = begin
+        passing.admission.let_pass(("t",))
+        passing.admission.tend()
+        passing.log()
+        passing.now = begin + 100
+        passing.admission.tend()
+        assert not passing.admission.gaps_open
+    gaps = [message for message in passing.log() if isinstance(message, Gap)]
+    assert [gap.since for gap in gaps] == [200.0, 400.0]
+
+
+def test_how_many_writes_wait_is_told(blocking: Scene) -> None:
+    sessions = [blocking.connect()[0] for _ in range(2)]
+    for session in sessions:
+        session.data_received(put(b"r"))
+    assert blocking.admission.reasons == ("the journal has no room: 2 writes wait",)
+    blocking.admission.leave(sessions[0])
+    assert blocking.admission.reasons == ("the journal has no room: 1 writes wait",)

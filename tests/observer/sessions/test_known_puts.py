@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scene import OK, Scene, call, put, reply
 
-from headgate.events import Origin, Outcome, UpdateBatch
+from headgate.events import Notify, Origin, Outcome, UpdateBatch, Watch, WatchList
 from headgate.hbase import Dialect
 from headgate.observer.sessions.session import Session
 from headgate.wire import MessageReader, StructWriter
@@ -131,3 +131,27 @@ def test_one_that_hbase_refused_is_no_event_or_unknown(known: Scene) -> None:
     failure = StructWriter().struct(1, StructWriter().binary(1, b"no").end()).end()
     session.reply_received(reply("mutateRow", failure))
     assert known.outcomes() == [(b"aa", Outcome.UNKNOWN)]
+
+
+def test_one_waits_for_the_disk_where_each_must(known: Scene) -> None:
+    session, _, upstream = known.connect()
+    session.data_received(put(b"r0"))
+    session.reply_received(OK)
+    upstream.taken()
+    waiting: list[Any] = []
+    known.admission.syncs_each = True
+    known.admission.when_synced = waiting.append  # type: ignore[method-assign]
+    session.data_received(put(b"aa"))
+    assert upstream.taken() == b""
+    waiting.pop()()
+    assert upstream.taken() == put(b"aa")
+
+
+def test_one_gets_its_notify_cell_where_its_table_asks(known: Scene) -> None:
+    session, _, upstream = known.connect()
+    session.data_received(put(b"r0"))
+    session.reply_received(OK)
+    upstream.taken()
+    known.control.apply(WatchList(1, "d", 2, (Watch("t", notify=Notify()),)), "o")
+    session.data_received(put(b"aa"))
+    assert b"hg:all" in upstream.taken()
