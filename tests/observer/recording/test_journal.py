@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headgate.observer.recording.epochs import open_epochs
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
-from headgate.observer.recording.segments import read_segment
+from headgate.observer.recording.segments import SEGMENT, read_segment
 
 
 def opened(directory: Path, *, limit: int = 1 << 20, segment: int = 1 << 16) -> Journal:
@@ -567,3 +567,26 @@ def test_other_limits_hold_from_when_they_are_set(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.segment"))) > before
     journal.reconfigure(limit_bytes=1 << 20, segment_bytes=1 << 16)
     assert journal.has_room(5000)
+
+
+def test_the_length_of_a_long_name_is_mended(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    put(journal, b"request", "n" * 40_000)
+    (path,) = tmp_path.glob("*.segment")
+    data = bytearray(path.read_bytes())
+    name_length = SEGMENT.size + 4
+    data[name_length + 1] ^= 1
+    (intent,) = read_segment(bytes(data), 0).intents
+    assert (len(intent.table), intent.request) == (40_000, b"request")
+
+
+def test_large_records_that_are_all_damaged_are_told_as_damage(tmp_path: Path) -> None:
+    journal = opened(tmp_path, segment=1 << 20)
+    for _ in range(2):
+        put(journal, b"x" * 70_000)
+    data = bytearray(b"".join(path.read_bytes() for path in tmp_path.glob("*.segment")))
+    for at in (1000, 100_000):
+        assert data[at] == ord("x")
+        data[at] ^= 1
+    segment = read_segment(bytes(data), 0)
+    assert (segment.intents, segment.whole) == ((), False)
