@@ -264,12 +264,14 @@ class Pending:
         if not known.all():
             unknown = slots[~known]
             self.past.put(unknown, old[~known])
-        gone = distances(old, before)
         added = distances(new, before)
         self.changed += int(np.count_nonzero(new != before))
-        self.changed -= int(np.count_nonzero((old != before) & known))
-        self.difference.move(rough_total(added), rough_total(gone), len(slots))
-        top = float(gone.max())
+        left = top = 0.0
+        if known.any():  # else x was x′, and nothing is left behind
+            gone = distances(old, before)
+            self.changed -= int(np.count_nonzero((old != before) & known))
+            left, top = rough_total(gone), float(gone.max())
+        self.difference.move(rough_total(added), left, len(slots))
         if top and top == self._largest:
             self._largest = None
         elif self._largest is not None:
