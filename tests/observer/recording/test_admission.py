@@ -131,3 +131,60 @@ def test_after_a_failed_sync_nothing_goes_on_and_the_observer_hears_of_it(scene_
         assert "Input/output error" in failure["message"]
 
     asyncio.run(script())
+
+
+class Waiting:
+    """A session whose request finds no room."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def try_again(self) -> bool:
+        return False
+
+    def give_up(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), os.strerror(errno.ENOSPC)),
+        (OSError("no number"), "its disk refuses"),
+        (ValueError("not the system's"), "its disk refuses"),
+    ],
+)
+def test_who_waits_in_vain_is_told_what_the_disk_said(
+    scene_of, cause: Exception, words: str
+) -> None:
+    scene, session = scene_of(Fsync.INTERVAL), Waiting()
+    error = JournalError("journal /of/this/host: it cannot be written")
+    error.__cause__ = cause
+    scene.admission.wait(session, error)
+    scene.admission.tend()
+    assert session.reasons == []
+    scene.now += 1000.0
+    scene.admission.tend()
+    (reason,) = session.reasons
+    assert words in reason
+    assert "/of/this/host" not in reason
+    assert scene.admission.blocked == 1
+
+
+def test_a_sync_that_fails_leaves_no_file_open(scene_of) -> None:
+    async def script() -> None:
+        scene = scene_of(Fsync.ALWAYS)
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        scene.write()
+        scene.disk.broken = True
+        handles = list(scene.journal.take_unsynced())
+        assert handles
+        scene.journal._unsynced.extend(handles)
+        scene.journal._dirty = False
+        scene.admission.when_synced(lambda: None)
+        await until_idle()
+        for handle in handles:
+            with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+                os.fstat(handle)
+
+    asyncio.run(script())

@@ -3,7 +3,7 @@ from __future__ import annotations
 from time import perf_counter
 
 import pytest
-from scene import CELLS, FALSE, OK, TRUE, Scene, answered, call, check, get, put, reply
+from scene import CELLS, FALSE, OK, TRUE, Scene, answered, call, check, get, messages, put, reply
 from structlog.testing import capture_logs
 
 from headgate.events import Outcome, UpdateBatch
@@ -352,3 +352,22 @@ def test_after_a_broken_write_its_row_stays_ambiguous_for_a_while(scene: Scene) 
         if part.outcome is Outcome.APPLIED
     ]
     assert applied.ambiguous == (0,)
+
+
+def test_after_its_end_a_session_takes_nothing_more(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.close()
+    assert client.closed
+    session.data_received(put(b"r"))
+    assert upstream.taken() == b""
+    assert scene.journal.unsettled == 0
+
+
+def test_the_observers_introduction_is_what_its_call_returns(scene: Scene) -> None:
+    scene.endpoint.introduction = b"an observer"
+    session, client, upstream = scene.connect()
+    session.data_received(call("headgate.identify", b"\0"))
+    (answer,) = messages(client.taken())
+    body = StructWriter().binary(0, b"an observer").end()
+    assert answer == call("headgate.identify", body, MessageType.REPLY)
+    assert upstream.taken() == b""
