@@ -12,6 +12,7 @@ from headgate.engine import Codec, CodecName, WatchedContainer
 from headgate.events import Container, ContainerId, Cut, Item, Origin
 from headgate.spark import (
     CancelStep,
+    CloseSpace,
     Ending,
     StartSession,
     StepEnded,
@@ -50,7 +51,13 @@ REQUEST = StepRequest(
 
 
 @pytest.mark.parametrize(
-    "message", [StartSession({"spark.master": "local[1]"}), REQUEST, CancelStep("r1", 2)]
+    "message",
+    [
+        StartSession({"spark.master": "local[1]"}, pool="p"),
+        REQUEST,
+        CancelStep("r1", 2, "1-flow"),
+        CloseSpace("1-flow"),
+    ],
 )
 def test_a_message_is_one_line_and_reads_back(message: WorkerMessage) -> None:
     line = encode_line(message)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import traceback
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark import cloudpickle
 
 from headgate.spark.steps import CodeChanged, StepCode, UnknownStep
 
@@ -222,3 +224,109 @@ def test_a_step_that_could_not_be_imported_is_imported_once_repaired(
 def test_another_form_of_entry_is_refused(entry: str) -> None:
     with pytest.raises(UnknownStep, match="module:function"):
         StepCode().load(entry, [])
+
+
+@pytest.fixture
+def spaces() -> Iterator[Callable[[], StepCode]]:
+    made: list[StepCode] = []
+
+    def make() -> StepCode:
+        made.append(StepCode(f"space_{uuid.uuid4().hex}"))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_spaces_have_modules_of_one_name_in_different_versions(
+    package: str, tmp_path: Path, spaces: Callable[[], StepCode]
+) -> None:
+    roots = [str(tmp_path)]
+    entry = f"{package}.flow:step"
+    old, new = spaces(), spaces()
+    old_step = old.load(entry, roots)
+    assert old_step(1) == 11
+    before = old.hash
+    write(tmp_path / package / "formula.py", "FACTOR = 2\n")
+    write(tmp_path / package / "late.py", "TERM = 20\n")
+
+    assert new.load(entry, roots)(1) == 22
+    assert old_step(1) == 11
+    assert old.load(entry, roots)(2) == 12
+    assert old.hash == before != new.hash
+    assert old.load(entry, roots, anew=True)(1) == 22
+    assert old.hash == new.hash
+
+
+def test_a_module_imported_late_is_of_the_space_that_imports_it(
+    package: str, tmp_path: Path, spaces: Callable[[], StepCode]
+) -> None:
+    write(tmp_path / f"{package}_kept.py", "SEEN = []\n")
+    write(
+        tmp_path / f"{package}_top.py",
+        f"def step(run):\n    import {package}_kept\n    import {package}.late as late\n"
+        f"    from {package} import formula\n    import json, os.path\n"
+        f"    {package}_kept.SEEN.append((run, late.TERM, formula.FACTOR))\n"
+        f"    return {package}_kept.SEEN\n",
+    )
+    one, other = (
+        space.load(f"{package}_top:step", [str(tmp_path)]) for space in (spaces(), spaces())
+    )
+    assert one(1) == [(1, 10, 1)]
+    assert other(2) == [(2, 10, 1)]
+    assert one(3) == [(1, 10, 1), (3, 10, 1)]
+    assert f"{package}_kept" not in sys.modules
+
+
+def test_classes_of_a_space_find_their_module(
+    tmp_path: Path, spaces: Callable[[], StepCode]
+) -> None:
+    name = f"shapes_{uuid.uuid4().hex}"
+    write(
+        tmp_path / f"{name}.py",
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class Point:\n    x: int\n"
+        "def step(run):\n    return Point(run).x\n",
+    )
+    assert spaces().load(f"{name}:step", [str(tmp_path)])(7) == 7
+
+
+def test_functions_of_a_space_are_sent_by_value(
+    tmp_path: Path, spaces: Callable[[], StepCode]
+) -> None:
+    name = f"sent_{uuid.uuid4().hex}"
+    write(tmp_path / f"{name}.py", "BY = 3\ndef step(run):\n    return BY * run\n")
+    sent = cloudpickle.dumps(spaces().load(f"{name}:step", [str(tmp_path)]))
+    program = "import pickle, sys; print(pickle.load(sys.stdin.buffer)(5))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=sent, capture_output=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.strip() == b"15"
+
+
+def test_a_closed_space_leaves_nothing(package: str, tmp_path: Path) -> None:
+    name = f"space_{uuid.uuid4().hex}"
+    finders = len(sys.meta_path)
+    code = StepCode(name)
+    assert code.load(f"{package}.flow:step", [str(tmp_path)])(1) == 11
+    assert any(known.startswith(name) for known in sys.modules)
+
+    code.close()
+
+    assert not any(known.startswith(name) for known in sys.modules)
+    assert len(sys.meta_path) == finders
+    assert str(tmp_path) not in sys.path
+
+
+def test_a_step_of_a_space_that_is_installed_is_found(spaces: Callable[[], StepCode]) -> None:
+    assert spaces().load("json:dumps", [])([1]) == "[1]"
+
+
+def test_a_step_of_a_space_that_is_nowhere_is_named(
+    tmp_path: Path, spaces: Callable[[], StepCode]
+) -> None:
+    with pytest.raises(UnknownStep, match=r"no module 'nowhere\.to'"):
+        spaces().load("nowhere.to:step", [str(tmp_path)])

@@ -21,6 +21,7 @@ from headgate.spark.ledger import (
 from headgate.spark.messages import (
     AdoptSession,
     CancelStep,
+    CloseSpace,
     Ending,
     StartSession,
     StepEnded,
@@ -48,6 +49,7 @@ __all__ = [
     "AdoptSession",
     "CancelStep",
     "Claimed",
+    "CloseSpace",
     "Committed",
     "Ending",
     "Free",

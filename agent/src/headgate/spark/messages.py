@@ -30,6 +30,8 @@ class StartSession(Struct, frozen=True, tag="start"):
     conf: dict[str, str] = {}
     python_path: tuple[str, ...] = ()
     """Directories that Spark's own Python workers import from."""
+    pool: str = ""
+    """Of the dataflows that share the session; empty where it is one dataflow's own."""
 
 
 class AdoptSession(Struct, frozen=True, tag="adopt"):
@@ -71,6 +73,10 @@ class StepRequest(Struct, frozen=True, tag="step"):
     """By container, where it is another than ``NULL``."""
     ledger_proof: bytes = b""
     """The agent's, by which observers let its worker write to the run's row of the ledger."""
+    space: str = ""
+    """In which it runs, apart from what others of a pool do; empty: the worker's only one."""
+    directory: str = ""
+    """Where its log goes; the worker's own directory where empty."""
 
     @property
     def key(self) -> RunKey:
@@ -88,6 +94,13 @@ class CancelStep(Struct, frozen=True, tag="cancel"):
 
     run: str
     attempt: int
+    space: str = ""
+
+
+class CloseSpace(Struct, frozen=True, tag="close"):
+    """Forget a space with its modules, temporary views and settings; no attempt runs in it."""
+
+    space: str
 
 
 class WorkerReady(Struct, frozen=True, tag="ready"):
@@ -112,6 +125,7 @@ class StepStarted(Struct, frozen=True, tag="started"):
 
     run: str
     attempt: int
+    space: str = ""
 
 
 class Ending(StrEnum):
@@ -150,9 +164,11 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     """The first of them, in words."""
     code: str = ""
     """SHA-256 (hexadecimal) of the modules of steps that the process had read by then."""
+    space: str = ""
+    """As in the request."""
 
 
-WorkerMessage = StartSession | AdoptSession | StepRequest | CancelStep
+WorkerMessage = StartSession | AdoptSession | StepRequest | CancelStep | CloseSpace
 WorkerReply = WorkerReady | WorkerFailed | StepStarted | StepEnded
 
 _encoder = msgspec.json.Encoder()

@@ -15,6 +15,7 @@ from typing import IO, Final
 from headgate.spark.messages import (
     AdoptSession,
     CancelStep,
+    CloseSpace,
     StartSession,
     StepRequest,
     WorkerMessage,
@@ -133,13 +134,21 @@ class SessionWorker:
         """
         self._send(request)
 
-    def cancel(self, run: str, attempt: int) -> None:
+    def cancel(self, run: str, attempt: int, space: str = "") -> None:
         """Ask that an attempt stops; it ends as ``CANCELLED`` once its step lets go.
 
         Raises:
             WorkerGone: the worker has ended.
         """
-        self._send(CancelStep(run, attempt))
+        self._send(CancelStep(run, attempt, space))
+
+    def close_space(self, space: str) -> None:
+        """Ask that a space is forgotten in which nothing runs any more.
+
+        Raises:
+            WorkerGone: the worker has ended.
+        """
+        self._send(CloseSpace(space))
 
     def _send(self, message: WorkerMessage) -> None:
         pipe = self._process.stdin

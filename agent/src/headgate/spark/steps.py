@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import importlib
 import linecache
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import decode_source
@@ -46,16 +47,38 @@ class StepCode:
     the lines that tracebacks show. ``load`` with ``anew`` reads all of them again if one has
     changed. Functions of these modules are sent to Spark's Python workers by value: those need
     neither the files nor the path.
+
+    Dataflows that share a process have a space each. A module of a space is, in ``sys.modules``,
+    one of a package with the space's name, and import statements in it lead to modules of the same
+    space: two spaces may have modules of one name in different versions.
+
+    Args:
+        space: a package's name that nothing else has; empty where the process is one dataflow's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, space: str = "") -> None:
+        self._space = space
+        self._prefix = f"{space}." if space else ""
         self._lock = threading.RLock()
         self._roots: list[str] = []
         self._tops: set[str] = set()
         self._sources: dict[str, _Source] = {}
         # Behind what is built in, before the finder of sys.path, which would read compiled files.
         at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
-        sys.meta_path.insert(at, _Finder(self))
+        self._finder = _Finder(self)
+        sys.meta_path.insert(at, self._finder)
+        if space:
+            package = ModuleType(space)
+            package.__path__ = []
+            sys.modules[space] = package
+        self._builtins = {**vars(builtins), "__import__": self._import}
+
+    def close(self) -> None:
+        """Forget all modules, and the space with them."""
+        with self._lock:
+            self._forget()
+            sys.meta_path.remove(self._finder)
+            sys.modules.pop(self._space, None)
 
     @property
     def hash(self) -> str:
@@ -65,7 +88,7 @@ class StepCode:
                 return ""
             whole = hashlib.sha256()
             for name, source in sorted(self._sources.items()):
-                whole.update(name.encode() + b"\0" + source.digest)
+                whole.update(name.removeprefix(self._prefix).encode() + b"\0" + source.digest)
             return whole.hexdigest()
 
     def load(
@@ -90,7 +113,8 @@ class StepCode:
             for directory in reversed(python_path):
                 if directory not in self._roots:
                     self._roots.insert(0, directory)
-                    sys.path.insert(0, directory)
+                    if not self._space:
+                        sys.path.insert(0, directory)
             if anew and self._changed() is not None:
                 self._forget()
             module = self._module(module_name, python_path)
@@ -101,17 +125,20 @@ class StepCode:
         return step
 
     def _module(self, name: str, python_path: Sequence[str]) -> ModuleType:
+        # What is installed, and in none of the directories, is one for all.
+        place = self._prefix + name if self._has(name.partition(".")[0]) else name
         for _ in range(_READINGS):
-            known = sys.modules.get(name)
+            known = sys.modules.get(place)
             if known is not None:
                 return known
             try:
-                module = importlib.import_module(name)
+                module = importlib.import_module(place)
             except CodeChanged:
                 self._forget()
                 continue
             except ModuleNotFoundError as error:
-                if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                missing = (error.name or " ").removeprefix(self._prefix)
+                if not f"{name}.".startswith(f"{missing}."):
                     raise
                 message = (
                     f"no module {name!r} in {', '.join(python_path) or 'the Python path'}; "
@@ -141,7 +168,7 @@ class StepCode:
 
     def _forget(self) -> None:
         for name in list(sys.modules):
-            if name.partition(".")[0] in self._tops:
+            if self._top(name) in self._tops:
                 module = sys.modules[name]
                 # What is compiled to machine code can't be loaded twice.
                 if name in self._sources or getattr(module, "__file__", None) is None:
@@ -154,8 +181,9 @@ class StepCode:
 
     def find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
         """Return where a module in one of the directories is; None for all others."""
-        top, dot, _ = name.partition(".")
-        if dot and top not in self._tops:
+        top = self._top(name)
+        dot = "." in name.removeprefix(self._prefix)
+        if top is None or (dot and top not in self._tops):
             return None
         spec = PathFinder.find_spec(name, path if dot else self._roots)
         if spec is None:
@@ -165,6 +193,42 @@ class StepCode:
             spec.loader = _Loader(self, name, spec.origin)
             spec.cached = None
         return spec
+
+    def _top(self, name: str) -> str | None:
+        """Return the first part of a module's name as its file has it; None in another space."""
+        if not name.startswith(self._prefix):
+            return None
+        return name.removeprefix(self._prefix).partition(".")[0]
+
+    def _import(
+        self,
+        name: str,
+        globals: Mapping[str, object] | None = None,  # noqa: A002 - as the language calls it
+        locals: Mapping[str, object] | None = None,  # noqa: A002
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> ModuleType:
+        """Do what an import statement in a module of the space does."""
+        top = name.partition(".")[0]
+        if level or not self._has(top):
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        module = importlib.import_module(self._prefix + name)
+        if fromlist:
+            # Finds those names that are modules of a package, too.
+            return builtins.__import__(module.__name__, globals, locals, fromlist, 0)
+        return sys.modules[self._prefix + top]
+
+    def _has(self, top: str) -> bool:
+        if top in self._tops:
+            return True
+        if top in sys.modules or top in sys.builtin_module_names:
+            return False
+        return PathFinder.find_spec(top, self._roots) is not None
+
+    def execute_in(self, module: ModuleType) -> None:
+        """Have import statements of a module that is about to run lead to modules of its space."""
+        if self._space:
+            vars(module)["__builtins__"] = self._builtins
 
     def read(self, name: str, path: str) -> bytes:
         """Return a module's source and keep note of it.
@@ -221,5 +285,6 @@ class _Loader(SourceFileLoader):
         return self.source_to_code(self._code.read(fullname, path), path)
 
     def exec_module(self, module: ModuleType) -> None:
+        self._code.execute_in(module)
         cloudpickle.register_pickle_by_value(module)
         super().exec_module(module)

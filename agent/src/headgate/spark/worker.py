@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import itertools
 import os
 import signal
 import socket
@@ -26,6 +28,7 @@ from headgate.spark.ledger import Claimed, LostClaim, RunLedger
 from headgate.spark.messages import (
     AdoptSession,
     CancelStep,
+    CloseSpace,
     Ending,
     StartSession,
     StepEnded,
@@ -74,6 +77,9 @@ _PATH_VARIABLE: Final = "PYTHONPATH"
 _CODE_VARIABLE: Final = "HEADGATE_CODE"
 """In the environment of Spark's Python workers, which are only shared where it is the same."""
 
+_SPACE: Final = "headgate_space_"
+"""How the packages are called in which dataflows of a pool have their modules; a number follows."""
+
 _DEATH_SECONDS: Final = 0.3
 """How much later than its connections a JVM that was killed is seen to have ended, at most."""
 
@@ -99,18 +105,59 @@ def session_of(conf: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-class _Attempt:
+class Space:
+    """What the attempts of one dataflow share, and those of others have nothing of."""
+
+    def __init__(self, spark: SparkSession, code: StepCode) -> None:
+        self.spark = spark
+        self.code = code
+        self.failed: set[str] = set()
+        """Actions whose last attempt failed here: the next one takes the code as it is then."""
+
+
+class Attempt:
     """An attempt that is under way."""
 
-    def __init__(self, request: StepRequest) -> None:
+    def __init__(self, request: StepRequest, space: Space) -> None:
         self.request = request
+        self.space = space
         self.arrived = time.monotonic()
         self.cancelled = threading.Event()
         self.tag = f"headgate-{uuid.uuid4().hex}"
+        self._stepping = threading.Lock()
+        self._thread: int | None = None
+        """That calls the step, while it does."""
 
     @property
-    def key(self) -> tuple[str, int]:
-        return self.request.run, self.request.attempt
+    def key(self) -> tuple[str, str, int]:
+        """Tells it from all others in the worker."""
+        return self.request.space, self.request.run, self.request.attempt
+
+    def call(self, step: Callable[[Run], object], run: Run) -> None:
+        """Call the step, which ``interrupt`` ends.
+
+        Raises:
+            RunCancelled: it was cancelled before its end.
+        """
+        with self._stepping:
+            self._thread = threading.get_ident()
+        try:
+            step(run)
+        finally:
+            with self._stepping:
+                self._thread = None
+        # An interrupt of the last moment is raised here at the latest.
+        if self.cancelled.is_set():
+            message = f"run {self.request.run} was cancelled before its commit"
+            raise RunCancelled(message)
+
+    def interrupt(self) -> None:
+        """Have the step's next line raise: one that computes in Python has no jobs to cancel."""
+        with self._stepping:
+            if self._thread is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread), ctypes.py_object(RunCancelled)
+                )
 
 
 class Worker:
@@ -138,10 +185,11 @@ class Worker:
         self._printed = printed
         self._jvm = jvm
         self._readers = ReaderPool()
-        self._attempts: dict[tuple[str, int], _Attempt] = {}
-        self._code = StepCode()
-        self._failed: set[str] = set()
-        """Actions whose last attempt failed here: the next one takes the code as it is then."""
+        self._attempts: dict[tuple[str, str, int], Attempt] = {}
+        self._live: dict[str, str] = {}
+        """Settings that the session took after its start; new ones made from it take them, too."""
+        self._spaces: dict[str, Space] = {}
+        self._numbers = itertools.count(1)
         self._fresh_workers = 0
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
 
@@ -154,6 +202,7 @@ class Worker:
         begun = time.monotonic()
         for name, value in adopted.conf.items():
             self._spark.conf.set(name, value)
+        self._live = dict(adopted.conf)
         self._directory = Path(adopted.directory)
         self._directory.mkdir(parents=True, exist_ok=True)
         os.chdir(self._directory)
@@ -164,7 +213,10 @@ class Worker:
 
     def begin(self, request: StepRequest) -> threading.Thread:
         """Start an attempt on a thread of its own and return the thread."""
-        attempt = _Attempt(request)
+        space = self._spaces.get(request.space)
+        if space is None:
+            space = self._spaces[request.space] = self._new_space(request.space)
+        attempt = Attempt(request, space)
         self._attempts[attempt.key] = attempt
         thread: threading.Thread = InheritableThread(
             target=self._attempt, args=(attempt,), daemon=True
@@ -173,22 +225,41 @@ class Worker:
         thread.start()
         return thread
 
-    def cancel(self, run: str, attempt: int) -> None:
+    def _new_space(self, name: str) -> Space:
+        if not name:
+            return Space(self._spark, StepCode())
+        spark = self._spark.newSession()
+        for key, value in self._live.items():
+            spark.conf.set(key, value)
+        # Makes it the session of this thread: a format is refused that the thread's session has.
+        spark.createDataFrame([], "row string")
+        register_sources(spark)
+        return Space(spark, StepCode(f"{_SPACE}{next(self._numbers)}"))
+
+    def close_space(self, name: str) -> None:
+        """Forget a space; nothing happens where nothing has run in it."""
+        space = self._spaces.pop(name, None)
+        if space is not None:
+            space.code.close()
+
+    def cancel(self, run: str, attempt: int, space: str = "") -> None:
         """Stop an attempt; nothing happens where it is over already."""
-        found = self._attempts.get((run, attempt))
+        found = self._attempts.get((space, run, attempt))
         if found is not None and not found.cancelled.is_set():
             found.cancelled.set()
             threading.Thread(target=self._cancel_jobs, args=(found,), daemon=True).start()
 
-    def _cancel_jobs(self, attempt: _Attempt) -> None:
+    def _cancel_jobs(self, attempt: Attempt) -> None:
         # Again and again: a step may submit its next job after each.
+        attempt.interrupt()
         while attempt.key in self._attempts:
             self._spark.sparkContext.cancelJobsWithTag(attempt.tag)
             time.sleep(_CANCEL_PAUSE)
 
-    def _attempt(self, attempt: _Attempt) -> None:
+    def _attempt(self, attempt: Attempt) -> None:
         request = attempt.request
-        path = step_log(self._directory, request.action, request.run, request.attempt)
+        directory = Path(request.directory) if request.directory else self._directory
+        path = step_log(directory, request.action, request.run, request.attempt)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8", buffering=1) as log, self._printed.to(log):
             ended = self._carried_out(attempt, log)
@@ -198,14 +269,16 @@ class Worker:
                 self._jvm.wait(_DEATH_SECONDS)
                 return
         del self._attempts[attempt.key]
+        failed = attempt.space.failed
         if ended.ending is Ending.FAILED:
-            self._failed.add(request.action)
+            failed.add(request.action)
         else:
-            self._failed.discard(request.action)
+            failed.discard(request.action)
         self._reply(msgspec.structs.replace(ended, log=str(path)))
 
-    def _carried_out(self, attempt: _Attempt, log: IO[str]) -> StepEnded:
+    def _carried_out(self, attempt: Attempt, log: IO[str]) -> StepEnded:
         request = attempt.request
+        space = attempt.space
         run: Run | None = None
 
         def ended(ending: Ending, reason: str = "", detail: str = "") -> StepEnded:
@@ -218,7 +291,8 @@ class Worker:
                 seconds=time.monotonic() - attempt.arrived,
                 rows_read=0 if run is None else run.rows_read,
                 rows_written=0 if run is None else run.rows_written,
-                code=self._code.hash,
+                code=space.code.hash,
+                space=request.space,
                 undecoded=0 if run is None else run.undecoded.count,
                 undecodable="" if run is None else run.undecoded.first,
                 reason=reason,
@@ -231,22 +305,20 @@ class Worker:
 
         try:
             claim = self._claim(request)
-            self._reply(StepStarted(request.run, request.attempt))
-            step = self._step(request)
+            self._reply(StepStarted(request.run, request.attempt, request.space))
+            step = self._step(request, space)
             self._spark.sparkContext.addJobTag(attempt.tag)
             # Spark finds the format of a write by the session of the thread, which this sets.
-            self._spark.createDataFrame([], "row string")
-            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", request.action)
+            space.spark.createDataFrame([], "row string")
+            pool = f"{request.space}/{request.action}" if request.space else request.action
+            self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
             run = Run(
-                self._spark,
+                space.spark,
                 request,
                 readers=lambda: self._readers.lent(request),
                 cancelled=attempt.cancelled.is_set,
             )
-            step(run)
-            if attempt.cancelled.is_set():
-                message = f"run {request.run} was cancelled before its commit"
-                raise RunCancelled(message)  # noqa: TRY301 - reported with the others
+            attempt.call(step, run)
         except LostClaim as error:
             return ended(Ending.LOST_CLAIM, str(error))
         # A step may raise anything, SystemExit too; the worker goes on and the agent decides.
@@ -262,9 +334,9 @@ class Worker:
             return failed(error)
         return ended(Ending.COMMITTED)
 
-    def _step(self, request: StepRequest) -> Callable[[Run], object]:
-        anew = request.action in self._failed
-        step = self._code.load(request.entry, request.python_path, anew=anew)
+    def _step(self, request: StepRequest, space: Space) -> Callable[[Run], object]:
+        anew = request.action in space.failed
+        step = space.code.load(request.entry, request.python_path, anew=anew)
         if anew:
             # Python workers of Spark's keep what they imported; they are told by their environment.
             self._fresh_workers += 1
@@ -323,8 +395,10 @@ def serve(reply_fd: int) -> None:
             match decode_message(line):
                 case StepRequest() as request:
                     worker.begin(request)
-                case CancelStep(run=run, attempt=attempt):
-                    worker.cancel(run, attempt)
+                case CancelStep(run=run, attempt=attempt, space=space):
+                    worker.cancel(run, attempt, space)
+                case CloseSpace(space=space):
+                    worker.close_space(space)
                 case AdoptSession() as adopted:
                     reply(worker.adopt(adopted))
                 case StartSession():
