@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from headgate.agent.pools import SessionPools
 from headgate.agent.seams import Report, WorkerLost, WorkerState
 from headgate.agent.sessions import SessionLauncher
 from headgate.agent.spares import SpareSessions
@@ -62,6 +63,7 @@ class House:
         self.spares = SpareSessions(
             number, start, directory / "spares", str(self._python), WAIT, self._supervision, 0.0
         )
+        self._pools = SessionPools(directory / "pools", str(self._python), self.spares)
         self.launchers: list[SessionLauncher] = []
 
     def warm(self, number: int = 1) -> set[int]:
@@ -83,6 +85,21 @@ class House:
                 reports.put,
                 self._supervision,
                 self.spares,
+            )
+        )
+        return reports
+
+    def pooled(self, name: str) -> queue.Queue[Report]:
+        reports: queue.Queue[Report] = queue.Queue()
+        self.launchers.append(
+            SessionLauncher(
+                StartSession(pool="p"),
+                self._directory / name,
+                str(self._python),
+                WAIT,
+                reports.put,
+                self._supervision,
+                pools=self._pools,
             )
         )
         return reports
@@ -127,6 +144,21 @@ def test_a_dataflow_takes_a_spare_and_works_in_it(
     assert (tmp_path / "spares" / "1" / "adopted").read_text() == str(tmp_path / "flow-0")
     one.launchers[0].start(REQUEST)
     until(lambda: isinstance(reports.get(timeout=WAIT), StepEnded))
+
+
+def test_a_pool_takes_one_spare_for_all_its_dataflows(
+    house: Callable[..., House], tmp_path: Path
+) -> None:
+    one = house(number=2)
+    spares = one.warm(2)
+
+    first, second = one.pooled("first"), one.pooled("second")
+
+    pid = ready(first)
+    assert pid in spares
+    assert ready(second) == pid
+    adopted = [p.read_text() for p in (tmp_path / "spares").rglob("adopted")]
+    assert adopted == [str(tmp_path / "pools" / "p-0")]
 
 
 def test_a_spare_that_was_taken_is_replaced(house: Callable[..., House]) -> None:

@@ -133,3 +133,17 @@ def test_a_step_that_is_there_is_in_order(written):
     written("quick.py", "print('loud')\ndef clean(run): ...\n")
     path = written("flow.yaml", GOOD.replace("m:f", "quick:clean"))
     assert run("check", "--imports", path).exit_code == 0
+
+
+def test_dataflows_that_cannot_share_a_pool_are_found_among_the_files(written):
+    pooled = GOOD + "\nspark_pool: small\n"
+    one = written("one.yaml", pooled)
+    same = written("same.yaml", pooled.replace("name: n", "name: m", 1))
+    other = written("other.yaml", pooled.replace("name: n", "name: o", 1) + "spark: {spark.x: 1}\n")
+    assert run("check", one, same).exit_code == 0
+
+    result = run("check", one, other)
+
+    assert result.exit_code == 1
+    assert "setting 'spark.x' of spark is '1' in o and not set in n" in result.output
+    assert "give this one another spark_pool" in result.output

@@ -11,12 +11,12 @@ import structlog
 
 from headgate.agent.purposes import EndOfRun, MayStart
 from headgate.agent.sealed import Definition
-from headgate.agent.seams import WorkerLost
+from headgate.agent.seams import AttemptDisplaced, WorkerLost
 from headgate.agent.standing import COUNTER_BITS, Attempt, Standing
 from headgate.agent.store import RunOutcome, RunRecord
 from headgate.engine import Launch, RunFailed, RunFinished, RunRehearsed
 from headgate.events import VERSION, Cut, Fence
-from headgate.flows import Dataflow, SessionLauncher, StepLauncher
+from headgate.flows import Dataflow, SessionLauncher, StepLauncher, session_roots
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
     Committed,
@@ -80,15 +80,19 @@ class Attempts(Standing):
             # Fenced off, what outlived its agent could not write any more.
             self._go_on(attempt)
             return
-        self._token += 1
-        attempt.token = (self.epoch << COUNTER_BITS) | self._token
-        self._note(attempt, token=attempt.token)
-        fence = Fence(VERSION, self.name, launch.action, attempt.token)
+        fence = self._fence(attempt)
         if launch.attempt > 1 or self._may_still_write(launch):
             self._ask(MayStart(launch, attempt.token), self._tables(), now, prelude=fence)
         else:
             self._around.broker.control(fence)
             self._enqueue(attempt, now)
+
+    def _fence(self, attempt: Attempt) -> Fence:
+        """Give an attempt a token of its own, and return what keeps all before it from writing."""
+        self._token += 1
+        attempt.token = (self.epoch << COUNTER_BITS) | self._token
+        self._note(attempt, token=attempt.token)
+        return Fence(VERSION, self.name, attempt.launch.action, attempt.token)
 
     def _may_still_write(self, launch: Launch) -> bool:
         """Tell whether something of the action's run before may be at work all the same.
@@ -232,6 +236,22 @@ class Attempts(Standing):
             self._fail(attempt, RunOutcome.LOST, lost.reason, lost.detail, now)
         self._next(now)
 
+    def _displaced(self, attempt: Attempt, displaced: AttemptDisplaced, now: float) -> None:
+        """Make an attempt again that was lost by no fault of its own; the engine need not know."""
+        launch = attempt.launch
+        if attempt.cancelled or attempt.stopped or self._committed(launch):
+            lost = WorkerLost(displaced.run, displaced.attempt, displaced.reason)
+            self._worker_lost(attempt, lost, now)
+            return
+        self._over(launch.run)
+        attempt.deadline = None
+        reason = f"begun again, which counts as no failure: {displaced.reason}"
+        self._note(attempt, outcome=RunOutcome.WAITING, started=None, reason=reason)
+        log.info("begun again", dataflow=self.name, run=launch.run, reason=displaced.reason)
+        fence = self._fence(attempt)
+        self._ask(MayStart(launch, attempt.token), self._tables(), now, prelude=fence)
+        self._next(now)
+
     def _committed(self, launch: Launch) -> bool:
         key = RunKey(self.name, launch.action, launch.run)
         try:
@@ -298,8 +318,8 @@ def session_start(dataflow: Dataflow, definition: Definition) -> StartSession | 
     launchers = [one for one in dataflow.launchers.values() if isinstance(one, SessionLauncher)]
     if definition.shadow or not launchers:
         return None
-    paths = dict.fromkeys(p for one in launchers for p in python_path(one.python_path, definition))
-    return StartSession(dataflow.spark, tuple(paths))
+    roots = session_roots(dataflow, definition.directory)
+    return StartSession(dataflow.spark, roots, dataflow.spark_pool)
 
 
 def python_path(relative: Iterable[str], definition: Definition) -> tuple[str, ...]:

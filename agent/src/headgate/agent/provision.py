@@ -17,6 +17,7 @@ from headgate.agent.launchers import AttendedJobs, FlowLaunchers, JobsLauncher
 from headgate.agent.measures import Measures
 from headgate.agent.notify_families import NotifyFamilies
 from headgate.agent.observers import ObserverTable
+from headgate.agent.pools import SessionPools
 from headgate.agent.resting import Rest
 from headgate.agent.retention import RetentionKeeper
 from headgate.agent.rows import HBaseConnections
@@ -56,6 +57,7 @@ class Provision(Struct, frozen=True):
     measures: Measures
     supervision: Supervision
     spares: SpareSessions
+    pools: SessionPools
     suspects: dict[str, Suspects]
     """By dataflow: what its thread failed on here."""
 
@@ -73,6 +75,7 @@ class Provision(Struct, frozen=True):
                 self.supervision,
                 self.spares,
                 Rest(configuration.workers.idle_seconds),
+                self.pools,
             ),
             JobsLauncher(
                 AttendedJobs(directory / "jobs", configuration.history),

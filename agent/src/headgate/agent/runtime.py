@@ -28,7 +28,7 @@ from headgate.agent.purposes import (
     WatchesInEffect,
 )
 from headgate.agent.reporting import Reporting
-from headgate.agent.seams import Report, WorkerLost, WorkerState
+from headgate.agent.seams import AttemptDisplaced, Report, WorkerLost, WorkerState
 from headgate.agent.store import RunOutcome
 from headgate.agent.views import Phase
 from headgate.engine import (
@@ -366,6 +366,10 @@ class Runtime(Commands, Reporting):
                 attempt = self._with_worker(report.run, report.attempt)
                 if attempt is not None:
                     self._worker_lost(attempt, report, now)
+            case AttemptDisplaced():
+                attempt = self._with_worker(report.run, report.attempt)
+                if attempt is not None:
+                    self._displaced(attempt, report, now)
             case _:
                 assert_never(report)
         self._settle()

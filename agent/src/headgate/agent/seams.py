@@ -30,6 +30,14 @@ class WorkerLost(Struct, frozen=True):
     detail: str = ""
 
 
+class AttemptDisplaced(Struct, frozen=True):
+    """An attempt was lost by what others did who shared its session: no failure of its own."""
+
+    run: str
+    attempt: int
+    reason: str
+
+
 class WorkerState(Struct, frozen=True):
     """How the worker stands, in words; ``ready`` when its session is warm."""
 
@@ -38,7 +46,7 @@ class WorkerState(Struct, frozen=True):
     pid: int | None = None
 
 
-Report = StepStarted | StepEnded | WorkerLost | WorkerState
+Report = StepStarted | StepEnded | WorkerLost | AttemptDisplaced | WorkerState
 
 
 class Launcher(Protocol):

@@ -6,7 +6,8 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 import anyio.to_thread
@@ -25,6 +26,7 @@ from headgate.agent.launchers.permitted import refusal
 from headgate.agent.measures import Measures
 from headgate.agent.notify_families import NotifyFamilies
 from headgate.agent.observers import ObserverTable
+from headgate.agent.pools import SessionPools
 from headgate.agent.provision import Provision
 from headgate.agent.retention import RetentionKeeper
 from headgate.agent.rows import HBaseConnections, HBaseRows
@@ -48,7 +50,14 @@ from headgate.agent.store import Listing, StateStore
 from headgate.agent.supervision import Supervision
 from headgate.engine import ResourceSample
 from headgate.events import NOTIFY_FAMILY
-from headgate.flows import Dataflow, parse_dataflow
+from headgate.flows import (
+    Dataflow,
+    DataflowErrors,
+    PoolMember,
+    parse_dataflow,
+    pool_conflict,
+    pool_member,
+)
 from headgate.settings import parse_address, shared_keys
 from headgate.spark import RunKey, StartSession, Thrift2Address
 
@@ -182,6 +191,7 @@ class Agent:
             measures=self.measures,
             supervision=self.supervision,
             spares=self._spares,
+            pools=SessionPools(workers.path / ".pools", workers.python, self._spares),
             suspects={},
         )
         self._presence = None
@@ -351,6 +361,8 @@ class Agent:
         words = refusal(dataflow, directory, self.configuration.launchers)
         if words is not None:
             raise Refused(f"dataflow {dataflow.name} may not run here: {words}")
+        if not shadow:
+            self._check_pool(dataflow, directory)
         definition = self.store.define(
             Definition(
                 dataflow.name,
@@ -365,6 +377,29 @@ class Agent:
         self._broker.announce(dataflow.name)
         self._adoption.look()
         return definition
+
+    def _check_pool(self, dataflow: Dataflow, directory: str) -> None:
+        """Refuse a dataflow that cannot share the session of those in its pool.
+
+        Raises:
+            Refused: their settings or their code differ.
+        """
+        member = pool_member(dataflow, directory)
+        if member is not None:
+            conflict = pool_conflict(member, self._pool_members())
+            if conflict is not None:
+                raise Refused(conflict)
+
+    def _pool_members(self) -> Iterator[PoolMember]:
+        for listing in self.store.listings().flows:
+            known = listing.definition
+            if known.shadow:
+                continue
+            with suppress(DataflowErrors):  # it does not run, so it shares nothing
+                dataflow = parse_dataflow(known.source, known.name, known.profile, known.name)
+                member = pool_member(dataflow, known.directory)
+                if member is not None:
+                    yield member
 
     async def change(self, flow: Hosted, definition: Definition, dataflow: Dataflow) -> None:
         """Go on with another definition of a dataflow that runs here."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import structlog
 
+from headgate.agent.pools import Occupant, Seat, SessionPools
 from headgate.agent.resting import Rest, lead_of
-from headgate.agent.seams import Report, WorkerLost, WorkerState
+from headgate.agent.seams import AttemptDisplaced, Report, WorkerLost, WorkerState
 from headgate.agent.spares import SpareSessions
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.spark import (
@@ -52,6 +53,7 @@ class SessionLauncher:
         spares: sessions that are warm already, one of which is taken if it fits.
         rest: when a worker that does nothing ends; it starts again for a run, or ahead of one that
             is foreseen.
+        pools: sessions that dataflows share, of which it takes a seat in one that is asked for.
         clock: returns seconds, monotonic.
     """
 
@@ -65,6 +67,7 @@ class SessionLauncher:
         supervision: Supervision,
         spares: SpareSessions | None = None,
         rest: Rest = _NEVER,
+        pools: SessionPools | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start = start
@@ -74,7 +77,7 @@ class SessionLauncher:
         self._report = report
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._worker: SessionWorker | None = None
+        self._worker: SessionWorker | Seat | None = None
         self._ready = False
         self._ended = False
         self._unfit: WorkerFailed | None = None
@@ -85,9 +88,14 @@ class SessionLauncher:
         self._stopping = threading.Event()
         self._outdated = False
         self._rest = rest
+        self._pools = pools
+        self._displaced = ""
+        """Why the attempt with the worker was lost, if that was no fault of its own."""
         self._clock = clock
         self._due: float | None = None
         self._lead = lead_of(0.0)
+        self._took = 0.0
+        """Seconds that the session took to start, whoever had it started."""
         self._idle_since = 0.0
         """When the worker was warm, or its last attempt ended."""
         self._resting = False
@@ -124,6 +132,7 @@ class SessionLauncher:
         with self._lock:
             self._reason = reason
             worker = self._worker
+            self._changed.notify_all()
         if worker is not None:
             worker.kill()
 
@@ -199,6 +208,7 @@ class SessionLauncher:
         while not (
             self._ended
             or self._closing
+            or self._reason
             or (self._outdated and self._request is None)
             or (self._request is not None and not self._sent)
         ):
@@ -215,21 +225,22 @@ class SessionLauncher:
             self._ready = self._ended = False
             self._unfit = None
             self._resting = False
-            self._reason = ""
+            self._reason = self._displaced = ""
         begun = self._clock()
-        spare = (
-            None
-            if self._spares is None
-            else self._spares.take(start, self._directory, on_reply=self._reply, on_exit=self._exit)
-        )
+        spare: SessionWorker | None = None
+        worker: SessionWorker | Seat
         try:
-            worker = spare or SessionWorker(
-                start,
-                self._directory,
-                on_reply=self._reply,
-                on_exit=self._exit,
-                python=self._python,
-            )
+            if start.pool and self._pools is not None:
+                worker = self._pools.sit(start, self._as_occupant())
+            else:
+                spare = self._spare(start)
+                worker = spare or SessionWorker(
+                    start,
+                    self._directory,
+                    on_reply=self._reply,
+                    on_exit=self._exit,
+                    python=self._python,
+                )
         except (OSError, WorkerGone) as error:
             self._give_up(f"the worker could not be started with {self._python}: {error}", "")
             return False
@@ -241,7 +252,7 @@ class SessionLauncher:
             warm = self._ready
             self._idle_since = self._clock()
             if warm and spare is None:
-                self._lead = lead_of(self._idle_since - begun)
+                self._lead = lead_of(max(self._idle_since - begun, self._took))
             if not warm and not self._ended and not self._closing:
                 self._reason = f"its Spark session was not warm after {self._patience:g} s"
         if not warm:
@@ -267,7 +278,7 @@ class SessionLauncher:
                 if self._outdated and request is None:
                     self._reason = "its configuration changed"
                     break
-                if self._ended or self._closing or request is None:
+                if self._ended or self._closing or self._reason or request is None:
                     break
                 self._sent = True
             try:
@@ -284,11 +295,35 @@ class SessionLauncher:
         if self._unfit is not None:
             reason, detail = self._unfit.reason, self._unfit.detail
         # A worker that ended with nothing to do is no failure of any attempt that comes later.
-        if self._sent or not warm:
+        if self._displaced:
+            self._hand_back(self._displaced)
+        elif self._sent or not warm:
             self._give_up(reason, detail)
         else:
             self._report(WorkerState(ready=False, words=reason))
         return warm
+
+    def _spare(self, start: StartSession) -> SessionWorker | None:
+        if self._spares is None:
+            return None
+        return self._spares.take(start, self._directory, on_reply=self._reply, on_exit=self._exit)
+
+    def _as_occupant(self) -> Occupant:
+        return Occupant(
+            self._directory.name, self._directory, self._reply, self._exit, self._displace
+        )
+
+    def _displace(self, reason: str) -> None:
+        with self._lock:
+            self._displaced = reason
+
+    def _hand_back(self, reason: str) -> None:
+        """Report that the attempt, if there is one, is to be made again: it did not fail."""
+        self._report(WorkerState(ready=False, words=reason))
+        with self._lock:
+            request, self._request = self._request, None
+        if request is not None and not self._closing:
+            self._report(AttemptDisplaced(request.run, request.attempt, reason))
 
     def _give_up(self, reason: str, detail: str) -> None:
         self._report(WorkerState(ready=False, words=reason))
@@ -318,6 +353,7 @@ class SessionLauncher:
                 )
                 with self._lock:
                     self._ready = True
+                    self._took = reply.seconds
                     self._changed.notify_all()
             case WorkerFailed():
                 with self._lock:

@@ -13,11 +13,16 @@ from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import (
     Dataflow,
     DataflowErrors,
+    PoolMember,
     Problem,
     Severity,
     load_dataflow,
+    pool_conflict,
+    pool_member,
     schema_text,
 )
+
+_POOL_KEY = "spark_pool"
 
 
 class CheckedFile(Struct, frozen=True):
@@ -40,7 +45,8 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Check dataflow files: every error and warning with its place and what to do about it."""
-    checked = [_checked(path, imports=imports, as_text=not json) for path in paths]
+    pools: list[PoolMember] = []
+    checked = [_checked(path, pools, imports=imports, as_text=not json) for path in paths]
     if json:
         print_document(checked)
     if not all(one.in_order for one in checked):
@@ -52,13 +58,30 @@ def schema() -> None:
     typer.echo(schema_text(), nl=False)
 
 
-def _checked(path: Path, *, imports: bool, as_text: bool) -> CheckedFile:
+def _pool_problems(
+    dataflow: Dataflow, directory: Path, pools: list[PoolMember]
+) -> tuple[Problem, ...]:
+    """Return what keeps a dataflow out of the pool of those before it, which it joins."""
+    member = pool_member(dataflow, str(directory))
+    if member is None:
+        return ()
+    conflict = pool_conflict(member, pools)
+    pools.append(member)
+    if conflict is None:
+        return ()
+    what, _, cure = conflict.partition("; ")
+    line = dataflow.source[: dataflow.source.index(_POOL_KEY)].count("\n") + 1
+    return (Problem(dataflow.file, line, 1, what, cure),)
+
+
+def _checked(path: Path, pools: list[PoolMember], *, imports: bool, as_text: bool) -> CheckedFile:
     try:
         dataflow = load_dataflow(path)
     except DataflowErrors as errors:
         checked = CheckedFile(str(path), in_order=False, problems=errors.problems)
     else:
         missing = import_problems(dataflow, path.resolve().parent) if imports else ()
+        missing = (*missing, *_pool_problems(dataflow, path.resolve().parent, pools))
         checked = CheckedFile(
             str(path),
             in_order=not missing,

@@ -29,6 +29,7 @@ from headgate.flows.oozie import (
     plain_workflow,
     qod_schema_text,
 )
+from headgate.flows.pools import PoolMember, pool_conflict, pool_member, session_roots
 from headgate.flows.problems import DataflowErrors, Problem, Severity, nearest
 from headgate.flows.schema import schema_text
 
@@ -48,6 +49,7 @@ __all__ = [
     "Launcher",
     "Mode",
     "OozieOrigin",
+    "PoolMember",
     "Problem",
     "Scans",
     "SessionLauncher",
@@ -65,7 +67,10 @@ __all__ = [
     "nearest",
     "parse_dataflow",
     "plain_workflow",
+    "pool_conflict",
+    "pool_member",
     "qod_schema_text",
     "scale_limits",
     "schema_text",
+    "session_roots",
 ]

@@ -129,6 +129,7 @@ class _Builder:
                 significance, chosen, self._containers, self._findings
             )
         name = self._tree.get("name")
+        pool = self._tree.get("spark_pool")
         mode, scans, feeders = read_mode(self._tree, self._findings)
         return Dataflow(
             DataflowSpec(
@@ -154,6 +155,7 @@ class _Builder:
             concurrency=self._number("concurrency", DEFAULT_CONCURRENCY),
             priority=self._number("priority", 0),
             on_undecodable=dict(self._undecodable()),
+            spark_pool=pool.text if isinstance(pool, Scalar) else "",
         )
 
     def _section(self, key: str) -> tuple[tuple[str, Entry], ...]:

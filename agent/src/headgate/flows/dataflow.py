@@ -69,6 +69,8 @@ class Dataflow(Struct, frozen=True):
     priority: int = 0
     on_undecodable: dict[str, OnUndecodable] = {}
     """By container: what a step sees of values that the codec cannot read, where it is said."""
+    spark_pool: str = ""
+    """The pool whose session its steps share with others; empty where they have their own."""
 
     @property
     def name(self) -> str:

@@ -125,6 +125,9 @@ def _service(old: Dataflow, new: Dataflow) -> Iterator[Change]:
             yield Change(ChangeKind.CHANGED, key, words)
     if old.spark != new.spark:
         yield Change(ChangeKind.CHANGED, "spark", "a new session before the next attempt")
+    if old.spark_pool != new.spark_pool:
+        words = f"{old.spark_pool or 'none'} → {new.spark_pool or 'none'}"
+        yield Change(ChangeKind.CHANGED, "spark_pool", f"{words}, before the next attempt")
 
 
 def _limits(bound: Bound) -> str:

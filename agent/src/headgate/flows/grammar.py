@@ -543,6 +543,11 @@ DATAFLOW = Record(
             ),
             "settings of the Spark session, such as `spark.sql.shuffle.partitions: 4`",
         ),
+        "spark_pool": Key(
+            _name("a pool"),
+            "dataflows that name the same pool, with equal `spark` and `python_path`, share one "
+            "Spark session on each agent",
+        ),
         "oozie": Key(
             Record(
                 "the workflow",

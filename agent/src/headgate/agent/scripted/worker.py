@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.agent.seams import Report, WorkerLost
+from headgate.agent.seams import AttemptDisplaced, Report, WorkerLost
 from headgate.flows import Launcher
 from headgate.spark import (
     Claimed,
@@ -27,9 +27,9 @@ class ScriptedWorker:
 
     def __init__(self, world: World, report: Callable[[Report], None]) -> None:
         self.sessions: list[StartSession | None] = []
+        """What its workers were to be started with, after the first."""
         self.expected: list[float | None] = []
         """Seconds until the next run, each time they were told."""
-        """What its workers were to be started with, after the first."""
         self._world = world
         self._report = report
         self._request: StepRequest | None = None
@@ -53,6 +53,12 @@ class ScriptedWorker:
         request, self._request, self._attempt = self._request, None, None
         if request is not None:
             self._report(WorkerLost(request.run, request.attempt, "it was killed"))
+
+    def displace(self, reason: str) -> None:
+        """End the worker for what somebody else has done in it."""
+        request, self._request, self._attempt = self._request, None, None
+        if request is not None:
+            self._report(AttemptDisplaced(request.run, request.attempt, reason))
 
     def _run(self, request: StepRequest) -> Iterator[None]:
         world = self._world

@@ -1,0 +1,264 @@
+"""Sessions that dataflows share, with a worker that speaks the protocol but starts no Spark."""
+
+from __future__ import annotations
+
+import queue
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headgate.agent.pools import SessionPools
+from headgate.agent.resting import Rest
+from headgate.agent.seams import AttemptDisplaced, Report, WorkerLost, WorkerState
+from headgate.agent.sessions import SessionLauncher
+from headgate.agent.supervision import Supervision
+from headgate.spark import (
+    Ending,
+    StartSession,
+    StepEnded,
+    StepRequest,
+    StepStarted,
+    Thrift2Address,
+)
+
+WAIT = 30.0  # seconds until something that must happen counts as missing
+WORKER = """#!{python}
+import os, sys
+from pathlib import Path
+from headgate.spark import *
+out = os.fdopen(int(sys.argv[sys.argv.index("--reply-fd") + 1]), "wb")
+def say(message):
+    out.write(encode_line(message))
+    out.flush()
+conf = decode_message(sys.stdin.buffer.readline()).conf
+if "unfit" in conf:
+    say(WorkerFailed("no Java", ""))
+    sys.exit(1)
+say(WorkerReady(os.getpid(), "4", 0.1))
+held = {{}}
+for line in sys.stdin.buffer:
+    match decode_message(line):
+        case StepRequest() as request:
+            say(StepStarted(request.run, request.attempt, request.space))
+            if request.entry == "m:die":
+                os._exit(3)
+            if request.entry in ("m:wait", "m:stuck"):
+                held[request.space, request.run] = request
+            if request.entry == "m:release":
+                for one in held.values():
+                    say(StepEnded(one.run, one.attempt, Ending.COMMITTED, 0.1, space=one.space))
+                held.clear()
+            if request.entry in ("m:work", "m:release"):
+                say(StepEnded(request.run, request.attempt, Ending.COMMITTED, 0.1,
+                              space=request.space, log=request.directory))
+        case CancelStep(run=run, attempt=attempt, space=space):
+            if held[space, run].entry == "m:wait":
+                del held[space, run]
+                say(StepEnded(run, attempt, Ending.CANCELLED, 0.1, space=space))
+        case CloseSpace(space=space):
+            with open("closed", "a") as closed:
+                closed.write(space + "\\n")
+"""
+
+
+class Flow:
+    """A dataflow with a seat in a pool."""
+
+    def __init__(self, name: str, launcher: Callable[..., SessionLauncher]) -> None:
+        self.name = name
+        self.reports: queue.Queue[Report] = queue.Queue()
+        self.seen: list[Report] = []
+        self.launcher = launcher(self.reports.put)
+
+    def start(self, entry: str, attempt: int = 1) -> None:
+        to = Thrift2Address("h", 1)
+        self.launcher.start(StepRequest(self.name, "a", "run", attempt, 1, entry, to, "k:1"))
+
+    def until(self, *kinds: type[Report]) -> Report:
+        while True:
+            report = self.reports.get(timeout=WAIT)
+            self.seen.append(report)
+            if isinstance(report, kinds):
+                return report
+
+    def ready(self) -> int:
+        while True:
+            report = self.until(WorkerState)
+            if isinstance(report, WorkerState) and report.ready:
+                assert report.pid is not None
+                return report.pid
+
+    def committed(self) -> StepEnded:
+        ended = self.until(StepEnded, WorkerLost, AttemptDisplaced)
+        assert isinstance(ended, StepEnded), ended
+        assert ended.ending is Ending.COMMITTED
+        return ended
+
+
+class House:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._python = directory / "python"
+        self._python.write_text(WORKER.format(python=sys.executable))
+        self._python.chmod(0o755)
+        self._supervision = Supervision(lambda _: None)
+        self._pools = SessionPools(directory / "pools", str(self._python), None)
+        self.flows: list[Flow] = []
+
+    def flow(self, name: str, start: StartSession | None = None, idle: float = 0.0) -> Flow:
+        self.flows.append(
+            Flow(
+                name,
+                lambda report: SessionLauncher(
+                    start or StartSession(pool="p"),
+                    self.directory / name,
+                    str(self._python),
+                    WAIT,
+                    report,
+                    self._supervision,
+                    rest=Rest(idle),
+                    pools=self._pools,
+                ),
+            )
+        )
+        return self.flows[-1]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path)
+    yield made
+    for flow in made.flows:
+        flow.launcher.close()
+    assert not psutil.Process().children()
+
+
+def test_dataflows_of_a_pool_share_a_process_and_keep_their_logs_apart(house: House) -> None:
+    one, two = house.flow("one"), house.flow("two")
+    assert one.ready() == two.ready()
+    one.start("m:work")
+    two.start("m:work")
+    assert one.committed().log == str(house.directory / "one")
+    assert two.committed().log == str(house.directory / "two")
+
+
+def test_other_pools_and_other_settings_have_processes_of_their_own(house: House) -> None:
+    pids = {
+        house.flow("one").ready(),
+        house.flow("two", StartSession(pool="q")).ready(),
+        house.flow("three", StartSession({"a": "b"}, pool="p")).ready(),
+        house.flow("four", StartSession(python_path=("/x",), pool="p")).ready(),
+        house.flow("five", StartSession()).ready(),
+    }
+    assert len(pids) == 5
+
+
+def test_a_run_alone_that_ends_the_session_has_failed(house: House) -> None:
+    one, two = house.flow("one"), house.flow("two")
+    first = one.ready()
+    two.ready()
+    one.start("m:die")
+    lost = one.until(WorkerLost, AttemptDisplaced)
+    assert isinstance(lost, WorkerLost)
+    assert one.ready() == two.ready() != first
+    two.start("m:work")
+    two.committed()
+    assert not any(isinstance(r, WorkerLost | AttemptDisplaced) for r in two.seen)
+
+
+def test_of_several_the_innocent_are_begun_again_and_the_culprit_fails_alone(house: House) -> None:
+    one, two = house.flow("one"), house.flow("two")
+    one.ready()
+    two.ready()
+    two.start("m:wait")
+    two.until(StepStarted)
+    one.start("m:die")
+    for flow in (one, two):
+        displaced = flow.until(WorkerLost, AttemptDisplaced)
+        assert isinstance(displaced, AttemptDisplaced), displaced
+        assert "one, two" in displaced.reason
+        assert "alone" in displaced.reason
+    one.start("m:die")
+    two.start("m:work")
+    assert isinstance(one.until(WorkerLost, AttemptDisplaced), WorkerLost)
+    ended = two.until(StepEnded, WorkerLost, AttemptDisplaced)
+    if isinstance(ended, AttemptDisplaced):  # it had to wait for the culprit's turn
+        two.start("m:work")
+        ended = two.until(StepEnded, WorkerLost, AttemptDisplaced)
+    assert isinstance(ended, StepEnded)
+
+
+def test_a_cancelled_run_ends_and_leaves_the_others_alone(house: House) -> None:
+    one, two = house.flow("one"), house.flow("two")
+    pid = one.ready()
+    two.ready()
+    for flow in (one, two):
+        flow.start("m:wait")
+        flow.until(StepStarted)
+    one.launcher.kill("it took too long")
+    lost = one.until(WorkerLost, AttemptDisplaced, StepEnded)
+    assert isinstance(lost, WorkerLost)
+    assert lost.reason == "it took too long"
+    assert one.ready() == pid
+    one.start("m:release", attempt=2)
+    one.committed()
+    two.committed()
+
+
+def test_a_step_that_does_not_let_go_costs_the_others_no_failure(house: House) -> None:
+    one, two = house.flow("one"), house.flow("two")
+    pid = one.ready()
+    two.ready()
+    two.start("m:wait")
+    two.until(StepStarted)
+    one.start("m:stuck")
+    one.until(StepStarted)
+    one.launcher.kill("it was cancelled by hand")
+    lost = one.until(WorkerLost, AttemptDisplaced, StepEnded)
+    assert isinstance(lost, WorkerLost)
+    assert lost.reason == "it was cancelled by hand"
+    displaced = two.until(WorkerLost, AttemptDisplaced, StepEnded)
+    assert isinstance(displaced, AttemptDisplaced)
+    assert "by a run of one" in displaced.reason
+    assert two.ready() == one.ready() != pid
+
+
+def test_the_end_of_a_dataflow_here_ends_its_runs_alone(house: House) -> None:
+    one, two = house.flow("one"), house.flow("two")
+    pid = one.ready()
+    two.ready()
+    for flow in (one, two):
+        flow.start("m:wait")
+        flow.until(StepStarted)
+    one.launcher.close()
+    assert psutil.pid_exists(pid)
+    three = house.flow("three")
+    assert three.ready() == pid
+    three.start("m:release")
+    two.committed()
+    closed = next((house.directory / "pools").rglob("closed")).read_text()
+    assert "one" in closed
+    assert "two" not in closed
+
+
+def test_a_pool_nobody_has_a_seat_in_has_no_process(house: House) -> None:
+    one, two = house.flow("one", idle=0.05), house.flow("two", idle=0.05)
+    pid = one.ready()
+    two.ready()
+    for flow in (one, two):
+        while "without a run" not in getattr(flow.until(WorkerState), "words", ""):
+            pass
+    assert not psutil.pid_exists(pid)
+    one.start("m:work")
+    one.committed()
+
+
+def test_a_session_that_cannot_start_fails_what_waits_for_it(house: House) -> None:
+    one = house.flow("one", StartSession({"unfit": ""}, pool="p"))
+    one.start("m:work")
+    lost = one.until(WorkerLost, AttemptDisplaced)
+    assert isinstance(lost, WorkerLost)
+    assert lost.reason == "no Java"
