@@ -96,6 +96,13 @@ def equivalent(path: Path) -> dict[str, str]:
     return {each["mutant"]: each["reason"] for each in listed}
 
 
+def outdated(listed: Iterable[str], found: dict[str, list[Mutant]]) -> list[str]:
+    """Return what is listed of these rooms and is not found there."""
+    keys = {mutant.key for each in found.values() for mutant in each}
+    folders = tuple(f"{ROOMS[room]}/" for room in found)
+    return [key for key in listed if key.startswith(folders) and key not in keys]
+
+
 @dataclass
 class Outcomes:
     """What is known of mutants, one line of a file each; the last line of a mutant holds."""
@@ -220,6 +227,8 @@ def main() -> int:
     )
     chosen = [mutant for mutant in chosen if options.matching in mutant.key]
     ignored = equivalent(Path(__file__).with_name("equivalent.toml"))
+    for key in outdated(ignored, found):
+        print(f"equivalent.toml lists what is no mutant any more: {key}")
     todo = [each for each in chosen if outcomes.of(each) is None and each.key not in ignored]
     if todo:
         _try(todo, outcomes, options)

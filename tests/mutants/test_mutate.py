@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from mutate import Outcomes, sample
+from mutate import ROOMS, Outcomes, equivalent, outdated, sample
 from operators import Mutant, mutants
 from reach import Reach, TestReach
 
@@ -176,3 +176,13 @@ def test_one_that_survived_a_part_of_its_tests_is_tried_again_with_more(tmp_path
     path.write_text(json.dumps(entry) + "\n")
     assert Outcomes.read(path, {mutant.key: ""}, reach, 6.0).of(mutant) == entry
     assert Outcomes.read(path, {mutant.key: ""}, reach, 7.0).of(mutant) is None
+
+
+def test_what_is_listed_as_equivalent_has_a_reason_and_is_missed_when_it_is_gone() -> None:
+    listed = equivalent(Path(__file__).with_name("equivalent.toml"))
+    assert listed
+    assert all(listed.values())
+    (mutant,) = found(ROOMS["replay"], 1)
+    there, gone = mutant.key, mutant.key.replace("return", "opposite")
+    elsewhere = f"{ROOMS['hbase']}/m.py:f: removed: a() -> pass"
+    assert outdated([there, gone, elsewhere], {"replay": [mutant]}) == [gone]

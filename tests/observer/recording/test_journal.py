@@ -590,3 +590,24 @@ def test_large_records_that_are_all_damaged_are_told_as_damage(tmp_path: Path) -
         data[at] ^= 1
     segment = read_segment(bytes(data), 0)
     assert (segment.intents, segment.whole) == ((), False)
+
+
+def test_what_must_reach_the_disk_is_known_though_a_new_segment_cannot_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = opened(tmp_path, segment=500)
+    put(journal, b"x" * 600)
+
+    def refuse(*_place: object, **_mode: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(JournalError, match="No space left"):
+            put(journal, b"y" * 400)
+    handles = journal.take_unsynced()
+    assert handles
+    for handle in handles:
+        os.fdatasync(handle)
+        os.close(handle)
+    assert put(journal, b"z") == 1
