@@ -170,7 +170,12 @@ class Pipeline:
         """Send a reply of our own when its turn has come; False: nobody knows when that is."""
         self.append(exchange, transport)
         if self._astray and self._proven is None:
-            self._lose_track("a request came in the middle of the reply to the one before")
+            self._log.warning(
+                "replies cannot be told apart",
+                reason="a request came in the middle of the reply to the one before",
+                **named(self.in_flight),
+            )
+            return False
         if not self._tracks:
             return False
         if not self._by_message and self._replies is not None:
@@ -369,7 +374,8 @@ class Pipeline:
     def _lose_track(self, reason: str) -> None:
         """Only pass bytes from here on: which reply is whose is not known any more.
 
-        What is under way and all later writes of the connection end as unknown.
+        What is under way ends as unknown; later writes of the connection, too, if a reply was wrong
+        whose place was certain.
         """
         under_way = named(self.in_flight)
         self._log.warning("replies cannot be told apart", reason=reason, **under_way)
@@ -377,8 +383,14 @@ class Pipeline:
             # A reply of our own waits for its turn, which is not known either.
             self._session.abort_upstream()
             return
-        self._tracks = self._walking = False
+        self._walking = False
         self._left = 0
+        if self._certain:
+            self._tracks = False
+        else:
+            # It never was known where the walk began; the next watched write's reply will tell.
+            self._replies = None
+            self._astray = True
         self._forget_proof()
         while self.in_flight:
             exchange = self.in_flight.pop(0)
