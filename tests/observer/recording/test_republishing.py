@@ -152,3 +152,27 @@ def test_an_epoch_is_forgotten_once_kafka_has_its_end(restart: Restart) -> None:
     assert said == [epoch]
     assert kept == [1, 1, 1]
     assert restart.journal.open_epochs() == []
+
+
+def test_what_the_journal_has_lost_is_a_gap_in_each_watched_table(restart: Restart) -> None:
+    restart.watched = {"t", "other"}
+    restart.crash_with(put(b"one"), put(b"two"), put(b"three"))
+    (path,) = restart.directory.glob("*.segment")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"two")] ^= 1
+    path.write_bytes(bytes(data))
+    restart.run(EarlierEpochs.publish)
+    gaps = [each for each in restart.log if isinstance(each, Gap)]
+    assert sorted((gap.table, gap.since) for gap in gaps) == [("other", 12.5), ("t", 12.5)]
+    assert all("damaged" in gap.reason and gap.until > 12.5 for gap in gaps)
+    rows = [each.rows for each in restart.log if isinstance(each, UpdateBatch)]
+    assert rows == [(b"one",), (b"three",)]
+
+
+def test_a_gap_that_was_not_announced_is_announced_by_the_next_start(restart: Restart) -> None:
+    restart.journal.save_gaps({"t": 50.0, "nobody's": 60.0})
+    restart.crash_with(put(b"one"))
+    restart.run(EarlierEpochs.publish)
+    (gap,) = (each for each in restart.log if isinstance(each, Gap))
+    assert (gap.table, gap.since) == ("t", 50.0)
+    assert gap.until > 50.0
