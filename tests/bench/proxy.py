@@ -3,8 +3,11 @@
 All targets are measured in one run, in alternating slices of each round, by clients in a process
 of their own that send prepared bytes and wait for each reply. Proxies are started anew for each
 round. The table is watched, the journal is on and events go to Kafka with acks of all replicas.
-Printed are medians over rounds, of ratios too, which are taken round by round. With a C compiler,
-the observer of ``make wheel`` is a target too.
+Printed are medians over rounds, of ratios too, which are taken round by round, and what one request
+costs in processor time: of the target's first thread (an observer's own code; HAProxy has no
+other) in user mode and in the kernel, of its other threads (librdkafka's), and of Kafka's broker.
+``put`` is what happybase's ``put`` sends, ``mutateRows`` of one row. With a C compiler, the
+observer of ``make wheel`` is a target too.
 
     python tests/bench/proxy.py [--rounds 7] [--slices 4] [--seconds 0.5] [--cases get put]
         [--connections 1 8]
@@ -15,6 +18,7 @@ the observer of ``make wheel`` is a target too.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import multiprocessing
 import os
@@ -75,6 +79,7 @@ _BATCH_BYTES = 6000  # what an observer sends at once where there are many small
 _PACED = 1000  # writes whose events are timed
 _PRELOADED = ["happybase", "confluent_kafka.admin", "headgate.local", "headgate.observer"]
 _LINE = "{:<16}{:>5} {:<18}{:>10}{:>10}{:>10}{:>11}{:>8}{:>9}"
+_COSTS = "{:<16}{:>5} {:<18}{:>10}{:>10}{:>12}{:>10}"
 _ROOT = Path(__file__).resolve().parents[2]
 
 Address = tuple[str, int]
@@ -84,11 +89,35 @@ Case = tuple[str, int]
 """What is sent, and over how many connections."""
 
 
+class Spent(Struct, frozen=True):
+    """Processor time, in seconds: since a process began, or of some requests."""
+
+    user: float = 0.0
+    """Of the target's first thread."""
+    kernel: float = 0.0
+    """Likewise."""
+    threads: float = 0.0
+    """Of its others, in either mode."""
+    broker: float = 0.0
+    """Of Kafka's broker."""
+
+    def plus(self, other: Spent, times: int = 1) -> Spent:
+        """Return the sum with so many times another."""
+        return Spent(
+            self.user + times * other.user,
+            self.kernel + times * other.kernel,
+            self.threads + times * other.threads,
+            self.broker + times * other.broker,
+        )
+
+
 class Measured(Struct):
     """One target, one round: requests per second and their median time in seconds."""
 
     rate: float
     median: float
+    requests: int
+    spent: Spent = Spent()
 
 
 def _call(name: str, body: bytes) -> bytes:
@@ -109,6 +138,13 @@ def get_request(table: bytes, connection: int) -> bytes:
 
 
 def put_request(table: bytes, connection: int) -> bytes:
+    """Return what happybase's ``put`` of one cell sends: Thrift1's ``mutateRows`` of one row."""
+    row = StructWriter().binary(1, b"row%04d" % connection).structs(2, [_mutation(_VALUE)]).end()
+    body = StructWriter().binary(1, table).structs(2, [row]).mapping(3, {}).end()
+    return _call("mutateRows", body)
+
+
+def mutate_request(table: bytes, connection: int) -> bytes:
     """Return a Thrift1 ``mutateRow`` of one cell."""
     row = b"row%04d" % connection
     writer = StructWriter().binary(1, table).binary(2, row)
@@ -131,6 +167,7 @@ def batch_request(table: bytes, connection: int) -> bytes:
 CASES: dict[str, Callable[[bytes, int], bytes]] = {
     "get": get_request,
     "put": put_request,
+    "mutateRow": mutate_request,
     "1,000-row batch": batch_request,
 }
 
@@ -181,7 +218,7 @@ def _send_in_turn(clients: Clients, seconds: float) -> Measured:
         now = clock()
         times.append(now - began)
         began = now
-    return Measured(len(times) / (began - started), statistics.median(times))
+    return Measured(len(times) / (began - started), statistics.median(times), len(times))
 
 
 def _send_at_once(clients: Clients, seconds: float) -> Measured:
@@ -213,7 +250,7 @@ def _send_at_once(clients: Clients, seconds: float) -> Measured:
                 else:
                     # Of what was under way at the end only the replies are taken.
                     del begun[number]
-    return Measured(len(times) / (last - started), statistics.median(times))
+    return Measured(len(times) / (last - started), statistics.median(times), len(times))
 
 
 def measure(address: Address, requests: list[bytes], seconds: float) -> Measured:
@@ -231,23 +268,60 @@ def measure(address: Address, requests: list[bytes], seconds: float) -> Measured
     return measured
 
 
+def spent_by(target: int | None, broker: int | None) -> Spent:
+    """Return the processor time of processes since they began; None: it is not known."""
+    user = kernel = threads = 0.0
+    if target is not None:
+        for thread in psutil.Process(target).threads():
+            if thread.id == target:
+                user, kernel = thread.user_time, thread.system_time
+            else:
+                threads += thread.user_time + thread.system_time
+    of_broker = psutil.Process(broker).cpu_times() if broker is not None else None
+    return Spent(
+        user, kernel, threads, of_broker.user + of_broker.system if of_broker is not None else 0.0
+    )
+
+
+def listening(address: Address) -> int | None:
+    """Return the process that listens on a port of this machine; None where it is not found."""
+    for connection in psutil.net_connections("tcp"):
+        here = connection.laddr
+        if connection.status == psutil.CONN_LISTEN and here and here.port == address[1]:
+            return connection.pid
+    return None
+
+
 def measure_case(
-    targets: dict[str, Address], requests: list[bytes], slices: int, seconds: float
+    targets: dict[str, Address],
+    requests: list[bytes],
+    slices: int,
+    seconds: float,
+    broker: int | None,
 ) -> dict[str, Measured]:
     """Return what each target does in some slices, which go forth and back between the targets.
 
-    How fast a shared machine is changes within a second.
+    How fast a shared machine is changes within a second. ``broker`` is Kafka's process.
     """
     parts: dict[str, list[Measured]] = {target: [] for target in targets}
+    processes = {
+        target: listening(address) for target, address in targets.items() if target != "direct"
+    }
     forth = list(targets.items())
     for number in range(slices):
         for target, address in forth if number % 2 else reversed(forth):
-            parts[target].append(measure(address, requests, seconds))
+            process = processes.get(target)
+            before = spent_by(process, broker)
+            measured = measure(address, requests, seconds)
             time.sleep(_REST_SECONDS)
+            measured.spent = spent_by(process, broker).plus(before, -1)
+            parts[target].append(measured)
     return {
         target: Measured(
             statistics.fmean(part.rate for part in measured),
             statistics.median(part.median for part in measured),
+            sum(part.requests for part in measured),
+            functools.reduce(Spent.plus, (part.spent for part in measured)),
         )
         for target, measured in parts.items()
     }
@@ -394,6 +468,17 @@ def _row(name: str, connections: int, target: str, found: dict[str, list[Measure
     )
 
 
+def _costs(name: str, connections: int, target: str, measured: list[Measured]) -> str:
+    """Return a line of what one request costs, in microseconds of processor time."""
+    requests = sum(each.requests for each in measured)
+    spent = functools.reduce(Spent.plus, (each.spent for each in measured))
+    times = (spent.user, spent.kernel, spent.threads, spent.broker)
+    per_request = [f"{each / requests * 1e6:.1f}" for each in times]
+    if target == "direct":
+        per_request[:3] = ["-"] * 3
+    return _COSTS.format(name, connections, target, *per_request)
+
+
 def event_delays(stack: dict[str, str], table: str, address: Address) -> list[float]:
     """Return how long after its reply each of many writes was read from Kafka, in seconds."""
     consumer = Consumer(
@@ -512,6 +597,7 @@ def main() -> None:
             for number in range(max(_CONNECTIONS)):
                 batch.put(b"row%04d" % number, {b"f:v": _VALUE})
         source = compiled(directory / "wheel")
+        broker = listening(address_of(stack["kafka"]))
         print(
             f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
             f"{options.rounds} rounds of {options.slices} slices of {options.seconds:g} s; medians "
@@ -541,7 +627,9 @@ def main() -> None:
                 for name, count in cases:
                     of_targets = found.setdefault((name, count), {})
                     requests = requests_of(name, table, count)
-                    measured = measure_case(targets, requests, options.slices, options.seconds)
+                    measured = measure_case(
+                        targets, requests, options.slices, options.seconds, broker
+                    )
                     for target, each in measured.items():
                         of_targets.setdefault(target, []).append(each)
                 if number == options.rounds - 1:
@@ -554,6 +642,11 @@ def main() -> None:
         for (name, count), of_targets in found.items():
             for target in of_targets:
                 print(_row(name, count, target, of_targets))
+        print("\nprocessor time of one request, in us")
+        print(_COSTS.format("", "conn.", "", "user", "kernel", "librdkafka", "broker"))
+        for (name, count), of_targets in found.items():
+            for target, measured_rounds in of_targets.items():
+                print(_costs(name, count, target, measured_rounds))
         print(
             f"an event is read from Kafka {delays[len(delays) // 2] * 1e3:.1f} ms after the reply "
             f"(median), {delays[len(delays) * 99 // 100] * 1e3:.1f} ms (p99 of {len(delays)})"
