@@ -23,7 +23,7 @@ from headgate.spark import (
     Thrift2Address,
 )
 
-WAIT = 30.0  # seconds until something that must happen counts as missing
+WAIT = 300.0  # seconds, on the busiest machine, until something that must happen counts as missing
 WORKER = """#!{python}
 import os, sys, time
 from headgate.spark import *

@@ -18,7 +18,7 @@ from headgate.agent.spares import SpareSessions
 from headgate.agent.supervision import Supervision
 from headgate.spark import Ending, StartSession, StepEnded, StepRequest, Thrift2Address
 
-WAIT = 30.0  # seconds until something that must happen counts as missing
+WAIT = 300.0  # seconds, on the busiest machine, until something that must happen counts as missing
 WORKER = """#!{python}
 import os, sys
 from headgate.spark import *

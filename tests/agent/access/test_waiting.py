@@ -39,15 +39,22 @@ def row_of(name: str) -> FlowRow:
     return FlowRow(name, 1, 0.0, "", "", 0.0, 0, here=False, state="waiting", words="no observer")
 
 
-async def answered_beside(api: Any, token: str, waiting: list[asyncio.Task[Any]]) -> int:
-    """Ask for all that must be answered while others wait; return how many threads they hold."""
+_LONG = 60.0
+"""Seconds: a thread that has done its work may still wait for a core to say so."""
+
+
+async def answered_beside(
+    api: Any, token: str, waiting: list[asyncio.Task[Any]], most: int
+) -> None:
+    """Ask for all that must be answered while others wait and come to hold so few threads."""
     await asyncio.sleep(0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(_LONG):
         for path in ("/healthz", "/livez", "/readyz", "/metrics", "/v1/flows"):
             answer = await api.ask("GET", path, token=token)
             assert answer.status_code == 200, path
+        while anyio.to_thread.current_default_thread_limiter().borrowed_tokens > most:
+            await asyncio.sleep(0.001)
     assert not any(task.done() for task in waiting)
-    return anyio.to_thread.current_default_thread_limiter().borrowed_tokens
 
 
 def test_submits_that_wait_for_observers_silence_nothing(
@@ -66,7 +73,7 @@ def test_submits_that_wait_for_observers_silence_nothing(
     api.agent.observers = type("Observers", (), {"live": lambda *_: {"one": 1}})()
     body = b'{"source": "x"}'
 
-    async def ask_all() -> int:
+    async def ask_all() -> None:
         token = token_of[Role.DEFINE]
         waiting = [
             asyncio.create_task(api.ask("POST", "/v1/flows", token=token, content=body))
@@ -74,13 +81,12 @@ def test_submits_that_wait_for_observers_silence_nothing(
         ]
         while len(defined) < _WAITING:
             await asyncio.sleep(0.001)
-        held = await answered_beside(api, token, waiting)
+        await answered_beside(api, token, waiting, 1)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        return held
 
-    assert asyncio.run(ask_all()) <= 1
+    asyncio.run(ask_all())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,7 @@ def test_whoever_waits_for_a_busy_dataflow_silences_nothing(
 
     api.agent.call, api.agent.remove, api.agent.row = call, remove, row
 
-    async def ask_all() -> int:
+    async def ask_all() -> None:
         token = token_of[Role.DEFINE]
         waiting = [
             asyncio.create_task(api.ask(method, path, token=token, content=content))
@@ -119,13 +125,12 @@ def test_whoever_waits_for_a_busy_dataflow_silences_nothing(
         ]
         while busy.called < _WAITING:
             await asyncio.sleep(0.001)
-        held = await answered_beside(api, token, waiting)
+        await answered_beside(api, token, waiting, 0)
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        return held
 
-    assert asyncio.run(ask_all()) == 0
+    asyncio.run(ask_all())
 
 
 class Runtime:
