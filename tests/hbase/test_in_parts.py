@@ -103,7 +103,8 @@ def outcome(read) -> Request | str:
     try:
         return read()
     except ProtocolError as error:
-        return f"{type(error).__name__} {error}"
+        # Damaged bytes may be wrong in two places: which of them is named depends on the way.
+        return type(error).__name__
 
 
 @settings(deadline=None, max_examples=300)
