@@ -43,7 +43,6 @@ fuzz: setup
 SEED  ?= 1
 COUNT ?= 2000
 mutate: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutation.lock
 	$(BIN)/python tests/mutants/mutate.py --seed $(SEED) --count $(COUNT) $(ARGS) $(FOLDERS)
 
 # Ratios of two things measured in one run; not tests.
@@ -79,5 +78,4 @@ lock:
 	$(LOCK) --group build --output-file requirements-build.lock
 	$(LOCK) --group airflow --output-file requirements-airflow.lock
 	$(LOCK) --group fuzz --output-file requirements-fuzz.lock
-	$(LOCK) --group mutation --output-file requirements-mutation.lock
 	$(LOCK) pyproject.toml --all-extras --group dev --output-file requirements.lock

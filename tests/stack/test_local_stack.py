@@ -244,8 +244,8 @@ def test_a_start_that_is_interrupted_or_killed_leaves_nothing_in_the_way(
     process = command.start("up", *options)
     assert wait_until(lambda: set(pids(local)) >= {Part.HBASE, Part.KAFKA}, 30)
     process.send_signal(signal.SIGINT)
-    process.communicate()
-    assert process.returncode == 130
+    said = process.communicate()
+    assert process.returncode == 130, said
     assert pids(local) == {}
 
     # kill -9: what was started runs on, and the next command makes it whole.

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import happybase
@@ -38,11 +38,13 @@ def test_a_table_that_is_created_later_is_watched_from_its_first_write(
     names = [f"{prefix}_1", f"{prefix}_2", f"{prefix}-other"]
     command = [sys.executable, "-m", "headgate.cli", "observer", "tail", "--kafka", stack.kafka]
     command += ["--control-topic", desk.control_topic, "--json", "--table", f"{prefix}_*"]
-    with (
-        ObserverProcess(config, tmp_path / "observer") as observer,
-        subprocess.Popen([*command, "--count", "4"], stdout=subprocess.PIPE, text=True) as tail,
-        closing(happybase.Connection(*observer.thrift1)) as connection,
-    ):
+    # From the beginning: on a busy machine it may begin after the writes.
+    command += ["--from", "beginning", "--count", "4"]
+    with ExitStack() as open_now:
+        observer = open_now.enter_context(ObserverProcess(config, tmp_path / "observer"))
+        tail = open_now.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        open_now.callback(tail.kill)  # its end is awaited wherever an assertion fails
+        connection = open_now.enter_context(closing(happybase.Connection(*observer.thrift1)))
         for name in names:
             connection.create_table(name, {"f": {}})
         for number in range(2):
@@ -54,9 +56,9 @@ def test_a_table_that_is_created_later_is_watched_from_its_first_write(
             found = desk.read(name, desk.barrier(name))
             rows = [r for part in found for m in part if isinstance(m, UpdateBatch) for r in m.rows]
             assert sorted(rows) == [b"row-0", b"row-1"]
-        assert tail.wait(60) == 0
         assert tail.stdout is not None
         shown = [json.loads(line) for line in tail.stdout]
+        assert tail.wait() == 0
     assert sorted({(line["table"], line["row"]) for line in shown}) == [
         (name, f"row-{number}") for name in names[:2] for number in range(2)
     ]
