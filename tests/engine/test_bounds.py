@@ -341,6 +341,20 @@ def test_the_largest_doubles_count_as_changed_and_hide_nothing_afterwards(pair, 
     assert launched(tester.wave("a")) == ["b"]
 
 
+def test_a_sum_that_overflowed_in_one_table_hides_no_change_in_another(pair):
+    items = (Item("in"), Item("aside"))
+    codec = Codec(CodecName.FLOAT64)
+    tester = pair(value(Metric.AGAINST, 0.5, 1.0), items=items, codec=codec)
+    tester.write("in", of_double(b"r", -DOUBLE_MAX) | of_double(b"s", 1))
+    tester.write("aside", of_double(b"r", 1))
+    assert launched(tester.wave("a")) == ["b"]
+    tester.finish("b")
+    for number in (DOUBLE_MAX, -DOUBLE_MAX):
+        tester.write("in", of_double(b"r", number))
+    tester.write("aside", of_double(b"r", 100))
+    assert launched(tester.wave("a")) == ["b"]
+
+
 def test_changes_against_more_than_a_double_can_sum_are_told_too_large_not_too_small(pair):
     tester = pair(value(Metric.RELATIVE, 0.5), codec=Codec(CodecName.FLOAT64))
     tester.write("in", of_double(b"r", DOUBLE_MAX) | of_double(b"s", DOUBLE_MAX))

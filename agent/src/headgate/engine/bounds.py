@@ -241,6 +241,9 @@ def _unknown(
 
 def _is_certain(value: ValueBound, limit: float, parts: Sequence[Part]) -> bool:
     """Tell whether rounding of the running sums cannot have moved them over the limit."""
+    sums = (total for _, pending in parts for total in (pending.difference, pending.magnitude))
+    if not all(total.error < math.inf for total in sums):
+        return False  # a sum that overflowed stands for nothing, beside whatever others
     least = _amount(value, _extreme(parts, value.metric, _NOTHING_COMES, most=False))
     most = _amount(value, _extreme(parts, value.metric, _NOTHING_COMES, most=True))
     return most < limit or least >= limit
