@@ -10,6 +10,7 @@ from headgate.engine import (
     Metric,
     ReconciliationDue,
     RecordArrived,
+    ScanContainer,
     SequenceBound,
     ValueBound,
     counted_part,
@@ -94,6 +95,20 @@ def test_two_dataflows_over_one_table_each_see_their_own(pair):
     for tester in (one, other):
         tester.publish("in", batch(FEED, FEED, FOREIGN))
     assert (counted(one), counted(other)) == (2, 1)
+
+
+def test_an_altered_table_counts_no_stranger_during_the_first_scan_either(pair):
+    tester = EngineTester(replace(pair(BOUND).spec, feeders=()), answering=False)
+    (question,) = [i for i in tester.instructions if isinstance(i, ScanContainer)]
+    tester.publish("in", batch(None))  # of a row that the dataflow does not know yet
+    tester.tables["in"] = {(b"0", b"f:%d" % n): b"1" for n in range(2)}
+    change = (TableChangeKind.MODIFIED, Outcome.APPLIED, 1.0)
+    tester.publish("in", TableChange(VERSION, "o", 1, 1, 99, "in", *change))
+    marked = frozenset({b"0"})  # its own write of another column of the row
+    answer = replace(tester.answer(question), rows=[], columns=[], values=[], marked=marked)
+    (again,) = [i for i in tester.tell(answer) if isinstance(i, ScanContainer)]
+    tester.tell(replace(tester.answer(again), marked=marked))
+    assert counted(tester) == 0
 
 
 def test_a_duplicate_of_somebody_elses_update_hides_nothing(pair):

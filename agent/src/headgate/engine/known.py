@@ -59,6 +59,8 @@ class Scanning:
         self.emptied = False
         self.again = False
         """Whether something happened meanwhile that another scan is to look for."""
+        self.lossy = False
+        """Whether what happened may be that updates were lost, and not only that cells are gone."""
         self.lossless = False
         """Whether all updates were told, so that only cells can be found that are gone."""
 

@@ -176,13 +176,14 @@ class Records(Evaluation):
         if cells.scanning is None:
             self._ask_for_scan(cells)
         else:
-            cells.scanning.again = True
+            cells.scanning.again = cells.scanning.lossy = True
             cells.scanning.lossless = False
 
     def _look_for_gone(self, cells: Cells) -> None:
         """Have cells scanned though every update of them was told."""
         if cells.scanning is not None:
             cells.scanning.again = True
+            cells.scanning.lossy |= cells.scanned and not cells.scanning.lossless
             return
         self._ask_for_scan(cells)
         if cells.scanning is not None:
@@ -197,9 +198,9 @@ class Records(Evaluation):
             cells.scanning.emptied = False
             self._ask_for_rows(cells)
             return
-        again, lossless = cells.scanning.again, cells.scanning.lossless
+        again, lossy = cells.scanning.again, cells.scanning.lossy
         if self.spec.feeders is not None:
-            if lossless:
+            if cells.scanning.lossless:
                 stimulus = still_there(stimulus, lambda key: cells.get(key) is not None)
             else:
                 stimulus = own_cells(stimulus, cells)
@@ -210,10 +211,10 @@ class Records(Evaluation):
             return
         if found:
             self._touched((cells.watched.id,))
-        if again and lossless:
-            self._look_for_gone(cells)
-        elif again:
+        if again and lossy:
             self._look_again(cells)
+        elif again:
+            self._look_for_gone(cells)
         self._take_up(action for action in self.graph.watching(cells) if action.missed is not None)
 
     def _read(self, stimulus: CellsRead) -> None:
