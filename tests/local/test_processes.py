@@ -150,6 +150,25 @@ def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     assert child.returncode == -signal.SIGKILL
 
 
+def test_a_child_that_ends_just_before_it_is_looked_at_is_collected(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    command = [sys.executable, "-c", STUBBORN, str(ready)]
+    child = processes.start(command, {}, tmp_path / "stubborn.log", Lifetime.DETACHED)
+    children = Children()
+    children.add(child)
+    ready.read_bytes()
+
+    def reap() -> None:
+        children.reap()
+        if child.returncode is None:
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    assert processes.end([identity_of(child)], 60, reap) == []
+    assert child.returncode == -signal.SIGKILL
+
+
 def test_a_process_that_ends_when_asked_is_not_killed(tmp_path: Path) -> None:
     child = start_sleeper(tmp_path, "kafka", tmp_path)
     children = Children()

@@ -210,6 +210,7 @@ def _wait(
         reap()
         left = [identity for identity in left if identity.lives()]
         if not left or time.monotonic() >= deadline:
+            reap()  # one may have ended since
             return left
         time.sleep(_POLL_SECONDS)
 
