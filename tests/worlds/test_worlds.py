@@ -1,0 +1,23 @@
+"""Hostile worlds by chance find nothing: some lives of each here, many in ``make soak``."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import WORLDS, search
+
+SOAK_SECONDS = 900.0
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("world", sorted(WORLDS))
+def test_nothing_contradicts_what_is_computed_again(world: str, seed: int) -> None:
+    assert search(world, seed, most=60) == 60
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(4 * SOAK_SECONDS)
+@pytest.mark.parametrize("seed", range(11, 16))
+@pytest.mark.parametrize("world", sorted(WORLDS))
+def test_nothing_contradicts_it_for_long(world: str, seed: int) -> None:
+    found = search(world, seed, seconds=SOAK_SECONDS)
+    assert isinstance(found, int), found

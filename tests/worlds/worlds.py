@@ -1,0 +1,58 @@
+"""The worlds by name: each lives one life for a number, and raises where something is wrong."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+
+from engine_life import EngineLife
+from msgspec import Struct
+from old_age import grow_old
+
+_HAPPENINGS = 80  # of a life
+_OLD = 0.03  # share of lives that end with old age
+
+
+def live_as_engine(number: int) -> None:
+    """Let an engine live among hostile happenings."""
+    life = EngineLife(number)
+    life.live(_HAPPENINGS)
+    if random.Random(number).random() < _OLD:
+        grow_old(life)
+
+
+WORLDS: dict[str, Callable[[int], None]] = {"engine": live_as_engine}
+
+
+class Found(Struct, frozen=True):
+    """What a world found, in which life, after how many seconds of processor."""
+
+    life: int
+    seconds: float
+    words: str
+
+
+def lives(seed: int) -> Iterator[int]:
+    """Yield the numbers of the lives of a seed."""
+    chance = random.Random(seed)
+    while True:
+        yield chance.randrange(1 << 40)
+
+
+def search(world: str, seed: int, *, seconds: float = 1e9, most: int = 1 << 40) -> Found | int:
+    """Live lives until something is found; return it, or how many lives were lived.
+
+    Seconds are of the processor, so that a busy machine does not make a search say less.
+    """
+    begun = time.process_time()
+    for lived, number in enumerate(lives(seed)):
+        passed = time.process_time() - begun
+        if lived >= most or passed >= seconds:
+            return lived
+        try:
+            WORLDS[world](number)
+        except Exception as error:  # noqa: BLE001 - whatever a life meets is what was looked for
+            words = f"{type(error).__name__}: {error}"
+            return Found(number, time.process_time() - begun, words)
+    raise AssertionError("lives do not end")
