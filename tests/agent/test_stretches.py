@@ -95,3 +95,22 @@ def test_what_is_written_meanwhile_counts_once_and_an_agent_that_takes_over_goes
     assert successor.runtime is not None
     assert successor.runtime.status(world.now).consumed == 2
     assert [one.start for one in scans(world)].count(b"") == 1
+
+
+def test_what_is_read_outranks_what_was_consumed_before() -> None:
+    text = flow("normal").replace("sequence: 5000%", "value: {absolute: 500}")
+    text = text.replace("input: in c:v", "input: {table: in, column: c:v, codec: number}")
+    world = World(parse_dataflow(text, "values.yaml"))
+    world.tables["in"] = {(row, b"c:v"): b"1" for row in ROWS}
+    world.silent = True  # nobody answers the barrier before the scan's beginning
+    agent = world.start_agent()
+    world.write("in", b"0", b"c:v", b"2")
+    for _ in range(10):
+        world.step()
+    assert agent.runtime is not None
+    assert agent.runtime.status(world.now).consumed == 1
+    world.tables["in"][b"0", b"c:v"] = b"9"  # of which nobody tells
+    world.silent = False
+    world.run(lambda: known(agent).scanned)
+    (cells,) = agent.runtime._engine.cells.values()  # what it knows is shown nowhere else
+    assert cells.get((b"0", b"c:v")) == 9.0

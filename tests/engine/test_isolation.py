@@ -242,13 +242,16 @@ def test_a_table_altered_twice_is_looked_through_twice_for_what_is_gone_alone(pa
     assert counted(tester) == before + 1
 
 
-def test_a_restart_looks_for_losses_too(pair):
+@pytest.mark.parametrize("lossy", [False, True])
+def test_an_agent_that_takes_over_knows_whether_losses_are_looked_for(pair, lossy):
     tester = knowing_row_0(pair)
     before = counted(tester)
     altered(tester)
+    if lossy:
+        tester.tell(ReconciliationDue(tester.now))
     tester.restart()
     answered(tester, OVERWRITTEN, b"0")
-    assert counted(tester) == before + 1
+    assert counted(tester) == before + lossy
 
 
 def wrote(

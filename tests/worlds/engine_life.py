@@ -44,6 +44,7 @@ from headgate.engine import (
     RunRequested,
     RunStarted,
     SavedEngine,
+    ScanBegun,
     ScanContainer,
     SpecificationChanged,
     Stimulus,
@@ -362,11 +363,6 @@ class EngineLife:
             self.store.restart(observer)
             return
         self.certain = False
-        # A scan does not outrank what is consumed between its question and its reading.
-        for other in self.store.observers:
-            if other is not observer:
-                self.store.flush(other)
-        self.deliver_all()
         untold = self.store.lose_host(observer)
         for missing in untold:
             missing.said = self.step + 1
@@ -437,6 +433,11 @@ class EngineLife:
             where = (question.container, question.table, question.rows, question.columns)
             self.tell(CellsRead(self.store.now, *where, values))
             return
+        self.store.mark((question.table,))
+        self.deliver_all()
+        if self._questions.get(place) is not question:
+            return
+        self.tell(ScanBegun(self.store.now, question.container, question.table, question.start))
         answer = self._scan(question, most)
         for _ in range(writes):
             self._write()  # while the barrier behind the scan is awaited

@@ -9,7 +9,6 @@ from msgspec import Struct
 from headgate.agent.seams import Cells
 from headgate.agent.table_scan import TimeRange
 from headgate.engine import Launch, ScanContainer
-from headgate.events import Cut
 
 
 class WatchesInEffect(Struct, frozen=True):
@@ -65,7 +64,6 @@ class ScanEnds(Struct, frozen=True):
     cells: Cells
     recent: tuple[int, ...]
     """Places of cells that another scan tells of."""
-    positions: Cut
 
 
 Purpose = (

@@ -454,7 +454,7 @@ class Runtime(Commands, Reporting):
             case RowsMoved():
                 self._rows_moved(purpose, now)
             case ScanStarts():
-                self._scan(purpose, started)
+                self._scan_starts(purpose, started, now)
             case ScanEnds():
                 self._scan_ended(purpose, now)
             case _:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from headgate.agent.purposes import ScanEnds, ScanStarts
 from headgate.agent.seams import Cells
 from headgate.agent.waves import Waves
-from headgate.engine import CellsRead, ContainerScanned, DecisionKind, ReadCells, ScanContainer
-from headgate.events import Container, Cut
+from headgate.engine import (
+    CellsRead,
+    ContainerScanned,
+    DecisionKind,
+    ReadCells,
+    ScanBegun,
+    ScanContainer,
+)
+from headgate.events import Container
 from headgate.flows import Mode
 
 _MILLISECONDS = 1000
@@ -44,9 +51,14 @@ class TablesRead(Waves):
             untold = self._around.observation.untold(scan.table, now)
         self._ask(ScanStarts(scan, untold), (scan.table,), now)
 
+    def _scan_starts(self, starts: ScanStarts, asked: float, now: float) -> None:
+        scan = starts.scan
+        if self._wanted(scan) is not None:
+            self._handle(ScanBegun(now, scan.container, scan.table, scan.start))
+            self._scan(starts, asked)
+
     def _scan(self, starts: ScanStarts, asked: float) -> None:
         scan, untold = starts.scan, starts.untold
-        positions = self._position()
         container = self._wanted(scan)
         if container is None:
             return
@@ -57,7 +69,7 @@ class TablesRead(Waves):
         def scanned(cells: Cells, now: float) -> None:
             until = 0 if untold is None else untold.until + int((now - asked) * _MILLISECONDS)
             recent = tuple(place for place, dated in cells.recent.items() if dated < until)
-            self._scanned(scan, cells, recent, positions, now)
+            self._scanned(scan, cells, recent, now)
 
         self._outside += 1
         isolated = self._dataflow.spec.feeders is not None
@@ -76,13 +88,12 @@ class TablesRead(Waves):
         scan: ScanContainer,
         cells: Cells,
         recent: tuple[int, ...],
-        positions: Cut,
         now: float,
     ) -> None:
         # What was written while the scan ran must have been consumed before the engine compares.
         self._outside -= 1
         if self._wanted(scan) is not None:
-            self._ask(ScanEnds(scan, cells, recent, positions), (scan.table,), now)
+            self._ask(ScanEnds(scan, cells, recent), (scan.table,), now)
 
     def _scan_ended(self, end: ScanEnds, now: float) -> None:
         if self._wanted(end.scan) is None:
@@ -111,7 +122,6 @@ class TablesRead(Waves):
                 cells.rows,
                 cells.columns,
                 cells.values,
-                end.positions,
                 cells.marked,
                 end.recent,
                 scan.start,

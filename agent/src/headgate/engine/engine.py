@@ -25,6 +25,7 @@ from headgate.engine.stimuli import (
     RunRehearsed,
     RunRequested,
     RunStarted,
+    ScanBegun,
     SpecificationChanged,
     Stimulus,
     Tick,
@@ -110,6 +111,8 @@ class Engine(Together):
                 self._failed(stimulus)
             case Tick():
                 self._tick(stimulus)
+            case ScanBegun():
+                self._scan_begun(stimulus)
             case ContainerScanned():
                 self._scanned(stimulus)
             case CellsRead():

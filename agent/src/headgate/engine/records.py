@@ -18,6 +18,7 @@ from headgate.engine.stimuli import (
     PartitionReset,
     ReconciliationDue,
     RecordArrived,
+    ScanBegun,
 )
 from headgate.events import (
     GONE,
@@ -188,6 +189,12 @@ class Records(Evaluation):
         self._ask_for_scan(cells)
         if cells.scanning is not None:
             cells.scanning.lossless = cells.scanned
+
+    def _scan_begun(self, stimulus: ScanBegun) -> None:
+        cells = self.cells.get((stimulus.container, stimulus.table))
+        scanning = None if cells is None else cells.scanning
+        if cells is not None and scanning is not None and scanning.at == stimulus.start:
+            cells.begin_reading()
 
     def _scanned(self, stimulus: ContainerScanned) -> None:
         cells = self.cells.get((stimulus.container, stimulus.table))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from headgate.engine.codecs import decode_column
-from headgate.engine.elements import Element, Key
+from headgate.engine.elements import Element, Elements, Key
 from headgate.engine.known import PRESENT, Detail, Known, Scanning
 from headgate.engine.pending import Change, Value
 from headgate.engine.spec import Count
@@ -45,6 +45,23 @@ class Rescanned(Known):
         if ahead:
             self._expect(slots[ahead])
             self._see(scanning.written)
+
+    def begin_reading(self) -> None:
+        """Have what is read from here on outrank what the stream has said of these rows."""
+        scanning = self.scanning
+        if scanning is None:
+            return
+        said = self._slots_of(key for key in scanning.written if key[0] >= scanning.at)
+        there = [slot for slot in said if self.grid.present.data.item(slot)]
+        if there:
+            if scanning.unseen is None:
+                scanning.unseen = self.grid.marks()
+            scanning.unseen.data[there] = True
+        scanning.written = Elements()
+        scanning.deleted_rows = Elements()
+        scanning.deleted_families = Elements()
+        scanning.doubtful = Elements()
+        scanning.emptied = False
 
     def _expect(self, slots: Array) -> None:
         """Have a scan under way show these cells, or they are gone."""

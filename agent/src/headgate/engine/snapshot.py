@@ -138,6 +138,7 @@ class ScanningState(Struct, frozen=True):
     at: bytes = b""
     """Where the scan goes on; from the first row on where it is to begin anew."""
     found: int = 0
+    lossless: bool = False
 
 
 class CellsState(Struct, frozen=True):
@@ -404,7 +405,14 @@ def _scanning_state(cells: Cells, log: Changelog | None) -> ScanningState | None
         both = (_list_state(scanning.written), _list_state(scanning.deleted_rows))
         places = (_list_state(scanning.deleted_families), _list_state(scanning.doubtful))
         return ScanningState(
-            _NO_KEYS, (), scanning.emptied, both, places=places, at=at, found=scanning.found
+            _NO_KEYS,
+            (),
+            scanning.emptied,
+            both,
+            places=places,
+            at=at,
+            found=scanning.found,
+            lossless=scanning.lossless,
         )
     return ScanningState(
         key_columns(sorted(scanning.written)),
@@ -414,6 +422,7 @@ def _scanning_state(cells: Cells, log: Changelog | None) -> ScanningState | None
         doubtful=key_columns(sorted(scanning.doubtful)),
         at=at,
         found=scanning.found,
+        lossless=scanning.lossless,
     )
 
 
@@ -485,6 +494,7 @@ def _restore_cells(cells: Cells, state: CellsState, reader: LogReader) -> None:
             cells.scanning.emptied = state.scanning.emptied
             cells.scanning.at = state.scanning.at
             cells.scanning.found = state.scanning.found
+            cells.scanning.lossless = state.scanning.lossless
     for pending, stored in _matching(cells, state):
         _restore_pending(cells, pending, stored, _Source(state.logged, reader))
 

@@ -99,13 +99,24 @@ class Tick(Struct, frozen=True):
     now: float
 
 
+class ScanBegun(Struct, frozen=True):
+    """Rows from ``start`` on are about to be read, for a ``ScanContainer`` that asked for them.
+
+    What was written before the records that were consumed by now is in what will be found.
+    """
+
+    now: float
+    container: ContainerId
+    table: str
+    start: bytes = b""
+
+
 class ContainerScanned(Struct, frozen=True):
     """The present cells of a container's part in one table: answers ``ScanContainer``.
 
     They are those of the rows from ``start``, where the question was to begin, to before ``stop``;
     with ``stop`` None there are no more. ``rows[i]``, ``columns[i]`` (``family:qualifier``) and
-    ``values[i]`` are one cell; ``values`` is empty where none were asked for. ``positions`` is
-    where the topics stood when these rows were read.
+    ``values[i]`` are one cell; ``values`` is empty where none were asked for.
     """
 
     now: float
@@ -114,7 +125,6 @@ class ContainerScanned(Struct, frozen=True):
     rows: Sequence[bytes]
     columns: Sequence[bytes]
     values: Sequence[bytes | None] = ()
-    positions: Cut = Cut()
     marked: frozenset[bytes] = frozenset()
     """In isolation, the rows with the dataflow's notify cell: those that it has written."""
     recent: tuple[int, ...] = ()
@@ -227,6 +237,7 @@ Stimulus = (
     | RunRehearsed
     | RunFailed
     | Tick
+    | ScanBegun
     | ContainerScanned
     | CellsRead
     | SpecificationChanged
