@@ -376,3 +376,39 @@ def test_a_piece_of_a_later_version_says_so(saved):
     log.pieces[places(log.kept)[0]] = zlib.compress(msgspec.msgpack.encode((99, (), ())))
     with pytest.raises(SnapshotError, match="upgrade"):
         Engine(tester.spec, log.saved())
+
+
+def of_containers(*names: str) -> DataflowSpec:
+    """A step with a value bound on a container in each of these tables."""
+    bound = ValueBound(Metric.RELATIVE, 1e9)
+    return DataflowSpec(
+        "flow",
+        tuple(WatchedContainer(Container(ContainerId(n), (Item(n),))) for n in names),
+        (
+            ActionSpec("a", Role.INPUT, writes=tuple(map(ContainerId, names))),
+            ActionSpec(
+                "b",
+                after=("a",),
+                bounds=tuple(Bound(f"k-{n}", ContainerId(n), value=bound) for n in names),
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize("others", [("y",), ("y", "x"), ("z", "y", "x"), ("y", "z", "x")])
+def test_no_cell_is_left_out_of_a_log_when_containers_come_and_go(others):
+    """As few are written with each checkpoint as changed, in turn: a turn is under way always."""
+    tester = EngineTester(of_containers("x", "y"))
+    log = Log()
+    for table in ("x", "y"):
+        tester.write(table, {row: {b"f:a": b"1"} for row in ROWS})
+    log.save(tester.engine.checkpoint(LOGGED))
+    for change in range(80):
+        if change == 40:  # in the second turn, when it has come to the second container
+            tester.tell(SpecificationChanged(tester.now, of_containers(*others)))
+            tester.spec = tester.engine.spec
+        tester.write("y", {ROWS[0]: {b"f:a": b"%d" % change}})
+        log.save(tester.engine.checkpoint(LOGGED))
+        again = Engine(tester.spec, log.saved(), log_number=1000)
+        for place, cells in tester.engine.cells.items():
+            assert again.cells[place].contents() == cells.contents(), f"change {change}"

@@ -238,6 +238,8 @@ class Changelog:
         self._turn = (0, 0)
         """The container and the slot to which the turn comes next."""
         self._turn_began: int | None = None
+        self._turn_of: list[tuple[ContainerId, str]] = []
+        """The containers to which the turn comes, in their order."""
 
     def adopt(self, cells: Cells, keys: Listed, names: Listed) -> None:
         """Go on with cells that were read from this log, and have the slots that they had."""
@@ -263,8 +265,10 @@ class Changelog:
         held = [cells for cells in engine.cells.values() if cells.detail is not Detail.COUNTS]
         self._write_lists(engine, held)
         began = self._cells.next
-        if self._turn_began is None:
-            self._turn_began = began
+        order = [(cells.watched.id, cells.table) for cells in held]
+        if self._turn_began is None or order != self._turn_of:
+            # Among other containers nobody knows to which of them the turn has come.
+            self._turn, self._turn_began, self._turn_of = (0, 0), began, order
         changed = sum(map(self._write_changed, held))
         if changed:
             self._take_turns(held, changed)
