@@ -25,8 +25,12 @@ from headgate.events import (
 PERCENT = Bound("k", "in", sequence=SequenceBound(1e6, SequenceUnit.PERCENT))
 
 
+LATER = 2e6
+"""When others did something: long after what stands there was written."""
+
+
 def change(kind: TableChangeKind, *, sequence: int = 50, family: str = "", outcome=Outcome.APPLIED):
-    return TableChange(VERSION, "o", 1, sequence, 7, "in", kind, outcome, 1.0, family)
+    return TableChange(VERSION, "o", 1, sequence, 7, "in", kind, outcome, LATER, family)
 
 
 def container(tester):

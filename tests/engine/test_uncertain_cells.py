@@ -33,7 +33,7 @@ def write(
     timestamp: int = -1,
     column: bytes = b"f:x",
 ) -> UpdateBatch:
-    request = RequestPart(sequence, "m", outcome, 1000.0, 1, ambiguous=ambiguous)
+    request = RequestPart(sequence, "m", outcome, 2e6, 1, ambiguous=ambiguous)
     return UpdateBatch(
         VERSION, "other", 1, sequence, 0, "in", (request,), bytes([kind]), (b"r0",), (column,),
         (timestamp,), (value,),

@@ -300,6 +300,8 @@ class EngineLife:
         if self._is_own(origin):
             self._own_rows.setdefault(table, set()).update(cell.row for cell in cells)
         self.store.write(table, cells, fate, origin)
+        if self.store.disordered:
+            self.certain = False
 
     def _write(self) -> None:
         for _ in range(self.chance.randint(1, 4)):

@@ -101,6 +101,8 @@ class HostileStore:
         self.missing: list[Missing] = []
         self.uncertain: dict[str, set[Key]] = {}
         """Cells of each table of which some message did not say what became of them."""
+        self.disordered = False
+        """Whether two observers told of a row in another order than it was written in."""
 
     def topic(self, name: str) -> list[list[UpdateMessage | None]]:
         """Return a topic's partitions."""
@@ -115,7 +117,7 @@ class HostileStore:
         observer = self.chance.choice(self.observers)
         if fate in (Fate.LOST, Fate.PASSED) and not self._would_be_missed(observer, table):
             fate = Fate.TOLD
-        self._keep_order(observer, table, cells)
+        self._note_order(observer, table, cells)
         if fate is not Fate.REFUSED:
             self._apply(table, cells)
         if fate in (Fate.UNKNOWN, Fate.REFUSED):
@@ -138,22 +140,25 @@ class HostileStore:
             else:
                 self._publish(observer, partition, batch)
 
-    def _keep_order(self, writer: Observer, table: str, cells: Sequence[Cell]) -> None:
-        """Have others tell first of rows that are written now.
-
-        Observers do not know of each other: of a row that two write at a time, the order in which
-        they tell is not the order in which it was written, and no message says so.
-        """
-        rows = {cell.row for cell in cells}
-        for observer in self.observers:
-            late = {row for _, batch in observer.late if batch.table == table for row in batch.rows}
-            if observer is not writer and late & rows:
-                self.flush(observer)
-
     def write_unseen(self, table: str, cells: Sequence[Cell]) -> None:
         """Write cells round all observers."""
         self._apply(table, cells)
         self._doubt(table, cells)
+
+    def _note_order(self, writer: Observer, table: str, cells: Sequence[Cell]) -> None:
+        """Note cells of which another observer is still to tell of an earlier write.
+
+        Which of them exist then nobody knows who does not know their values.
+        """
+        rows = {cell.row for cell in cells}
+        for observer in self.observers:
+            for _, batch in observer.late if observer is not writer else ():
+                late = [] if batch.table != table else zip(batch.rows, batch.columns, strict=True)
+                for row, column in late:
+                    if row in rows:
+                        kinds = [Cell(row, column)] + [cell for cell in cells if cell.row == row]
+                        self.disordered = True
+                        self._doubt(table, kinds)
 
     def _apply(self, table: str, cells: Iterable[Cell]) -> None:
         known = self.tables.setdefault(table, {})

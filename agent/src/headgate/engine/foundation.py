@@ -22,6 +22,7 @@ from headgate.engine.instructions import (
 )
 from headgate.engine.known import Detail
 from headgate.engine.resources import Machines
+from headgate.engine.rivals import Rivals
 from headgate.engine.runs import RunState
 from headgate.engine.seeking import Seeking
 from headgate.engine.snapshot import read_snapshot, restore, write_snapshot
@@ -51,6 +52,8 @@ class Foundation:
         self._storage: Storage = storage or MemoryStorage()
         self.paused = False
         self.deliveries = Deliveries()
+        self.rivals: dict[str, Rivals] = {}
+        """By table."""
         self.retired: dict[str, int] = {}
         """Runs of actions that the specification had before, by name: ids of runs never repeat."""
         self.machines = Machines()

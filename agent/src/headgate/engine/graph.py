@@ -41,6 +41,8 @@ class Graph:
         """What is watched in each table."""
         for cells in self.cells.values():
             self.tables.setdefault(cells.table, []).append(cells)
+        self.valued = frozenset(c.table for c in self.cells.values() if c.detail is Detail.VALUES)
+        """Tables of which values decide."""
         self.routers = {table: Router(watched) for table, watched in self.tables.items()}
         self.successors: dict[str, list[Action]] = {name: [] for name in self.actions}
         self.feeders: dict[ContainerId, list[Action]] = {}

@@ -11,6 +11,7 @@ from headgate.engine.evaluation import AT_WRITE, Evaluation
 from headgate.engine.instructions import DecisionKind
 from headgate.engine.isolation import counted_part, own_cells, still_there, strangers_part
 from headgate.engine.known import Detail
+from headgate.engine.rivals import Rivals, doubted
 from headgate.engine.stimuli import (
     CellsRead,
     ContainerScanned,
@@ -78,7 +79,34 @@ class Records(Evaluation):
             f"Kafka has deleted records of {topic}, partition {partition}, before they were read",
         )
 
+    def _rivals(self, table: str) -> Rivals:
+        """Return who tells of a table."""
+        rivals = self.rivals.get(table)
+        if rivals is None:
+            rivals = self.rivals[table] = Rivals()
+        return rivals
+
+    def _doubtful(self, batch: UpdateBatch) -> list[int]:
+        """Return the positions of cells of which it is not known whether they were written last."""
+        if batch.table not in self.graph.routers:
+            return []
+        rivals = self._rivals(batch.table)
+        if batch.table in self.graph.valued:
+            return rivals.doubtful(batch)
+        rivals.note(batch)
+        return []
+
+    def _doubt(self, batch: UpdateBatch, positions: Iterable[int]) -> None:
+        """Have the cells at these positions of a batch read before a value of theirs decides."""
+        keys = [(batch.rows[i], batch.columns[i]) for i in positions]
+        for cells in self.graph.tables[batch.table]:
+            if cells.detail is Detail.VALUES:
+                cells.doubt(key for key in keys if cells.matcher.has(*key))
+
     def _updates(self, message: UpdateBatch) -> None:
+        doubtful = self._doubtful(message)
+        if doubtful:
+            message = doubted(message, doubtful)
         router = self.graph.routers.get(message.table)
         batch = counted_part(message, self.spec)
         self._note_writers(message, batch)
@@ -128,6 +156,8 @@ class Records(Evaluation):
         if change.family == NOTIFY_FAMILY.decode():
             return  # notify cells are nobody's data
         first = partition == 0 or not partitions
+        rivals = self._rivals(change.table)
+        rivalled = rivals.changed(change.observer, change.received)
         if change.kind in _DESTROYING:
             touched: dict[ContainerId, None] = {}
             removed = 0
@@ -136,7 +166,7 @@ class Records(Evaluation):
                     continue
                 removed += cells.change_table(change.family.encode(), partition, partitions)
                 touched[cells.watched.id] = None
-                if change.outcome is not Outcome.APPLIED:
+                if change.outcome is not Outcome.APPLIED or (first and rivalled):
                     self._look_again(cells)
             if first or removed:
                 words = f"table {change.table!r} {change.kind}: {removed} elements removed"

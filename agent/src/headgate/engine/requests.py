@@ -49,6 +49,9 @@ class Requests(Outcomes):
         """Begin anew with topics that nobody read meanwhile, and with those new to an action."""
         gone = _topics(former.tables()) - _topics(self.spec.tables())
         self.deliveries.close(gone)
+        for table in former.tables():
+            if updates_topic(table) in gone:
+                self.rivals.pop(table, None)
         before = {action.name: _topics(former.tables(action)) for action in former.actions}
         for action in self.actions.values():
             now = _topics(self.spec.tables(action.spec))

@@ -33,6 +33,7 @@ from headgate.engine.logged import (
 )
 from headgate.engine.pending import Consumed, Past, Pending, Value
 from headgate.engine.resources import ResourceSample
+from headgate.engine.rivals import Rivals
 from headgate.engine.runs import ActiveRun, PastRun, RunState
 from headgate.engine.significance import SearchState
 from headgate.engine.spec import WatchedContainer
@@ -210,6 +211,8 @@ class EngineState(Struct, frozen=True):
     """None where everything is here."""
     saved: float = 0.0
     """Unix time in seconds."""
+    rivals: tuple[tuple[str, str, float], ...] = ()
+    """By table and observer, when it received the newest request of which it told."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -239,6 +242,11 @@ def state_of(
         samples=tuple(s for samples in engine.machines.samples.values() for s in samples),
         log=None if log is None else LogState(log.items, log.small),
         saved=engine.now,
+        rivals=tuple(
+            (table, observer, newest)
+            for table, rivals in engine.rivals.items()
+            for observer, newest in rivals.newest.items()
+        ),
     )
 
 
@@ -278,6 +286,8 @@ def restore(
     engine.saved_at = state.saved
     engine.deliveries.positions = {topic: list(p) for topic, p in state.positions.items()}
     engine.deliveries.restore(state.sources)
+    for table in dict.fromkeys(table for table, _, _ in state.rivals):
+        engine.rivals[table] = Rivals((who, when) for of, who, when in state.rivals if of == table)
     engine.machines.take(state.samples)
     common = [
         (cells, stored)

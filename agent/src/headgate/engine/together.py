@@ -289,6 +289,7 @@ class Together(Requests):
         seen = Pass()
         taken = 0
         same = True
+        doubtful: list[tuple[UpdateBatch, list[int]]] = []
         for record in records:
             if not self.deliveries.follows(record):
                 break
@@ -301,6 +302,9 @@ class Together(Requests):
             same = same and unseen is message
             batch = None
             if isinstance(unseen, UpdateBatch):
+                places = self._doubtful(unseen)
+                if places:
+                    doubtful.append((unseen, places))
                 batch = self._counted(unseen)
                 self._note_writers(unseen, batch)
             seen.add(batch, self.spec.name)
@@ -309,6 +313,9 @@ class Together(Requests):
         touches = (whole if same else seen).touches(self.graph.routers)
         for touch in touches:
             touch.take()
+        for one, places in doubtful:
+            self._doubt(one, places)
+            same = False
         if same and whole.found:
             for name, missed in whole.found.items():
                 self.actions[name].missed = missed
