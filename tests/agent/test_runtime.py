@@ -140,6 +140,10 @@ def test_one_checkpoint_comes_before_all_that_records_handed_over_together_launc
     monkeypatch.setattr(agent.worker, "start", note_start)
     ask(agent, lambda runtime, now: runtime.consume(records, now))
     assert done == ["saved a b", "started a"]  # a session runs one at a time
+    # That an attempt has begun its ledger tells, should the agent end before its next checkpoint.
+    done.clear()
+    world.run(lambda: outcomes(agent, "b") == ["committed"])
+    assert done == ["started b", "saved a b", "saved b"]
 
 
 def test_a_wave_below_the_bound_launches_nothing(world: World) -> None:

@@ -49,6 +49,7 @@ from headgate.engine import (
     ResourcesSampled,
     Restarted,
     RunStarted,
+    ScanBegun,
     ScanContainer,
     Stimulus,
     Tick,
@@ -382,7 +383,7 @@ class Runtime(Commands, Reporting):
         now = stimulus.now
         instructions = self._engine.handle(stimulus)
         launching = self._launches(instructions, now)
-        if launching or not isinstance(stimulus, RecordArrived | Tick | ResourcesSampled):
+        if launching or _is_saved_at_once(stimulus):
             self._save(now)
         self._carry_out(instructions, now)
 
@@ -471,3 +472,14 @@ class Runtime(Commands, Reporting):
         self._enter_mode(now)
         self._handle(Tick(now))
         self._save(now)
+
+
+def _is_saved_at_once(stimulus: Stimulus) -> bool:
+    """Tell whether a stimulus must not be forgotten by an agent that ends before its next save.
+
+    Records are read again, samples come again, scans are asked for again; of an attempt that has
+    begun its ledger tells.
+    """
+    if isinstance(stimulus, RunStarted):
+        return stimulus.recovered
+    return not isinstance(stimulus, RecordArrived | Tick | ResourcesSampled | ScanBegun)
