@@ -22,7 +22,7 @@ ROOMS_TO_COME = {
     "agent": {"learning", "console", "incremental", "temporal", "reuse"},
 }
 TESTS_WITHOUT_ROOM = {
-    *("stack", "bench", "fuzz", "mutants", "worlds", "faults"),
+    *("stack", "bench", "fuzz", "mutants", "worlds", "faults", "soak"),
     *("examples", "deploy", "house"),
 }
 

@@ -1,0 +1,1 @@
+"""Hours of the whole product on the real stack, while everything is disturbed that can be."""

@@ -1,0 +1,146 @@
+"""What must hold after a piece: pure, so that what it would overlook can be tried."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from soaking.topics import Told
+
+SHOWN = 5  # examples that a sentence names
+WARM_SECONDS = 300.0
+"""Of a process's life, in which it may grow."""
+LEAST_SECONDS = 900.0
+"""Of a life, warm-up included, below which nothing is said of its growth."""
+_MIB = 1 << 20
+
+Offsets = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a step wrote down of one attempt of a run: its cuts, and the rows it was shown."""
+
+    run: str
+    attempt: int
+    since: Offsets
+    cut: Offsets
+    rows: frozenset[bytes]
+
+    def covers(self, topic: str, partition: int, offset: int) -> bool:
+        """Tell whether a message lies between its cuts."""
+        return _at(self.since, topic, partition) <= offset < _at(self.cut, topic, partition)
+
+
+def _at(offsets: Offsets, topic: str, partition: int) -> int:
+    positions = offsets.get(topic, ())
+    return positions[partition] if partition < len(positions) else 0
+
+
+def lost_writes(
+    acknowledged: Iterable[tuple[bytes, bytes]], told: Iterable[Told]
+) -> list[tuple[bytes, bytes]]:
+    """Return the acknowledged writes of which no event tells."""
+    known: set[tuple[bytes, bytes | None]] = set()
+    for each in told:
+        if not each.deleted:
+            known.add((each.row, each.value))
+    return [
+        (row, value)
+        for row, value in acknowledged
+        if (row, value) not in known and (row, None) not in known
+    ]
+
+
+def missed_rows(
+    topic: str, told: Iterable[Told], notes: Sequence[Note], whole: int
+) -> list[tuple[int, int, bytes]]:
+    """Return partition, offset and row of each applied update that no run was shown.
+
+    Args:
+        topic: of the table.
+        told: what its events tell.
+        notes: what the steps were shown.
+        whole: rows from which on a run was shown the whole container; then cells that were
+            deleted meanwhile are not told, as documented.
+    """
+    deleted: dict[bytes, list[Told]] = defaultdict(list)
+    events = list(told)
+    for each in events:
+        if each.deleted:
+            deleted[each.row].append(each)
+    found = []
+    for each in events:
+        if not each.applied:
+            continue
+        covering = [n for n in notes if n.covers(topic, each.partition, each.offset)]
+        if any(each.row in note.rows for note in covering):
+            continue
+        gone = any(
+            len(note.rows) >= whole and note.covers(topic, other.partition, other.offset)
+            for note in covering
+            for other in deleted[each.row]
+        )
+        if not gone:
+            found.append((each.partition, each.offset, each.row))
+    return found
+
+
+def differing(
+    expected: Mapping[bytes, bytes], found: Mapping[bytes, bytes]
+) -> list[tuple[bytes, bytes | None, bytes | None]]:
+    """Return the rows whose values differ, with both."""
+    rows = sorted(
+        row for row in expected.keys() | found.keys() if expected.get(row) != found.get(row)
+    )
+    both = ((row, expected.get(row), found.get(row)) for row in sorted(rows))
+    return [(row, one, other) for row, one, other in both if one != other]
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How much something may grow: by this factor, and this much beside."""
+
+    factor: float
+    beside: float
+
+
+MEMORY = Allowance(1.15, 24 * _MIB)
+STATE = Allowance(1.3, 200)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Medians of the first and the last quarter of a life after its warm-up."""
+
+    first: float
+    last: float
+    seconds: float
+
+
+def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
+    """Return how something has grown, from its size at moments in seconds; None if too short."""
+    if not samples:
+        return None
+    began, ended = samples[0][0], samples[-1][0]
+    if ended - began < LEAST_SECONDS:
+        return None
+    warm = [size for at, size in samples if at - began >= WARM_SECONDS]
+    quarter = max(1, len(warm) // 4)
+    first, last = statistics.median(warm[:quarter]), statistics.median(warm[-quarter:])
+    return Growth(first, last, ended - began)
+
+
+def grew(found: Growth | None, allowance: Allowance) -> bool:
+    """Tell whether it has grown by more than it may."""
+    if found is None:
+        return False
+    return found.last > found.first * allowance.factor + allowance.beside
+
+
+def examples(found: Collection[object]) -> str:
+    """Return how many there are, and the first few."""
+    shown = ", ".join(str(each) for each in list(found)[:SHOWN])
+    return f"{len(found)}: {shown}"
