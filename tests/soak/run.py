@@ -23,7 +23,7 @@ from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from soaking.clocks import ClocksMissing, find_library
+from soaking.clocks import ClocksMissing, Faketime
 from soaking.happenings import Kind
 from soaking.piece import Order, Piece, tell
 from soaking.stand import Trouble
@@ -38,9 +38,7 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--home", type=Path, help="a folder that is not there yet, or empty")
     parser.add_argument("--only", type=Kind, nargs="+", choices=list(Kind), metavar="KIND")
-    parser.add_argument(
-        "--without-clocks", action="store_true", help="where there is no libfaketime"
-    )
+    parser.add_argument("--without-clocks", action="store_true", help="leave clocks alone")
     return parser.parse_args(arguments)
 
 
@@ -50,21 +48,22 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     kinds = tuple(asked.only or Kind)
-    try:
-        library = None if asked.without_clocks else find_library()
-    except ClocksMissing as error:
-        print(error, file=sys.stderr)
-        return 2
-    if library is None:
-        kinds = tuple(kind for kind in kinds if kind is not Kind.CLOCK)
     if asked.home is not None and asked.home.exists() and any(asked.home.iterdir()):
         print(f"{asked.home} is not empty; name a folder that is, or none", file=sys.stderr)
         return 2
     home = (asked.home or Path(tempfile.mkdtemp(prefix="headgate-soak-"))).resolve()
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        faketime = None if asked.without_clocks else Faketime(home)
+    except ClocksMissing as error:
+        print(error, file=sys.stderr)
+        return 2
+    if faketime is None:
+        kinds = tuple(kind for kind in kinds if kind is not Kind.CLOCK)
     seconds = asked.minutes * 60
     tell(seed=asked.seed, minutes=asked.minutes, kinds=kinds, home=str(home))
     try:
-        outcome = Piece(Order(seconds, asked.seed, kinds, library, home, RULES)).run()
+        outcome = Piece(Order(seconds, asked.seed, kinds, faketime, home, RULES)).run()
     except Trouble as error:
         tell(verdict="it could not be", why=str(error), home=str(home))
         return 2

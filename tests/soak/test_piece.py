@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from soaking.clocks import ClocksMissing, find_library
+from soaking.clocks import ClocksMissing, Faketime
 
 PROGRAM = Path(__file__).with_name("run.py")
 SIX_MINUTES = "6"
@@ -18,7 +18,7 @@ SIX_MINUTES = "6"
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_six_minutes_leave_everything_right(tmp_path: Path) -> None:
-    clocks = [] if _has_clocks() else ["--without-clocks"]
+    clocks = [] if _has_clocks(tmp_path) else ["--without-clocks"]
     command = [sys.executable, str(PROGRAM), "--minutes", SIX_MINUTES, "--seed", "7", *clocks]
     done = subprocess.run(
         [*command, "--home", str(tmp_path / "home")], stdout=subprocess.PIPE, text=True, check=False
@@ -29,9 +29,9 @@ def test_six_minutes_leave_everything_right(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def _has_clocks() -> bool:
+def _has_clocks(folder: Path) -> bool:
     try:
-        find_library()
+        Faketime(folder)
     except ClocksMissing:
         return False
     return True

@@ -20,6 +20,7 @@ from headgate.client import Thrift2Connection
 from headgate.events import updates_topic
 from soaking import dataflows, topics, verdict
 from soaking.alerts import SKIPPED, Prometheus, without_alert, without_cause
+from soaking.clocks import Faketime
 from soaking.faults import Disturber
 from soaking.happenings import Kind, draw
 from soaking.samples import Sampler
@@ -40,7 +41,7 @@ class Order:
         seconds: how long writers write and things happen.
         seed: of everything that is drawn.
         kinds: what may happen.
-        library: libfaketime, or None where clocks are left alone.
+        faketime: what moves clocks, or None where they are left alone.
         home: a folder for everything.
         rules: the folder of the alerts' rules.
     """
@@ -48,7 +49,7 @@ class Order:
     seconds: float
     seed: int
     kinds: tuple[Kind, ...]
-    library: Path | None
+    faketime: Faketime | None
     home: Path
     rules: Path
 
@@ -73,7 +74,7 @@ class Piece:
     def __init__(self, order: Order, say: Callable[..., None] = tell) -> None:
         self._order = order
         self._say = say
-        self._stand = Stand(order.home, order.library)
+        self._stand = Stand(order.home, order.faketime)
         self._disturber = Disturber(self._stand, say)
         self._writers: list[Writer] = []
         self._outcome = Outcome()

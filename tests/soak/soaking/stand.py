@@ -18,7 +18,7 @@ from headgate.local import Lifetime, LocalStack, Part
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig
 from headgate.observer.process import as_toml
 from soaking import dataflows
-from soaking.clocks import Clock
+from soaking.clocks import Clock, Faketime
 from soaking.happenings import AGENTS, OBSERVERS
 from soaking.services import Service, wait_until
 
@@ -49,10 +49,10 @@ class Stand:
 
     Args:
         home: a folder for everything.
-        library: libfaketime, or None where clocks are left alone.
+        faketime: what moves clocks, or None where they are left alone.
     """
 
-    def __init__(self, home: Path, library: Path | None) -> None:
+    def __init__(self, home: Path, faketime: Faketime | None) -> None:
         self.home = home
         self.folder = home / "files"
         self.here = Path(__file__).parent.parent
@@ -62,7 +62,7 @@ class Stand:
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
         self.stack = LocalStack(home / "stack", "soak", lifetime=Lifetime.WITH_CALLER)
-        self._library = library
+        self._faketime = faketime
         self.clocks: dict[str, Clock] = {}
         self.observers: dict[str, Service] = {}
         self.agents: dict[str, Service] = {}
@@ -110,7 +110,7 @@ class Stand:
         return happybase.Connection(*self.addresses.thrift1, timeout=60_000)
 
     def _clock(self, name: str) -> Clock:
-        self.clocks[name] = Clock(self.folder / f"{name}.clock", self._library)
+        self.clocks[name] = Clock(self.folder / f"{name}.clock", self._faketime)
         return self.clocks[name]
 
     def _observer(self, name: str) -> Service:
