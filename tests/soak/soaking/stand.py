@@ -142,6 +142,7 @@ class Stand:
 name = "{name}"
 api = "127.0.0.1:{api}"
 lease_seconds = 8.0
+history = 50
 [hbase]
 thrift2 = "{thrift2[0]}:{thrift2[1]}"
 state_table = "{STATE_TABLE}"
