@@ -23,6 +23,10 @@ class Producer:
         self._errors = errors
         self.produced: list[bytes] = []
         self.polled: list[float] = []
+        self.looked_up: list[str] = []
+
+    def list_topics(self, topic: str, seconds: float) -> None:
+        self.looked_up.append(topic)
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, done: Any) -> None:
         if self._errors:
@@ -97,3 +101,26 @@ def test_a_producer_that_has_ended_for_good_is_replaced(
     place.broker.decision("flow", b"d", lambda: None)
     assert [one.produced for one in made] == [[], [b"d"]]
     assert place.undelivered == []
+
+
+def unknown_partition() -> KafkaException:
+    return failure(KafkaError._UNKNOWN_PARTITION)
+
+
+def test_a_message_for_a_partition_that_was_added_is_delivered_once_its_topic_was_looked_up(
+    desk: Callable[..., tuple[Desk, list[Producer]]],
+) -> None:
+    place, (producer,) = desk([unknown_partition()])
+    place.broker.decision("flow", b"d", lambda: None)
+    assert producer.looked_up == ["headgate.decisions"]
+    assert producer.produced == [b"d"]
+    assert place.undelivered == []
+
+
+def test_a_partition_that_is_not_there_is_looked_up_once(
+    desk: Callable[..., tuple[Desk, list[Producer]]],
+) -> None:
+    place, (producer,) = desk([unknown_partition(), unknown_partition()])
+    place.broker.decision("flow", b"d", lambda: None)
+    assert len(producer.looked_up) == 1
+    assert place.undelivered == ["headgate.decisions"]

@@ -48,7 +48,7 @@ async def until(condition) -> None:
 def test_a_topic_that_is_asked_for_again_has_one_task(bench) -> None:
     async def script() -> None:
         brokers: Any = Brokers()
-        topics = UpdateTopics(CONFIG, topics=brokers)
+        topics = UpdateTopics(CONFIG, topics=brokers, learn=lambda _: None)
         bench.publisher.prepare("t", values=True)
         for _ in range(5):
             topics.ensure(bench.publisher, "t", "topic-of-t")
@@ -67,7 +67,7 @@ def test_a_topic_that_is_asked_for_again_has_one_task(bench) -> None:
 def test_a_topic_that_nobody_waits_for_any_more_is_not_made(bench) -> None:
     async def script() -> None:
         brokers: Any = Brokers()
-        topics = UpdateTopics(CONFIG, topics=brokers)
+        topics = UpdateTopics(CONFIG, topics=brokers, learn=lambda _: None)
         bench.publisher.prepare("t", values=True)
         topics.ensure(bench.publisher, "t", "topic-of-t")
         await until(lambda: bool(brokers.asked))
@@ -96,7 +96,16 @@ def test_partitions_that_a_topic_is_given_are_noticed_and_what_was_written_stays
     async def script() -> None:
         brokers: Any = Growing()
         publisher = bench.publisher
-        following = asyncio.create_task(UpdateTopics(CONFIG, topics=brokers).follow(publisher))
+        learned: list[int | None] = []
+
+        def learn(asked: str) -> None:
+            assert asked == topic
+            learned.append(publisher.partitions("t"))
+            if len(learned) == 1:
+                raise KafkaUnavailable("down")
+
+        topics = UpdateTopics(CONFIG, topics=brokers, learn=learn)
+        following = asyncio.create_task(topics.follow(publisher))
         await asyncio.sleep(0)
         publisher.prepare("t", values=True)
         publisher.topic_ready("t", 2)
@@ -106,6 +115,8 @@ def test_partitions_that_a_topic_is_given_are_noticed_and_what_was_written_stays
         assert publisher.partitions("t") == 2
         brokers.topics = {topic: 5}
         await until(lambda: publisher.partitions("t") == 5)
+        # The producer knew of them before anything was spread over them.
+        assert learned == [2, 2]
         following.cancel()
 
     asyncio.run(script())

@@ -77,6 +77,10 @@ actions:
         self._stand.observer.stop()
         self._stand.start_observer()
 
+    def words(self) -> str:
+        """Return the log of the observer."""
+        return str(self._stand.observer.log.read_text())
+
     def added(self, first: int = 4) -> int:
         """Return how many records lie in partitions that were added, from one on."""
         settings = {"bootstrap.servers": self._stand.stack.kafka, "group.id": "test"}
@@ -153,3 +157,4 @@ def test_an_observer_at_work_notices_them_and_no_row_counts_twice_or_not_at_all(
         counted.write(20)
         assert counted.count() == before + written
     assert counted.added(16) > marks
+    assert "UNKNOWN_PARTITION" not in counted.words()

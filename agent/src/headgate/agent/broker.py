@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import structlog
@@ -61,6 +61,7 @@ _NOT_YET = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
+_UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - the name of a local error
 _SAMPLES_KEPT = "3600000"  # milliseconds; samples of resources mean something for a minute
 _REACH = 1.0  # seconds to wait for a first answer, after which the log says that Kafka is away
 _METADATA = 10.0  # seconds to wait for the cluster's answer about topics
@@ -357,6 +358,7 @@ class KafkaBroker:
                 self._lost(message.topic(), error)
             done()
 
+        learned = False
         while True:
             producer = self._producer
             try:
@@ -369,12 +371,19 @@ class KafkaBroker:
                     ) from error
                 producer.poll(POLL)
             except KafkaException as error:
-                if not error.args[0].fatal():
+                cause = error.args[0]
+                if cause.code() == _UNKNOWN_PARTITION and not learned:
+                    # Partitions were added: by itself it looks for them every five minutes.
+                    learned = True
+                    with suppress(KafkaException):
+                        producer.list_topics(topic, _METADATA)
+                elif cause.fatal():
+                    self._replace(producer, cause)
+                else:
                     # Such as one that is too large: it is no better the next time.
-                    self._lost(topic, error.args[0])
+                    self._lost(topic, cause)
                     done()
                     return
-                self._replace(producer, error.args[0])
             else:
                 producer.poll(0)
                 return

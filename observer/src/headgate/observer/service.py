@@ -95,7 +95,7 @@ class Observer:
         kafka = config.kafka
         self._producer = KafkaProducer(kafka.bootstrap, kafka.properties)
         self._topics = Topics(kafka.bootstrap, kafka.properties, replication=kafka.replication)
-        self._update_topics = UpdateTopics(config, topics=self._topics)
+        self._update_topics = UpdateTopics(config, topics=self._topics, learn=self._producer.learn)
         self._publisher = Publisher(
             observer=config.name,
             epoch=self._journal.epoch,

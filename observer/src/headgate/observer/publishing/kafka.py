@@ -224,6 +224,22 @@ class KafkaProducer:
         self._openings.shut_all()
         self._broken = self._restarting = False
 
+    def learn(self, topic: str) -> None:
+        """Look up a topic's partitions: those that were added are unknown for minutes otherwise.
+
+        It blocks: call it in a thread.
+
+        Raises:
+            KafkaUnavailable: the brokers did not answer.
+        """
+        try:
+            self._producer.list_topics(topic, timeout=_METADATA_SECONDS)
+        except KafkaException as error:
+            bootstrap = self._settings["bootstrap.servers"]
+            raise KafkaUnavailable(
+                f"Kafka at {bootstrap} does not tell of topic {topic}: {error.args[0].str()}"
+            ) from error
+
     def flush(self, seconds: float) -> int:
         """Wait until everything is delivered; return how many messages are not."""
         return int(self._producer.flush(seconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
 import structlog
@@ -22,10 +23,13 @@ each other, and what two of them write to it is in no order."""
 class UpdateTopics:
     """Makes topics for a publisher, and tells it when they are there."""
 
-    def __init__(self, config: ObserverConfig, *, topics: Topics) -> None:
-        """Make no topic yet."""
+    def __init__(
+        self, config: ObserverConfig, *, topics: Topics, learn: Callable[[str], None]
+    ) -> None:
+        """Make no topic yet; ``learn`` has the producer look up a topic's partitions, blocking."""
         self._partitions = config.kafka.partitions
         self._topics = topics
+        self._learn = learn
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """By topic: one, however often a topic is asked for."""
@@ -51,15 +55,19 @@ class UpdateTopics:
             if not publisher.topics():
                 continue
             try:
-                there = await self._loop.run_in_executor(None, self._topics.partitions)
+                await self._look(publisher)
             except KafkaUnavailable as error:
                 _log.warning("topics could not be looked at", reason=str(error))
-                continue
-            for topic, (table, known) in publisher.topics().items():
-                count = there.get(topic, 0)
-                if count > known:
-                    _log.info("a topic has more partitions", topic=topic, partitions=count)
-                    publisher.topic_ready(table, count)
+
+    async def _look(self, publisher: Publisher) -> None:
+        there = await self._loop.run_in_executor(None, self._topics.partitions)
+        for topic, (table, known) in publisher.topics().items():
+            count = there.get(topic, 0)
+            if count > known:
+                # The producer first: what it does not know it refuses.
+                await self._loop.run_in_executor(None, self._learn, topic)
+                _log.info("a topic has more partitions", topic=topic, partitions=count)
+                publisher.topic_ready(table, count)
 
     async def _make(self, publisher: Publisher, table: str, topic: str) -> None:
         while publisher.awaits(table):
