@@ -46,6 +46,8 @@ class Disturber:
     Args:
         stand: what is disturbed.
         tell: is told of everything.
+        clock: tells seconds.
+        sleep: waits for some.
 
     Attributes:
         happened: what was done, with the moment at which it really began.
@@ -53,7 +55,13 @@ class Disturber:
         written: rows that it wrote itself and that were acknowledged.
     """
 
-    def __init__(self, stand: Stand, tell: Tell) -> None:
+    def __init__(
+        self,
+        stand: Stand,
+        tell: Tell,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.happened: list[Happening] = []
         self.written: list[Write] = []
         self.limits = {flow.name: flow.limit for flow in dataflows.ALL}
@@ -62,20 +70,22 @@ class Disturber:
         self._away: set[str] = set()
         self._due: list[_Due] = []
         self._threads: list[threading.Thread] = []
-        self._began = time.monotonic()
+        self._clock = clock
+        self._sleep = sleep
+        self._began = clock()
 
     def _now(self) -> float:
-        return time.monotonic() - self._began
+        return self._clock() - self._began
 
     def run(self, plan: tuple[Happening, ...], seconds: float) -> None:
         """Do all of it, each at its time, and return after so many seconds, or a little later."""
-        self._began = time.monotonic()
+        self._began = self._clock()
         left = list(plan)
         while self._now() < seconds:
             while left and left[0].at <= self._now():
                 self._begin(left.pop(0))
             self._end_what_is_due()
-            time.sleep(_LOOK)
+            self._sleep(_LOOK)
         for each in left:
             self._tell(skipped=each.kind, at=each.at, why="the piece was over")
 
