@@ -120,6 +120,7 @@ class Proxy:
             scene.work()
         session.upstream_lost(None)
         session.connection_lost(None)
+        scene.bench.timers.run()  # what HBase may still do of it, it has done
         log = scene.log()
         scene.bench.producer.delivered.clear()
         published = chain.from_iterable(_published(m) for m in log if isinstance(m, UpdateBatch))
