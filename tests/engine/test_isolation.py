@@ -362,6 +362,27 @@ def test_records_taken_together_tell_of_strangers_too(pair):
     assert one.engine.cells["in", "in"].told.cells == {(b"0", b"f:new"): digest(b"39")}
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_who_of_two_strangers_wrote_last_is_not_asked(pair, together):
+    tester = knowing_row_0(pair)
+    known, records = contents_of(tester), []
+    for number in range(1, 40):
+        observer = f"observer-{number % 2}"
+        request = RequestPart(number, "put", Outcome.APPLIED, 1.0, 2, origin=FOREIGN)
+        message = UpdateBatch(
+            VERSION, observer, 1, number // 2, 0, "in", (request,), bytes(2), (b"0", b"0"),
+            (b"f:0", b"f:new"), (-1, -1), (b"7", b"7"),
+        )  # fmt: skip
+        records.append(RecordArrived(tester.now, updates_topic("in"), 0, number, message, 1))
+    if together:
+        assert tester.engine.arrive(records)[0] > 1, "in one pass"
+    else:
+        for record in records:
+            tester.tell(record)
+    assert tester.engine.explain(tester.now).containers[0].unsettled == 0
+    assert contents_of(tester) == known
+
+
 def test_no_more_of_strangers_is_remembered_than_a_limit(pair, monkeypatch):
     monkeypatch.setattr(told, "_MOST", 3)
     tester = knowing_row_0(pair)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
 
 from headgate.engine.actions import Action
 from headgate.engine.arrivals import arrivals_of
@@ -96,12 +97,15 @@ class Records(Evaluation):
         rivals.note(batch)
         return []
 
-    def _doubt(self, batch: UpdateBatch, positions: Iterable[int]) -> None:
-        """Have the cells at these positions of a batch read before a value of theirs decides."""
-        keys = [(batch.rows[i], batch.columns[i]) for i in positions]
-        for cells in self.graph.tables[batch.table]:
-            if cells.detail is Detail.VALUES:
-                cells.doubt(key for key in keys if cells.matcher.has(*key))
+    def _doubt(self, batch: UpdateBatch, positions: list[int]) -> None:
+        """Have cells at these positions, if they count, read before a value of theirs decides."""
+        counted = counted_part(doubted(batch, positions), self.spec)
+        for arrivals in () if counted is None else arrivals_of(counted, self.spec.name):
+            for cells, places in self.graph.routers[batch.table].route(arrivals):
+                if cells.detail is Detail.VALUES:
+                    keys = zip(*arrivals.cells_at(places), strict=True)
+                    ambiguous = (place in arrivals.uncertain for place in places)
+                    cells.unsettled.update(compress(keys, ambiguous))
 
     def _updates(self, message: UpdateBatch) -> None:
         doubtful = self._doubtful(message)

@@ -240,10 +240,6 @@ class Rescanned(Known):
             pending.count(len(elements), elements)
         return len(elements)
 
-    def doubt(self, keys: Iterable[Key]) -> None:
-        """Note of cells that what is known of them may not be what was written last."""
-        self.unsettled.update(key for key in keys if self.get(key) is not None)
-
     def to_read(self) -> list[Key]:
         """Return the unsettled cells in order, and expect their values."""
         self.reading = set(self.unsettled)
