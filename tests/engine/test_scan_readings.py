@@ -12,7 +12,15 @@ from headgate.engine import (
     ScanContainer,
     ValueBound,
 )
-from headgate.events import VERSION, Outcome, RequestPart, UpdateBatch, UpdateKind
+from headgate.events import (
+    VERSION,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    UpdateKind,
+)
 
 BOUND = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 1e9))
 
@@ -22,6 +30,7 @@ def tester(pair, rows):
     """A dataflow that has asked for a scan, since an observer is lost."""
     made = pair(BOUND, count=Count.CELLS)
     made.write("in", rows(3, 10))
+    made.pass_time(100)  # so that no other observer's delete may be older
     made.answering = False
     told = made.tell(ObserverLost(made.now, "lost"))
     assert any(isinstance(one, ScanContainer) for one in told)
@@ -122,3 +131,70 @@ def test_the_rows_that_came_stay_as_they_came(tester):
     begin(tester, b"r1")
     found(tester, {key: value for key, value in whole.items() if key not in first}, start=b"r1")
     assert contents(tester)[b"r0", b"f:x"] == 5.0
+
+
+def delete_family(tester, row, outcome=Outcome.APPLIED):
+    request = RequestPart(1, "deleteAll", outcome, tester.now, 1)
+    kinds = bytes([UpdateKind.DELETE_FAMILY])
+    tester.publish(
+        "in",
+        UpdateBatch(
+            VERSION, "other", 1, 0, 1, "in", (request,), kinds, (row,), (b"f:",), (-1,), (None,)
+        ),
+    )
+
+
+def test_a_cell_put_again_after_its_family_was_deleted_is_found(tester):
+    delete_family(tester, b"r0")
+    begin(tester)
+    found(tester, table(tester) | {(b"r0", b"f:x"): b"7"})
+    assert contents(tester)[b"r0", b"f:x"] == 7.0
+
+
+def test_a_family_deleted_while_it_is_read_is_not_found(tester):
+    begin(tester)
+    delete_family(tester, b"r0")
+    found(tester, table(tester) | {(b"r0", b"f:new"): b"7"})
+    assert not [key for key in contents(tester) if key[0] == b"r0"]
+
+
+@pytest.mark.parametrize(("deleted", "unsettled"), [("before", 0), ("during", 1)])
+def test_what_a_doubtful_delete_has_left_is_known_where_it_was_read_later(
+    tester, deleted, unsettled
+):
+    if deleted == "before":
+        delete_family(tester, b"r9", Outcome.UNKNOWN)
+    begin(tester)
+    if deleted == "during":
+        delete_family(tester, b"r9", Outcome.UNKNOWN)
+    found(tester, table(tester) | {(b"r9", b"f:x"): b"7"})
+    assert tester.engine.explain(tester.now).containers[0].unsettled == unsettled
+
+
+def test_a_cell_of_a_table_first_scanned_empty_is_gone_where_it_is_not_found(pair):
+    tester = pair(BOUND, count=Count.CELLS, answering=False)
+    put(tester, b"r0", b"1")
+    begin(tester)
+    found(tester, {})
+    assert not contents(tester)
+
+
+def test_what_was_consumed_between_two_stretches_is_older_than_the_second(tester):
+    begin(tester)
+    whole = table(tester)
+    found(tester, {key: value for key, value in whole.items() if key[0] < b"r1"}, stop=b"r1")
+    put(tester, b"r0", b"5")
+    put(tester, b"r1", b"5")
+    begin(tester, b"r1")
+    # The lost observer had deleted r1.
+    found(tester, {key: value for key, value in whole.items() if key[0] > b"r1"}, start=b"r1")
+    assert contents(tester) == {(b"r0", b"f:x"): 5.0, (b"r2", b"f:x"): 10.0}
+
+
+def test_a_reading_that_begins_after_the_table_was_emptied_is_the_last(tester):
+    change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, tester.now)
+    tester.publish("in", TableChange(VERSION, "other", 1, 0, 1, "in", *change))
+    begin(tester)
+    told = found(tester, {(b"r0", b"f:x"): b"7"})
+    assert not [one for one in told if isinstance(one, ScanContainer)]
+    assert contents(tester) == {(b"r0", b"f:x"): 7.0}

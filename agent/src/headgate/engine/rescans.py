@@ -52,11 +52,10 @@ class Rescanned(Known):
         if scanning is None:
             return
         said = self._slots_of(key for key in scanning.written if key[0] >= scanning.at)
-        there = [slot for slot in said if self.grid.present.data.item(slot)]
-        if there:
+        if said:
             if scanning.unseen is None:
                 scanning.unseen = self.grid.marks()
-            scanning.unseen.data[there] = True
+            scanning.unseen.data[said] = True
         scanning.written = Elements()
         scanning.deleted_rows = Elements()
         scanning.deleted_families = Elements()
