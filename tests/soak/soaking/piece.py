@@ -87,13 +87,20 @@ class Piece:
             Trouble: it could not begin.
         """
         _adopt_orphans()
+        threading.excepthook = self._thread_ended
         try:
             self._stand.up()
             self._first_runs()
             self._live()
         finally:
+            threading.excepthook = threading.__excepthook__
             self._end()
         return self._outcome
+
+    def _thread_ended(self, error: threading.ExceptHookArgs) -> None:
+        """Tell that a thread of the soak's own ended, so that less was looked at than seems."""
+        name = None if error.thread is None else error.thread.name
+        self._problem(f"thread {name} ended: {error.exc_value!r}")
 
     def _first_runs(self) -> None:
         """Have each dataflow run once, so that what it was shown is exact from then on."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
+from confluent_kafka import KafkaException
 from thriftpy2.thrift import TException
 
 from headgate.local import LocalStackError
@@ -79,5 +80,5 @@ class Sampler:
             for flow in ALL:
                 messages = topics.size(self._stand.addresses.kafka, flow.input)
                 self.stored[f"messages of {flow.input}"].append((at, float(messages)))
-        except (OSError, TException, LocalStackError, KeyError, topics.KafkaException):
+        except (OSError, TException, LocalStackError, KeyError, KafkaException):
             return  # HBase or Kafka is away: that is what is done to them
