@@ -89,6 +89,16 @@ def restart(tmp_path: Path, bench: Any) -> Restart:
     return Restart(tmp_path, bench)
 
 
+def test_a_request_that_can_have_done_nothing_is_left_out(tmp_path: Path, make_bench) -> None:
+    restart = Restart(tmp_path, make_bench())
+    ignored = StructWriter().binary(2, b"no qualifier").binary(3, b"v").end()
+    body = StructWriter().binary(1, b"t").binary(2, b"r").structs(3, [ignored]).end()
+    epoch = restart.crash_with(request("mutateRow", body), put(b"behind"))
+    restart.run(lambda earlier: earlier.publish())
+    told = [each for each in restart.log if isinstance(each, UpdateBatch)]
+    assert [(each.epoch, each.rows) for each in told] == [(epoch, (b"behind",))]
+
+
 def test_a_write_is_unknown_under_the_epoch_and_number_that_it_had(restart: Restart) -> None:
     first = restart.crash_with(put(b"one"), put(b"two"))
     second = restart.crash_with(put(b"three"))

@@ -473,7 +473,10 @@ class Unreadable(Struct, frozen=True):
 
 
 def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] | Unreadable:
-    """Return what a journalled request may have done, by table, with outcome unknown."""
+    """Return what a journalled request may have done, by table, with outcome unknown.
+
+    What can have done nothing, whatever HBase made of it, is left out.
+    """
     reader = MessageReader(Limits(max_frame=1 << 31, max_string=1 << 31, max_container=1 << 31))
     dialect = DIALECTS[intent.dialect]
     try:
@@ -490,6 +493,8 @@ def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] 
             intent.number, decoded.kind, Outcome.UNKNOWN, intent.received, decoded.family
         )
         return [(decoded.table, ended)]
+    if judgement.verdict is Verdict.NOTHING:
+        return []
     writes = ended_writes(intent.number, intent.received, decoded, judgement)
     return [(table, write) for table, write in writes if write.rows]
 
