@@ -15,7 +15,7 @@ from trees import LIST, MAP, SET, STRING, STRUCT, Field, Fields, Items, Pairs
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, encode_origin
 from headgate.hbase import METHODS, Dialect, Effect
 
-_TESTS = Path(__file__).resolve().parents[2]
+_TESTS = Path(__file__).resolve().parents[1]
 _REQUESTS = runpy.run_path(str(_TESTS / "hbase" / "conftest.py"))
 _SERVICES = {
     Dialect.THRIFT1: _REQUESTS["ONE"].Hbase,
