@@ -133,6 +133,64 @@ def test_a_union_has_one_field_for_hbase_reads_the_next_as_a_stop(union: bytes) 
         read_request(TWO, message("mutateRow", table().struct(2, row).end()))
 
 
+def fields(*written: int) -> StructWriter:
+    """Return a struct with a row or name (1), with an empty list (2), with both or neither."""
+    writer = StructWriter()
+    for field in written:
+        if field == 1:
+            writer.binary(1, b"r")
+        else:
+            writer.structs(2, [])
+    return writer
+
+
+STAMP = StructWriter().i64(1, 5).end()
+
+
+def of_get(writer: StructWriter) -> bytes:
+    return table().struct(2, writer.binary(1, b"r").end()).end()
+
+
+def of_scan(writer: StructWriter) -> bytes:
+    return table().struct(2, writer.end()).end()
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "struct"),
+    [
+        ("get", table().struct(2, fields(2).end()).end(), "TGet"),
+        ("existsAll", table().structs(2, [fields(1).end(), fields().end()]).end(), "TGet"),
+        ("get", of_get(StructWriter().structs(2, [fields().end()])), "TColumn"),
+        ("get", of_get(StructWriter().struct(4, STAMP)), "TTimeRange"),
+        ("openScanner", of_scan(StructWriter().structs(3, [fields().end()])), "TColumn"),
+        ("getScannerResults", of_scan(StructWriter().struct(6, STAMP)), "TTimeRange"),
+        ("put", table().struct(2, fields(1).end()).end(), "TPut"),
+        ("put", table().struct(2, fields(2).end()).end(), "TPut"),
+        ("deleteSingle", table().struct(2, fields(2).end()).end(), "TDelete"),
+        ("increment", table().struct(2, fields(1).end()).end(), "TIncrement"),
+        ("increment", table().struct(2, fields(2).end()).end(), "TIncrement"),
+        ("append", table().struct(2, fields(1).end()).end(), "TAppend"),
+        ("append", table().struct(2, fields(2).end()).end(), "TAppend"),
+        ("mutateRow", table().struct(2, fields(1).end()).end(), "TRowMutations"),
+        ("mutateRow", table().struct(2, fields(2).end()).end(), "TRowMutations"),
+        ("tableExists", StructWriter().struct(1, fields(1).end()).end(), "TTableName"),
+        ("isTableEnabled", StructWriter().struct(1, fields(1).end()).end(), "TTableName"),
+        ("createTable", StructWriter().struct(1, fields().end()).end(), "TTableDescriptor"),
+        (
+            "addColumnFamily",
+            StructWriter().struct(1, NAME).struct(2, fields().end()).end(),
+            "TColumnFamilyDescriptor",
+        ),
+        ("createNamespace", StructWriter().struct(1, fields().end()).end(), "TNamespaceDescriptor"),
+    ],
+)
+def test_a_struct_without_what_it_must_have_ends_hbases_reading_before_the_end(
+    method: str, body: bytes, struct: str
+) -> None:
+    with pytest.raises(MalformedMessage, match=f"{struct}.* without"):
+        read_request(TWO, message(method, body))
+
+
 @pytest.mark.parametrize(
     ("method", "fields", "kind"),
     [

@@ -3,8 +3,10 @@
 HBase's generated readers skip a field that they do not know, or of another type, by its own type;
 but the elements of a container that they know they read as what the service declares, whatever the
 container says of itself. Where the two differ, HBase goes on reading in the middle of something
-else. So all containers that the methods know are here, and the structs around them; other fields
-are passed over by their types, as HBase does or could do.
+else. The same happens behind a struct in the arguments that lacks a field which it must have: HBase
+answers with an error and takes what is left of the arguments for the next request. So all
+containers that the methods know are here, the fields that structs must have, and the structs around
+them; other fields are passed over by their types, as HBase does or could do.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from msgspec import Struct
 
 from headgate.hbase.fields import once
 from headgate.hbase.methods import METHODS, Dialect, Effect, TableIn
-from headgate.wire import LIST, MAP, SET, STRING, STRUCT, Cursor, MalformedMessage
+from headgate.wire import I64, LIST, MAP, SET, STRING, STRUCT, Cursor, MalformedMessage
 
 
 class Value(Struct, frozen=True):
@@ -25,18 +27,22 @@ class Value(Struct, frozen=True):
         kind: its type.
         parts: of a container: what its elements are, or its keys and values.
         fields: of a struct: those of its fields that matter.
+        required: of a struct: the ids of the fields that it must have.
+        name: of a struct that must have some.
     """
 
     kind: int
     parts: tuple[Value, ...] = ()
     fields: dict[int, Value] | None = None
+    required: tuple[int, ...] = ()
+    name: str = ""
 
 
 Fields = dict[int, Value]
 
 
-def _struct(fields: Fields) -> Value:
-    return Value(STRUCT, (), fields)
+def _struct(fields: Fields, name: str = "", *required: int) -> Value:
+    return Value(STRUCT, (), fields, required, name)
 
 
 def _list(element: Value) -> Value:
@@ -73,16 +79,19 @@ _THRIFT1: Final[dict[str, Fields]] = {
 }
 
 # Thrift2: TGet, TScan, TTableName, TColumnFamilyDescriptor, TTableDescriptor, TNamespaceDescriptor.
+_STAMP: Final = Value(I64)
 _LABELS: Final = _struct({1: _TEXTS})
-_GET: Final = _struct({2: _STRUCTS, 7: _TEXT_MAP, 8: _LABELS})
+_RANGE: Final = _struct({1: _STAMP, 2: _STAMP}, "TTimeRange", 1, 2)
+_COLUMNS: Final = _list(_struct({1: _TEXT}, "TColumn", 1))
+_GET: Final = _struct({1: _TEXT, 2: _COLUMNS, 4: _RANGE, 7: _TEXT_MAP, 8: _LABELS}, "TGet", 1)
 _SCAN2: Final = _struct(
-    {3: _STRUCTS, 9: _TEXT_MAP, 10: _LABELS, 13: Value(MAP, (_TEXT, _ANY_STRUCT))}
+    {3: _COLUMNS, 6: _RANGE, 9: _TEXT_MAP, 10: _LABELS, 13: Value(MAP, (_TEXT, _RANGE))}
 )
-_NAME: Final = _struct({1: _TEXT, 2: _TEXT})
-_FAMILY: Final = _struct({1: _TEXT, 2: _TEXT_MAP, 3: _TEXT_MAP})
-_DESCRIPTOR: Final = _struct({1: _NAME, 2: _list(_FAMILY), 3: _TEXT_MAP})
-_NAMESPACE: Final = _struct({1: _TEXT, 2: _TEXT_MAP})
-_SERVERS: Final = Value(SET, (_ANY_STRUCT,))
+_NAME: Final = _struct({1: _TEXT, 2: _TEXT}, "TTableName", 2)
+_FAMILY: Final = _struct({1: _TEXT, 2: _TEXT_MAP, 3: _TEXT_MAP}, "TColumnFamilyDescriptor", 1)
+_DESCRIPTOR: Final = _struct({1: _NAME, 2: _list(_FAMILY), 3: _TEXT_MAP}, "TTableDescriptor", 1)
+_NAMESPACE: Final = _struct({1: _TEXT, 2: _TEXT_MAP}, "TNamespaceDescriptor", 1)
+_SERVERS: Final = Value(SET, (_struct({1: _TEXT}, "TServerName", 1),))
 _THRIFT2: Final[dict[str, Fields]] = {
     "get": {2: _GET},
     "exists": {2: _GET},
@@ -126,12 +135,14 @@ ARGUMENTS: Final[dict[Dialect, dict[str, Fields]]] = {
 """Of each method that changes no cells, the fields that matter."""
 
 
-def require_declared(cursor: Cursor, fields: Fields) -> None:
-    """Move behind a struct, if every reader finds the same in it.
+def require_declared(cursor: Cursor, fields: Fields) -> int:
+    """Move behind a struct, if every reader finds the same in it; return which fields it has.
+
+    They are told as bits: 2 is that with id 1.
 
     Raises:
         MalformedMessage: a field that matters comes twice, elements are not of the type that they
-            are declared to be, or the bytes make no sense.
+            are declared to be, a struct in it lacks a field, or the bytes make no sense.
     """
     seen = 0
     while kind := cursor.next_field():
@@ -142,6 +153,7 @@ def require_declared(cursor: Cursor, fields: Fields) -> None:
             continue
         seen = once(seen, field)
         _require(cursor, declared)
+    return seen
 
 
 def _require(cursor: Cursor, declared: Value) -> None:
@@ -149,7 +161,10 @@ def _require(cursor: Cursor, declared: Value) -> None:
     if kind == STRUCT:
         fields = declared.fields
         assert fields is not None  # noqa: S101 - structs have some, or none
-        require_declared(cursor, fields)
+        seen = require_declared(cursor, fields)
+        for field in declared.required:
+            if not seen & (1 << field):
+                raise MalformedMessage(f"a {declared.name} without its field {field}")
     elif kind == MAP:
         keys, values = declared.parts
         found_keys, found_values, count = cursor.map_head()

@@ -175,6 +175,8 @@ def _read_put(cursor: Cursor, cells: Cells) -> bytes | None:
     return origin
 
 
+_SEEN_ROW: Final = 1 << 1
+_SEEN_COLUMNS: Final = 1 << 2
 _UNSET: Final = -(2**63) - 1
 """No timestamp of its own: outside of what 64 bits can say, so that no request can pretend it."""
 
@@ -317,18 +319,20 @@ _ROWS: Final[dict[str, Callable[[Cursor, Cells], bytes | None]]] = {
 
 
 def _read_row_mutations(cursor: Cursor, cells: Cells, origins: list[bytes | None]) -> None:
-    complete = False
     seen = 0
     while kind := cursor.next_field():
-        if cursor.field_id != 2 or kind != LIST:
+        field = cursor.field_id
+        if field == 1 and kind == STRING:
+            cursor.skip(kind)
+        elif field == 2 and kind == LIST:
+            for _ in range(cursor.count_structs("TMutation")):
+                note_origin(origins, _read_row_mutation(cursor, cells))
+        else:
             cursor.skip(kind)
             continue
-        seen = once(seen, 2)
-        complete = True
-        for _ in range(cursor.count_structs("TMutation")):
-            note_origin(origins, _read_row_mutation(cursor, cells))
-    if not complete:
-        raise MalformedMessage("TRowMutations without mutations")
+        seen = once(seen, field)
+    if seen != _SEEN_ROW | _SEEN_COLUMNS:
+        raise MalformedMessage("TRowMutations without their row or mutations")
 
 
 def _read_row_mutation(cursor: Cursor, cells: Cells) -> bytes | None:
@@ -368,8 +372,8 @@ def _read_increment(cursor: Cursor, cells: Cells) -> bytes | None:
             cursor.skip(kind)
             continue
         seen = once(seen, field)
-    if row is None:
-        raise MalformedMessage("a TIncrement without its row")
+    if row is None or not seen & _SEEN_COLUMNS:
+        raise MalformedMessage("a TIncrement without its row or columns")
     for column, amount in columns:
         delta = amount.to_bytes(8, "big", signed=True)
         cells.add(UpdateKind.INCREMENT_DELTA, row, column, -1, delta)
@@ -416,8 +420,8 @@ def _read_append(cursor: Cursor, cells: Cells) -> bytes | None:
             cursor.skip(kind)
             continue
         seen = once(seen, field)
-    if row is None:
-        raise MalformedMessage("a TAppend without its row")
+    if row is None or not seen & _SEEN_COLUMNS:
+        raise MalformedMessage("a TAppend without its row or columns")
     for column, value in zip(found.columns, found.values, strict=True):
         cells.add(UpdateKind.APPEND_DELTA, row, column, -1, value)
     return origin
