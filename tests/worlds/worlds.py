@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+from contradiction import require
 from engine_life import EngineLife
 from msgspec import Struct
+from observer_life import ObserverLife
 from old_age import grow_old
+from structlog.testing import capture_logs
 
 _HAPPENINGS = 80  # of a life
+_LONGEST_LINE = 5000  # characters of the log, whatever clients send
 _OLD = 0.03  # share of lives that end with old age
 
 
@@ -22,7 +28,15 @@ def live_as_engine(number: int) -> None:
         grow_old(life)
 
 
-WORLDS: dict[str, Callable[[int], None]] = {"engine": live_as_engine}
+def live_as_observer(number: int) -> None:
+    """Let an observer live among hostile clients, in front of an HBase that is none."""
+    with tempfile.TemporaryDirectory() as directory, capture_logs() as said:
+        ObserverLife(number, Path(directory)).live(_HAPPENINGS)
+    longest = max((len(str(one)) for one in said), default=0)
+    require(holds=longest < _LONGEST_LINE, words=f"a line of the log has {longest} characters")
+
+
+WORLDS: dict[str, Callable[[int], None]] = {"engine": live_as_engine, "observer": live_as_observer}
 
 
 class Found(Struct, frozen=True):
