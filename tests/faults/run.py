@@ -21,7 +21,7 @@ from msgspec import Struct
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 SOURCES = ("observer/src", "agent/src")
-WORLDS = "tests/worlds"
+TESTS = "tests"
 SEEDS = (1, 2, 3, 4, 5)
 
 
@@ -54,7 +54,7 @@ def applies(fault: Fault, root: Path = ROOT) -> str:
 
 
 def _restored(fault: Fault, directory: Path) -> None:
-    for source in (*SOURCES, WORLDS):
+    for source in (*SOURCES, TESTS):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / source, directory / source, ignore=ignored)
     # Not inside a repository, or git would look for the paths in that.
@@ -72,7 +72,7 @@ def found(fault: Fault, seeds: Iterable[int], seconds: float) -> Iterator[str]:
         environment = {**os.environ, "PYTHONPATH": path}
         for seed in seeds:
             for world in fault.worlds:
-                program = str(directory / WORLDS / "run.py")
+                program = str(directory / TESTS / "worlds" / "run.py")
                 command = (sys.executable, program, world, "--seed", str(seed))
                 done = subprocess.run(
                     (*command, "--seconds", f"{seconds:g}"),
