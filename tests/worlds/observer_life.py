@@ -38,7 +38,7 @@ _BENCH = runpy.run_path(str(_TESTS / "observer" / "conftest.py"))["Bench"]
 _NAMED = ("t", "u", "ns:t", "other")
 _FULL = 65_536
 """Bytes from which on a transport asks its writer to stop, as asyncio's do."""
-_SLACK = 2_000_000
+_SLACK = 1_000_000
 _LEASE_SECONDS = 10.0
 TEMPERS: dict[str, tuple[float, ...]] = {
     "send": (8.0,),
@@ -48,7 +48,7 @@ TEMPERS: dict[str, tuple[float, ...]] = {
     "kafka": (0.5, 4.0),
     "tend": (1.0, 2.0),
     "time": (1.0,),
-    "stop": (0.0, 0.0, 0.5),
+    "stop": (0.0, 0.5, 1.0),
     "renew": (1.0, 2.0),
     "watch": (0.0, 0.5),
     "control": (0.0, 0.0, 1.0),
@@ -120,6 +120,7 @@ class ObserverLife:
         self.ever: set[str] = set()
         self.lost = False
         self._lost_at = 0
+        self._expired_at: int | None = None
         self.gated = 0.0
         self.barriers = 0
         self._revision = 1
@@ -151,6 +152,7 @@ class ObserverLife:
         for _ in range(200):
             self.scene.now += 2.0
             self._trust()
+            self._expired_at = None
             for client in self.clients:
                 if not client.gone:
                     self._let_read(client)
@@ -179,6 +181,9 @@ class ObserverLife:
     def _watch_now(self, tables: list[str]) -> None:
         self.ever.update(tables)
         now = self._lost_at if self.lost else len(self.oracle.writes)
+        if self._expired_at is not None:
+            # Whoever listens began when the observer could be relied on no more.
+            now = min(now, self._expired_at)
         self.watched = {table: self.watched.get(table, now) for table in tables}
         self._revision += 1
         self.scene.watch(*tables)
@@ -371,14 +376,23 @@ class ObserverLife:
         self.scene.bench.timers.run()
 
     def _time(self) -> None:
-        self.scene.now += self.chance.choice((0.1, 1.0, 3.0))
+        self._pass_time(self.chance.choice((0.1, 1.0, 3.0)))
+
+    def _pass_time(self, seconds: float) -> None:
+        self.scene.now += seconds
+        if self.scene.now > self._trusted and self._expired_at is None:
+            self._expired_at = len(self.oracle.writes)
 
     def _stop(self) -> None:
         """The process stands still for long: its lease ends, and nobody tells it."""
-        self.scene.now += self.chance.choice((11.0, 100.0))
+        self._pass_time(self.chance.choice((11.0, 100.0)))
 
     def _renew(self) -> None:
+        """The observer is heard again, once it has heard what was said meanwhile."""
+        if self._expired_at is not None and not self.lost:
+            self._watch_now(self.chance.sample(_NAMED, self.chance.randint(1, 3)))
         self._trust()
+        self._expired_at = None
 
     def _watch(self) -> None:
         if not self.lost:
