@@ -443,11 +443,15 @@ class ObserverLife:
         client.made.valid = False
         client.mute = True
         made = client.made
+        invents = self.chance.choice((0.0, 0.02))
         for number in range(self.chance.choice((200, 6000))):
+            self._answer_to(client, whole=True)
+            if client.wire.paused:
+                self._come_round()
             if client.wire.closed or client.wire.paused:
                 return
             name, fields = b"headgate.identify", []
-            if self.chance.random() < 0.02:
+            if self.chance.random() < invents:
                 name, fields = self._invented()
             data = trees.message(made.protocol, name, trees.CALL, number, fields)
             client.session.data_received(
