@@ -10,10 +10,12 @@ from headgate.engine import (
     CellsRead,
     Codec,
     CodecName,
+    EngineTester,
     Evaluation,
     Metric,
     ReadCells,
     SequenceBound,
+    SequenceUnit,
     ValueBound,
     launched,
 )
@@ -100,6 +102,26 @@ def test_a_read_that_finds_no_cell_means_zero(pair, rows):
     tester.publish("in", write(UpdateKind.DELETE_CELL, None))
     del tester.tables["in"][KEY]
     assert launched(tester.wave("a")) == ["b"]
+
+
+def test_others_hear_that_there_are_fewer_elements(pair, rows):
+    share = Bound("s", "in", sequence=SequenceBound(75, SequenceUnit.PERCENT))
+    never = Bound("n", "in", value=ValueBound(Metric.ABSOLUTE, 1e6))
+    spec = pair(share).engine.spec
+    (reader,) = (action for action in spec.actions if action.name == "b")
+    reader = replace(reader, name="c", bounds=(never,), evaluation=Evaluation(write=True))
+    counter = replace(reader, name="b", bounds=(share,))
+    tester = EngineTester(replace(spec, actions=(spec.actions[0], counter, reader)))
+    tester.write("in", rows(2, 10))
+    tester.request("c")
+    for name in ("b", "c"):
+        tester.finish(name)
+    tester.answering = False
+    unsure = replace(write(outcome=Outcome.UNKNOWN, value=b"2e7"), rows=(b"r9",))
+    (question,) = asked(tester.publish("in", unsure))
+    assert launched(tester.publish("in", write(sequence=101))) == []  # 2 of 3 elements
+    answer = CellsRead(tester.now, "in", "in", question.rows, question.columns, (None,))
+    assert launched(tester.tell(answer)) == ["b"]  # 2 of 2
 
 
 def test_no_read_where_nothing_could_come_of_it(pair, rows):

@@ -262,8 +262,12 @@ class Records(Evaluation):
         cells = self.cells.get((stimulus.container, stimulus.table))
         if cells is None or not cells.read_awaited:
             return
+        before = cells.elements
         cells.settle(stimulus.rows, stimulus.columns, stimulus.values)
         for action in self.graph.watching(cells):
             if action.reading and not any(c.read_awaited for c, _ in action.all_parts()):
                 action.reading = False
                 self._take_up((action,), read=True)
+        if cells.elements < before:
+            # Of fewer elements, updates are a greater share for whoever did not ask for the read.
+            self._touched((cells.watched.id,))
