@@ -75,12 +75,12 @@ TEMPERS: dict[str, tuple[float, ...]] = {
     "tell": (0.0, 3.0),
     "answer": (1.0, 6.0),
     "wave": (0.0, 1.0),
-    "ask": (0.0, 0.5),
+    "ask": (0.0, 0.5, 3.0),
     "pause": (0.0, 0.0, 0.7),
     "edit": (0.0, 0.0, 0.7),
     "restart": (0.0, 0.0, 1.0),
     "leap": (0.0, 0.0, 1.0),
-    "sample": (0.0, 1.0),
+    "sample": (0.0, 1.0, 4.0),
     "observer": (0.0, 0.0, 1.0),
     "change": (0.0, 0.0, 0.5),
     "reconcile": (0.0, 0.0, 0.5),
@@ -115,6 +115,9 @@ class EngineLife:
         self._fates = {fate: chance.choice(some) for fate, some in FATES.items()}
         self._wild = chance.choice((0.0, 0.0, 0.1, 0.5))
         self._poisoned = chance.choice((0.0, 0.0, 0.5))
+        self._failing = chance.choice((0.35, 0.35, 0.9))
+        self._deadly = {a.name for a in self.spec.actions if chance.random() < 0.05}
+        """Actions whose every run ends its agent."""
         self._notify_at: float | None = None
         self._questions: dict[tuple[str, ContainerId, str], ScanContainer | ReadCells] = {}
         self._runs: dict[str, Launch] = {}
@@ -269,6 +272,7 @@ class EngineLife:
             for name in active:
                 self._finish(name)
             self.settle()
+        require(holds=False, words=f"runs begin for ever: {active}")
 
     def _origin(self) -> Origin | None:
         kinds = [None, None, Origin("", "", "", 0, "collector"), Origin("other", "x", "r", 1)]
@@ -480,7 +484,7 @@ class EngineLife:
                 return
             for _ in range(self.chance.randint(0, 2)):
                 self._write_output(launch)
-        if self.chance.random() < 0.35:
+        if self.chance.random() < self._failing:
             del self._runs[name]
             self.tell(RunFailed(self.store.now, name, launch.run, launch.attempt, "by chance"))
         elif self.chance.random() < 0.7:
@@ -505,6 +509,11 @@ class EngineLife:
         if launch is None:
             if action.state is RunState.BACKOFF:
                 self._pass(60.0)
+            return
+        if name in self._deadly:
+            self.tell(RunStarted(self.store.now, name, launch.run, launch.attempt))
+            self._runs[name] = launch
+            self._restart()
             return
         self.store.mark(TABLES)
         self.deliver_all()
@@ -543,6 +552,14 @@ class EngineLife:
         if self._notify_at is not None:
             self._notify_at += by
         self.tell(ClockMoved(self.store.now, by))
+
+    def mend(self) -> None:
+        """Have all runs end well from here on, and what was given up go on."""
+        self._deadly.clear()
+        self._failing = self._poisoned = 0.0
+        for name, action in self.engine.actions.items():
+            if action.state is RunState.QUARANTINED:
+                self.tell(Released(self.store.now, name))
 
     def begin_anew(self, storage: Storage) -> None:
         """Have another agent go on at once, with cells in another storage."""

@@ -252,10 +252,13 @@ class Oracle:
         if engine.paused:
             return
         for action in engine.actions.values():
-            waits = action.state is RunState.IDLE and action.spec.effective_evaluation.write
+            waits = action.state is RunState.IDLE
             if action.spec.role is Role.INPUT or not waits or engine.graph.awaited(action):
                 continue
-            reached = {b.name: self._is_reached(action, b) for b in action.spec.bounds}
+            # Time is looked at whenever it comes, the rest at moments of the action's own.
+            at_write = action.spec.effective_evaluation.write
+            is_reached = self._is_reached if at_write else self._is_late
+            reached = {b.name: is_reached(action, b) for b in action.spec.bounds}
             condition = action.spec.effective_condition
             words = f"{action.name} rests though {[n for n, why in reached.items() if why]}: "
             words += "; ".join(why for why in reached.values() if why)
@@ -264,17 +267,22 @@ class Oracle:
                 words=words,
             )
 
-    def _is_reached(self, action: Action, bound: Bound) -> str:
-        """Say why a bound is certainly reached; empty where it is not."""
-        base = self._life.base(action.name, bound.container)
+    def _is_late(self, action: Action, bound: Bound) -> str:
+        """Say so if a bound is certainly reached by time; empty where it is not."""
         taken = self._life.taken[action.name][-1]
         if bound.time is not None and taken.lived is not None:
             limit = current_limit(action.limits, bound.name, Dimension.TIME, bound.time)
             passed = self._life.lived - taken.lived[0]
             if passed >= limit + _LATE:
                 return f"θ of {bound.name} is {passed:.3f} of {limit}"
-        if base is None:
-            return ""
+        return ""
+
+    def _is_reached(self, action: Action, bound: Bound) -> str:
+        """Say why a bound is certainly reached; empty where it is not."""
+        late = self._is_late(action, bound)
+        base = self._life.base(action.name, bound.container)
+        if late or base is None:
+            return late
         updates, distinct, _ = self.updates(action, bound, base)
         if bound.sequence is not None:
             sequence = bound.sequence

@@ -100,6 +100,8 @@ def _step(chance: random.Random, name: str, before: Sequence[str], codec: CodecN
     evaluation = Evaluation(write=True)
     if chance.random() < 0.25:
         evaluation = Evaluation(action_end=True, write=chance.random() < 0.5)
+    elif chance.random() < 0.2:
+        evaluation = Evaluation(every=chance.choice((7.0, 90.0)), write=chance.random() < 0.5)
     return ActionSpec(
         name,
         after=tuple(chance.sample(before, chance.randint(1, min(2, len(before))))),
@@ -149,6 +151,6 @@ def _limit(chance: random.Random, some: tuple[float, ...]) -> Limit:
     limit = chance.choice(some)
     return (
         Interval(max(1.0, limit / 2) if limit >= 1 else limit / 2, limit * 4)
-        if chance.random() < 0.2
+        if chance.random() < 0.35
         else limit
     )

@@ -176,7 +176,9 @@ class ObserverLife:
         return table in self.watched or self.lost or self.scene.now > self._trusted
 
     def _trust(self) -> None:
+        """Have the observer hear its own lease."""
         self._trusted = self.scene.control.trusted_until = self.scene.now + _LEASE_SECONDS
+        self.scene.publisher.forget_unwanted()
 
     def _watch_now(self, tables: list[str]) -> None:
         self.ever.update(tables)
@@ -267,23 +269,33 @@ class ObserverLife:
     def _alike(self, made: Made) -> bytes:
         """Return a request of the same shape, about something else."""
         call = self.chance.choice(Incoming().calls(made.sent))
-        data = trees.message(
-            made.protocol, call.name, trees.CALL, call.number, self._other_texts(call.fields)
-        )
+        letters = self.chance.choice((b"a", b"ab", b"abt:", bytes(range(256))))
+        fields = self._other_texts(call.fields, letters)
+        # Some clients have a method oneway of which HBase does not know that.
+        kind = trees.ONEWAY if self.chance.random() < 0.03 else trees.CALL
+        data = trees.message(made.protocol, call.name, kind, call.number, fields)
+        if made.framed and self.chance.random() < 0.03:
+            # Whoever wrote it counts its bytes in another way.
+            data += self.chance.choice((b"\0", data, self._bytes_of_another(made)))
         return struct.pack(">i", len(data)) + data if made.framed else data
 
-    def _other_texts(self, fields: trees.Fields) -> trees.Fields:
-        """Return fields whose texts are others as long, the first excepted: most often a table."""
-        return [trees.Field(f.id, f.type, self._other(f.type, f.value)) for f in fields]
+    def _bytes_of_another(self, made: Made) -> bytes:
+        """Return a message without its frame."""
+        others = self._more(made)
+        return others[0][4:] if others else b""
 
-    def _other(self, kind: int, value: Any) -> Any:
+    def _other_texts(self, fields: trees.Fields, letters: bytes) -> trees.Fields:
+        """Return fields whose texts are others as long, but for some: most often a table."""
+        return [trees.Field(f.id, f.type, self._other(f.type, f.value, letters)) for f in fields]
+
+    def _other(self, kind: int, value: Any, few: bytes) -> Any:
         if kind == trees.STRUCT:
-            return self._other_texts(value)
+            return self._other_texts(value, few)
         if kind == trees.LIST:
-            return trees.Items(value.type, [self._other(value.type, one) for one in value.values])
+            others = [self._other(value.type, one, few) for one in value.values]
+            return trees.Items(value.type, others)
         if kind != trees.STRING or self.chance.random() < 0.5:
             return value
-        few = self.chance.choice((b"ab", b"abt:", bytes(range(256))))
         same = {b":": b":", b"t": b"t"}
         return b"".join(
             same.get(value[n : n + 1], self.chance.choice(few).to_bytes())
@@ -461,7 +473,7 @@ class ObserverLife:
 
     def _invented(self) -> tuple[bytes, trees.Fields]:
         """Return a method and arguments with a name that nobody has heard."""
-        length = self.chance.choice((8, 300, 70_000))
+        length = self.chance.choice((8, 300, 1000, 70_000))
         strange = b"x%d-" % self.chance.getrandbits(40) + b"y" * length
         kind = self.chance.randrange(3)
         if kind == 0:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from observer_life import ObserverLife
 
 _MOST_TEXT = 400_000  # bytes of metrics, however many names clients invent
+_LONGEST_LINE = 800  # characters of a line of the metrics, however long names are
 _MOST_ENSURED = 8  # tables that are looked after, beside those that were ever watched
 
 
@@ -173,8 +174,11 @@ class ObserverOracle:
 
     def _check_sizes(self) -> None:
         life = self._life
-        size = len(life.scene.metrics.text())
-        require(holds=size <= _MOST_TEXT, words=f"metrics have {size} bytes")
+        text = life.scene.metrics.text()
+        require(holds=len(text) <= _MOST_TEXT, words=f"metrics have {len(text)} characters")
+        longest = max(text.splitlines(), key=len)
+        words = f"a line of the metrics has {len(longest)} characters: {longest[:80]}"
+        require(holds=len(longest) <= _LONGEST_LINE, words=words)
         ensured = set(life.scene.bench.ensured)
         strange = [table[:60] for table in ensured if table not in life.ever]
         words = f"{len(strange)} tables are looked after that nobody watches: {strange[:3]}"
