@@ -303,9 +303,13 @@ class EngineLife:
             self.certain = False
         if self._is_own(origin):
             self._own_rows.setdefault(table, set()).update(cell.row for cell in cells)
+        self._write_as(table, cells, fate, origin)
+
+    def _write_as(
+        self, table: str, cells: list[Cell], fate: Fate, origin: Origin | None = None
+    ) -> None:
         self.store.write(table, cells, fate, origin)
-        if self.store.disordered:
-            self.certain = False
+        self.certain &= not self.store.disordered
 
     def _write(self) -> None:
         for _ in range(self.chance.randint(1, 4)):
@@ -333,7 +337,7 @@ class EngineLife:
             row = b"r%02d" % number
             column = b"f:a"
             cell = Cell(row, column, UpdateKind.PUT, self._value())
-            self.store.write(table, [cell], Fate.TOLD, None)
+            self._write_as(table, [cell], Fate.TOLD)
             self.deliver_all()
             self._check_launched()
 
@@ -348,13 +352,13 @@ class EngineLife:
                 name = b"%d-%d-" % (self._floods, n) + b"x" * 60
                 row, column = (b"one", b"f:" + name) if wide else (name, b"f:a")
                 cells.append(Cell(row, column, UpdateKind.PUT, self._value()))
-            self.store.write(table, cells, Fate.TOLD, None)
+            self._write_as(table, cells, Fate.TOLD)
         self.deliver_all()
         known = self.store.tables[table]
         gone = [key for key in known if b"x" * 60 in key[0] + key[1]]
         deletes = [Cell(row, column, UpdateKind.DELETE_COLUMN) for row, column in gone]
         for start in range(0, len(deletes), 300):
-            self.store.write(table, deletes[start : start + 300], Fate.TOLD, None)
+            self._write_as(table, deletes[start : start + 300], Fate.TOLD)
         self.deliver_all()
 
     def _tell(self) -> None:
