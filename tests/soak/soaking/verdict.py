@@ -71,16 +71,19 @@ def missed_rows(
     for each in events:
         if each.deleted:
             deleted[each.row].append(each)
+    showing: dict[bytes, list[Note]] = defaultdict(list)
+    for note in notes:
+        for row in note.rows:
+            showing[row].append(note)
     found = []
     for each in events:
-        if not each.applied:
-            continue
-        covering = [n for n in notes if n.covers(topic, each.partition, each.offset)]
-        if any(each.row in note.rows for note in covering):
+        place = (topic, each.partition, each.offset)
+        if not each.applied or any(note.covers(*place) for note in showing[each.row]):
             continue
         gone = any(
             len(note.rows) >= whole and note.covers(topic, other.partition, other.offset)
-            for note in covering
+            for note in notes
+            if note.covers(*place)
             for other in deleted[each.row]
         )
         if not gone:
