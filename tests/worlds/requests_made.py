@@ -77,6 +77,8 @@ class Maker:
 
     def __init__(self, seed: int) -> None:
         self._choose = random.Random(seed)
+        self._bare = False
+        """Whether a client sends nothing that it may leave out, as most do."""
 
     def make(self) -> Made:
         """Return what one connection's client sends."""
@@ -85,6 +87,7 @@ class Maker:
         protocol = choose.choice((trees.STRICT, trees.STRICT, trees.OLD, trees.COMPACT))
         framed = choose.random() < 0.5
         valid = choose.random() < 0.6
+        self._bare = choose.random() < 0.3
         made = Made(dialect, protocol, framed, [], valid)
         # An unknown number of requests alike teaches the proxy their shape.
         arguments = self._arguments(dialect)
@@ -125,7 +128,7 @@ class Maker:
             type_ = _type(type_)
             required = more[-1] or name in _NEEDED or kind.__name__ in _UNION or not depth
             if name == "attributes" or not required:
-                if depth > _DEEPEST or self._choose.random() < 0.6:
+                if self._bare or depth > _DEEPEST or self._choose.random() < 0.6:
                     continue
             elif name == "timestamp" and self._choose.random() < 0.1:
                 continue
@@ -163,7 +166,8 @@ class Maker:
                     pairs.append((ORIGIN_ATTRIBUTE, choose.choice(_ORIGINS)))
                 return Pairs(_type(keys), _type(values), pairs)
             case _:
-                count = choose.choice((0, 1, 1, 2, 3, 17 if depth < 2 else 2))
+                many = (0, 1, 1, 2, 3, 17 if depth < 2 else 2)
+                count = choose.choice((1, 1, 2) if self._bare else many)
                 return Items(_type(inner), [self._one(inner, name, depth) for _ in range(count)])
 
     def _one(self, inner: Any, name: str, depth: int) -> Any:
