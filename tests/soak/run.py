@@ -1,6 +1,7 @@
 """A piece of the soak: everything is disturbed that can be, and afterwards all must be right.
 
-    python tests/soak/run.py --minutes 120 --seed 1 [--home DIR] [--only KIND ...]
+    python tests/soak/run.py --minutes 120 --seed 1 [--pause SECONDS] [--home DIR]
+        [--only KIND ...]
 
 A stack of its own with two observers, three agents and three dataflows (one in each mode, one of
 them by ``run.changes``), writers through the observers and round them, and what the seed draws.
@@ -27,6 +28,7 @@ from soaking.clocks import ClocksMissing, Faketime
 from soaking.happenings import Kind
 from soaking.piece import Order, Piece, tell
 from soaking.stand import Trouble
+from soaking.writers import PAUSE
 
 RULES = Path(__file__).resolve().parents[2] / "deploy" / "prometheus"
 
@@ -36,6 +38,7 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pause", type=float, default=PAUSE, help="seconds; a writer's requests")
     parser.add_argument("--home", type=Path, help="a folder that is not there yet, or empty")
     parser.add_argument("--only", type=Kind, nargs="+", choices=list(Kind), metavar="KIND")
     parser.add_argument("--without-clocks", action="store_true", help="leave clocks alone")
@@ -63,7 +66,7 @@ def main() -> int:
     seconds = asked.minutes * 60
     tell(seed=asked.seed, minutes=asked.minutes, kinds=kinds, home=str(home))
     try:
-        outcome = Piece(Order(seconds, asked.seed, kinds, faketime, home, RULES)).run()
+        outcome = Piece(Order(seconds, asked.seed, kinds, faketime, home, RULES, asked.pause)).run()
     except Trouble as error:
         tell(verdict="it could not be", why=str(error), home=str(home))
         return 2
@@ -71,6 +74,8 @@ def main() -> int:
         tell(verdict="interrupted", home=str(home))
         return 130
     again = f"python tests/soak/run.py --minutes {asked.minutes:g} --seed {asked.seed}"
+    if asked.pause != PAUSE:
+        again += f" --pause {asked.pause:g}"
     if asked.only:
         again += f" --only {' '.join(asked.only)}"
     tell(

@@ -27,7 +27,7 @@ from soaking.samples import Sampler
 from soaking.services import wait_until
 from soaking.stand import PATIENCE, Stand, Trouble, as_json, free_ports
 from soaking.verdict import MEMORY, STATE, Note, examples, grew, growth
-from soaking.writers import COLLECTOR, TIMEOUT, Writer, writers, writing
+from soaking.writers import COLLECTOR, PAUSE, TIMEOUT, Writer, writers, writing
 
 _REST = 420.0  # seconds for everything to come to rest after the last happening
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
@@ -44,6 +44,7 @@ class Order:
         faketime: what moves clocks, or None where they are left alone.
         home: a folder for everything.
         rules: the folder of the alerts' rules.
+        pause: seconds between two requests of one writer.
     """
 
     seconds: float
@@ -52,6 +53,7 @@ class Order:
     faketime: Faketime | None
     home: Path
     rules: Path
+    pause: float = PAUSE
 
 
 @dataclass
@@ -121,7 +123,7 @@ class Piece:
         order = self._order
         self._start_prometheus()
         plan = draw(order.seed, order.seconds, order.kinds)
-        self._writers = writers(self._stand, order.seed)
+        self._writers = writers(self._stand, order.seed, order.pause)
         sampler = Sampler(self._stand)
         began = time.time()
         with sampler.running():

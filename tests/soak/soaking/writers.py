@@ -18,7 +18,7 @@ from soaking.dataflows import CHANGING, FEEDER, OWNING, SUMMING, Flow
 
 BROKEN = (OSError, TException, ClientError)
 """What a client raises when it does not learn what became of its request."""
-PAUSE = 0.15  # seconds between two requests of one writer: all share two cores
+PAUSE = 0.15  # seconds between two requests of one writer, where nothing else is asked for
 AWAY = 0.5  # seconds until a writer whose server is gone tries another
 ROWS = 400  # of each writer, written again and again, so that nothing grows by what is written
 LARGEST = 5  # rows of a request
@@ -85,6 +85,7 @@ class Writer:
         through: whether that is observers.
         origin: who it says it is.
         choices: its own.
+        pause: seconds between two of its requests.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Writer:
     through: bool
     origin: Origin | None
     choices: random.Random
+    pause: float = PAUSE
     acknowledged: list[Write] = field(default_factory=list)
     updates: int = 0
     """Of rows, deletes too, that were acknowledged."""
@@ -129,7 +131,7 @@ class Writer:
                 except BROKEN:
                     self.broken += 1
                     return
-                stop.wait(PAUSE)
+                stop.wait(self.pause)
 
     def _row(self) -> bytes:
         return f"{self.name}-{self.choices.randrange(ROWS):04}".encode()
@@ -153,7 +155,7 @@ class Writer:
         return self.name.encode() + b"-" + number if self.flow is CHANGING else number
 
 
-def writers(stand: Any, seed: int) -> list[Writer]:
+def writers(stand: Any, seed: int, pause: float) -> list[Writer]:
     """Return those of a piece."""
     round_ = [stand.addresses.thrift2]
     one, two = lambda: stand.thrift1, lambda: stand.thrift2
@@ -166,7 +168,7 @@ def writers(stand: Any, seed: int) -> list[Writer]:
         ("owning-feeder", OWNING, Thrift2Client, two, True, COLLECTOR),
         ("owning-stranger", OWNING, Thrift1Client, one, True, None),
     )
-    return [Writer(*each, random.Random(f"{seed}-{each[0]}")) for each in made]
+    return [Writer(*each, random.Random(f"{seed}-{each[0]}"), pause) for each in made]
 
 
 @contextmanager
