@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from headgate.events import Gap, Outcome, TableChange, TableChangeKind, UpdateBatch, decode_update
+from headgate.events import (
+    Gap,
+    Outcome,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    decode_update,
+    updates_topic,
+)
 from headgate.observer import Journal as JournalConfig
 from headgate.observer import Kafka, Listener, ObserverConfig
 from headgate.observer.recording.journal import Journal
@@ -39,6 +47,8 @@ class Restart:
         self.directory = directory
         self.bench = bench
         self.watched = {"t"}
+        self.fitting: set[str] = set()
+        self.topics = {updates_topic("t"), updates_topic("other")}
         self.log: list[Any] = []
         self.journal = self._opened()
         bench.producer.send = self._take
@@ -56,6 +66,12 @@ class Restart:
         self.journal = self._opened()
         return epoch
 
+    def write_surely(self, table: str) -> None:
+        """Have the new epoch publish a write that was applied."""
+        publisher = self.bench.publisher
+        publisher.add_put(table, 0, "put", 100.0, None, b"sure", b"f:q", -1, b"v", False)
+        publisher.topic_ready(table, 1)
+
     def run(self, script: Callable[[EarlierEpochs], Any]) -> None:
         async def inside() -> None:
             config = ObserverConfig(
@@ -69,6 +85,8 @@ class Restart:
                 journal=self.journal,
                 publisher=self.bench.publisher,
                 watched=lambda: self.watched,
+                fits=lambda table: table in self.fitting,
+                topics=lambda: self.topics,
                 deadline=asyncio.get_running_loop().time() + 60.0,
             )
             await script(earlier)
@@ -130,6 +148,42 @@ def test_what_nobody_watches_is_left_out(restart: Restart) -> None:
     restart.crash_with(put(b"row", b"other"), table="other")
     restart.run(EarlierEpochs.publish)
     assert restart.log == []
+
+
+def test_what_is_watched_by_pattern_is_told_where_it_has_a_topic(restart: Restart) -> None:
+    restart.fitting = {"other"}
+    restart.journal.save_gaps({"other": 50.0})
+    restart.crash_with(put(b"row", b"other"), put(b"cut short", b"other")[:-5], table="other")
+    restart.run(EarlierEpochs.publish)
+    assert [each.rows for each in restart.log if isinstance(each, UpdateBatch)] == [(b"row",)]
+    gaps = [(each.table, each.since) for each in restart.log if isinstance(each, Gap)]
+    assert sorted(gaps) == [("other", 12.5), ("other", 50.0)]
+
+
+def test_a_name_that_fits_gets_no_topic_from_a_crash_and_its_first_sure_write_a_gap(
+    restart: Restart,
+) -> None:
+    bench = restart.bench
+    restart.fitting = bench.named = {"invented"}
+    restart.crash_with(put(b"row", b"invented"), table="invented")
+    restart.run(EarlierEpochs.publish)
+    assert (restart.log, "invented" in bench.ensured) == ([], False)
+    restart.write_surely("invented")
+    gap, batch = restart.log
+    assert (gap.table, gap.since, batch.rows) == ("invented", 12.5, (b"sure",))
+
+
+def test_damage_is_a_gap_of_each_table_that_fits_too(restart: Restart) -> None:
+    restart.fitting = restart.bench.named = {"other", "later"}
+    restart.crash_with(put(b"one"), put(b"two"))
+    (path,) = restart.directory.glob("*.segment")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"one")] ^= 1
+    path.write_bytes(bytes(data))
+    restart.run(EarlierEpochs.publish)
+    assert {each.table for each in restart.log if isinstance(each, Gap)} == {"t", "other"}
+    restart.write_surely("later")
+    assert [each.table for each in restart.log[-2:] if isinstance(each, Gap)] == ["later"]
 
 
 def test_what_cannot_be_read_is_a_gap_from_when_it_came(restart: Restart) -> None:

@@ -320,6 +320,8 @@ class Observer:
             journal=self._journal,
             publisher=self._publisher,
             watched=lambda: self._control.watched,
+            fits=lambda table: self._control.patterns.match(table),
+            topics=self._topics.partitions,
             deadline=deadline,
         )
         await earlier.publish()

@@ -216,11 +216,20 @@ class Publisher:
         """Tell whether a table may not exist: a client may have invented a name that fits."""
         if name in self._tables or ended.outcome is _APPLIED or not self._named_alone(name):
             return False
-        if len(self._doubted) < _MOST_UNLISTED:
-            self._doubted.setdefault(name, ended.received)
-        elif self._doubted_others is None:
-            self._doubted_others = ended.received
+        self.doubt(name, ended.received)
         return True
+
+    def doubt(self, name: str, since: float) -> None:
+        """Have the first sure write of a table that may not exist announce a gap from then on."""
+        if len(self._doubted) < _MOST_UNLISTED:
+            self._doubted.setdefault(name, since)
+        else:
+            self.doubt_others(since)
+
+    def doubt_others(self, since: float) -> None:
+        """Do as ``doubt`` for all tables whose names are not known yet."""
+        if self._doubted_others is None:
+            self._doubted_others = since
 
     def _begin_named(self, name: str) -> _Table:
         """Ask for the topic of a table that has been written to, and say what may be missing."""

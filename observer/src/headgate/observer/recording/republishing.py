@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection
 
 import structlog
 
+from headgate.events import table_of, updates_topic
 from headgate.observer.config import ObserverConfig
 from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
+from headgate.observer.publishing.kafka import KafkaUnavailable
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.epochs import OpenEpoch
 from headgate.observer.recording.journal import Journal
@@ -32,17 +34,25 @@ class EarlierEpochs:
         journal: Journal,
         publisher: Publisher,
         watched: Callable[[], Collection[str]],
+        fits: Callable[[str], bool],
+        topics: Callable[[], Collection[str]],
         deadline: float,
     ) -> None:
         """Publish nothing yet.
 
-        ``watched`` returns the tables of all watch lists; until ``deadline`` (the loop's time)
-        Kafka has to have taken everything.
+        ``watched`` returns the tables of all watch lists, ``fits`` tells whether a table is watched
+        by pattern, and ``topics`` returns the topics that are there: it blocks, and may raise
+        ``KafkaUnavailable``. Until ``deadline`` (the loop's time) Kafka has to have taken
+        everything.
         """
         self._config = config
         self._journal = journal
         self._publisher = publisher
         self._watched = watched
+        self._fits = fits
+        self._topics = topics
+        self._there: Collection[str] | None = None
+        """The topics, once they were asked for."""
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
         self._published: list[int] = []
@@ -80,11 +90,10 @@ class EarlierEpochs:
 
     async def _republish(self, open_epoch: OpenEpoch) -> None:
         now = time.time()
-        watched = self._watched()
         for intent in open_epoch.intents:
             found = recovered(intent)
             if isinstance(found, Unreadable):
-                if found.table not in watched:
+                if not await self._is_told(found.table, found.received):
                     continue
                 _log.error(
                     "a journalled request is unreadable",
@@ -101,14 +110,12 @@ class EarlierEpochs:
                 )
                 continue
             for table, ended in found:
-                # What nobody watches nobody waits for: it was journalled while the control topic
-                # was lost, perhaps under a name that a client invented.
-                if table in watched:
+                if await self._is_told(table, ended.received):
                     await self._republish_one(table, open_epoch.epoch, ended)
         if open_epoch.damage:
-            self._announce_damage(open_epoch, now)
+            await self._announce_damage(open_epoch, now)
         for table, since in open_epoch.gaps.items():
-            if table not in watched:
+            if not await self._is_told(table, since):
                 continue
             self._publisher.announce_gap(
                 table,
@@ -119,7 +126,32 @@ class EarlierEpochs:
         while not self._publisher.idle:
             await self._pause()
 
-    def _announce_damage(self, open_epoch: OpenEpoch, now: float) -> None:
+    async def _is_told(self, table: str, since: float) -> bool:
+        """Tell whether a table is told now of what came then.
+
+        What nobody watches nobody waits for: it was journalled while the control topic was lost,
+        perhaps under a name that a client invented. So may a name be that only fits a pattern: as
+        long as it has no topic nobody reads of it, and its first sure write brings a gap.
+        """
+        if table in self._watched():
+            return True
+        if not self._fits(table):
+            return False
+        if updates_topic(table) in await self._topics_there():
+            return True
+        self._publisher.doubt(table, since)
+        return False
+
+    async def _topics_there(self) -> Collection[str]:
+        while self._there is None:
+            try:
+                self._there = await self._loop.run_in_executor(None, self._topics)
+            except KafkaUnavailable as error:
+                _log.warning("topics could not be looked at", reason=str(error))
+                await self._pause()
+        return self._there
+
+    async def _announce_damage(self, open_epoch: OpenEpoch, now: float) -> None:
         """Tell of each table that may be meant that requests are lost: which it was is lost too."""
         _log.error(
             "the journal is damaged: watched tables must be read again",
@@ -128,13 +160,21 @@ class EarlierEpochs:
             journal=self._config.journal.directory,
         )
         times = [intent.received for intent in open_epoch.intents]
-        for table in self._watched():
+        since = min(times, default=now)
+        tables = dict.fromkeys(self._watched())
+        for topic in await self._topics_there():
+            table = table_of(topic)
+            if table is not None and self._fits(table):
+                tables[table] = None
+        for table in tables:
             self._publisher.announce_gap(
                 table,
-                since=min(times, default=now),
+                since=since,
                 until=now,
                 reason=f"the journal is damaged: {open_epoch.damage}"[:_REASON_CHARACTERS],
             )
+        # Others that fit a pattern are not known by name yet.
+        self._publisher.doubt_others(since)
 
     async def _republish_one(
         self, table: str, epoch: int, ended: EndedWrite | EndedDefinition
