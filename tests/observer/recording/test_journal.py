@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from headgate.observer.recording.epochs import open_epochs
 from headgate.observer.recording.journal import Journal
@@ -317,6 +318,41 @@ def test_segments_go_when_they_are_wholly_below_the_watermark(tmp_path: Path) ->
     journal.save_watermark()
     names = sorted(path.name.partition("-")[2] for path in tmp_path.glob("*.segment"))
     assert [int(name.removesuffix(".segment")) for name in names] == [2, 3, 4, 5]
+    assert journal.size == sum(path.stat().st_size for path in tmp_path.glob("*.segment"))
+
+
+def test_a_segment_that_somebody_has_removed_is_not_missed_when_it_may_go(tmp_path: Path) -> None:
+    journal = opened(tmp_path, segment=100)
+    for number in range(6):
+        put(journal, b"x" * 60)
+        journal.settle(number)
+    next(iter(sorted(tmp_path.glob("*.segment")))).unlink()
+    journal.save_watermark()
+    assert journal.size == sum(path.stat().st_size for path in tmp_path.glob("*.segment"))
+
+
+def test_a_segment_that_cannot_be_removed_keeps_no_other_and_is_still_counted(
+    tmp_path: Path, monkeypatch
+) -> None:
+    journal = opened(tmp_path, segment=100)
+    for number in range(6):
+        put(journal, b"x" * 60)
+        journal.settle(number)
+    first, *_ = sorted(tmp_path.glob("*.segment"))
+    unlink = Path.unlink
+
+    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+        if path == first:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with capture_logs() as log:
+        journal.save_watermark()
+        put(journal, b"x")
+        journal.save_watermark()
+    assert [line["reason"] for line in log] == [os.strerror(errno.EIO)]
+    assert first in tmp_path.glob("*.segment")
     assert journal.size == sum(path.stat().st_size for path in tmp_path.glob("*.segment"))
 
 

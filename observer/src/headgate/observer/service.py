@@ -61,6 +61,8 @@ _RETRY_SECONDS = 2.0
 _DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering events
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
 _BARRIER_SECONDS = 60.0  # agents ask again long before for what they still wait for
+_OUR_OWN = frozenset({"handle", "task", "future"})
+"""Keys by which event loops tell that an error came out of a call or a task, not a transport."""
 _LIVE_OF_LISTENERS = ("upstream", "upstream_transport", "upstream_protocol", "health")
 
 
@@ -160,7 +162,8 @@ class Observer:
     def _fail(self, _loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         """End on an error that nobody expected: the journal has what must not be lost."""
         error = context.get("exception")
-        if isinstance(error, OSError):
+        # One of a call or a task is no connection's: what it was to do again, nobody does any more.
+        if isinstance(error, OSError) and _OUR_OWN.isdisjoint(context):
             _log.warning("connection error", reason=str(error))
             return
         failure = error if isinstance(error, BaseException) else RuntimeError(context["message"])

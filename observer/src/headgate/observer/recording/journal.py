@@ -352,8 +352,17 @@ class Journal:
             segment = self._segments[0]
             if segment is self._segment or segment.end > self.watermark:
                 return
-            segment.path.unlink()
-            self._bytes -= segment.size
+            try:
+                segment.path.unlink(missing_ok=True)
+            except OSError as error:
+                # It goes with its epoch, at the next start.
+                _log.error(
+                    "a segment of the journal is not removed",
+                    segment=str(segment.path),
+                    reason=error.strerror,
+                )
+            else:
+                self._bytes -= segment.size
             self._segments.pop(0)
 
     def take_unsynced(self) -> list[int]:
