@@ -207,9 +207,13 @@ class Loopback:
             control=control,
             recorder=self.recorder,
             admission=Admission(
-                self.journal, self.publisher, JournalConfig(str(self.directory)), clock=time.time
+                self.journal,
+                self.publisher,
+                JournalConfig(str(self.directory)),
+                clock=time.time,
+                passing=time.monotonic,
             ),
-            gates=Gates(hold_seconds=5.0, clock=time.time),
+            gates=Gates(hold_seconds=5.0, clock=time.monotonic),
             notify=NotifyColumns(),
             metrics=metrics,
             acknowledgements=self.acknowledgements,

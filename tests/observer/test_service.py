@@ -1,8 +1,9 @@
-"""What an observer makes of what its event loop tells it."""
+"""What an observer makes of what its event loop and its control topic tell it."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from headgate.events import Container, ContainerId, Gate, Item
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig
 from headgate.observer.service import Observer
 
@@ -74,3 +76,45 @@ def test_an_error_of_a_connection_ends_nothing(run) -> None:
         return observer._stopping.is_set()
 
     assert run(script) is False
+
+
+@pytest.mark.parametrize("leap", [-3600.0, 0.0, 3600.0])
+def test_a_gates_lease_lasts_as_long_as_was_said_whatever_this_hosts_clock_says(
+    run, monkeypatch, leap: float
+) -> None:
+    now = wall = time.time()
+    passed = time.clock_gettime(time.CLOCK_BOOTTIME)
+    monkeypatch.setattr(time, "time", lambda: wall)
+    monkeypatch.setattr(time, "clock_gettime", lambda _: passed)
+    container = Container(ContainerId("c"), (Item("t"),))
+    gate = Gate(2, "flow", "step", "kappa", (container,), now + 10.0, 1)
+
+    async def script(observer: Observer) -> tuple[bool, bool, bool]:
+        nonlocal wall, passed
+        observer._control_topic.caught_up.set()
+        wall += leap
+        observer._hear([(now, gate)])
+        closed = [bool(observer._gates.closed)]
+        for seconds in (9.0, 2.0):
+            wall += seconds
+            passed += seconds
+            observer._gates.tend()
+            closed.append(bool(observer._gates.closed))
+        return tuple(closed)
+
+    assert run(script) == (True, True, False)
+
+
+@pytest.mark.parametrize(("since", "closed"), [(5.0, True), (15.0, False)])
+def test_of_a_gate_from_before_the_start_the_host_knows_only_what_its_clock_says(
+    run, since: float, closed: bool
+) -> None:
+    said = time.time() - since
+    container = Container(ContainerId("c"), (Item("t"),))
+    gate = Gate(2, "flow", "step", "kappa", (container,), said + 10.0, 1)
+
+    async def script(observer: Observer) -> bool:
+        observer._hear([(said, gate)])
+        return bool(observer._gates.closed)
+
+    assert run(script) is closed

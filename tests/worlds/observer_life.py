@@ -435,7 +435,7 @@ class ObserverLife:
         gate = Gate(
             2, "flow", "step", "kappa", (container,), until, self._revision, released=released
         )
-        self.scene.gates.apply(gate)
+        self.scene.gates.apply(gate, until - now)
         self.gated = 0.0 if released else until
         self.scene.gates.tend()
 

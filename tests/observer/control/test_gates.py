@@ -68,6 +68,9 @@ class Stand:
         self.clock = Clock()
         self.gates = Gates(hold_seconds=5.0, clock=self.clock)
 
+    def say(self, message: Gate) -> None:
+        self.gates.apply(message, message.until - self.clock.now)
+
     def holds(self, write: Write, origins: tuple[Origin, ...] = ()) -> bool:
         return self.gates.in_the_way(write, origins) is not None
 
@@ -103,50 +106,50 @@ def test_without_a_gate_no_write_is_looked_at(stand: Stand) -> None:
     ],
 )
 def test_a_gate_holds_what_touches_its_container(stand: Stand, write: Write, held: bool) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     assert stand.holds(write) is held
 
 
 def test_a_gate_holds_what_touches_any_item_of_a_group(stand: Stand) -> None:
-    stand.gates.apply(gate(items=(COLUMN, Item("u", b"g"))))
+    stand.say(gate(items=(COLUMN, Item("u", b"g"))))
     assert stand.holds(put())
     assert stand.holds(put(table="u", column=b"g:x"))
     assert not stand.holds(put(table="u"))
 
 
 def test_a_gate_holds_a_delete_of_the_whole_row(stand: Stand) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     cells = Cells.empty()
     cells.add(UpdateKind.DELETE_ROW, b"c", b"", -1, None)
     assert stand.holds(Write("deleteSingle", "t", cells))
 
 
 def test_a_gate_holds_a_request_of_which_another_tables_part_matches(stand: Stand) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     several = Write("incrementRows", "u", Cells.empty(), others=(put(),))
     assert stand.holds(several)
 
 
 def test_the_dataflows_own_runs_pass(stand: Stand) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     assert not stand.holds(put(), own())
     assert stand.holds(put(), own("other"))
     assert stand.holds(put(), own() + own("other"))
 
 
 def test_a_gate_opens_when_it_is_released(stand: Stand) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     session = stand.held()
     stand.after(1)
     assert session.fate == ""
-    stand.gates.apply(gate(revision=2, released=True))
+    stand.say(gate(revision=2, released=True))
     stand.gates.tend()
     assert session.fate == "went on"
     assert not stand.gates.closed
 
 
 def test_a_gate_opens_when_its_lease_ends_without_renewal(stand: Stand) -> None:
-    stand.gates.apply(gate(until=102.0))
+    stand.say(gate(until=102.0))
     session = stand.held()
     stand.after(1.9)
     assert session.fate == ""
@@ -156,23 +159,48 @@ def test_a_gate_opens_when_its_lease_ends_without_renewal(stand: Stand) -> None:
 
 
 def test_a_gate_stays_closed_while_its_lease_is_renewed(stand: Stand) -> None:
-    stand.gates.apply(gate(until=102.0))
-    stand.gates.apply(gate(until=104.0))
+    stand.say(gate(until=102.0))
+    stand.say(gate(until=104.0))
     session = stand.held()
     stand.after(3)
     assert session.fate == ""
     assert stand.gates.closings == 1
 
 
+@pytest.mark.parametrize("until", [1e300, float("inf"), float("nan"), -1e300])
+def test_a_lease_whose_end_no_calendar_has_is_a_gate_like_others(
+    stand: Stand, until: float
+) -> None:
+    stand.say(gate(until))
+    held = bool(stand.gates.closed)
+    assert held is (until > 0)
+    if held:
+        session = stand.held()
+        stand.after(5)
+        assert "which no calendar has" in session.fate
+    stand.say(gate(revision=2, released=True))
+    assert not stand.gates.closed
+
+
+def test_a_lease_lasts_as_long_as_is_left_whatever_the_hosts_clock_says(stand: Stand) -> None:
+    for until in (0.0, 100.0, 1e9):
+        stand.gates.apply(gate(until=until, revision=int(until)), 2.0)
+        session = stand.held()
+        stand.after(1.9)
+        assert session.fate == ""
+        stand.after(0.1)
+        assert session.fate == "went on"
+
+
 def test_a_lease_that_is_over_when_it_is_read_closes_nothing(stand: Stand) -> None:
-    stand.gates.apply(gate(until=99.0))
+    stand.say(gate(until=99.0))
     assert not stand.gates.closed
 
 
 def test_a_write_that_is_held_too_long_is_refused_with_the_bound_and_the_time(
     stand: Stand,
 ) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     session = stand.held()
     stand.after(4.9)
     assert session.fate == ""
@@ -186,21 +214,21 @@ def test_a_write_that_is_held_too_long_is_refused_with_the_bound_and_the_time(
 def test_a_held_write_whose_client_is_gone_is_dropped_before_the_gate_lets_it_go_on(
     stand: Stand,
 ) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     session = stand.held()
     session.gone = True
-    stand.gates.apply(gate(revision=2, released=True))
+    stand.say(gate(revision=2, released=True))
     stand.gates.tend()
     assert session.fate.startswith("dropped")
     assert stand.gates.dropped == 1
 
 
 def test_a_write_that_a_second_gate_holds_waits_on_and_no_longer_in_all(stand: Stand) -> None:
-    stand.gates.apply(gate())
-    stand.gates.apply(gate(bound="other"))
+    stand.say(gate())
+    stand.say(gate(bound="other"))
     session = stand.held()
     stand.clock.now += 3
-    stand.gates.apply(gate(revision=2, released=True))
+    stand.say(gate(revision=2, released=True))
     stand.after(0)
     assert session.fate == ""
     stand.after(2)
@@ -210,16 +238,16 @@ def test_a_write_that_a_second_gate_holds_waits_on_and_no_longer_in_all(stand: S
 def test_a_gate_whose_container_has_changed_lets_go_what_it_does_not_touch_any_more(
     stand: Stand,
 ) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     session = stand.held()
-    stand.gates.apply(gate(revision=2, items=(Item("t", b"g"),)))
+    stand.say(gate(revision=2, items=(Item("t", b"g"),)))
     stand.gates.tend()
     assert session.fate == "went on"
 
 
 def test_an_older_message_closes_no_gate_that_a_newer_one_opened(stand: Stand) -> None:
-    stand.gates.apply(gate(revision=3, released=True))
-    stand.gates.apply(gate(revision=2, until=1000.0))
+    stand.say(gate(revision=3, released=True))
+    stand.say(gate(revision=2, until=1000.0))
     assert not stand.gates.closed
 
 
@@ -232,23 +260,23 @@ def test_an_older_message_closes_no_gate_that_a_newer_one_opened(stand: Stand) -
 def test_the_newest_revision_alone_says_whether_a_gate_is_closed(said) -> None:
     stand = Stand()
     for revision, released, until in said:
-        stand.gates.apply(gate(until, revision, released=released))
+        stand.say(gate(until, revision, released=released))
     newest = max(revision for revision, _, _ in said)
     *_, (released, until) = [(r, u) for revision, r, u in said if revision == newest]
     assert bool(stand.gates.closed) == (not released and until > 100.0)
 
 
 def test_gates_of_several_dataflows_are_told_apart(stand: Stand) -> None:
-    stand.gates.apply(gate())
-    stand.gates.apply(gate(dataflow="other"))
-    stand.gates.apply(gate(revision=2, released=True))
+    stand.say(gate())
+    stand.say(gate(dataflow="other"))
+    stand.say(gate(revision=2, released=True))
     assert stand.gates.closed_gates == 1
     assert stand.holds(put(), own("flow"))
     assert not stand.holds(put(), own("other"))
 
 
 def test_health_speaks_of_gates_that_hold_many_writes(stand: Stand) -> None:
-    stand.gates.apply(gate())
+    stand.say(gate())
     for _ in range(99):
         stand.held()
     assert stand.gates.reasons == ()

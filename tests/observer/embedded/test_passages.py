@@ -86,7 +86,7 @@ def test_a_programs_writes_have_the_origin_that_it_was_told() -> None:
 def test_a_gate_lets_programs_of_its_own_dataflow_pass() -> None:
     gates = Gates(hold_seconds=5.0, clock=lambda: 0.0)
     container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
-    gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1))
+    gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1), 1000.0)
     assert program(gates, None).begin(write()).decided is not None
     assert program(gates, OWN).begin(write()).decided is None
 
@@ -123,10 +123,10 @@ def test_a_write_that_a_gate_held_gets_its_notify_cells_when_it_goes_on() -> Non
     now = [0.0]
     gates = Gates(hold_seconds=5.0, clock=lambda: now[0])
     container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
-    gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1))
+    gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1), 1000.0)
     passage = program(gates, None, Notify()).begin(write())
     assert sent(passage) == {b"f:q": b"v"}
-    gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 2, released=True))
+    gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 2, released=True), 0.0)
     gates.tend()
     assert passage.decided is not None
     assert passage.decided.is_set()

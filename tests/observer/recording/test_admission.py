@@ -15,7 +15,7 @@ from headgate.observer.config import Fsync
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.recording.admission import Admission
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.journal_errors import JournalError
+from headgate.observer.recording.journal_errors import JournalError, JournalFull
 
 
 class Disk:
@@ -38,7 +38,14 @@ class Scene:
         self.disk = disk
         self.journal = Journal(directory, limit_bytes=1 << 20, segment_bytes=1 << 20)
         config = JournalConfig(str(directory), fsync=policy, fsync_seconds=0.25)
-        self.admission = Admission(self.journal, bench.publisher, config, clock=lambda: self.now)
+        self.wall = 1e9
+        self.admission = Admission(
+            self.journal,
+            bench.publisher,
+            config,
+            clock=lambda: self.wall,
+            passing=lambda: self.now,
+        )
 
     def write(self) -> None:
         self.journal.append(b"request", "t", listener=0, dialect=0, received=self.now)
@@ -82,6 +89,24 @@ def test_with_interval_the_disk_is_asked_once_in_each(scene_of) -> None:
             await until_idle()
             counts.append(scene.disk.synced)
         assert counts == [2, 2, 3, 4]
+
+    asyncio.run(script())
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_the_disk_or_for_room(scene_of) -> None:
+    async def script() -> None:
+        scene, session = scene_of(Fsync.INTERVAL), Waiting()
+        scene.write()
+        scene.admission.sync_if_due()
+        await until_idle()
+        scene.admission.wait(session, JournalFull("full"))
+        scene.wall -= 3600.0
+        scene.now += 10.0
+        scene.write()
+        scene.admission.sync_if_due()
+        await until_idle()
+        scene.admission.tend()
+        assert (scene.disk.synced, len(session.reasons)) == (3, 1)
 
     asyncio.run(script())
 

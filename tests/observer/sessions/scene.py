@@ -115,7 +115,13 @@ class Scene:
         self.publisher._deliveries._settle = self.journal.settle_all
         self.publisher._wanted = self.control.is_watched
         self.publisher._unfinished = self.recorder.lowest_unfinished
-        self.admission = Admission(self.journal, self.publisher, config, clock=lambda: self.now)
+        self.admission = Admission(
+            self.journal,
+            self.publisher,
+            config,
+            clock=lambda: self.now,
+            passing=lambda: self.now,
+        )
         loop = cast("asyncio.AbstractEventLoop", self)
         self.gates = Gates(hold_seconds=5.0, clock=lambda: self.now)
         self.endpoint = Endpoint(
@@ -267,7 +273,6 @@ def kinds(scene: Scene) -> list[str]:
 
 def close_gate(scene: Scene, revision: int = 1, *, released: bool = False) -> None:
     container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
-    scene.gates.apply(
-        Gate(2, "flow", "step", "kappa", (container,), 1000.0, revision, released=released)
-    )
+    gate = Gate(2, "flow", "step", "kappa", (container,), 1000.0, revision, released=released)
+    scene.gates.apply(gate, gate.until - scene.now)
     scene.gates.tend()

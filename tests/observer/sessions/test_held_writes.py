@@ -122,12 +122,12 @@ def test_a_barrier_does_not_wait_for_what_a_gate_holds(scene: Scene) -> None:
 def test_a_fence_that_rises_while_a_gate_holds_a_write_refuses_it(second: Scene) -> None:
     close_gate(second)
     container = Container(ContainerId("c"), (Item("t"),))
-    second.gates.apply(Gate(2, "other", "step", "kappa", (container,), 1000.0, 1))
+    second.gates.apply(Gate(2, "other", "step", "kappa", (container,), 1000.0, 1), 1000.0)
     session, client, upstream = second.connect()
     session.data_received(put2(b"r", 1))
     assert client.paused
     second.control.apply(Fence(1, "flow", "step", 2), "o")
-    second.gates.apply(Gate(2, "other", "step", "kappa", (), 0.0, 2, released=True))
+    second.gates.apply(Gate(2, "other", "step", "kappa", (), 0.0, 2, released=True), 0.0)
     second.gates.tend()
     assert upstream.taken() == b""
     assert b"may not write" in client.taken()

@@ -137,7 +137,7 @@ def _judge_everything(scene: Scene) -> None:
         clock=lambda: scene.now,
     )
     elsewhere = Container(ContainerId("c"), (Item("t", start=b"\xff" * 50),))
-    scene.gates.apply(Gate(2, "flow", "step", "kappa", (elsewhere,), 1000.0, 1))
+    scene.gates.apply(Gate(2, "flow", "step", "kappa", (elsewhere,), 1000.0, 1), left=1000.0)
     scene.gates.tend()
     assert scene.gates.closed
 

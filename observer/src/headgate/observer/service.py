@@ -121,14 +121,20 @@ class Observer:
             later=self._loop.call_later,
             gather_seconds=kafka.linger_seconds,
         )
-        self._admission = Admission(self._journal, self._publisher, config.journal, clock=time.time)
+        self._admission = Admission(
+            self._journal,
+            self._publisher,
+            config.journal,
+            clock=time.time,
+            passing=time.monotonic,
+        )
         self._acknowledgements: Acknowledgements | None = None
         if kafka.acknowledge is Acknowledge.KAFKA:
             self._acknowledgements = Acknowledgements(
                 seconds=kafka.acknowledge_seconds, clock=self._loop.time
             )
             self._journal.on_settled = self._acknowledgements.settled
-        self._gates = Gates(hold_seconds=config.gates.hold_seconds, clock=time.time)
+        self._gates = Gates(hold_seconds=config.gates.hold_seconds, clock=lease_clock)
         self._admin = AdminServer(self._metrics.text, self.health, self.upstreams)
         self.addresses = Addresses()
         self._barriers = Barriers(
@@ -465,7 +471,9 @@ class Observer:
         for said, message in heard:
             barrier = self._control.apply(message, self._config.name)
             if isinstance(message, Gate):
-                self._gates.apply(message)
+                # By the clock of who said it: this host's may be set meanwhile.
+                live = self._control_topic.caught_up.is_set() and said > 0
+                self._gates.apply(message, message.until - (said if live else time.time()))
             # Somebody may wait for one that was asked for while no observer was there to hear it.
             if barrier is not None and (self._control_topic.caught_up.is_set() or said >= oldest):
                 self._barriers.answer(barrier)

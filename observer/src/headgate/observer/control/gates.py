@@ -1,7 +1,8 @@
 """Gates: which are closed, which writes they hold, and when those go on or are refused.
 
-A gate is closed from the message that closes it until its release or the end of its lease, by the
-clock of this host. The session is what forwards, answers and drops.
+A gate is closed from the message that closes it until its release or the end of its lease. That is
+counted from when the message was heard, whatever the clock of this host is set to meanwhile. The
+session is what forwards, answers and drops.
 """
 
 from __future__ import annotations
@@ -57,10 +58,12 @@ class Gates:
     """Gates by table, and the requests that they hold: at most one for each connection."""
 
     def __init__(self, *, hold_seconds: float, clock: Callable[[], float]) -> None:
-        """Hold writes for so many seconds at most; ``clock`` is Unix time in seconds."""
+        """Hold writes for so many seconds at most; ``clock`` is any time that only passes."""
         self._hold_seconds = hold_seconds
         self._clock = clock
         self._known: dict[_Key, Gate] = {}
+        self._ends: dict[_Key, float] = {}
+        """When the leases of those end, by the clock."""
         self._holds: dict[Held, _Hold] = {}
         self.closed: dict[str, tuple[Gate, ...]] = {}
         """The closed gates by table: empty while no write need be looked at."""
@@ -92,16 +95,20 @@ class Gates:
 
     # -- which are closed
 
-    def apply(self, message: Gate) -> None:
-        """Take what the control topic says of a gate, unless something newer was said before."""
+    def apply(self, message: Gate, left: float) -> None:
+        """Take what the control topic says of a gate, unless something newer was said before.
+
+        ``left`` is for how many seconds its lease lasts from now on.
+        """
         now = self._clock()
         key = _key(message)
         known = self._known.get(key)
         if known is not None and message.revision < known.revision:
             return
+        was_closed = known is not None and self._is_closed(known, now)
         self._known[key] = message
-        was_closed = known is not None and _is_closed(known, now)
-        if _is_closed(message, now):
+        self._ends[key] = now + left
+        if self._is_closed(message, now):
             if not was_closed:
                 self.closings += 1
                 _log.info("gate closed", gate=_name(message), until=_moment(message.until))
@@ -109,10 +116,13 @@ class Gates:
             _log.info("gate opened", gate=_name(message))
         self._list_closed(now)
 
+    def _is_closed(self, gate: Gate, now: float) -> bool:
+        return not gate.released and now < self._ends[_key(gate)]
+
     def _list_closed(self, now: float) -> None:
         by_table: dict[str, list[Gate]] = {}
         for gate in self._known.values():
-            if _is_closed(gate, now):
+            if self._is_closed(gate, now):
                 tables = (table for container in gate.containers for table in container.tables)
                 for table in dict.fromkeys(tables):
                     by_table.setdefault(table, []).append(gate)
@@ -123,7 +133,7 @@ class Gates:
             _name(gate)
             for gates in self.closed.values()
             for gate in gates
-            if not _is_closed(gate, now)
+            if not self._is_closed(gate, now)
         }
         for name in expired:
             _log.warning("gate opened: its lease was not renewed", gate=name)
@@ -142,7 +152,11 @@ class Gates:
         dataflows = {None if writer is None else writer.dataflow for writer in writers}
         for part in (write, *write.others):
             for gate in self.closed.get(part.table, ()):
-                if dataflows != {gate.dataflow} and _is_closed(gate, now) and _touches(part, gate):
+                if (
+                    dataflows != {gate.dataflow}
+                    and self._is_closed(gate, now)
+                    and _touches(part, gate)
+                ):
                     return gate
         return None
 
@@ -184,7 +198,7 @@ class Gates:
     def _still_closed(self, gate: Gate, now: float) -> bool:
         """Tell whether a gate, as it was last heard of, holds what it held."""
         known = self._known[_key(gate)]
-        return _is_closed(known, now) and known.containers == gate.containers
+        return self._is_closed(known, now) and known.containers == gate.containers
 
     def _end(self, hold: _Hold, now: float) -> None:
         del self._holds[hold.session]
@@ -199,10 +213,6 @@ _GONE: Final = (
 
 def _key(gate: Gate) -> _Key:
     return gate.dataflow, gate.action, gate.bound
-
-
-def _is_closed(gate: Gate, now: float) -> bool:
-    return not gate.released and now < gate.until
 
 
 def _touches(write: Write, gate: Gate) -> bool:
@@ -223,7 +233,10 @@ def _name(gate: Gate) -> str:
 
 
 def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):
+        return f"Unix time {seconds:g}, which no calendar has"
 
 
 def _refusal(gate: Gate) -> str:

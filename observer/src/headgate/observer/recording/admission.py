@@ -47,20 +47,26 @@ class Admission:
         config: JournalConfig,
         *,
         clock: Callable[[], float],
+        passing: Callable[[], float],
     ) -> None:
-        """Apply the configured policies; ``clock`` is Unix time in seconds."""
+        """Apply the configured policies.
+
+        ``clock`` is Unix time in seconds, for what is announced; ``passing`` any time that only
+        passes, by which writes wait and the disk is asked.
+        """
         self._journal = journal
         self._publisher = publisher
         self._config = config
         self.syncs_each = config.fsync is Fsync.ALWAYS
         """Whether each request must be on the disk before it is forwarded."""
         self._clock = clock
+        self._passing = passing
         self._waiting: deque[tuple[float, Waiting, str]] = deque()
         self._gaps: dict[str, float] = {}
         self._announced = False
         self._unsynced: list[Callable[[], None]] = []
         self._sync: asyncio.Task[None] | None = None
-        self._synced_at = 0.0
+        self._synced_at = float("-inf")
         self._lost = False
         self.blocked = 0
         """Writes that were refused because the journal had no room."""
@@ -100,7 +106,7 @@ class Admission:
             reason = f"headgate: {why}; {_SAFE}"
         elif isinstance(why, JournalError):
             reason = f"headgate: the observer's journal cannot be written ({_cause(why)}); {_SAFE}"
-        self._waiting.append((self._clock() + self._config.block_seconds, session, reason))
+        self._waiting.append((self._passing() + self._config.block_seconds, session, reason))
 
     def leave(self, session: Waiting) -> None:
         """Forget a session whose client is gone."""
@@ -119,7 +125,7 @@ class Admission:
 
     def tend(self) -> None:
         """Admit what waits, give up what waited too long, announce gaps that are over."""
-        now = self._clock()
+        now = self._passing()
         while self._waiting:
             deadline, session, reason = self._waiting[0]
             if session.try_again():
@@ -131,11 +137,12 @@ class Admission:
             self.blocked += 1
             session.give_up(reason)
         if self._gaps and not self._announced and self._journal.has_room(1):
+            until = self._clock()
             for table, since in self._gaps.items():
                 self._publisher.announce_gap(
                     table,
                     since=since,
-                    until=now,
+                    until=until,
                     reason="the journal was full and its policy is to pass",
                 )
             self._announced = True
@@ -165,7 +172,7 @@ class Admission:
                 os.close(handle)
         if self._config.fsync is not Fsync.INTERVAL:
             return
-        now = self._clock()
+        now = self._passing()
         if now - self._synced_at >= self._config.fsync_seconds:
             self._synced_at = now
             self._begin_sync()
