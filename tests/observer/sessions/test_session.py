@@ -155,6 +155,19 @@ def test_a_reply_that_differs_in_its_sequence_number_alone_is_known(scene: Scene
     assert len(scene.endpoint.replies) == 1
 
 
+def test_replies_that_say_a_value_take_no_place_from_those_that_come_again(scene: Scene) -> None:
+    body = StructWriter().binary(1, b"t").binary(2, b"r").binary(3, b"f:q").i64(4, 1).end()
+    increment = call("atomicIncrement", body)
+    session, _, _ = scene.connect()
+    for number in range(300):
+        session.data_received(increment)
+        session.reply_received(reply("atomicIncrement", StructWriter().i64(0, number).end()))
+    session.data_received(put(b"a"))
+    session.reply_received(OK)
+    assert scene.endpoint.replies.find(OK) is not None
+    assert len(scene.endpoint.replies) == 1
+
+
 def test_a_reply_like_another_but_for_its_flag_is_not_taken_for_it(scene: Scene) -> None:
     session, _, _ = scene.connect()
     for answer in (TRUE, FALSE, TRUE):

@@ -7,7 +7,10 @@ from typing import Final, final
 from headgate.wire import Layout, Message, layout_of
 
 _SHORT: Final = 64
-"""Bytes of a reply that is kept: a void method's, or a flag."""
+"""Bytes of a reply that is kept."""
+_FLAG: Final = 5
+"""Bytes of the struct in one: a void method's, or a flag. What says a value, or what went wrong,
+rarely comes again, and would take all places for good."""
 _MOST: Final = 256
 """There are 23 methods that write, in two transports, with two flags."""
 _EVERY_STRING: Final = 1 << 16
@@ -32,12 +35,15 @@ class KnownReplies:
 
     def remember(self, reply: Message) -> None:
         """Keep a reply that is likely to come again."""
-        if len(reply.raw) > _SHORT or self._count >= _MOST or self.find(reply.raw) is not None:
+        length = len(reply.raw)
+        if length > _SHORT or length - reply.body > _FLAG or self._count >= _MOST:
+            return
+        if self.find(reply.raw) is not None:
             return
         layout = layout_of(reply, fixed=_EVERY_STRING, numbers=False)
         if layout is not None:
             self._count += 1
-            self._by_length[len(reply.raw)].append((layout, reply))
+            self._by_length[length].append((layout, reply))
 
     def find(self, data: bytes) -> Message | None:
         """Return a reply that says the same as these bytes, if they are all of one."""
