@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scene import OK, Scene, call, put
+from scene import CELLS, OK, Scene, call, get, put
 
 from headgate.wire import StructWriter
 
@@ -72,3 +72,21 @@ def test_beyond_a_number_of_tables_writes_wait_and_are_refused(scene: Scene) -> 
     assert b"the control topic is lost, or a pattern of watch.tables is too wide" in client.taken()
     session.data_received(put(b"r", b"t"))
     assert upstream.taken() == put(b"r", b"t")
+
+
+def test_writes_that_are_known_by_their_kind_wait_beyond_it_too(scene: Scene) -> None:
+    scene.control.lost()
+    written(scene, b"one-more")
+    written(scene, b"one-more")
+    assert scene.endpoint.patterns.find(put(b"r", b"one-more")) is not None
+    scene.control.found()
+    scene.publisher.forget_unwanted()
+    scene.control.lost()
+    for number in range(10_000):
+        scene.publisher._unlisted(f"invented-{number}")
+    session, _, upstream = scene.connect()
+    session.data_received(get(b"x"))
+    session.reply_received(CELLS)
+    assert upstream.taken() == get(b"x")
+    session.data_received(put(b"r", b"one-more"))
+    assert (upstream.taken(), scene.journal.next_intent) == (b"", 2)

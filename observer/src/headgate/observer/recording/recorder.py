@@ -181,12 +181,6 @@ class Recorder:
             JournalFull: there is no room.
             JournalError: the journal's disk refused.
         """
-        for table in tables:
-            if not self._publisher.has_room(table):
-                raise TablesFull(
-                    "the control topic is lost, or a pattern of watch.tables is too wide, and too "
-                    "many tables are written to"
-                )
         message = request.message
         ticket = self._journalled(dialect, message.raw, message, tables, None)
         ticket.decoded = request.change
@@ -204,6 +198,12 @@ class Recorder:
         tables: tuple[str, ...],
         pattern: Pattern | None,
     ) -> Ticket:
+        for table in tables:
+            if not self._publisher.has_room(table):
+                raise TablesFull(
+                    "the control topic is lost, or a pattern of watch.tables is too wide, and too "
+                    "many tables are written to"
+                )
         received = self._clock()
         number = _number(dialect)
         intent = self._journal.append(
