@@ -81,13 +81,8 @@ class AdminServer:
                 )
                 writer.write(body)
                 await writer.drain()
-        except (
-            TimeoutError,
-            ConnectionError,
-            asyncio.IncompleteReadError,
-            asyncio.LimitOverrunError,
-        ):
-            # Whoever asked is gone or sent no HTTP request: there is nobody to tell.
+        except _NOBODY_TO_TELL:
+            # Whoever asked is gone or sent no HTTP request.
             pass
         finally:
             writer.close()
