@@ -12,6 +12,7 @@ from headgate.engine import (
     CodecName,
     Engine,
     EngineTester,
+    Evaluation,
     MemoryIndex,
     Metric,
     SequenceBound,
@@ -127,3 +128,17 @@ def test_distinct_elements_that_were_not_remembered_may_be_any_number(pair):
     distinct = Bound("k", "in", sequence=SequenceBound(400, distinct=True))
     tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct)))
     assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_shorter_period_holds_from_the_edit_on(pair):
+    def every(seconds: float) -> Evaluation:
+        return Evaluation(every=seconds)
+
+    tester = pair(Bound("k", "in", sequence=SequenceBound(1)), evaluation=every(86_400))
+    tester.write("in", {b"r": {b"f:x": b"1"}})
+    tester.pass_time(100)
+    a, b = tester.spec.actions
+    spec = replace(tester.spec, actions=(a, replace(b, evaluation=every(60))))
+    tester.tell(SpecificationChanged(tester.now, spec))
+    assert launched(tester.pass_time(59)) == []
+    assert launched(tester.pass_time(1)) == ["b"]

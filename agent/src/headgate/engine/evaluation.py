@@ -139,8 +139,10 @@ class Evaluation(Launching):
         if action.since is None:
             action.since = self._now
         every = action.spec.effective_evaluation.every
-        if every is not None and action.next_evaluation is None:
-            action.next_evaluation = self._now + every
+        if every is not None:
+            # Not later than that either: it may have been a longer period until now.
+            due = action.next_evaluation
+            action.next_evaluation = min(self._now + every, math.inf if due is None else due)
         self._set_timers(action)
 
     def _wave(self, stimulus: WaveEnded) -> None:
