@@ -76,6 +76,20 @@ def test_who_told_late_is_in_doubt():
     assert rivals.doubtful(told("a", (95.0, (b"s", b"r")))) == [1]
 
 
+def test_the_oldest_request_of_a_message_tells_whether_others_wrote_meanwhile():
+    rivals = Rivals()
+    rivals.doubtful(told("b", (70.0, (b"else",))))
+    rivals.doubtful(told("a", (100.0, (b"r",))))
+    # What an observer could not publish for a while comes at once.
+    assert rivals.doubtful(told("b", (100.5, (b"r",)), (160.0, (b"s",)))) == [0]
+
+
+def test_the_newest_request_is_what_an_observer_has_told_of_whatever_stands_last():
+    rivals = Rivals()
+    rivals.doubtful(told("a", (150.0, (b"r",)), (100.0, (b"s",))))
+    assert rivals.doubtful(told("b", (151.0, (b"r",)))) == [0]
+
+
 def test_of_what_comes_later_than_rows_are_remembered_everything_is_in_doubt():
     rivals = Rivals()
     rivals.doubtful(told("a", (90.0, (b"other",))))

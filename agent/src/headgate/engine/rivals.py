@@ -50,8 +50,7 @@ class Rivals:
 
     def note(self, batch: UpdateBatch) -> None:
         """Note that an observer told, where no row is of interest."""
-        self._hear(batch.observer, batch.requests[-1].received)
-        self._forget()
+        self._note(batch.observer, max(map(_RECEIVED, batch.requests)))
 
     def changed(self, observer: str, received: float) -> bool:
         """Note a change of the whole table; tell whether another may have written meanwhile."""
@@ -63,12 +62,12 @@ class Rivals:
     def doubtful(self, batch: UpdateBatch) -> list[int]:
         """Return the positions of cells that may have been written before what was told before."""
         others = self._others(batch.observer)
-        newest = batch.requests[-1].received
-        if others < newest - _TOGETHER - _LATE:
-            self.note(batch)
-            return []
         times = list(map(_RECEIVED, batch.requests))
+        # A message may hold requests of minutes, where Kafka was away for as long.
         newest, oldest = max(times), min(times)
+        if others < oldest - _TOGETHER - _LATE:
+            self._note(batch.observer, newest)
+            return []
         self._hear(batch.observer, newest)
         cells = list(map(_CELLS, batch.requests))
         if cells.count(1) < len(cells):
@@ -102,6 +101,10 @@ class Rivals:
             if other >= received - _TOGETHER:
                 found.append(place)
         return found
+
+    def _note(self, observer: str, received: float) -> None:
+        self._hear(observer, received)
+        self._forget()
 
     def _hear(self, observer: str, received: float) -> None:
         self.newest[observer] = max(self.newest.get(observer, _NEVER), received)
