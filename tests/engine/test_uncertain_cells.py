@@ -14,12 +14,20 @@ from headgate.engine import (
     Evaluation,
     Metric,
     ReadCells,
+    RecordArrived,
     SequenceBound,
     SequenceUnit,
     ValueBound,
     launched,
 )
-from headgate.events import VERSION, Outcome, RequestPart, UpdateBatch, UpdateKind
+from headgate.events import (
+    VERSION,
+    Outcome,
+    RequestPart,
+    UpdateBatch,
+    UpdateKind,
+    updates_topic,
+)
 
 FIVE = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 5))
 KEY = (b"r0", b"f:x")
@@ -186,6 +194,72 @@ def test_an_older_explicit_timestamp_changes_no_value(pair):
     tester.publish("in", write(value=b"40", sequence=2, timestamp=900))
     result = tester.engine.explain(0).actions[1].result
     assert result.parts[0].vectors[0].value == 7
+
+
+AHEAD = 3_000_000_000  # milliseconds, a thousand seconds after all that is received here
+
+
+def puts(value: bytes, rows: int, *, sequence: int = 101) -> UpdateBatch:
+    """Put a value into so many rows, each by a request, at the server's time."""
+    (request,) = write().requests
+    requests = tuple(replace(request, intent=sequence + i) for i in range(rows))
+    names = tuple(b"r%d" % i for i in range(rows))
+    return UpdateBatch(
+        VERSION, "other", 1, sequence, 0, "in", requests, bytes([UpdateKind.PUT]) * rows, names,
+        (b"f:x",) * rows, (-1,) * rows, (value,) * rows,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("together", [1, 3, 20])
+def test_a_put_that_a_version_of_the_future_hides_is_read(pair, rows, together):
+    tester = after_a_run(pair, rows)
+    tester.publish("in", write(value=b"11", timestamp=AHEAD))
+    tester.tables["in"][KEY] = b"11"
+    tester.wave("a")
+    tester.answering = False
+    told = tester.publish("in", puts(b"12", together)) + tester.wave("a")
+    (question,) = asked(told)
+    assert (question.rows, question.columns) == ((b"r0",), (b"f:x",))
+
+
+def test_so_is_one_of_records_that_are_taken_together(pair, rows):
+    never = Bound("n", "in", value=ValueBound(Metric.ABSOLUTE, 1e6))
+    tester = after_a_run(pair, rows, never, evaluation=Evaluation(write=True))
+    tester.publish("in", write(value=b"11", timestamp=AHEAD))
+    tester.tables["in"][KEY] = b"11"
+    tester.publish("in", puts(b"12", 1))  # the first decision at a write
+    records = [
+        RecordArrived(tester.now, updates_topic("in"), 0, 50 + i, puts(b"12", 9, sequence=200 + i))
+        for i in range(16)
+    ]
+    told = []
+    while records:
+        taken, instructions = tester.engine.arrive(records)
+        told += instructions
+        del records[:taken]
+    assert KEY in tester.engine.cells["in", "in"].unsettled
+
+
+def test_so_is_the_next_put_until_the_time_has_come(pair, rows):
+    tester = after_a_run(pair, rows, answering=False)
+    tester.publish("in", write(value=b"11", timestamp=AHEAD))
+    for sequence in (101, 102):
+        tester.publish("in", write(value=b"30", sequence=sequence))
+        assert len(asked(tester.wave("a"))) == 1
+        tester.tell(CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"11",)))
+    later = write(value=b"12", sequence=103)
+    (request,) = later.requests
+    tester.publish("in", replace(later, requests=(replace(request, received=3.1e6),)))
+    assert asked(tester.wave("a")) == []
+
+
+@pytest.mark.parametrize("together", [1, 3, 20])
+def test_a_put_at_the_servers_time_has_no_timestamp_of_the_one_before(pair, rows, together):
+    tester = pair(FIVE)
+    tester.publish("in", write(value=b"11", timestamp=1000))
+    tester.publish("in", puts(b"12", together))
+    tester.publish("in", write(UpdateKind.DELETE_COLUMN, None, sequence=150, timestamp=2000))
+    assert tester.engine.cells["in", "in"].get(KEY) == 12
 
 
 def test_deletes_of_rows_and_families_remove_their_cells(pair, rows):

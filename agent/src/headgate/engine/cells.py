@@ -36,14 +36,23 @@ class Cells(Rescanned):
         self, arrivals: Arrivals, positions: Sequence[int], looked_up: LookedUp | None = None
     ) -> None:
         """Count and keep the updates at these positions, which lie in the container."""
-        if arrivals.plain and (len(positions) > _FEW or looked_up is not None):
+        if self.detail is not Detail.COUNTS and (
+            not arrivals.plain or self.meets_stamps(arrivals, positions)
+        ):
+            self._take_mixed(arrivals, positions)
+        elif arrivals.plain and (len(positions) > _FEW or looked_up is not None):
             self._take_puts(arrivals, positions, looked_up)
         elif arrivals.plain and len(positions) == 1:
             self._take_put(arrivals, positions[0])
-        elif arrivals.plain or self.detail is Detail.COUNTS:
-            self._take_few(arrivals, positions)
         else:
-            self._take_mixed(arrivals, positions)
+            self._take_few(arrivals, positions)
+
+    def meets_stamps(self, arrivals: Arrivals, positions: Sequence[int]) -> bool:
+        """Tell whether some of these puts are of cells that have a writer's own timestamp."""
+        if self.stamps is None:
+            return False
+        slots = self.grid.slots(*arrivals.cells_at(positions))
+        return bool(self.stamps.data[slots].any())
 
     # Updates in columns: puts that certainly happened in this order, at the server's time.
 
@@ -265,7 +274,8 @@ class Cells(Rescanned):
                     placeholder = 0.0 if self.numeric else b""
                     self._put(slot, placeholder)
                     changes.append((slot, None, placeholder))
-                self._stamp(slot, timestamp)
+                if newest or timestamp != SERVER_TIME:
+                    self._stamp(slot, timestamp)
         if uncertain and self.detail is Detail.VALUES:
             self.unsettled.add(key)
 

@@ -263,7 +263,7 @@ class Records(Evaluation):
         if cells is None or not cells.read_awaited:
             return
         before = cells.elements
-        cells.settle(stimulus.rows, stimulus.columns, stimulus.values)
+        cells.settle(stimulus.rows, stimulus.columns, stimulus.values, stimulus.now)
         for action in self.graph.watching(cells):
             if action.reading and not any(c.read_awaited for c, _ in action.all_parts()):
                 action.reading = False

@@ -14,6 +14,8 @@ from headgate.engine.spec import Count
 from headgate.engine.storage import Array
 from headgate.events import UpdateKind, partition_of
 
+_MILLISECONDS = 1000
+
 
 class Rescanned(Known):
     """Takes what was read, and counts what no event has told."""
@@ -246,9 +248,16 @@ class Rescanned(Known):
         return sorted(self.reading)
 
     def settle(
-        self, rows: Sequence[bytes], columns: Sequence[bytes], values: Sequence[bytes | None]
+        self,
+        rows: Sequence[bytes],
+        columns: Sequence[bytes],
+        values: Sequence[bytes | None],
+        now: float,
     ) -> None:
-        """Take the values of cells that were read; what was written meanwhile stays unsettled."""
+        """Take the values of cells that were read; what was written meanwhile stays unsettled.
+
+        A version that is dated after ``now`` (Unix seconds) stays the newest whatever is put.
+        """
         settled = [
             (key, value)
             for key, value in zip(zip(rows, columns, strict=True), values, strict=True)
@@ -266,7 +275,8 @@ class Rescanned(Known):
                     changes.append((slot, old, None))
                 continue
             new = self._value(UpdateKind.PUT, value)
-            self.stamp(np.array([slot]), None)
+            if (self.stamp_at(slot) or 0) <= now * _MILLISECONDS:
+                self.stamp(np.array([slot]), None)
             if new is None or _same(old, new):
                 continue
             self._put(slot, new)

@@ -52,6 +52,11 @@ class Touch:
         """The first record with updates in the container."""
         return self._table.record_of(self._positions[0])
 
+    @property
+    def hidden(self) -> bool:
+        """Whether some of the updates may be hidden by versions with timestamps of their own."""
+        return self.cells.meets_stamps(self._table.arrivals, self._positions)
+
     def records(self) -> frozenset[int]:
         """Return the places of the records with updates in the container."""
         return self._table.records_of(self._positions)
@@ -237,6 +242,8 @@ class Together(Requests):
         watched: dict[str, list[Touch]] = {}
         for touch in tried.touches(self.graph.routers):
             container = touch.cells.watched.id
+            if touch.hidden:
+                quiet = min(quiet, touch.first)
             for feeder in self.graph.feeders.get(container, ()):
                 if not feeder.has_run:
                     quiet = min(quiet, touch.first)
