@@ -5,13 +5,16 @@ import pytest
 from headgate.engine import (
     Bound,
     Count,
+    Launch,
     Metric,
+    ObserverLost,
     PartitionReset,
     ReconciliationDue,
     ScanContainer,
     ValueBound,
 )
 from headgate.events import (
+    GONE,
     VERSION,
     BarrierMark,
     Gap,
@@ -103,3 +106,61 @@ def test_many_losses_are_one_more_scan_and_the_one_under_way_ends(scanning):
         tester.publish("in", Gap(VERSION, "o", 1, number, "in", 5.0, 9.0, "Kafka was down"))
     (again,) = scans(tester.tell(tester.answer(question)))
     assert scans(tester.tell(tester.answer(again))) == []
+
+
+def observer_lost(tester):
+    return tester.tell(ObserverLost(tester.now, "o"))
+
+
+def written_round(tester):
+    tester.tables["in"][b"unseen", b"f:x"] = b"5"
+    return reconciliation(tester)
+
+
+UNTOLD = (missing, reset, observer_lost, written_round)
+
+
+def is_told_what_is_missing(launch):
+    return GONE in launch.since.offsets[updates_topic("in")]
+
+
+def run(tester):
+    (launch,) = [one for one in tester.request("b") if isinstance(one, Launch)]
+    return launch
+
+
+@pytest.mark.parametrize("loss", UNTOLD)
+def test_the_next_run_is_told_that_changes_are_missing(pair, rows, loss):
+    tester = pair(BOUND)
+    tester.write("in", rows(6, 10))
+    run(tester)
+    tester.finish("b")
+    loss(tester)
+    assert is_told_what_is_missing(run(tester))
+    tester.finish("b")
+    assert not is_told_what_is_missing(run(tester))
+
+
+@pytest.mark.parametrize("loss", UNTOLD)
+def test_so_is_the_one_after_a_run_that_was_under_way(pair, rows, loss):
+    tester = pair(BOUND)
+    tester.write("in", rows(6, 10))
+    run(tester)
+    loss(tester)
+    tester.finish("b")
+    assert is_told_what_is_missing(run(tester))
+
+
+def test_a_first_scan_and_one_that_finds_nothing_leave_changes_whole(pair, rows):
+    tester = pair(BOUND, answering=False)
+    (first,) = scans(tester.engine.handle(ReconciliationDue(tester.now))) or scans(
+        tester.instructions
+    )
+    tester.tables["in"] = {(b"old", b"f:x"): b"1"}
+    tester.answering = True
+    tester.tell(tester.answer(first))
+    tester.write("in", rows(6, 10))
+    run(tester)
+    tester.finish("b")
+    reconciliation(tester)
+    assert not is_told_what_is_missing(run(tester))

@@ -31,6 +31,7 @@ from headgate.events import (
     TableChange,
     TableChangeKind,
     UpdateBatch,
+    updates_topic,
 )
 
 _DESTROYING = frozenset(
@@ -69,16 +70,19 @@ class Records(Evaluation):
     def _reset(self, stimulus: PartitionReset) -> None:
         topic, partition = stimulus.topic, stimulus.partition
         self.deliveries.reset(topic, partition)
-        # Whoever reads from the last cut on must learn that something is missing.
+        self._untold(topic, partition)
+        self._lost(
+            self.graph.tables_of(topic),
+            f"Kafka has deleted records of {topic}, partition {partition}, before they were read",
+        )
+
+    def _untold(self, topic: str, partition: int = 0) -> None:
+        """Have whoever reads changes from the last cut on learn that some are missing."""
         for action in self.actions.values():
             action.seen = action.seen.moved(topic, partition, GONE)
             if action.run is not None:
                 action.run.since = action.run.since.moved(topic, partition, GONE)
                 action.run.cut = action.run.cut.moved(topic, partition, GONE)
-        self._lost(
-            self.graph.tables_of(topic),
-            f"Kafka has deleted records of {topic}, partition {partition}, before they were read",
-        )
 
     def _rivals(self, table: str) -> Rivals:
         """Return who tells of a table."""
@@ -187,6 +191,8 @@ class Records(Evaluation):
         self._decide(DecisionKind.GAP, words)
         missed: dict[ContainerId, None] = {}
         for table in tables:
+            if table in self.graph.tables:
+                self._untold(updates_topic(table))
             for cells in self.graph.tables.get(table, ()):
                 self._look_again(cells)
                 # A scan finds what is different, not how often it was written.
@@ -245,12 +251,15 @@ class Records(Evaluation):
                 stimulus = still_there(stimulus, lambda key: cells.get(key) is not None)
             else:
                 stimulus = own_cells(stimulus, cells)
+        first = not cells.scanned
         rows = (stimulus.rows, stimulus.columns, stimulus.values)
         found = cells.scan(*rows, stimulus.recent, stop=stimulus.stop)
         if cells.scanning is not None:
             self._ask_for_rows(cells)
             return
         if found:
+            if not first:
+                self._untold(updates_topic(cells.table))
             self._touched((cells.watched.id,))
         if again and lossy:
             self._look_again(cells)

@@ -316,8 +316,8 @@ class Run:
         """Return the cells of a container that were written between ``since`` and ``cut``.
 
         Updates are read from Kafka; a value that they do not tell for certain is read from HBase.
-        Where no run of the action has seen the table yet, Kafka has deleted updates, or the table
-        was emptied, all cells of the container are returned: never too few.
+        Where no run of the action has seen the table yet, updates were lost, or the table was
+        emptied, all cells of the container are returned: never too few.
 
         Args:
             container: its name in the dataflow.

@@ -100,7 +100,7 @@ class UpdatesSource(DataSource):  # type: ignore[misc]
         if is_broken(topic, since, until):
             message = (
                 f"some updates of topic {topic} between the two cuts are not to be had: no run has "
-                "seen the table yet, or Kafka has deleted them; read the table instead"
+                "seen the table yet, or they were lost; read the table instead"
             )
             raise UpdatesUnavailable(message)
         properties = {
