@@ -73,6 +73,12 @@ def test_while_nobody_is_heard_nobody_is_gone(table: ObserverTable) -> None:
     assert table.gone(1200.0) == {"o": 1}
 
 
+def test_nor_is_anybody_before_kafka_is_back(table: ObserverTable) -> None:
+    table.hear(lease(), 100.0)
+    keep_company(table, 101.0)
+    assert table.gone(101.0 + LEASE + GRACE) == {}
+
+
 def gaps(agent: ScriptedAgent) -> list[str]:
     assert agent.runtime is not None
     return [d.words for d in agent.runtime.decisions if d.kind is DecisionKind.GAP]
@@ -129,3 +135,16 @@ def test_what_was_lost_before_a_dataflow_watched_anything_is_none_of_its_losses(
     agent.begin()
     world.run(lambda: True)
     assert gaps(agent) == []
+
+
+def test_one_that_was_heard_again_can_be_lost_all_the_same(world: World) -> None:
+    agent = world.start_agent()
+    world.run(lambda: True)
+    lose(world, agent)
+    agent.observers.hear(lease("lost"), world.now)
+    for _ in range(9):
+        world.run(lambda: True)
+        world.now += (LEASE + GRACE) / 8
+        keep_company(agent.observers, world.now)
+    world.run(lambda: True)
+    assert len(gaps(agent)) == 2

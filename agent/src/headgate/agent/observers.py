@@ -37,6 +37,8 @@ class ObserverTable:
         """By observer and epoch: when the lease ends of each that nobody said to have ended."""
         self._last: float | None = None
         """When a lease was last heard as it was given."""
+        self._seconds = 0.0
+        """How long that one is: observers are heard more often."""
         self._lock = threading.Lock()
 
     def recall(self, lease: ObserverLease, then: float) -> None:
@@ -48,7 +50,7 @@ class ObserverTable:
         """Note a lease received at ``now`` (Unix seconds)."""
         with self._lock:
             silence = 0.0 if self._last is None else now - self._last
-            self._last = now
+            self._last, self._seconds = now, lease.seconds
             if silence > lease.seconds:
                 for heard in self._heard.values():
                     heard.until += silence
@@ -100,6 +102,8 @@ class ObserverTable:
         """
         found: dict[str, int] = {}
         with self._lock:
+            if self._last is not None and now - self._last > self._seconds:
+                return found  # nobody is heard
             for (name, epoch), until in self._open.items():
                 if now >= until + self._grace:
                     found[name] = max(epoch, found.get(name, epoch))

@@ -181,12 +181,18 @@ class Runtime(Commands, Reporting):
 
     def _look_for_lost(self, now: float) -> None:
         """Have the engine look for what observers had not published that are lost for good."""
-        known = self._progress.lost
         gone = self._around.observers.gone(now)
-        new = sorted(name for name, epoch in gone.items() if epoch > known.get(name, 0))
-        if not new:
-            return
-        self._progress = msgspec.structs.replace(self._progress, lost=known | gone)
+        alive = self._around.observers.required(now)
+        # One that was heard again may be lost another time, in the same epoch.
+        known = {
+            name: epoch
+            for name, epoch in self._progress.lost.items()
+            if name in gone or alive.get(name) != epoch
+        }
+        new = {name: epoch for name, epoch in sorted(gone.items()) if epoch > known.get(name, 0)}
+        if known | new != self._progress.lost:
+            self._progress = msgspec.structs.replace(self._progress, lost=known | new)
+            self._dirty = True
         for name in new:
             log.warning("observer lost", dataflow=self.name, observer=name, epoch=gone[name])
             self._handle(ObserverLost(now, name))
