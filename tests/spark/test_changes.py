@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from headgate.engine import WatchedContainer
 from headgate.events import (
     BarrierMark,
@@ -36,13 +38,33 @@ def batch(
 ) -> UpdateBatch:
     part = RequestPart(intent, "m", outcome, 0.0, len(cells), ambiguous=ambiguous)
     return UpdateBatch(
-        1, "o", 1, 0, 0, "t", (part,),
+        1, "o", 1, intent, 0, "t", (part,),
         bytes(cell[0] for cell in cells),
         tuple(cell[1] for cell in cells),
         tuple(cell[2] for cell in cells),
         (timestamp,) * len(cells),
         tuple(cell[3] for cell in cells),
     )  # fmt: skip
+
+
+def told(
+    intent: int,
+    value: bytes,
+    *,
+    sequence: int | None = None,
+    observer: str = "o",
+    received: float = 0.0,
+    row: bytes = b"r",
+) -> UpdateBatch:
+    """One put of column ``f:a``."""
+    made = batch((PUT, row, b"f:a", value), intent=intent)
+    (part,) = made.requests
+    return replace(
+        made,
+        observer=observer,
+        sequence=intent if sequence is None else sequence,
+        requests=(replace(part, received=received),),
+    )
 
 
 def test_the_last_put_of_a_cell_counts() -> None:
@@ -158,3 +180,60 @@ def test_a_disabled_table_and_a_barrier_change_nothing() -> None:
 
     assert not cells.everything
     assert cells.cells == {}
+
+
+def test_a_request_told_again_is_not_newer_than_what_was_told_after_it() -> None:
+    cells = changed()
+    cells.add(told(2, b"2", sequence=7), 0)
+    cells.add(told(1, b"1", sequence=6), 0)  # its first message lies before the last cut
+    cells.add(told(2, b"2", sequence=7), 0)
+
+    assert cells.cells == {(b"r", b"f:a"): READ}
+
+
+def test_a_row_that_two_observers_wrote_at_one_time_must_be_read() -> None:
+    cells = changed()
+    cells.add(told(1, b"1", observer="one", received=100.0), 0)
+    cells.add(told(1, b"2", observer="two", received=100.5), 0)
+
+    assert cells.cells == {(b"r", b"f:a"): READ}
+
+
+def test_a_row_that_they_wrote_one_after_the_other_need_not() -> None:
+    cells = changed()
+    cells.add(told(1, b"1", observer="one", received=100.0), 0)
+    cells.add(told(1, b"2", observer="two", received=105.0), 0)
+
+    assert cells.cells == {(b"r", b"f:a"): b"2"}
+
+
+def test_a_row_whose_updates_lie_in_two_partitions_must_be_read() -> None:
+    for order in ((3, 0), (0, 3)):
+        cells = changed()
+        for intent, partition in enumerate(order):
+            cells.add(told(intent, b"%d" % intent), partition)
+        cells.add(told(9, b"9", row=b"s"), 0)
+
+        assert cells.cells == {(b"r", b"f:a"): READ, (b"s", b"f:a"): b"9"}
+        assert cells.unread() == [b"r"]
+        cells.settle([b"r"], {b"r": {b"f:a": b"5"}})
+        assert cells.cells == {(b"r", b"f:a"): b"5", (b"s", b"f:a"): b"9"}
+
+
+def test_deleted_rows_take_as_long_as_they_are_many() -> None:
+    class Counted(bytes):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return bytes.__eq__(self, other)
+
+        __hash__ = bytes.__hash__
+
+    cells = changed()
+    rows = [Counted(b"%d" % i) for i in range(300)]
+    cells.add(batch(*((PUT, row, b"f:a", b"1") for row in rows)), 0)
+    cells.add(batch(*((UpdateKind.DELETE_ROW, row, b"", None) for row in rows), intent=2), 0)
+
+    assert cells.unread() == sorted(rows)
+    assert Counted.compared < 20 * len(rows)

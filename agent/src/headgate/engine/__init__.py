@@ -74,6 +74,7 @@ from headgate.engine.references import (
     WriteReference,
 )
 from headgate.engine.resources import ResourceSample
+from headgate.engine.rivals import Rivals
 from headgate.engine.runs import PastRun, RunState
 from headgate.engine.significance import SearchPhase
 from headgate.engine.snapshot import SNAPSHOT_VERSION
@@ -209,6 +210,7 @@ __all__ = [
     "Resumed",
     "RetryPolicy",
     "RetryRequested",
+    "Rivals",
     "Role",
     "Run",
     "RunFailed",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
+from headgate.engine import Rivals
 from headgate.events import (
     Gap,
     Outcome,
@@ -54,6 +55,9 @@ _DESTROYS: Final = {
 class ChangedCells:
     """The changed cells of a container, each with its newest value as far as messages tell it.
 
+    They do not tell it of a row that two observers wrote at about one time, nor of one whose
+    updates lie in two partitions, since the topic was given more.
+
     ``everything`` is set where messages cannot name what changed (a table was emptied, or writes
     passed without events): then the whole container counts as changed.
     """
@@ -61,8 +65,23 @@ class ChangedCells:
     def __init__(self, view: ContainerView) -> None:
         self._view = view
         self._seen: set[tuple[int, str, int, int, int]] = set()
-        self.cells: dict[tuple[bytes, bytes], Latest] = {}
+        self._sequences: dict[tuple[int, str, int], int] = {}
+        """Of the last message of an observer's epoch in a partition."""
+        self._rivals: dict[int, Rivals] = {}
+        self._rows: dict[bytes, dict[bytes, Latest]] = {}
+        self._partitions: dict[bytes, int] = {}
+        self._astray: set[bytes] = set()
+        """Rows with updates in two partitions, in whatever order these are read."""
         self.everything = False
+
+    @property
+    def cells(self) -> dict[tuple[bytes, bytes], Latest]:
+        """The newest values by row and ``family:qualifier``."""
+        return {
+            (row, column): READ if row in self._astray else latest
+            for row, columns in self._rows.items()
+            for column, latest in columns.items()
+        }
 
     def add(self, message: UpdateMessage, partition: int) -> None:
         """Take in the next message of a partition; a request that came there before is skipped.
@@ -77,19 +96,35 @@ class ChangedCells:
     def _add(self, message: UpdateMessage, partition: int) -> None:
         match message:
             case UpdateBatch():
-                first = 0
-                for part in message.requests:
-                    identity = partition, message.observer, message.epoch, part.intent, part.piece
-                    if identity not in self._seen:
-                        self._seen.add(identity)
-                        self._request(message, part, first)
-                    first += part.cells
+                self._batch(message, partition)
             case TableChange(kind=kind):
                 self.everything = self.everything or kind in _DESTROYS
             case Gap():
                 self.everything = True
 
-    def _request(self, batch: UpdateBatch, part: RequestPart, first: int) -> None:
+    def _batch(self, batch: UpdateBatch, partition: int) -> None:
+        source = partition, batch.observer, batch.epoch
+        # What is told again and was told first before the last cut may be older than what is known.
+        again = batch.sequence <= self._sequences.get(source, -1)
+        self._sequences[source] = max(batch.sequence, self._sequences.get(source, -1))
+        doubtful: Collection[int] = ()
+        if batch.requests:
+            rivals = self._rivals.setdefault(partition, Rivals())
+            doubtful = range(len(batch.rows)) if again else set(rivals.doubtful(batch))
+        first = 0
+        for part in batch.requests:
+            identity = *source, part.intent, part.piece
+            if identity not in self._seen:
+                self._seen.add(identity)
+                self._request(batch, part, first, doubtful)
+            first += part.cells
+        for row in dict.fromkeys(batch.rows):
+            if row in self._rows and self._partitions.setdefault(row, partition) != partition:
+                self._astray.add(row)
+
+    def _request(
+        self, batch: UpdateBatch, part: RequestPart, first: int, doubtful: Collection[int]
+    ) -> None:
         sure = part.outcome is Outcome.APPLIED
         ambiguous = set(part.ambiguous)
         for offset in range(part.cells):
@@ -100,30 +135,40 @@ class ChangedCells:
             elif self._view.has(row, column):
                 # A client's own timestamp may lie below that of a cell which is there already.
                 plain = sure and offset not in ambiguous and batch.timestamps[at] == _SERVER_TIME
-                self.cells[row, column] = _latest(kind, batch.values[at]) if plain else READ
+                told = plain and at not in doubtful
+                self._put(row, column, _latest(kind, batch.values[at]) if told else READ)
+
+    def _put(self, row: bytes, column: bytes, latest: Latest) -> None:
+        self._rows.setdefault(row, {})[column] = latest
 
     def _wide(self, row: bytes, family: bytes) -> None:
-        known = dict.fromkeys(self._view.declared)
-        known.update(dict.fromkeys(column for r, column in self.cells if r == row))
+        known = dict.fromkeys((*self._view.declared, *self._rows.get(row, ())))
         touched = [
             column for column in known if column.startswith(family) and self._view.has(row, column)
         ]
         for column in touched:
-            self.cells[row, column] = READ
+            self._put(row, column, READ)
         if not touched and any(item.has_row(row) for item in self._view.items):
             # No column is known by name; the row itself is what changed.
-            self.cells[row, family] = READ
+            self._put(row, family, READ)
 
     def unread(self) -> list[bytes]:
         """Return the rows with cells that must be read, in order."""
-        return sorted({row for (row, _), latest in self.cells.items() if latest is READ})
+        return sorted(
+            row
+            for row, columns in self._rows.items()
+            if row in self._astray or READ in columns.values()
+        )
 
     def settle(self, rows: Iterable[bytes], found: dict[bytes, dict[bytes, bytes]]) -> None:
         """Put in what was read: the values by row and column; what is not there is deleted."""
-        wanted = set(rows)
-        for (row, column), latest in list(self.cells.items()):
-            if latest is READ and row in wanted:
-                self.cells[row, column] = found.get(row, {}).get(column)
+        for row in rows:
+            there = found.get(row, {})
+            known = self._rows.get(row, {})
+            for column, latest in known.items():
+                if latest is READ or row in self._astray:
+                    known[column] = there.get(column)
+            self._astray.discard(row)
 
 
 def _latest(kind: UpdateKind, value: bytes | None) -> Latest:
