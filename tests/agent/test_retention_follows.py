@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.agent.errors import Unreachable
+from headgate.agent.feed import Record
 from headgate.agent.retention import (
     Change,
     Raised,
@@ -36,10 +37,11 @@ class Topics:
     def __init__(self, **topics: Retention) -> None:
         self.topics = topics
         self.allowed = True
+        self.answers = True
         self.altered: list[tuple[str, Retention]] = []
 
-    def retentions(self, topics: Iterable[str]) -> dict[str, Retention]:
-        return {topic: self.topics[topic] for topic in topics if topic in self.topics}
+    def retentions(self, topics: Iterable[str]) -> dict[str, Retention | None]:
+        return {topic: self.topics.get(topic) for topic in topics} if self.answers else {}
 
     def retain(self, topic: str, retention: Retention) -> None:
         if not self.allowed:
@@ -217,6 +219,20 @@ def test_a_topic_that_keeps_everything_or_is_gone_is_forgotten() -> None:
     assert cluster.rows.get(b"retention/t") == {}
 
 
+def test_what_a_topic_had_is_remembered_while_kafka_does_not_tell_what_it_has() -> None:
+    cluster = Cluster()
+    (agent,) = cluster.agents
+    agent.need("d", {"t": 4 * DAY})
+    agent.look()
+    cluster.kafka.answers = False
+    agent.look()
+    cluster.kafka.answers = True
+    agent.look()
+    agent.need("d", {})
+    agent.look()
+    assert cluster.kafka.topics["t"] == WEEK
+
+
 @given(st.integers(0, 10**6))
 @settings(max_examples=200, deadline=None)
 def test_whatever_agents_do_in_whatever_order_the_topic_comes_to_what_is_needed(seed: int) -> None:
@@ -260,3 +276,19 @@ def test_a_dataflow_says_what_its_next_runs_are_to_be_shown(world: World) -> Non
     world.run(lambda: world.now >= later)
     assert set(world.needs) == {updates_topic("in")}
     assert 900 < world.needs[updates_topic("in")] < 1100
+
+
+def test_of_a_topic_of_which_updates_were_lost_nothing_is_needed_before_the_next_run(
+    world: World,
+) -> None:
+    agent: ScriptedAgent = world.start_agent()
+    world.run(lambda: True)
+    for row in (b"1", b"2", b"3"):
+        world.write("in", row, b"c:v", b"1")
+    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    world.run(lambda: agent.settled() == 1)
+    lost = Record(updates_topic("in"), 0, 0, None, world.now, lost=True)
+    agent.ask(lambda runtime, now: runtime.consume([lost], now))
+    later = world.now + 1000.0
+    world.run(lambda: world.now >= later)
+    assert world.needs == {}

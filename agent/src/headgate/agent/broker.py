@@ -208,25 +208,28 @@ class KafkaBroker:
     def retention(self, topics: Iterable[str]) -> dict[str, float]:
         """See ``Broker``; a topic whose settings this agent may not read is left out, too."""
         found = self.retentions(topics)
-        return {topic: retention.seconds for topic, retention in found.items()}
+        return {topic: kept.seconds for topic, kept in found.items() if kept is not None}
 
-    def retentions(self, topics: Iterable[str]) -> dict[str, Retention]:
+    def retentions(self, topics: Iterable[str]) -> dict[str, Retention | None]:
         """See ``RetentionTopics``."""
         wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         if not wanted:
             return {}
-        found = {}
+        found: dict[str, Retention | None] = {}
         for resource, answer in self._admin.describe_configs(
             wanted, request_timeout=_METADATA
         ).items():
             try:
                 entry = answer.result()[_RETENTION]
             except KafkaException as error:
-                log.info("retention not known", topic=resource.name, problem=str(error))
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    found[resource.name] = None
+                else:
+                    log.info("retention not known", topic=resource.name, problem=str(error))
                 continue
-            if int(entry.value) > 0:
-                inherited = entry.source != ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-                found[resource.name] = Retention(int(entry.value) / 1000, inherited)
+            inherited = entry.source != ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+            kept = int(entry.value) / 1000
+            found[resource.name] = Retention(kept, inherited) if kept > 0 else None
         return found
 
     def retain(self, topic: str, retention: Retention) -> None:

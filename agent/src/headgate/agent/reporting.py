@@ -9,7 +9,7 @@ from headgate.agent.standing import Standing
 from headgate.agent.store import RunRecord
 from headgate.agent.views import ActionStatus, FlowExplanation, FlowStatus, Phase
 from headgate.engine import BoundResult, ConditionResult, GroupResult, Role
-from headgate.events import updates_topic
+from headgate.events import GONE, updates_topic
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 
@@ -94,19 +94,20 @@ class Reporting(Standing):
     def _ages(self, now: float) -> dict[str, float]:
         """Return how old, in seconds, the oldest update is that next runs need, by topic.
 
-        The next run of an action is shown what changed since its last one was launched.
+        The next run of an action is shown what changed since its last one was launched; all that
+        stands, for which nothing is needed of Kafka, where updates were lost since.
         """
         ages: dict[str, float] = {}
         position = self._position()
         spec = self._dataflow.spec
         for action in spec.actions:
-            last = self._engine.actions[action.name].last
-            if last is None:
+            known = self._engine.actions[action.name]
+            if known.last is None:
                 continue
             for topic in {updates_topic(table) for table in spec.tables(action)}:
-                since, until = last.cut.offsets.get(topic, ()), position.offsets.get(topic, ())
-                if since != until:
-                    ages[topic] = max(ages.get(topic, 0.0), now - last.launched_at)
+                since, until = known.seen.offsets.get(topic, ()), position.offsets.get(topic, ())
+                if since != until and GONE not in since:
+                    ages[topic] = max(ages.get(topic, 0.0), now - known.last.launched_at)
         return ages
 
     def _tell_needs(self, now: float) -> None:

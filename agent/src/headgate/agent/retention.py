@@ -66,8 +66,11 @@ class Change(Struct, frozen=True):
 class RetentionTopics(Protocol):
     """What is asked of Kafka."""
 
-    def retentions(self, topics: Iterable[str]) -> dict[str, Retention]:
-        """Return the retention of topics; without those that keep everything, or are unknown."""
+    def retentions(self, topics: Iterable[str]) -> dict[str, Retention | None]:
+        """Return the retention of topics; None for one that keeps everything, or is not there.
+
+        Without those of which Kafka does not tell at the moment.
+        """
 
     def retain(self, topic: str, retention: Retention) -> None:
         """Give a topic a retention; may raise ``RetentionRefused`` or ``Unreachable``."""
@@ -187,13 +190,14 @@ class RetentionKeeper:
         rows = self._read()
         names = {topic for of_one in ages.values() for topic in of_one} | rows.keys()
         found = self._topics.retentions(sorted(names))
-        self._known = {topic: retention.seconds for topic, retention in found.items()}
+        self._known = {topic: now.seconds for topic, now in found.items() if now is not None}
         for topic, now in sorted(found.items()):
-            row = rows.get(topic) or _TopicRow(None, None, {})
-            self._note(topic, now, row, ages)
-            self._give(topic, now, row)
-        for topic in rows.keys() - found.keys():
-            self._rows.delete(_row(topic))  # it is gone, or keeps everything
+            if now is not None:
+                row = rows.get(topic) or _TopicRow(None, None, {})
+                self._note(topic, now, row, ages)
+                self._give(topic, now, row)
+            elif topic in rows:
+                self._rows.delete(_row(topic))
 
     def _read(self) -> dict[str, _TopicRow]:
         found = {}
