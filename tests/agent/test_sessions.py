@@ -140,6 +140,20 @@ def test_a_killed_worker_gives_the_reason_for_which_it_was_killed(
     assert lost.reason == "it took too long"
 
 
+def test_an_attempt_that_is_ended_before_there_is_a_worker_is_not_begun(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk()
+    one.ready()
+    one.launcher.use(None)
+    one.until(lambda r: isinstance(r, WorkerState) and "nothing is launched" in r.words)
+    one.launcher.start(request("m:work"))
+    one.launcher.kill("it was cancelled by hand")
+    one.launcher.use(StartSession({}))
+    lost = one.until(lambda r: isinstance(r, WorkerLost | StepStarted))
+    assert lost == WorkerLost("run", 1, "it was cancelled by hand")
+
+
 def test_a_worker_that_ends_idle_is_replaced_without_a_lost_attempt(
     desk: Callable[..., Desk],
 ) -> None:

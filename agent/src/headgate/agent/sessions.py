@@ -130,11 +130,17 @@ class SessionLauncher:
     def kill(self, reason: str) -> None:
         """See ``Launcher``."""
         with self._lock:
-            self._reason = reason
-            worker = self._worker
+            worker, waits = self._worker, None
+            if worker is None:
+                waits, self._request = self._request, None
+            else:
+                self._reason = reason
             self._changed.notify_all()
         if worker is not None:
             worker.kill()
+        elif waits is not None:
+            # The next worker's first attempt it must not be.
+            self._report(WorkerLost(waits.run, waits.attempt, reason))
 
     def log(self, action: str, run: str, attempt: int) -> Path | None:
         """Return the file with what an attempt printed; None where there is none."""
