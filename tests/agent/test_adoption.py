@@ -1,12 +1,27 @@
-"""What the thread that takes dataflows over says of rows that it does not believe."""
+"""What the thread that takes dataflows over says of those that it does not take."""
 
 from __future__ import annotations
 
+import queue
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 from structlog.testing import capture_logs
 
-from headgate.agent.adoption import Doubts
-from headgate.agent.sealed import Definition, Lease, RowState, SetAside
-from headgate.agent.store import Listing, Listings
+from headgate.agent.adoption import Adoption, AdoptionSettings, Doubts
+from headgate.agent.scripted import SEALS, MemoryRows
+from headgate.agent.sealed import (
+    Definition,
+    Lease,
+    Owner,
+    RememberedRevisions,
+    RowState,
+    SetAside,
+)
+from headgate.agent.store import Listing, Listings, StateStore
+from headgate.agent.supervision import Supervision
 
 NOTHING = Listings((), ())
 FORGED = Listings((), (SetAside("evil", RowState.UNSIGNED, "sign it"),))
@@ -42,3 +57,93 @@ def test_what_is_set_aside_is_counted_by_why_and_no_longer_than_it_stands() -> N
     assert doubts.counts() == none | {"lease": 1}
     doubts.found(NOTHING)
     assert doubts.counts() == none
+
+
+WAIT = 300.0  # seconds, on the busiest machine, until something that must happen counts as missing
+
+
+class Looks:
+    """An agent that takes dataflows over, of which none may run here, and its looks at the table.
+
+    Each look waits until it is let, so that a test knows what it saw.
+    """
+
+    def __init__(self) -> None:
+        self.store = StateStore(MemoryRows(), 3, SEALS, RememberedRevisions())
+        self._asked: queue.Queue[None] = queue.Queue()
+        self._let: queue.Queue[None] = queue.Queue()
+        listings = self.store.listings
+
+        def let() -> Listings:
+            self._asked.put(None)
+            self._let.get(timeout=WAIT)
+            return listings()
+
+        self.store.listings = let  # type: ignore[method-assign]
+        self._halting = threading.Event()
+        partitions = [SimpleNamespace(partition=number) for number in range(16)]
+        told = threading.Event()
+
+        def subscribe(_: Any, on_assign: Any, **__: Any) -> None:
+            on_assign(None, partitions)
+            told.set()
+
+        consumer = SimpleNamespace(subscribe=subscribe, poll=self._halting.wait, close=lambda: None)
+        self.adoption = Adoption(
+            AdoptionSettings(
+                store=self.store,
+                broker=SimpleNamespace(flow_partitions=16, group=lambda _: consumer),
+                group="g",
+                owner=Owner("agent", "1", ""),
+                lease=3600.0,
+                build=lambda *_: pytest.fail("it may not run here"),
+                refusal=lambda *_: "it may not",
+                ended=lambda _: None,
+                supervision=Supervision(lambda _: None),
+            ),
+            self._halting,
+        )
+        self.adoption.start()
+        assert told.wait(WAIT)
+        self._asked.get(timeout=WAIT)
+
+    def look(self) -> None:
+        """Have it look at the table as it stands, and take what it may."""
+        self._let.put(None)
+        self.adoption.look()
+        self._asked.get(timeout=WAIT)
+
+    def close(self) -> None:
+        self.adoption.stop(0.0)
+        self._let.put(None)
+        self._halting.set()
+        self.adoption.close()
+
+
+@pytest.fixture
+def looks() -> Any:
+    made = Looks()
+    yield made
+    made.close()
+
+
+FLOW = Definition(
+    "flow", "name: flow\ncontainers: {c: t f:v}\nactions: {f: {input: c}}\n", ".", 0, 1.0
+)
+
+
+def test_what_could_not_run_is_counted_as_long_as_it_stands(looks: Looks) -> None:
+    looks.store.define(FLOW)
+    looks.look()
+    assert looks.adoption.broken_count() == 1
+    looks.store.discard("flow", Owner("another", "2", ""), 2.0)
+    looks.look()
+    assert looks.adoption.broken_count() == 0
+
+
+def test_nor_is_it_counted_where_another_agent_has_it(looks: Looks) -> None:
+    looks.store.define(FLOW)
+    looks.look()
+    looks.store.acquire("flow", Owner("another", "2", ""), 2.0, 3600.0)
+    looks.look()
+    assert looks.adoption.broken_count() == 0

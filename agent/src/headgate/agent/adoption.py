@@ -236,9 +236,22 @@ class Adoption:
                 log.warning("dataflows not looked through", reason=str(error))
                 continue
             self._doubts.found(listings)
+            self._forget_broken(listings)
             for listing in listings.flows:
                 if self._mine(listing.definition):
                     self._try(listing)
+
+    def _forget_broken(self, listings: Listings) -> None:
+        """Forget what was removed since it could not run, was changed, or is another agent's."""
+        owner = self._settings.owner
+        stands = {
+            listing.definition.name: listing.definition.revision
+            for listing in listings.flows
+            if not listing.left or listing.lease.owner in (None, owner)
+        }
+        for name, broken in list(self._broken.items()):
+            if name not in stands or stands[name] > broken.revision:
+                del self._broken[name]
 
     def _patience(self) -> float:
         """Return the seconds until dataflows are to be looked through again."""
