@@ -11,10 +11,22 @@ import pytest
 
 from headgate.client import ScanRange
 from headgate.engine import Codec, CodecName, OnUndecodable, WatchedContainer
-from headgate.events import Container, ContainerId, Item
+from headgate.events import (
+    VERSION,
+    Container,
+    ContainerId,
+    Cut,
+    Item,
+    Outcome,
+    RequestPart,
+    UpdateBatch,
+    UpdateKind,
+    updates_topic,
+)
 from headgate.spark import StepRequest, Thrift2Address, run
 from headgate.spark.run import Run
 from headgate.spark.undecodable import UndecodableValue
+from headgate.spark.updates import Record
 from headgate.spark.views import ViewError
 
 Rows = dict[bytes, dict[bytes, bytes]]
@@ -25,6 +37,8 @@ class Table:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
+        self.read = 0
+        """Rows that were asked for one by one, or scanned."""
 
     def __enter__(self) -> Table:
         return self
@@ -45,6 +59,27 @@ class Table:
                 found.append(SimpleNamespace(row=row, columnValues=values))
         yield found
 
+    def scan(self, _table: str, extent: ScanRange, page: int) -> Iterator[tuple[bytes, Any]]:
+        inside = (row for row in sorted(self._rows) if row >= extent.start)
+        for number, row in enumerate(inside):
+            if extent.stop is not None and row >= extent.stop:
+                return
+            self.read += number % page == 0 and page
+            yield row, self._rows[row]
+
+
+class Told:
+    """Stands for a reader of a topic with one message."""
+
+    def __init__(self, message: UpdateBatch) -> None:
+        self._message = message
+
+    def expired(self, _ranges: object) -> list[object]:
+        return []
+
+    def read(self, _ranges: object) -> Iterator[Record]:
+        yield Record(0, 0, self._message)
+
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
@@ -59,13 +94,20 @@ def container(*columns: bytes, codec: CodecName = CodecName.UTF8) -> WatchedCont
     return WatchedContainer(Container(ContainerId("c"), items), Codec(codec))
 
 
-def run_of(watched: WatchedContainer, **on_undecodable: OnUndecodable) -> Run:
+def run_of(
+    watched: WatchedContainer,
+    *,
+    told: Told | None = None,
+    since: Cut = Cut(),  # noqa: B008 -- frozen
+    cut: Cut = Cut(),  # noqa: B008
+    **on_undecodable: OnUndecodable,
+) -> Run:
     request = StepRequest(
         "flow", "step", "r", 1, 1, "m:f", Thrift2Address("h", 1), "k",
-        containers=(watched,), on_undecodable=dict(on_undecodable),
+        containers=(watched,), on_undecodable=dict(on_undecodable), since=since, cut=cut,
     )  # fmt: skip
     session = SimpleNamespace(conf=SimpleNamespace(get=lambda _, default: default))
-    lent = cast(AbstractContextManager[Any], nullcontext())
+    lent = cast(AbstractContextManager[Any], nullcontext(told))
     return Run(cast(Any, session), request, readers=lambda: lent, cancelled=lambda: False)
 
 
@@ -119,3 +161,21 @@ def test_the_dataflow_file_says_what_becomes_of_values_that_do_not_decode(rows: 
     assert skipping.read_arrow("c", on_undecodable="null").num_rows == 2
     with pytest.raises(ViewError, match="fail, null, skip"):
         skipping.read_arrow("c", on_undecodable="ignore")
+
+
+def test_some_rows_far_apart_are_no_scan_of_all_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table({b"%05d" % row: {b"s:o3": b"1"} for row in range(20_000)})
+    monkeypatch.setattr(run, "Thrift2Connection", lambda *_: table)
+    unsure = [b"%05d" % row for row in range(0, 20_000, 200)]
+    part = RequestPart(1, "m", Outcome.UNKNOWN, 0.0, len(unsure))
+    message = UpdateBatch(
+        VERSION, "o", 1, 0, 0, "t", (part,), bytes([UpdateKind.PUT]) * len(unsure), tuple(unsure),
+        (b"s:o3",) * len(unsure), (-1,) * len(unsure), (b"9",) * len(unsure),
+    )  # fmt: skip
+    topic = updates_topic("t")
+    cuts = {"since": Cut({topic: (0,)}), "cut": Cut({topic: (1,)})}
+
+    changes = run_of(container(b"s:o3"), told=Told(message), **cuts).changes_arrow("c")
+
+    assert changes.column("value").to_pylist() == [1.0] * len(unsure)
+    assert table.read < 20 * len(unsure)

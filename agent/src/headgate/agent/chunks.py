@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from headgate.agent.sparse_rows import sparse_rows
 from headgate.agent.table_scan import Chunk, Extent, TimeRange
-from headgate.client import Cell, ScanRange, Thrift2Connection
+from headgate.client import Cell, ScanRange, Thrift2Connection, sparse_rows
 from headgate.events import NOTIFY_FAMILY, Notify
 
 _MARK = Notify().column

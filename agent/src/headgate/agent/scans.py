@@ -6,7 +6,7 @@ import heapq
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from itertools import count, islice
+from itertools import count
 from typing import Any
 
 import structlog
@@ -17,10 +17,9 @@ from headgate.agent.container_rows import ContainerRows, RowsLimit
 from headgate.agent.errors import Unreachable
 from headgate.agent.rows import HBaseConnections
 from headgate.agent.seams import Cells
-from headgate.agent.sparse_rows import sparse_rows
 from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
 from headgate.agent.table_scan import Chunk, Extent, TimeRange
-from headgate.client import RequestRefused, ScanRange, Thrift2Connection
+from headgate.client import RequestRefused, Thrift2Connection, read_rows
 from headgate.events import Container, Notify
 
 log = structlog.get_logger("headgate.agent.scans")
@@ -199,12 +198,7 @@ def _rows(
     connection: Thrift2Connection, table: str, wanted: dict[bytes, list[bytes]]
 ) -> dict[bytes, dict[bytes, bytes]]:
     columns = tuple(dict.fromkeys(column for names in wanted.values() for column in names))
-
-    def page(start: bytes, stop: bytes, rows: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        extent = ScanRange(start, stop, columns=columns)
-        return list(islice(connection.scan(table, extent, rows), rows))
-
-    return dict(sparse_rows(sorted(wanted), page))
+    return read_rows(connection, table, sorted(wanted), columns)
 
 
 def _in_families(

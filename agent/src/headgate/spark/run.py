@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 
-from headgate.client import ScanRange, Thrift2Connection
+from headgate.client import ScanRange, Thrift2Connection, read_rows
 from headgate.engine import Codec, OnUndecodable
 from headgate.events import ContainerId, Cut, encode_origin, updates_topic
 from headgate.spark.changes import ChangedCells, LatestCells, cell_by_cell
@@ -47,9 +47,6 @@ DRIVER_BYTES_KEY: Final = "spark.headgate.driverBytes"
 _LEAVES_KEY: Final = "spark.sql.leafNodeDefaultParallelism"
 _REMOTE_PARTITIONS: Final = 8
 """Of a large container, on a Connect server that was not told how many."""
-
-_FEW_ROWS: Final = 64
-"""Rows up to which gets one by one beat a scan of all that lies between them."""
 
 
 class RunCancelled(Exception):
@@ -430,18 +427,8 @@ class Run:
     def _cells_of(
         self, view: ContainerView, rows: Sequence[bytes]
     ) -> dict[bytes, dict[bytes, bytes]]:
-        if len(rows) <= _FEW_ROWS:
-            with self._connect() as connection:
-                return {row: connection.get(view.table, row, view.extent.columns) for row in rows}
-        between = ScanRange(rows[0], rows[-1] + b"\0", view.extent.columns)
-        return self._cells(view, between)
-
-    def _cells(self, view: ContainerView, extent: ScanRange) -> dict[bytes, dict[bytes, bytes]]:
         with self._connect() as connection:
-            return {
-                row: {column: v for column, v in columns.items() if view.has(row, column)}
-                for row, columns in connection.scan(view.table, extent, PAGE)
-            }
+            return read_rows(connection, view.table, rows, view.extent.columns)
 
     # -- writing -----------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from headgate.client.rows import (
     Region,
     ScanRange,
 )
+from headgate.client.sparse_rows import read_rows, sparse_rows
 from headgate.client.swap import swap_into, swapped_environment
 from headgate.settings import ConfigurationError
 
@@ -59,6 +60,8 @@ __all__ = [
     "Thrift2Connection",
     "__version__",
     "load_client_config",
+    "read_rows",
+    "sparse_rows",
     "swap_into",
     "swapped_environment",
 ]

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 import pytest
 
-from headgate.agent.sparse_rows import sparse_rows
+from headgate.client import sparse_rows
 
 
 class Table:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
+
+from headgate.client.connection import Thrift2Connection
+from headgate.client.rows import ScanRange
 
 _LEAST = 8
 _MOST = 1024
@@ -40,3 +44,25 @@ def sparse_rows(rows: Sequence[bytes], page: Page[T]) -> Iterator[tuple[bytes, T
             size = min(_MOST, size * 2)
         elif len(hits) < size / 64:
             size = max(_LEAST, size // 2)
+
+
+def read_rows(
+    connection: Thrift2Connection, table: str, rows: Sequence[bytes], columns: tuple[bytes, ...]
+) -> dict[bytes, dict[bytes, bytes]]:
+    """Return those rows that are there, with the newest values by ``family:qualifier``.
+
+    Args:
+        connection: to a Thrift2 server.
+        table: its name.
+        rows: in order, each once.
+        columns: which to read, as in a ``ScanRange``; all where none is named.
+
+    Raises:
+        ClientError: the server is away, or refuses.
+    """
+
+    def page(start: bytes, stop: bytes, most: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        extent = ScanRange(start, stop, columns)
+        return list(islice(connection.scan(table, extent, most), most))
+
+    return dict(sparse_rows(rows, page))
