@@ -138,7 +138,8 @@ class Ending(StrEnum):
     """The step raised, or something that it needs did not answer. Nothing is committed."""
     CANCELLED = "cancelled"
     UNCERTAIN = "uncertain"
-    """The commit got no reply: the ledger knows whether it took place."""
+    """The commit got no reply, or its worker failed beside the step: the ledger knows whether it
+    took place."""
 
 
 class StepEnded(Struct, frozen=True, tag="ended"):

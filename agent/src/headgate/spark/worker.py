@@ -257,12 +257,20 @@ class Worker:
             time.sleep(_CANCEL_PAUSE)
 
     def _attempt(self, attempt: Attempt) -> None:
-        request = attempt.request
-        directory = Path(request.directory) if request.directory else self._directory
-        path = step_log(directory, request.action, request.run, request.attempt)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8", buffering=1) as log, self._printed.to(log):
-            ended = self._carried_out(attempt, log)
+        try:
+            ended = self._logged(attempt)
+        # A full disk, say, before the step or after its commit: the agent waits for an end.
+        except BaseException as error:  # noqa: BLE001
+            request = attempt.request
+            ended = StepEnded(
+                run=request.run,
+                attempt=request.attempt,
+                ending=Ending.UNCERTAIN,
+                seconds=time.monotonic() - attempt.arrived,
+                reason=_in_one_line(error),
+                detail=traceback.format_exc(),
+                space=request.space,
+            )
         if ended.ending is Ending.FAILED and self._jvm is not None:
             # Without its JVM the worker is lost, and the step is not to blame.
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -271,10 +279,19 @@ class Worker:
         del self._attempts[attempt.key]
         failed = attempt.space.failed
         if ended.ending is Ending.FAILED:
-            failed.add(request.action)
+            failed.add(attempt.request.action)
         else:
-            failed.discard(request.action)
-        self._reply(msgspec.structs.replace(ended, log=str(path)))
+            failed.discard(attempt.request.action)
+        self._reply(ended)
+
+    def _logged(self, attempt: Attempt) -> StepEnded:
+        request = attempt.request
+        directory = Path(request.directory) if request.directory else self._directory
+        path = step_log(directory, request.action, request.run, request.attempt)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", buffering=1) as log, self._printed.to(log):
+            ended = self._carried_out(attempt, log)
+        return msgspec.structs.replace(ended, log=str(path))
 
     def _carried_out(self, attempt: Attempt, log: IO[str]) -> StepEnded:
         request = attempt.request
