@@ -719,6 +719,29 @@ def test_an_attempt_that_waits_is_given_up_with_its_action(world: World, two_ste
     assert outcomes(agent, "second") == ["lost", "committed"]
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_action_that_goes_and_comes_back_has_its_runs_told_apart(
+    world: World, two_steps: str, fails: bool
+) -> None:
+    _, _, rest = two_steps.partition("  first:")
+    without = two_steps.replace("  first:" + rest.partition("  second:")[0], "")
+    world.hanging.add("first")
+    agent = started(world)
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    for _ in range(50):
+        world.step()
+    assert outcomes(agent, "first") == ["running"]
+    change(world, agent, without.replace("after: first", "after: feed"))
+    change(world, agent, two_steps)
+    ask(agent, lambda runtime, now: runtime.run("first", now))
+    assert outcomes(agent, "first") == ["running", "waiting"]
+    world.failing["first"] = int(fails)
+    world.hanging.clear()
+    world.run(lambda: agent.settled() == 1)
+    assert outcomes(agent, "first") == ["failed" if fails else "committed", "committed"]
+
+
 @pytest.mark.parametrize("lost", [True, False])
 def test_what_lost_records_would_have_told_is_found_by_a_scan(two_steps: str, lost: bool) -> None:
     world = World(parse_dataflow(two_steps.replace("sequence: 3", "sequence: 50%"), "test"))

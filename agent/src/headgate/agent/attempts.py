@@ -51,7 +51,7 @@ class Attempts(Standing):
         oldest = self.records[-1] if len(self.records) == self.records.maxlen else None
         self.records.appendleft(record)
         self._changed_records[record.number] = record
-        self._active[launch.action] = Attempt(launch, record, 0)
+        self._active[launch.run] = Attempt(launch, record, 0)
         if oldest is not None and not self._is_needed(oldest):
             self._around.ledger.forget(RunKey(self.name, oldest.action, oldest.run))
         self._around.store.trim(record.number)
@@ -62,13 +62,10 @@ class Attempts(Standing):
 
     def _is_needed(self, dropped: RunRecord) -> bool:
         """Tell whether the ledger may still be asked about the run of a record that was dropped."""
-        active = self._active.get(dropped.action)
-        if active is not None and active.launch.run == dropped.run:
-            return True
-        return any(r.run == dropped.run for r in self.records)
+        return dropped.run in self._active or any(r.run == dropped.run for r in self.records)
 
     def _launch(self, launch: Launch, now: float) -> None:
-        attempt = self._active[launch.action]
+        attempt = self._active[launch.run]
         if launch.attempt > 1 and self._committed(launch):
             # The attempt before committed, and whoever should have said so was lost.
             self._finish(attempt, now)
@@ -138,8 +135,7 @@ class Attempts(Standing):
                 self._queue.remove(attempt)
                 reason = "the dataflow has no such action now"
                 self._note(attempt, outcome=RunOutcome.LOST, reason=reason)
-                if self._active.get(action) is attempt:
-                    del self._active[action]
+                del self._active[attempt.launch.run]
             elif len(self._under_way) >= self._dataflow.concurrency:
                 break
             elif not (isinstance(by, SessionLauncher) and self._session_is_busy):
@@ -278,11 +274,11 @@ class Attempts(Standing):
         launch = attempt.launch
         self._note(attempt, outcome=outcome, ended=now, reason=reason, detail=detail)
         self._measure(attempt, outcome)
-        del self._active[launch.action]
+        del self._active[launch.run]
         self._handle(RunFailed(now, launch.action, launch.run, launch.attempt, reason, detail))
 
     def _run_finished(self, end: EndOfRun, now: float) -> None:
-        attempt = self._active.pop(end.action)
+        attempt = self._active.pop(end.run)
         outcome = RunOutcome.SHADOW if attempt.shadow else RunOutcome.COMMITTED
         self._note(attempt, outcome=outcome)
         self._measure(attempt, outcome)

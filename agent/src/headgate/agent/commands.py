@@ -76,8 +76,9 @@ class Commands(Attempts, Moded):
             Refused: there is no such action, or nothing of it is under way.
         """
         self._step(action)
-        attempt = self._active.get(action)
-        if attempt is None or attempt.launch.run not in self._under_way:
+        under_way = self._under_way.values()
+        attempt = next((a for a in under_way if a.launch.action == action), None)
+        if attempt is None:
             raise Refused(f"nothing of {action!r} of {self.name} is under way")
         attempt.cancelled = True
         launch = attempt.launch

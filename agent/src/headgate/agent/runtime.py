@@ -457,7 +457,7 @@ class Runtime(Commands, Reporting):
             case EndOfRun():
                 self._run_finished(purpose, now)
             case MayStart():
-                self._enqueue(self._active[purpose.launch.action], now)
+                self._enqueue(self._active[purpose.launch.run], now)
             case RowsMoved():
                 self._rows_moved(purpose, now)
             case ScanStarts():

@@ -114,6 +114,7 @@ class Standing(ABC):
         """When the launcher was told that the next run may be due."""
         self._queue: deque[Attempt] = deque()
         self._active: dict[str, Attempt] = {}
+        """By run: of an action that went and came back there may be two."""
         self._under_way: dict[str, Attempt] = {}
         """Attempts that are with a launcher, by run."""
         self._quarantined = dict(self._progress.quarantined)
@@ -294,9 +295,9 @@ class Standing(ABC):
         return (self.epoch << COUNTER_BITS) + self.definition.revision
 
     def _action_state(self, action: str) -> str:
-        attempt = self._active.get(action)
-        if attempt is not None:
-            return attempt.record.outcome.value
+        active = [a for a in self._active.values() if a.launch.action == action]
+        if active:
+            return active[-1].record.outcome.value
         if action in self._quarantined:
             return "quarantined"
         return "retrying" if action in self._engine.busy else "idle"
