@@ -28,7 +28,7 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.flows import Launcher, parse_dataflow
-from headgate.spark import StepRequest
+from headgate.spark import Ending, StepEnded, StepRequest
 
 
 def started(world: World) -> ScriptedAgent:
@@ -717,6 +717,45 @@ def test_an_attempt_that_waits_is_given_up_with_its_action(world: World, two_ste
     world.run(lambda: agent.settled() == 1)
     assert outcomes(agent, "third") == ["lost"]
     assert outcomes(agent, "second") == ["lost", "committed"]
+
+
+@pytest.mark.parametrize("ends", [Runtime.drain, lambda runtime: runtime.withdraw(lambda: None, 0)])
+def test_one_that_begins_nothing_any_more_is_in_nobodys_way(
+    world: World, ends: Callable[[Runtime], None]
+) -> None:
+    agent = started(world)
+    while agent.admission.take("another", 0, lambda: None):
+        pass
+    agent.admission.leave("another")
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    for _ in range(50):
+        world.step()
+    assert outcomes(agent, "first") == ["waiting"]
+    ask(agent, lambda runtime, _: ends(runtime))
+    agent.admission.give()
+    assert agent.admission.take("another", 0, lambda: None)
+
+
+def test_of_a_failure_is_kept_what_people_read_and_no_more(world: World) -> None:
+    world.hanging.add("first")
+    agent = started(world)
+    feed(world)
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    for _ in range(50):
+        world.step()
+    assert agent.runtime is not None
+    (record,) = agent.runtime.records
+    words = "x" * 20_000_000
+    detail = f"Traceback: it began\n{words}\nOSError: it ended"
+    ended = StepEnded(record.run, 1, Ending.FAILED, 0.0, reason=words, detail=detail)
+    ask(agent, lambda runtime, now: runtime.report(ended, now))
+    (record,) = agent.runtime.records
+    assert len(record.reason) < 2_000
+    assert len(record.detail) < 100_000
+    assert record.detail.startswith("Traceback: it began")
+    assert record.detail.endswith("OSError: it ended")
+    assert len(agent.runtime.decisions[-1].words) < 3_000
 
 
 @pytest.mark.parametrize("fails", [True, False])

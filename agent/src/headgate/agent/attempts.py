@@ -30,6 +30,9 @@ from headgate.spark import (
 
 log = structlog.get_logger("headgate.agent.attempts")
 
+_REASON = 1_000  # characters of a reason: it stands in tables, in decisions and in each checkpoint
+_DETAIL = 50_000  # of a traceback, which is kept with its run in a row of the state table
+
 
 class Attempts(Standing):
     """Carries launches to the worker and what came of them back."""
@@ -272,6 +275,8 @@ class Attempts(Standing):
         self, attempt: Attempt, outcome: RunOutcome, reason: str, detail: str, now: float
     ) -> None:
         launch = attempt.launch
+        # Steps may raise with all their data; a row that HBase refuses would be tried for ever.
+        reason, detail = shortened(reason, _REASON), shortened(detail, _DETAIL)
         self._note(attempt, outcome=outcome, ended=now, reason=reason, detail=detail)
         self._measure(attempt, outcome)
         del self._active[launch.run]
@@ -307,6 +312,14 @@ class Attempts(Standing):
 
     def _python_path(self, relative: Iterable[str]) -> tuple[str, ...]:
         return python_path(relative, self.definition)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, of one that is longer than ``most`` characters the beginning and the end."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} … ({len(text) - 2 * half} characters) … {text[-half:]}"
 
 
 def session_start(dataflow: Dataflow, definition: Definition) -> StartSession | None:

@@ -44,6 +44,7 @@ class Moded(TablesRead, Gating):
         """
         self._withdrawn = self._draining = True
         self._open_gates(now)
+        self._around.admission.leave(self.name)
         self._around.observation.withdraw(self._tables())
         nothing = WatchList(VERSION, self.name, self._watch_revision() + 1, ())
         if not self._progress.notified:

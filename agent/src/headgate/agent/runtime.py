@@ -103,6 +103,7 @@ class Runtime(Commands, Reporting):
     def drain(self) -> None:
         """Start no further attempt; ``idle`` tells when the one in the session has ended."""
         self._draining = True
+        self._around.admission.leave(self.name)
         self.phase = Phase.STOPPING
 
     @property
