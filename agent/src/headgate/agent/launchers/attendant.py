@@ -6,6 +6,7 @@ by its directory. It ends by itself when the run is claimed by another attempt.
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 import traceback
@@ -148,8 +149,10 @@ class Attendant:
                 time.sleep(_PAUSE)
 
     def _tail(self) -> str:
-        lines = self._files.log.read_text(errors="replace").splitlines()[-_TAIL:]
-        return "\n".join(lines)
+        with self._files.log.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+        return "\n".join(lines[-_TAIL:])
 
     def _end(self, ending: Ending, reason: str = "", detail: str = "") -> StepEnded:
         return StepEnded(
@@ -165,6 +168,8 @@ class Attendant:
 
 _TAIL: Final = 40
 """Lines of the log that are shown with a failure."""
+_TAIL_BYTES: Final = 1 << 16
+"""Bytes of its end in which they must lie: a job may have printed more than fits into memory."""
 
 
 def _pauses() -> Iterator[float]:
