@@ -29,6 +29,7 @@ def make_job(tmp_path: Path) -> MakeJob:
             "kafka:9092",
             python_path=(str(tmp_path),),
             kafka_properties={"sasl.password": "secret"},
+            ledger_proof=b"an agent's",
         )
         files = JobFiles(tmp_path / "job")
         job = Job(

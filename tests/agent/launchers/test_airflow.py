@@ -86,6 +86,7 @@ def test_a_run_is_triggered_with_its_parameters_and_without_secrets(
     assert body["conf"]["to"] == "mayor"
     assert body["conf"]["headgate"]["token"] == 7
     assert "secret" not in json.dumps(body)
+    assert "ledger_proof" not in body["conf"]["headgate"]
 
 
 def test_a_run_that_was_triggered_before_is_found(run_of: Any, airflow: Airflow) -> None:

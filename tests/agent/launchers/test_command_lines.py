@@ -7,7 +7,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from headgate.agent.configuration import Connect, Launchers, Submit
 from headgate.agent.launchers.command_lines import NotConfigured, command_line, python_of
@@ -15,6 +17,7 @@ from headgate.agent.launchers.commands import environment
 from headgate.agent.launchers.dispatch import complete
 from headgate.events import Origin, decode_origin
 from headgate.flows import CommandLauncher, ConnectLauncher, SubmitLauncher
+from headgate.spark import StepRequest
 
 
 def options(words: tuple[str, ...], name: str) -> list[str]:
@@ -81,3 +84,10 @@ def test_without_a_connect_server_the_cure_is_named(make_job: Any) -> None:
     files, job = make_job(ConnectLauncher("steps:zones"))
     with pytest.raises(NotConfigured, match=r"launchers\.connect\.remote"):
         command_line(files, job)
+
+
+def test_what_is_run_is_not_told_how_an_agent_proves_itself(make_job: Any) -> None:
+    files, job = make_job(CommandLauncher(("report.sh",)))
+    told = msgspec.json.decode(files.request.read_bytes(), type=StepRequest)
+    assert told == replace(job.request, ledger_proof=b"")
+    assert files.job() == job

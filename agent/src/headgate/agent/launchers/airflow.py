@@ -117,7 +117,8 @@ class DagRun:
             message = f"DAG {self._dag} is paused: unpause it in Airflow, then retry"
             raise AirflowRefused(message)
         request = msgspec.to_builtins(self._job.request)
-        del request["kafka_properties"]  # there may be passwords, and a DAG run's conf is shown
+        # A DAG run's conf is shown: there may be passwords in these, and the run is the attendant's.
+        del request["kafka_properties"], request["ledger_proof"]
         body = {
             "dag_run_id": self.id,
             "logical_date": None,

@@ -75,7 +75,9 @@ class JobFiles:
     def create(self, job: Job) -> None:
         """Write the description; a job that is described already stays what it is."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._write(_REQUEST, msgspec.json.encode(job.request))
+        # What is run neither claims its run nor commits it.
+        told = msgspec.structs.replace(job.request, ledger_proof=b"")
+        self._write(_REQUEST, msgspec.json.encode(told))
         self._write(_DESCRIPTION, msgspec.json.encode(job))
 
     def job(self) -> Job | None:
