@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -123,22 +124,50 @@ class _Labelled:
         return self._metric.labels(self._dataflow, *values)
 
 
+class _Gauges(_Labelled):
+    """A gauge with its first label filled in: what it shows is what there is now."""
+
+    def __init__(self, metric: Gauge, dataflow: str) -> None:
+        super().__init__(metric, dataflow)
+        self._shown: set[tuple[str, ...]] = set()
+
+    def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
+        """Show these values, by the other labels, and none that were shown before."""
+        for gone in self._shown - values.keys():
+            self._metric.remove(self._dataflow, *gone)
+        for labels, value in values.items():
+            self.labels(*labels).set(value)
+        self._shown = set(values)
+
+
 class FlowMeasures:
     """The metrics of one dataflow."""
 
     def __init__(self, measures: Measures, dataflow: str) -> None:
         self.cells = measures.cells.labels(dataflow)
         self.records_set_aside = _Labelled(measures.records_set_aside, dataflow)
-        self.snapshot_bytes = measures.snapshot_bytes.labels(dataflow)
+        self.snapshot_bytes = _Gauges(measures.snapshot_bytes, dataflow)
         self.checkpoint_seconds = measures.checkpoint_seconds.labels(dataflow)
         self.barrier_seconds = measures.barrier_seconds.labels(dataflow)
         self.delay = measures.delay.labels(dataflow)
         self.launch_latency = measures.launch_latency.labels(dataflow)
         self.decisions = _Labelled(measures.decisions, dataflow)
         self.runs = _Labelled(measures.runs, dataflow)
-        self.retention_used = _Labelled(measures.retention_used, dataflow)
-        self.runs_saved = _Labelled(measures.runs_saved, dataflow)
-        self.bound_fill = _Labelled(measures.bound_fill, dataflow)
-        self.lag = _Labelled(measures.lag, dataflow)
+        self.retention_used = _Gauges(measures.retention_used, dataflow)
+        self.runs_saved = _Gauges(measures.runs_saved, dataflow)
+        self.bound_fill = _Gauges(measures.bound_fill, dataflow)
+        self.lag = _Gauges(measures.lag, dataflow)
         self.run_seconds = _Labelled(measures.run_seconds, dataflow)
-        self.session_warm = measures.sessions.labels(dataflow)
+        self.session_warm = _Gauges(measures.sessions, dataflow)
+
+    def end(self) -> None:
+        """Show no gauge any more: the dataflow is with another agent, or gone."""
+        for gauges in (
+            self.snapshot_bytes,
+            self.retention_used,
+            self.runs_saved,
+            self.bound_fill,
+            self.lag,
+            self.session_warm,
+        ):
+            gauges.replace({})

@@ -65,22 +65,22 @@ class Reporting(Standing):
     def measure(self, now: float) -> None:
         """Set the gauges: lag, savings, how full bounds are, and what Kafka is soon to delete."""
         measures = self._around.measures
-        measures.session_warm.set(int(self._worker.ready))
-        for (topic, partition), records in (self._feed.lag() if self._feed else {}).items():
-            measures.lag.labels(topic, str(partition)).set(records)
-        for spec in self._dataflow.spec.actions:
-            if spec.role is Role.STEP:
-                measures.runs_saved.labels(spec.name).set(self._not_needed(spec.name))
-        actions = self._engine.explain(now).actions
-        for topic, used in self._retention_used(now).items():
-            measures.retention_used.labels(topic).set(used)
-        for explained in actions:
-            for bound in _bounds(explained.result):
-                for vector in bound.vectors:
-                    if vector.value is not None and vector.limit:
-                        measures.bound_fill.labels(
-                            explained.action, bound.bound, vector.dimension.value
-                        ).set(vector.value / vector.limit)
+        measures.session_warm.replace({(): int(self._worker.ready)})
+        lag = self._feed.lag() if self._feed else {}
+        measures.lag.replace({(topic, str(part)): count for (topic, part), count in lag.items()})
+        steps = [spec.name for spec in self._dataflow.spec.actions if spec.role is Role.STEP]
+        measures.runs_saved.replace({(name,): self._not_needed(name) for name in steps})
+        used = self._retention_used(now)
+        measures.retention_used.replace({(topic,): share for topic, share in used.items()})
+        measures.bound_fill.replace(
+            {
+                (explained.action, bound.bound, vector.dimension.value): vector.value / vector.limit
+                for explained in self._engine.explain(now).actions
+                for bound in _bounds(explained.result)
+                for vector in bound.vectors
+                if vector.value is not None and vector.limit
+            }
+        )
 
     def _retention_used(self, now: float) -> dict[str, float]:
         """Return, by topic, the age of what next runs need there, as a part of its retention."""

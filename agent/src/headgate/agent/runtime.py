@@ -116,6 +116,7 @@ class Runtime(Commands, Reporting):
         """End the worker and the feed; with ``save`` the last checkpoint is taken first."""
         # Each part ends even where the end of another fails, the last one named first.
         with ExitStack() as parts:
+            parts.callback(self._around.measures.end)
             parts.callback(self._around.storage.close)
             if save:
                 parts.callback(self._save, now)

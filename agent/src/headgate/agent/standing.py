@@ -205,7 +205,7 @@ class Standing(ABC):
     def _save(self, now: float) -> None:
         with self._around.measures.checkpoint_seconds.time():
             written = self._save_now(now)
-        self._around.measures.snapshot_bytes.set(written)
+        self._around.measures.snapshot_bytes.replace({(): written})
         self._changed_records.clear()
         self._dirty = False
         self._saved_at = now

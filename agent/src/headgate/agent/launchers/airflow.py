@@ -117,7 +117,7 @@ class DagRun:
             message = f"DAG {self._dag} is paused: unpause it in Airflow, then retry"
             raise AirflowRefused(message)
         request = msgspec.to_builtins(self._job.request)
-        # A DAG run's conf is shown: there may be passwords in these, and the run is the attendant's.
+        # A DAG run's conf is shown: these hold passwords, and what is for the attendant alone.
         del request["kafka_properties"], request["ledger_proof"]
         body = {
             "dag_run_id": self.id,

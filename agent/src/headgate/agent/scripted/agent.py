@@ -51,6 +51,7 @@ class ScriptedAgent:
         self.observers.hear(ObserverLease(VERSION, "observer", 1, 1e12, {}), world.now)
         self.runtime: Runtime | None = None
         self.epoch = 0
+        self.measures = Measures()
         self._number = number
         self._owner = Owner(f"agent-{number}", str(number), "")
         self._inbox: deque[Callable[[float], None]] = deque()
@@ -80,7 +81,7 @@ class ScriptedAgent:
             retention=tables,
             families=tables,
             observers=self.observers,
-            measures=Measures().of(self.world.dataflow.name),
+            measures=self.measures.of(self.world.dataflow.name),
             requester=f"agent-{self._number}",
             hbase=Thrift2Address("memory", 0),
             kafka="memory",
