@@ -198,7 +198,7 @@ def test_a_cancelled_run_ends_and_leaves_the_others_alone(house: House) -> None:
     for flow in (one, two):
         flow.start("m:wait")
         flow.until(StepStarted)
-    one.launcher.kill("it took too long")
+    one.launcher.cancel("run", 1, "it took too long")
     lost = one.until(WorkerLost, AttemptDisplaced, StepEnded)
     assert isinstance(lost, WorkerLost)
     assert lost.reason == "it took too long"
@@ -216,7 +216,7 @@ def test_a_step_that_does_not_let_go_costs_the_others_no_failure(house: House) -
     two.until(StepStarted)
     one.start("m:stuck")
     one.until(StepStarted)
-    one.launcher.kill("it was cancelled by hand")
+    one.launcher.cancel("run", 1, "it was cancelled by hand")
     lost = one.until(WorkerLost, AttemptDisplaced, StepEnded)
     assert isinstance(lost, WorkerLost)
     assert lost.reason == "it was cancelled by hand"

@@ -134,10 +134,23 @@ def test_a_killed_worker_gives_the_reason_for_which_it_was_killed(
     one.ready()
     one.launcher.start(request("m:hang"))
     one.until(StepStarted)
-    one.launcher.kill("it took too long")
+    one.launcher.cancel("run", 1, "it took too long")
     lost = one.until(WorkerLost)
     assert isinstance(lost, WorkerLost)
     assert lost.reason == "it took too long"
+
+
+def test_the_end_of_another_attempt_leaves_the_one_under_way_alone(
+    desk: Callable[..., Desk],
+) -> None:
+    one = desk()
+    one.launcher.start(request("m:wait", attempt=2))
+    one.until(StepStarted)
+    one.launcher.cancel("another", 2, "its job has just ended")
+    one.launcher.cancel("run", 1, "it took too long")
+    one.finish.touch()
+    ended = one.until(lambda r: isinstance(r, WorkerLost | StepEnded))
+    assert isinstance(ended, StepEnded)
 
 
 def test_an_attempt_that_is_ended_before_there_is_a_worker_is_not_begun(
@@ -148,7 +161,7 @@ def test_an_attempt_that_is_ended_before_there_is_a_worker_is_not_begun(
     one.launcher.use(None)
     one.until(lambda r: isinstance(r, WorkerState) and "nothing is launched" in r.words)
     one.launcher.start(request("m:work"))
-    one.launcher.kill("it was cancelled by hand")
+    one.launcher.cancel("run", 1, "it was cancelled by hand")
     one.launcher.use(StartSession({}))
     lost = one.until(lambda r: isinstance(r, WorkerLost | StepStarted))
     assert lost == WorkerLost("run", 1, "it was cancelled by hand")

@@ -127,20 +127,23 @@ class SessionLauncher:
             self._due = None if seconds is None else self._clock() + seconds
             self._changed.notify_all()
 
-    def kill(self, reason: str) -> None:
+    def cancel(self, run: str, attempt: int, reason: str) -> None:
         """See ``Launcher``."""
         with self._lock:
-            worker, waits = self._worker, None
+            request = self._request
+            if request is None or (request.run, request.attempt) != (run, attempt):
+                return  # it has just ended; what is under way may be another's
+            worker = self._worker
             if worker is None:
-                waits, self._request = self._request, None
+                self._request = None
             else:
                 self._reason = reason
             self._changed.notify_all()
         if worker is not None:
             worker.kill()
-        elif waits is not None:
+        else:
             # The next worker's first attempt it must not be.
-            self._report(WorkerLost(waits.run, waits.attempt, reason))
+            self._report(WorkerLost(run, attempt, reason))
 
     def log(self, action: str, run: str, attempt: int) -> Path | None:
         """Return the file with what an attempt printed; None where there is none."""

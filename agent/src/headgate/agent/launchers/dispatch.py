@@ -77,7 +77,7 @@ class FlowLaunchers:
     def cancel(self, run: str, attempt: int, reason: str) -> None:
         """See ``seams.Launcher``."""
         if not self._jobs.cancel(run, attempt, reason):
-            self._session.kill(reason)
+            self._session.cancel(run, attempt, reason)
 
     def cancel_all(self, reason: str) -> None:
         """See ``seams.Launcher``."""
