@@ -15,6 +15,7 @@ from headgate.engine import (
     Metric,
     ReadCells,
     RecordArrived,
+    ScanContainer,
     SequenceBound,
     SequenceUnit,
     ValueBound,
@@ -315,3 +316,17 @@ def test_after_an_evaluation_the_engine_knows_what_the_table_holds(pair, rows, h
     cells = tester.engine.cells["in", "in"]
     assert not cells.unsettled
     assert cells.contents() == {key: float(value) for key, value in table.items()}
+
+
+def test_cells_that_a_doubtful_delete_may_have_left_are_looked_for_where_keys_count(pair, rows):
+    share = Bound("s", "in", sequence=SequenceBound(75, SequenceUnit.PERCENT))
+    tester = pair(share, answering=False)
+    tester.tables["in"] = {(b"r0", b"f:x"): b"1", (b"r1", b"f:x"): b"1"}
+    (question,) = [one for one in tester.instructions if isinstance(one, ScanContainer)]
+    read = tester.answer(question)
+    tester.publish("in", write(UpdateKind.DELETE_ROW, None, column=b"", ambiguous=(0,)))
+    del tester.tables["in"][KEY]
+    told = tester.tell(read)
+    (again,) = [one for one in told if isinstance(one, ScanContainer)]
+    tester.tell(tester.answer(again))
+    assert set(tester.engine.cells["in", "in"].contents()) == set(tester.tables["in"])

@@ -237,6 +237,8 @@ class Cells(Rescanned):
         certain = kind not in _DELETES_ONE_VERSION and position not in arrivals.uncertain
         if not certain or arrivals.timestamp(position) != SERVER_TIME:
             self.scanning.doubtful[row, family] = None
+            # Whether they are there no read of single cells will tell, where values do not count.
+            self.scanning.again |= self.detail is Detail.KEYS
         elif family:
             self.scanning.deleted_families[row, family] = None
         else:
