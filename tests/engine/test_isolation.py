@@ -10,12 +10,14 @@ from headgate.engine import (
     Metric,
     ReconciliationDue,
     RecordArrived,
+    ScanBegun,
     ScanContainer,
     SequenceBound,
     ValueBound,
     counted_part,
     told,
 )
+from headgate.engine.arrivals import SERVER_TIME
 from headgate.engine.told import digest
 from headgate.events import (
     VERSION,
@@ -26,6 +28,7 @@ from headgate.events import (
     TableChangeKind,
     UpdateBatch,
     UpdateKind,
+    partition_of,
     updates_topic,
 )
 
@@ -260,15 +263,17 @@ def wrote(
     cells: dict[bytes, bytes | None],
     sequence: int,
     outcome: Outcome = Outcome.APPLIED,
+    *,
+    delete: UpdateKind = UpdateKind.DELETE_COLUMN,
+    timestamp: int = -1,
+    row: bytes = b"0",
 ) -> None:
-    """Have somebody write these values of row ``0``, or delete the columns."""
-    kinds = bytes(
-        UpdateKind.DELETE_COLUMN if value is None else UpdateKind.PUT for value in cells.values()
-    )
+    """Have somebody write these values of a row at Unix second 1, or delete the columns."""
+    kinds = bytes(delete if value is None else UpdateKind.PUT for value in cells.values())
     request = RequestPart(sequence, "put", outcome, 1.0, len(cells), origin=origin)
-    rows = (b"0",) * len(cells)
+    rows = (row,) * len(cells)
     values = tuple(cells.values())
-    timestamps = (-1,) * len(cells)
+    timestamps = (timestamp,) * len(cells)
     tester.publish(
         "in",
         UpdateBatch(
@@ -321,10 +326,10 @@ def test_an_own_write_that_was_lost_beside_a_strangers_cell_is_found(pair):
     [
         (FEED, {b"f:0": b"3"}, Outcome.APPLIED),
         (FOREIGN, {b"f:0": None}, Outcome.APPLIED),
-        (FOREIGN, {b"f:0": b"3"}, Outcome.UNKNOWN),
+        (FOREIGN, {b"f:0": b"3"}, Outcome.APPLIED),
     ],
 )
-def test_a_strangers_cell_that_was_written_since_is_in_doubt(pair, later):
+def test_what_a_stranger_wrote_does_not_stand_after_a_later_write(pair, later):
     tester = knowing_row_0(pair)
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
     origin, cells, outcome = later
@@ -359,7 +364,9 @@ def test_records_taken_together_tell_of_strangers_too(pair):
     assert one.engine.arrive(records)[0] > 1, "in one pass"
     while one.engine.deliveries.positions[topic] != [40]:
         one.engine.arrive(records[one.engine.deliveries.positions[topic][0] - 1 :])
-    assert one.engine.cells["in", "in"].told.cells == {(b"0", b"f:new"): digest(b"39")}
+    assert one.engine.cells["in", "in"].told.cells == {
+        (b"0", b"f:new"): ((SERVER_TIME, digest(b"39")),)
+    }
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -392,11 +399,16 @@ def test_no_more_of_strangers_is_remembered_than_a_limit(pair, monkeypatch):
     assert [column for _, column in cells.told.cells] == [b"f:4", b"f:2", b"f:9"]
 
 
-def test_rows_that_the_dataflow_does_not_know_take_no_memory(pair):
-    tester = isolated(pair)
-    tester.publish("in", batch(FOREIGN, FOREIGN, FEED))
+def test_of_rows_that_the_dataflow_does_not_know_less_is_remembered(pair, monkeypatch):
+    monkeypatch.setattr(told, "_MOST", 3)
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 2, row=b"later")
+    wrote(tester, FEED, {b"f:1": b"7"}, 3, row=b"later")
+    wrote(tester, FOREIGN, {b"f:%d" % n: b"7" for n in range(9)}, 4, row=b"foreign")
     (cells,) = tester.engine.cells.values()
-    assert not cells.told.cells
+    assert set(cells.told.cells) == {(b"0", b"f:0"), (b"later", b"f:0")}
+    assert set(cells.told.others) == {(b"foreign", b"f:8")}
 
 
 def test_of_a_table_that_was_emptied_nothing_told_is_left(pair):
@@ -407,3 +419,258 @@ def test_of_a_table_that_was_emptied_nothing_told_is_left(pair):
     change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, 1.0)
     tester.publish("in", TableChange(VERSION, "o", 1, 2, 2, "in", *change))
     assert not cells.told.cells
+
+
+def test_a_table_that_was_emptied_in_one_partition_has_lost_nothing_in_the_others(pair):
+    tester = knowing_row_0(pair)
+    here = partition_of(b"0", 2)
+    topic = updates_topic("in")
+    for partition in (here, 1 - here):
+        change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, 1.0)
+        emptied = TableChange(VERSION, "o", 1, partition, 9, "in", *change)
+        tester.tell(RecordArrived(tester.now, topic, partition, 50, emptied, 2))
+        if partition == here:
+            wrote(tester, FOREIGN, {b"f:0": b"7"}, 10)
+    (cells,) = tester.engine.cells.values()
+    assert set(cells.told) == {(b"0", b"f:0")}
+
+
+def test_of_a_family_that_was_dropped_nothing_told_is_left(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7", b"g:0": b"7"}, 1)
+    change = (TableChangeKind.FAMILY_DROPPED, Outcome.APPLIED, 1.0, "g")
+    tester.publish("in", TableChange(VERSION, "o", 1, 2, 2, "in", *change))
+    (cells,) = tester.engine.cells.values()
+    assert set(cells.told) == {(b"0", b"f:0")}
+
+
+# What strangers did otherwise than by a plain put.
+
+
+def looked_at_again(tester: EngineTester, cells: dict[bytes, bytes], row: bytes = b"0") -> int:
+    """Have a scan after a loss find these cells of a row; return how many updates it counts."""
+    before = counted(tester)
+    tester.tell(ReconciliationDue(tester.now))
+    here = (b"0",) * 2 if row != b"0" else ()
+    found = (*here, *(row,) * len(cells))
+    columns = (*(OWN if here else ()), *cells)
+    values = (*(OWN.values() if here else ()), *cells.values())
+    marked = frozenset({b"0", row})
+    tester.tell(ContainerScanned(tester.now, "in", "in", found, columns, values, marked=marked))
+    return counted(tester) - before
+
+
+DELETES = {
+    UpdateKind.DELETE_COLUMN: {b"f:0": None, b"f:1": None},
+    UpdateKind.DELETE_CELL: {b"f:0": None, b"f:1": None},
+    UpdateKind.DELETE_FAMILY: {b"f:": None},
+    UpdateKind.DELETE_FAMILY_VERSION: {b"f:": None},
+    UpdateKind.DELETE_ROW: {b"": None},
+}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("kind", DELETES)
+def test_what_strangers_were_told_to_have_deleted_is_no_lost_update(pair, kind, restarted):
+    tester = knowing_row_0(pair)
+    known = contents_of(tester)
+    wrote(tester, FOREIGN, DELETES[kind], 1, delete=kind)
+    if restarted:
+        tester.restart()
+    assert looked_at_again(tester, {}) == 0
+    assert looked_at_again(tester, {}) == 0
+    assert contents_of(tester) == known
+
+
+@pytest.mark.parametrize("kind", DELETES)
+def test_what_strangers_deleted_is_no_loss_of_an_altered_table(pair, kind):
+    tester = knowing_row_0(pair)
+    before, known = counted(tester), contents_of(tester)
+    wrote(tester, FOREIGN, DELETES[kind], 1, delete=kind)
+    altered(tester, 2)
+    answered(tester, {}, b"0")
+    assert (counted(tester), contents_of(tester)) == (before, known)
+
+
+@pytest.mark.parametrize("kind", DELETES)
+def test_an_own_write_that_was_lost_after_a_strangers_delete_is_found(pair, kind):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, DELETES[kind], 1, delete=kind)
+    assert looked_at_again(tester, {b"f:0": b"5"}) == 1
+    assert contents_of(tester) == {(b"0", b"f:0"): 5, (b"0", b"f:1"): 1}
+
+
+@pytest.mark.parametrize("kind", DELETES)
+def test_an_own_delete_that_was_lost_is_found_after_a_write_since_the_strangers_delete(pair, kind):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, DELETES[kind], 1, delete=kind)
+    wrote(tester, FEED, {b"f:0": b"2"}, 2)
+    assert looked_at_again(tester, {}) == 1
+    assert set(contents_of(tester)) == {(b"0", b"f:1")}
+
+
+def test_a_strangers_put_and_its_own_delete_leave_nothing_to_find(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:new": b"7"}, 1)
+    wrote(tester, FOREIGN, {b"f:": None}, 2, delete=UpdateKind.DELETE_FAMILY)
+    wrote(tester, FOREIGN, {b"f:1": b"1"}, 3)
+    assert looked_at_again(tester, {b"f:1": b"1"}) == 0
+    assert looked_at_again(tester, {b"f:1": b"1", b"f:new": b"7"}) == 1, "who wrote it again?"
+
+
+@pytest.mark.parametrize("timestamp", [-1, 5])
+@pytest.mark.parametrize("outcome", [Outcome.APPLIED, Outcome.UNKNOWN])
+def test_whether_a_strangers_put_stands_need_not_be_known(pair, timestamp, outcome):
+    """It may have another timestamp than the server's, or come to nothing."""
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
+    wrote(tester, FOREIGN, {b"f:0": b"8"}, 2, outcome, timestamp=timestamp)
+    known = contents_of(tester)
+    assert looked_at_again(tester, {**OWN, b"f:0": b"8"}) == 0
+    replaced = timestamp == -1 and outcome is Outcome.APPLIED
+    assert contents_of(tester) == known
+    assert looked_at_again(tester, {**OWN, b"f:0": b"7"}) == replaced
+    assert looked_at_again(tester, {**OWN, b"f:0": b"9"}) == 1
+
+
+@pytest.mark.parametrize("timestamp", [-1, 5])
+def test_whether_a_strangers_delete_had_an_effect_need_not_be_known(pair, timestamp):
+    tester = knowing_row_0(pair)
+    outcome = Outcome.UNKNOWN if timestamp == -1 else Outcome.APPLIED
+    wrote(tester, FOREIGN, {b"f:0": None}, 1, outcome, timestamp=timestamp)
+    assert looked_at_again(tester, OWN) == 0
+    assert looked_at_again(tester, {b"f:1": b"1"}) == 0
+    assert looked_at_again(tester, {b"f:1": b"2"}) == 1
+
+
+@pytest.mark.parametrize(("timestamp", "stands"), [(5, False), (2_000, True)])
+def test_a_strangers_put_for_a_time_to_come_stands_before_own_ones(pair, timestamp, stands):
+    tester = knowing_row_0(pair)  # everything is written at 1,000 ms
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1, timestamp=timestamp)
+    wrote(tester, FEED, {b"f:0": b"3"}, 2)
+    assert looked_at_again(tester, {**OWN, b"f:0": b"7"}) == (not stands)
+
+
+def test_an_own_put_with_a_timestamp_hides_no_later_version(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"6"}, 1)
+    wrote(tester, FOREIGN, {b"f:1": b"7"}, 2, timestamp=90)
+    wrote(tester, FEED, {b"f:0": b"3", b"f:1": b"3"}, 3, timestamp=80)
+    assert looked_at_again(tester, {b"f:0": b"6", b"f:1": b"7"}) == 0
+    wrote(tester, FEED, {b"f:1": b"4"}, 4, timestamp=90)
+    assert looked_at_again(tester, {b"f:0": b"6", b"f:1": b"7"}) == 1
+
+
+def test_of_an_increment_without_its_result_nobody_knows_what_stands(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
+    (request,) = batch(FOREIGN).requests
+    request = replace(request, intent=2, cells=1)
+    kinds = bytes([UpdateKind.INCREMENT_DELTA])
+    one = (kinds, (b"0",), (b"f:0",), (-1,), (b"1",))
+    tester.publish("in", UpdateBatch(VERSION, "o", 1, 2, 0, "in", (request,), *one))
+    assert looked_at_again(tester, {**OWN, b"f:0": b"7"}) == 1
+
+
+def test_of_many_that_may_stand_the_latest_are_remembered(pair, monkeypatch):
+    monkeypatch.setattr(told, "_MOST_VERSIONS", 2)
+    tester = knowing_row_0(pair)
+    for sequence, number in enumerate((5, 6, 5, 7), 1):
+        wrote(tester, FOREIGN, {b"f:0": b"%d" % number}, sequence, Outcome.UNKNOWN)
+    for number in (5, 7):
+        assert looked_at_again(tester, {**OWN, b"f:0": b"%d" % number}) == 0
+    assert looked_at_again(tester, {**OWN, b"f:0": b"6"}) == 1
+
+
+# What strangers wrote before the dataflow knew the row.
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_strangers_wrote_before_a_row_was_known_is_no_lost_update(pair, restarted):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1, row=b"later")
+    if restarted:
+        tester.restart()
+    wrote(tester, FEED, {b"f:1": b"2"}, 2, row=b"later")
+    known = contents_of(tester)
+    assert looked_at_again(tester, {b"f:0": b"7", b"f:1": b"2"}, b"later") == 0
+    assert contents_of(tester) == known
+    assert looked_at_again(tester, {b"f:0": b"8", b"f:1": b"2"}, b"later") == 1
+
+
+def test_what_stood_in_a_row_that_nobody_had_marked_is_no_lost_update(pair):
+    tester = EngineTester(replace(pair(BOUND).spec, feeders=()), answering=False)
+    scanned(tester, b"0")
+    wrote(tester, FEED, {b"f:1": b"2"}, 1)
+    assert looked_at_again(tester, {b"f:0": b"1", b"f:1": b"2"}) == 0
+    assert looked_at_again(tester, {b"f:0": b"8", b"f:1": b"2"}) == 1
+
+
+def test_what_was_told_during_the_first_scan_is_newer_than_what_it_found(pair):
+    tester = EngineTester(replace(pair(BOUND).spec, feeders=()), answering=False)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
+    scanned(tester, b"0")
+    wrote(tester, FEED, {b"f:1": b"2"}, 2)
+    assert looked_at_again(tester, {b"f:0": b"7", b"f:1": b"2"}) == 0
+    assert looked_at_again(tester, {b"f:0": b"1", b"f:1": b"2"}) == 1
+
+
+def test_the_first_scan_takes_no_strangers_value_for_an_own_one(pair):
+    tester = EngineTester(replace(pair(BOUND).spec, feeders=()), answering=False)
+    wrote(tester, FEED, {b"f:0": b"2"}, 1)
+    wrote(tester, FOREIGN, {b"f:0": b"1", b"f:1": b"1"}, 2)
+    tester.tell(ScanBegun(tester.now, "in", "in"))
+    scanned(tester, b"0", marked=frozenset({b"0"}))
+    assert contents_of(tester) == {(b"0", b"f:0"): 2}
+
+
+# Who of both was last.
+
+
+@pytest.mark.parametrize("last", [FEED, FOREIGN])
+def test_in_one_message_who_was_last_is_told(pair, last):
+    tester = knowing_row_0(pair)
+    origins = (FOREIGN, FEED) if last is FEED else (FEED, FOREIGN)
+    requests = tuple(
+        RequestPart(1 + n, "put", Outcome.APPLIED, 1.0, 1, origin=origin)
+        for n, origin in enumerate(origins)
+    )
+    values = tuple(b"3" if origin is FEED else b"7" for origin in origins)
+    cells = (bytes(2), (b"0",) * 2, (b"f:0",) * 2, (-1,) * 2, values)
+    tester.publish("in", UpdateBatch(VERSION, "o", 1, 1, 0, "in", requests, *cells))
+    assert looked_at_again(tester, {**OWN, b"f:0": b"7"}) == (last is FEED)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_of_two_strangers_either_may_have_been_last(pair, together):
+    tester = knowing_row_0(pair)
+    records = []
+    for number in range(1, 40):
+        observer, value = (("p", b"7"), ("q", b"8"))[number % 2]
+        request = RequestPart(number, "put", Outcome.APPLIED, 1.0, 1, origin=FOREIGN)
+        cells = (bytes(1), (b"0",), (b"f:0",), (-1,), (value,))
+        message = UpdateBatch(VERSION, observer, 1, number // 2, 0, "in", (request,), *cells)
+        records.append(RecordArrived(tester.now, updates_topic("in"), 0, number, message, 1))
+    if together:
+        assert tester.engine.arrive(records)[0] == len(records), "in one pass"
+    else:
+        for record in records:
+            tester.tell(record)
+    for value in (b"7", b"8"):
+        assert looked_at_again(tester, {**OWN, b"f:0": value}) == 0
+
+
+def test_a_pass_does_not_hide_what_strangers_delete_in_it(pair):
+    tester = knowing_row_0(pair)
+    records = []
+    for number in range(1, 40):
+        own = number < 20
+        request = RequestPart(number, "put", Outcome.APPLIED, 1.0, 1, origin=FEED if own else None)
+        kind = UpdateKind.PUT if own else UpdateKind.DELETE_FAMILY
+        row = b"r%d" % (number % 20)
+        cells = (bytes([kind]), (row,), (b"f:0" if own else b"f:",), (-1,), (b"1",))
+        message = UpdateBatch(VERSION, "o", 1, number, 0, "in", (request,), *cells)
+        records.append(RecordArrived(tester.now, updates_topic("in"), 0, number, message, 1))
+    while records:
+        del records[: tester.engine.arrive(records)[0]]
+    assert looked_at_again(tester, OWN) == 0

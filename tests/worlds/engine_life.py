@@ -109,7 +109,7 @@ class EngineLife:
         self.spec = flows.dataflow(chance)
         self.step = 0
         self.lived = self.lived_at_most = 0.0
-        self.certain = self.spec.feeders is None or chance.random() < 0.7
+        self.certain = True
         self.edits = 0
         self._tempers = {name: chance.choice(some) for name, some in TEMPERS.items()}
         self._fates = {fate: chance.choice(some) for fate, some in FATES.items()}
@@ -299,7 +299,9 @@ class EngineLife:
     def _write_cells(self, table: str, cells: list[Cell], origin: Origin | None) -> None:
         fates = list(self._fates)
         fate = self.chance.choices(fates, [self._fates[fate] for fate in fates])[0]
-        if fate not in (Fate.TOLD, Fate.LATE):
+        counts = self.spec.feeders is None or self._is_own(origin)
+        # A stranger's write counts nothing, whatever came of it, if only it was told.
+        if fate not in (Fate.TOLD, Fate.LATE) and (counts or fate in (Fate.LOST, Fate.PASSED)):
             self.certain = False
         if self._is_own(origin):
             self._own_rows.setdefault(table, set()).update(cell.row for cell in cells)
@@ -319,12 +321,8 @@ class EngineLife:
                 cell.kind not in (UpdateKind.PUT, UpdateKind.DELETE_COLUMN) for cell in cells
             )
             chosen = cells[:1] if wide else list(unique.values())
-            origin = self._origin()
-            if self.spec.feeders is not None and not self._is_own(origin):
-                # What a stranger has deleted is gone when it is looked for, and counts then.
-                chosen = [cell for cell in chosen if cell.kind is UpdateKind.PUT]
             if chosen:
-                self._write_cells(self.chance.choice(flows.INPUTS), chosen, origin)
+                self._write_cells(self.chance.choice(flows.INPUTS), chosen, self._origin())
 
     @staticmethod
     def _is_own(origin: Origin | None) -> bool:
@@ -653,8 +651,6 @@ class EngineLife:
         self.store.change_table(self.chance.choice(flows.INPUTS), kind, family)
 
     def _reconcile(self) -> None:
-        if self.spec.feeders is not None:
-            self.certain = False  # a stranger's cell in a row that was not known counts once
         self.tell(ReconciliationDue(self.store.now))
 
     def _retention(self) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from headgate.engine.arrivals import SERVER_TIME, Arrivals
 from headgate.engine.codecs import decode_column
-from headgate.engine.elements import Element, Key
-from headgate.engine.known import Detail
+from headgate.engine.elements import Element, Elements, Key
+from headgate.engine.known import DELTAS, Detail
 from headgate.engine.pending import Change
 from headgate.engine.rescans import Rescanned, family_of
 from headgate.engine.spec import Count
 from headgate.engine.storage import Array
+from headgate.engine.told import GONE, digest
 from headgate.events import UpdateKind
 
 _FEW = 6
@@ -222,6 +223,66 @@ class Cells(Rescanned):
         self._count(arrivals.writer, len(counted), [element for _, element in counted])
         if self.detail is Detail.VALUES:
             self._tell_each(arrivals.writer, changes)
+
+    # Where only a dataflow's own updates count: who wrote what stands.
+
+    def note_strangers(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
+        """Remember what others wrote; what is known of these cells stays."""
+        told = self._hide(arrivals, positions)
+        for i, key in told:
+            kind, timestamp = arrivals.kinds[i], arrivals.timestamp(i)
+            if kind in DELTAS:
+                continue  # of what came of it nobody knows
+            if kind not in _DELETES:
+                written = digest(arrivals.values[i])
+            elif timestamp != SERVER_TIME or self.get(key) is not None:
+                written = GONE
+            else:
+                continue
+            self.told.add(key, (timestamp, written), known=self.has_row(key[0]))
+        self.told.shrink(self.has_row)
+        self.show([key for _, key in told])
+
+    def note_standing(self, found: Iterable[tuple[Key, bytes | None]]) -> None:
+        """Remember what stood in rows of others at the first scan, but for what was told since."""
+        since = Elements() if self.scanning is None else self.scanning.written
+        for key, value in found:
+            if key not in since:
+                self.told.add(key, (SERVER_TIME, digest(value)), known=False)
+        self.told.shrink(self.has_row)
+
+    def note_own(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
+        """Forget of what others wrote all that the dataflow's own updates hide."""
+        self._hide(arrivals, positions)
+
+    def _hide(self, arrivals: Arrivals, positions: Sequence[int]) -> list[tuple[int, Key]]:
+        """Forget what is certainly hidden; return the cells written, each with its position."""
+        written = list(self._written(arrivals, positions))
+        for i, key in written:
+            certain = i not in arrivals.uncertain
+            if certain and arrivals.kinds[i] not in _DELETES_ONE_VERSION:
+                self.told.hide(key, arrivals.timestamp(i), arrivals.received(i))
+        return written
+
+    def _written(self, arrivals: Arrivals, positions: Sequence[int]) -> Iterator[tuple[int, Key]]:
+        wide = {arrivals.rows[i] for i in positions if arrivals.kinds[i] in _WIDE}
+        columns_in: dict[bytes, dict[bytes, None]] = {}
+        if wide:
+            known = self.grid.columns_in(wide).items()
+            columns_in = {row: dict.fromkeys(columns) for row, columns in known}
+            for row, column in self.told:
+                if row in columns_in:
+                    columns_in[row][column] = None
+        for i in positions:
+            row, kind, column = arrivals.rows[i], arrivals.kinds[i], arrivals.columns[i]
+            if kind not in _WIDE:
+                columns_in.get(row, {})[column] = None
+                yield i, (row, column)
+                continue
+            family = _family(kind, column)
+            for name in columns_in[row]:
+                if name.startswith(family):
+                    yield i, (row, name)
 
     def _covered(self, row: bytes, family: bytes, columns: Iterable[bytes]) -> list[Key]:
         """Return the cells that exist among these columns of a row, in one family or in all."""

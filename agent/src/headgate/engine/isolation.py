@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
 
 from msgspec.structs import replace
 
@@ -24,14 +25,20 @@ def counted_part(batch: UpdateBatch, spec: DataflowSpec) -> UpdateBatch | None:
     return only(batch, own) if own else None
 
 
-def strangers_part(batch: UpdateBatch, spec: DataflowSpec) -> UpdateBatch | None:
-    """Return what of a batch does not count for a dataflow; None if everything does."""
-    if spec.feeders is None:
-        return None
-    others = [
-        i for i, r in enumerate(batch.requests) if not counts(r.origin, spec.name, spec.feeders)
+def parts_by_owner(batch: UpdateBatch, spec: DataflowSpec) -> Iterator[tuple[bool, UpdateBatch]]:
+    """Yield a batch in stretches, in its order: whether one counts for a dataflow, and what it is.
+
+    Nothing where everybody's updates count.
+    """
+    feeders = spec.feeders
+    if feeders is None:
+        return
+    owned = [counts(request.origin, spec.name, feeders) for request in batch.requests]
+    stretches = [
+        (own, list(places)) for own, places in groupby(range(len(owned)), owned.__getitem__)
     ]
-    return only(batch, others) if others else None
+    for own, places in stretches:
+        yield own, batch if len(stretches) == 1 else only(batch, places)
 
 
 def counts(origin: Origin | None, dataflow: str, feeders: tuple[str, ...]) -> bool:
@@ -54,26 +61,37 @@ def own_cells(scanned: ContainerScanned, cells: Cells) -> ContainerScanned:
     """
     own = {row for row in set(scanned.rows) if row in scanned.marked or cells.has_row(row)}
     places: list[int] = []
-    left: list[int] = []
+    told: list[Key] = []
+    strangers: list[tuple[Key, bytes | None]] = []
     for i, key in enumerate(zip(scanned.rows, scanned.columns, strict=True)):
+        value = scanned.values[i] if scanned.values else None
         if key[0] not in own:
-            continue
-        if cells.told.stands(key, scanned.values[i] if scanned.values else None):
-            if cells.get(key) is None:
-                continue
-            left.append(len(places))
-        places.append(i)
-    return replace(_at(scanned, places), recent=tuple(left))
+            strangers.append((key, value))
+        elif cells.told.explains(key, value):
+            told.append(key)
+        else:
+            places.append(i)
+    if not cells.scanned:
+        # Nothing is lost yet: what stands in rows that nobody has marked is not the dataflow's own.
+        cells.note_standing(strangers)
+    _leave(scanned, cells, told)
+    return _at(scanned, places)
 
 
-def still_there(scanned: ContainerScanned, knows: Callable[[Key], bool]) -> ContainerScanned:
-    """Return what a scan found of cells that the dataflow ``knows``, to be left as they are known.
+def still_there(scanned: ContainerScanned, cells: Cells) -> ContainerScanned:
+    """Have cells that a scan found stay as they are known; return what else it found: nothing.
 
     For scans when no update was lost: what is new or different then, strangers have written.
     """
-    keys = zip(scanned.rows, scanned.columns, strict=True)
-    found = _at(scanned, [i for i, key in enumerate(keys) if knows(key)])
-    return replace(found, recent=tuple(range(len(found.rows))))
+    _leave(scanned, cells, zip(scanned.rows, scanned.columns, strict=True))
+    return _at(scanned, [])
+
+
+def _leave(scanned: ContainerScanned, cells: Cells, told: Iterable[Key]) -> None:
+    """Have these cells stay as they are known, and those that strangers deleted and are gone."""
+    found = set(zip(scanned.rows, scanned.columns, strict=True))
+    gone = (key for key in cells.told.gone(scanned.start, scanned.stop) if key not in found)
+    cells.show([key for key in chain(told, gone) if cells.get(key) is not None])
 
 
 def _at(scanned: ContainerScanned, places: list[int]) -> ContainerScanned:

@@ -282,7 +282,7 @@ class Known:
             self._in_row[rows] = left
 
     def _value(self, kind: int, value: bytes | None) -> Value | None:
-        if value is None or kind in _DELTAS:
+        if value is None or kind in DELTAS:
             return None
         if self._decode is None:
             return value if self.detail is Detail.VALUES else PRESENT
@@ -336,4 +336,4 @@ class Known:
 
 
 _LATEST = 2**63 - 2  # so that one more is a number still
-_DELTAS = frozenset({UpdateKind.INCREMENT_DELTA, UpdateKind.APPEND_DELTA})
+DELTAS = frozenset({UpdateKind.INCREMENT_DELTA, UpdateKind.APPEND_DELTA})

@@ -10,7 +10,7 @@ from headgate.engine.arrivals import arrivals_of
 from headgate.engine.cells import Cells
 from headgate.engine.evaluation import AT_WRITE, Evaluation
 from headgate.engine.instructions import DecisionKind
-from headgate.engine.isolation import counted_part, own_cells, still_there, strangers_part
+from headgate.engine.isolation import counted_part, own_cells, parts_by_owner, still_there
 from headgate.engine.known import Detail
 from headgate.engine.rivals import Rivals, doubted
 from headgate.engine.stimuli import (
@@ -117,7 +117,7 @@ class Records(Evaluation):
             message = doubted(message, doubtful)
         router = self.graph.routers.get(message.table)
         batch = counted_part(message, self.spec)
-        self._note_writers(message, batch)
+        self._note_writers(message)
         if router is None or batch is None:
             return
         touched: dict[ContainerId, None] = {}
@@ -129,23 +129,20 @@ class Records(Evaluation):
                 self._spread += 1
         self._touched(touched)
 
-    def _note_writers(self, message: UpdateBatch, own: UpdateBatch | None) -> None:
+    def _note_writers(self, message: UpdateBatch) -> None:
         """Remember, where only own updates count, which cells strangers wrote last."""
         router = self.graph.routers.get(message.table)
-        strangers = strangers_part(message, self.spec)
-        if router is None or self.spec.feeders is None:
+        if router is None:
             return
-        for arrivals in () if strangers is None else arrivals_of(strangers, self.spec.name):
-            for cells, positions in router.route(arrivals):
-                if cells.detail is not Detail.COUNTS:
-                    cells.told.note(arrivals, positions, cells.has_row)
-                    cells.show([(arrivals.rows[i], arrivals.columns[i]) for i in positions])
-        if own is None or not any(cells.told.cells for cells in self.graph.tables[message.table]):
-            return
-        # Both may be of one cell in one message: then it is not known who was last.
-        for arrivals in arrivals_of(own, self.spec.name):
-            for cells, positions in router.route(arrivals):
-                cells.told.forget(arrivals, positions)
+        for own, part in parts_by_owner(message, self.spec):
+            if own and not any(cells.told for cells in self.graph.tables[message.table]):
+                continue
+            for arrivals in arrivals_of(part, self.spec.name):
+                for cells, positions in router.route(arrivals):
+                    if own:
+                        cells.note_own(arrivals, positions)
+                    elif cells.detail is not Detail.COUNTS:
+                        cells.note_strangers(arrivals, positions)
 
     def _touched(self, containers: Iterable[ContainerId]) -> None:
         watchers: dict[str, Action] = {}
@@ -248,7 +245,7 @@ class Records(Evaluation):
         again, lossy = cells.scanning.again, cells.scanning.lossy
         if self.spec.feeders is not None:
             if cells.scanning.lossless:
-                stimulus = still_there(stimulus, lambda key: cells.get(key) is not None)
+                stimulus = still_there(stimulus, cells)
             else:
                 stimulus = own_cells(stimulus, cells)
         first = not cells.scanned

@@ -12,7 +12,8 @@ from headgate.engine.known import PRESENT, Detail, Known, Scanning
 from headgate.engine.pending import Change, Value
 from headgate.engine.spec import Count
 from headgate.engine.storage import Array
-from headgate.events import UpdateKind, partition_of
+from headgate.engine.told import in_part
+from headgate.events import UpdateKind
 
 _MILLISECONDS = 1000
 
@@ -293,7 +294,7 @@ class Rescanned(Known):
         With a family only its columns go. With 0 ``partitions`` (their number is not known) all
         partitions are emptied at once.
         """
-        self.told.cells.clear()
+        self.told.lose(family, partition, partitions)
         if self.detail is Detail.COUNTS:
             # Nobody knows how many there were. Each partition has the message; one of them counts.
             updates = int(partition == 0)
@@ -304,8 +305,7 @@ class Rescanned(Known):
         lost = {
             i: (row, column)
             for i, (row, column) in enumerate(self.keys(slots))
-            if (not family or column.startswith(family + b":"))
-            and (not partitions or partition_of(row, partitions) == partition)
+            if in_part((row, column), family, partition, partitions)
         }
         gone, keys = slots[list(lost)], list(lost.values())
         if self.scanning is not None:

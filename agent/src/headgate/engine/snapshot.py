@@ -38,6 +38,7 @@ from headgate.engine.runs import ActiveRun, PastRun, RunState
 from headgate.engine.significance import SearchState
 from headgate.engine.spec import WatchedContainer
 from headgate.engine.storage import Array
+from headgate.engine.told import Version
 from headgate.events import Cut
 
 if TYPE_CHECKING:
@@ -162,9 +163,9 @@ class CellsState(Struct, frozen=True):
     pendings: tuple[PendingState, ...]
     logged: LoggedState | None = None
     """Where the log has the cells."""
-    told: KeyColumns = _NO_KEYS
-    digests: tuple[bytes, ...] = ()
-    """Of what strangers wrote into these cells."""
+    strangers: KeyColumns = _NO_KEYS
+    versions: tuple[Version, ...] = ()
+    """What strangers wrote into these cells."""
 
 
 class ActionState(Struct, frozen=True):
@@ -374,6 +375,7 @@ def _restore_action(action: Action, state: ActionState) -> None:
 def _cells_state(cells: Cells, log: Changelog | None) -> CellsState:
     known = _logged_state(cells, log) if log and cells.detail is not Detail.COUNTS else None
     stamped = np.flatnonzero(() if cells.stamps is None else cells.stamps.data)
+    told, versions = cells.told.all()
     return CellsState(
         watched=cells.watched,
         table=cells.table,
@@ -391,8 +393,8 @@ def _cells_state(cells: Cells, log: Changelog | None) -> CellsState:
         dead_letters=cells.dead_letters,
         pendings=tuple(_pending_state(cells, pending, log) for pending in cells.pendings),
         logged=known,
-        told=key_columns(cells.told.cells),
-        digests=tuple(cells.told.cells.values()),
+        strangers=key_columns(told),
+        versions=versions,
     )
 
 
@@ -486,7 +488,8 @@ def _restore_cells(cells: Cells, state: CellsState, reader: LogReader) -> None:
         cells.reading = set(state.reading.keys())
         cells.read_awaited = state.read_awaited
         cells.scanned = state.scanned
-        cells.told.cells = dict(zip(state.told.keys(), state.digests, strict=True))
+        for key, version in zip(state.strangers.keys(), state.versions, strict=True):
+            cells.told.add(key, version, known=False)
         if state.scanning is not None:
             cells.scanning = Scanning()
             written, deleted = state.scanning.listed

@@ -22,10 +22,11 @@ from headgate.engine.instructions import DecisionKind
 from headgate.engine.isolation import counted_part
 from headgate.engine.pending import Pending, Rise, Steps
 from headgate.engine.requests import Requests
+from headgate.engine.rivals import doubted
 from headgate.engine.routing import Router
 from headgate.engine.stimuli import RecordArrived
 from headgate.engine.storage import Array
-from headgate.events import BarrierMark, UpdateBatch, UpdateKind
+from headgate.events import BarrierMark, UpdateBatch, UpdateKind, UpdateMessage
 
 _MOST_UPDATES = 1 << 17  # in a pass: what more would save is less than what it keeps others waiting
 _MOST_RECORDS = 1 << 10
@@ -227,6 +228,8 @@ class Together(Requests):
             batch = self._counted(message) if isinstance(message, UpdateBatch) else None
             if batch is not None and not _are_puts(batch):
                 break
+            if batch is not message and self._may_hide(message):
+                break
             if not made.add(batch, self.spec.name):
                 break
         return made
@@ -235,6 +238,12 @@ class Together(Requests):
         if batch.table not in self.graph.routers or not batch.requests:
             return None
         return counted_part(batch, self.spec)
+
+    def _may_hide(self, message: UpdateMessage) -> bool:
+        """Tell whether strangers delete cells that the pass may bring."""
+        if self.spec.feeders is None or not isinstance(message, UpdateBatch):
+            return False
+        return message.kinds.count(UpdateKind.PUT) != len(message.kinds)
 
     def _quiet(self, tried: Pass) -> int:
         """Return how many records of the pass come before the first that may decide something."""
@@ -313,7 +322,7 @@ class Together(Requests):
                 if places:
                     doubtful.append((unseen, places))
                 batch = self._counted(unseen)
-                self._note_writers(unseen, batch)
+                self._note_writers(doubted(unseen, places) if places else unseen)
             seen.add(batch, self.spec.name)
         # What was delivered before adds nothing: without it there is even less to decide.
         same = same and taken == len(records)
