@@ -264,3 +264,31 @@ def test_a_search_opens_again_when_the_trend_changes_and_not_while_it_stays():
         pipeline.trend(0.05)
     assert pipeline.openings_of_all() > opened
     assert pipeline.last_changes(12) == pytest.approx(0.01, rel=0.5)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_chain_rests_where_its_target_cannot_be_reached(seed):
+    """One update of the input changes the output by more; it was searched for 5 to 12 times."""
+    pipeline = Pipeline(CHAIN, 0.001, seed)
+    for _ in range(300):
+        pipeline.noise(0.2)
+    assert pipeline.search("index").out_of_reach
+    assert pipeline.search("index").state.limit == 1
+    assert pipeline.openings_of_all() <= 5
+
+
+ALONE = {"index": Step(("in",), ("feed",), lambda x: np.sqrt(in_zones(x) ** 3))}
+
+
+@pytest.mark.parametrize("growth", [0.05, 0.008])
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_change_of_the_trend_is_noticed_within_few_runs(seed, growth):
+    """An average of eight runs took 5 to 9."""
+    pipeline = Pipeline(ALONE, 0.04, seed)
+    for _ in range(120):
+        pipeline.trend(0.02, turns=10**6)
+    assert pipeline.search("index").found
+    opened, runs = pipeline.openings("index"), len(pipeline.seen["index"])
+    while pipeline.openings("index") == opened:
+        pipeline.trend(growth, turns=10**6)
+        assert len(pipeline.seen["index"]) - runs <= 4

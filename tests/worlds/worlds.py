@@ -13,19 +13,24 @@ from engine_life import EngineLife
 from msgspec import Struct
 from observer_life import ObserverLife
 from old_age import grow_old
+from stationary import StationaryLife
 from structlog.testing import capture_logs
 
 _HAPPENINGS = 80  # of a life
 _LONGEST_LINE = 5000  # characters of the log, whatever clients send
 _OLD = 0.03  # share of lives that end with old age
+_STATIONARY = 0.05  # and share of those after which nothing but noise comes for long
 
 
 def live_as_engine(number: int) -> None:
     """Let an engine live among hostile happenings."""
     life = EngineLife(number)
     life.live(_HAPPENINGS)
-    if random.Random(number).random() < _OLD:
+    drawn = random.Random(number).random()
+    if drawn < _OLD:
         grow_old(life)
+    if drawn > 1 - _STATIONARY:
+        StationaryLife(number).live()
 
 
 def live_as_observer(number: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from headgate.engine.conditions import Dimension
 from headgate.engine.measurements import (
@@ -20,6 +20,7 @@ from headgate.engine.measurements import (
     mean_run,
     spread,
 )
+from headgate.engine.shifts import Shifts
 
 _FEWEST = 2
 """Runs without which nothing is found: one alone says nothing of its chance."""
@@ -49,6 +50,8 @@ _HALVINGS = 40
 """Of an interval: more than a number has digits."""
 _BUDGET = 3.0
 """Waves that a search may take, as a multiple of log₂ of the range that it covers."""
+OUT_OF_REACH = "the target cannot be reached, for even the least limit lets the output change more"
+"""What is said of a search that rests above its target."""
 MOST_UPDATES = 100
 """Updates of each element up to which a limit is sought: the range is from 1 to all of them."""
 
@@ -98,6 +101,8 @@ class SearchState(Struct):
     """Of these, how many in a row were out of tolerance, and of what is chance."""
     evidence: int = 0
     """What these say together: each 1, or more where the output is out by more."""
+    shifts: Shifts = field(default_factory=Shifts)
+    """What the runs since the limit was found, and those that told of it, say of a change."""
     held: int = 0
     """Runs in a row that time launched before the limit was reached."""
     brief: int = 0
@@ -128,6 +133,15 @@ class Search:
     def found(self) -> bool:
         """Whether the limit is found and holds."""
         return self.state.phase is SearchPhase.FOUND
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether the search rests though even the least limit changes more than the target."""
+        state = self.state
+        if not self.found or state.target is None or state.expected is None:
+            return False
+        near = 1 + _MARGIN * self.tolerance
+        return state.limit <= self._least and state.expected > near * state.target
 
     @property
     def limits(self) -> dict[Dimension, float]:
@@ -208,7 +222,11 @@ class Search:
         if state.target is not None and abs(target - state.target) <= self.tolerance * state.target:
             return None
         first = state.target is None
+        resting = self.out_of_reach
         state.target = target
+        if resting and self.out_of_reach:
+            state.expected_input = self._allowed_input()
+            return f"search rests at {self.words_of_limit}, {OUT_OF_REACH}: {_percent(target)} now"
         return self._reopen("opened" if first else "opened again: what matters is another")
 
     def _reopen(self, why: str) -> str:
@@ -305,7 +323,7 @@ class Search:
             return self._find("found") if self._sure() else None
         if change > state.target:
             if state.limit <= self._least:
-                return self._find("even the least changes more")
+                return self._find("even the least changes more") if self._sure() else None
             state.high = state.limit
             if state.low is not None and state.low >= state.high:
                 state.low = None
@@ -368,48 +386,72 @@ class Search:
         state.limit = float(max(1, round(limit))) if whole else limit
 
     def _find(self, how: str) -> str:
+        taken = self.state.waves
+        self._begin_watch()
+        return (
+            f"search ended after {taken} waves, {how}: {self.words_of_limit}, at which the output "
+            f"changes by {_percent(self.state.expected)} (target {_percent(self.state.target)})"
+        )
+
+    def _begin_watch(self) -> None:
         state = self.state
         state.phase = SearchPhase.FOUND
         state.expected, state.expected_input = self.change, self._allowed_input()
-        taken, state.waves = state.waves, 0
-        state.watched = state.outside = state.evidence = 0
-        return (
-            f"search ended after {taken} waves, {how}: {self.words_of_limit}, at which the output "
-            f"changes by {_percent(state.expected)} (target {_percent(state.target)})"
-        )
+        state.waves = state.watched = state.outside = state.evidence = 0
+        # Runs under other limits consume less by chance, or more: they tell nothing of this one's.
+        state.shifts = Shifts([m.change for m in state.measurements if m.limit == state.limit])
 
     def _watch(self) -> str | None:
         """Compare the runs since the search ended, all under one limit, with what it ended at."""
         state = self.state
         assert state.target is not None  # noqa: S101 -- a search that has ended has one
         state.watched += 1
+        latest = state.measurements[-1].change
+        shifted = state.shifts.note(latest, state.target, self.tolerance, self.patience)
+        shifted = shifted or self._left()
+        if not shifted:
+            return None
+        # Runs from before the trend changed are of no use for what comes now.
+        before, state.measurements = state.measurements[:-shifted], state.measurements[-shifted:]
+        changes = [m.change for m in state.measurements]
+        change = math.fsum(changes) / len(changes)
+        words = (
+            f"in {len(changes)} runs the output has changed by {_percent(change)} instead of "
+            f"{_percent(state.expected)}"
+        )
+        if self.out_of_reach and change > state.target:
+            # What its predecessors are to search for is another now; here nothing is to be found.
+            self._begin_watch()
+            return f"search rests at {self.words_of_limit}, {OUT_OF_REACH}: {words}"
+        words = f"opened again: {words}"
+        state.brief = state.brief + 1 if state.watched < _LASTING * self.patience else 0
+        unstable = state.brief >= _BRIEF and spread([*before, *state.measurements]) > _UNSTABLE
+        if state.dimension is Dimension.SEQUENCE and unstable:
+            return self._turn_to_value(words)
+        return self._reopen(words)
+
+    def _left(self) -> int:
+        """Return for how many runs their average has been off by more than chance explains.
+
+        0 where it is not, or not for long enough.
+        """
+        state = self.state
+        assert state.target is not None  # noqa: S101 -- a search that has ended has one
         changes = [m.change for m in state.measurements[-min(state.watched, _KEPT) :]]
         if len(changes) < _FEWEST:
-            return None
+            return 0
         latest = changes[-_AVERAGED:]
         change = math.fsum(latest) / len(latest)
-        expected = state.target if state.expected is None else state.expected
+        expected = state.target if state.expected is None or self.out_of_reach else state.expected
         chance = deviation(changes) / math.sqrt(len(latest))
         allowed = self.tolerance * max(state.target, expected) + _ERRORS * chance
-        if abs(change - expected) <= allowed:
+        if abs(change - expected) <= allowed or (self.out_of_reach and change > state.target):
             state.outside = state.evidence = 0
-            return None
+            return 0
         state.outside += 1
         # What is out by several times as much need not be looked at for so long, but twice.
         state.evidence += min((self.patience + 1) // 2, int(abs(change - expected) / allowed))
-        if state.evidence < self.patience:
-            return None
-        words = (
-            f"opened again: in {len(latest)} runs the output has changed by "
-            f"{_percent(change)} instead of {_percent(expected)}"
-        )
-        state.brief = state.brief + 1 if state.watched < _LASTING * self.patience else 0
-        unstable = state.brief >= _BRIEF and spread(state.measurements) > _UNSTABLE
-        if state.dimension is Dimension.SEQUENCE and unstable:
-            return self._turn_to_value(words)
-        # Runs from before the trend changed are of no use for what comes now.
-        del state.measurements[: -state.outside]
-        return self._reopen(words)
+        return state.outside if state.evidence >= self.patience else 0
 
     def _turn_to_value(self, why: str) -> str:
         state = self.state
@@ -438,10 +480,13 @@ class Search:
         if state.target is None:
             return "its successors are searched for first"
         measured = "not measured yet" if change is None else _percent(change)
-        return (
+        words = (
             f"{state.phase}, {self.words_of_limit}: output change {measured}, "
             f"target {_percent(state.target)}, {state.waves} waves"
         )
+        if self.out_of_reach:
+            words += f"; {OUT_OF_REACH}"
+        return words
 
 
 def _percent(value: float | None) -> str:

@@ -203,7 +203,8 @@ class SignificanceSpec(Struct, frozen=True):
     tolerance: float = 0.1
     """Share of the change by which it may be missed."""
     patience: int = 5
-    """Runs in a row out of tolerance after which the search opens again."""
+    """Standard deviations that runs are out of tolerance together, or runs whose average is, for
+    the search to open again."""
 
 
 SOUGHT_SEQUENCE = SequenceBound(Interval(1.0, math.inf))
