@@ -624,6 +624,22 @@ def test_the_first_scan_takes_no_strangers_value_for_an_own_one(pair):
     assert contents_of(tester) == {(b"0", b"f:0"): 2}
 
 
+@pytest.mark.parametrize("lossy", [False, True])
+def test_a_scan_settles_what_is_remembered_of_cells_that_are_gone(pair, lossy):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 1, Outcome.UNKNOWN, row=b"foreign")
+    wrote(tester, FOREIGN, {b"f:0": None}, 2, Outcome.UNKNOWN, row=b"foreign")
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 3, Outcome.UNKNOWN)
+    if lossy:
+        tester.tell(ReconciliationDue(tester.now))
+    else:
+        altered(tester, 4)
+    wrote(tester, FOREIGN, {b"f:0": b"7"}, 5, row=b"since")
+    answered(tester, OWN, b"0")
+    (cells,) = tester.engine.cells.values()
+    assert set(cells.told) == {(b"0", b"f:0"), (b"since", b"f:0")}
+
+
 # Who of both was last.
 
 

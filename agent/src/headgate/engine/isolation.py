@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
+from itertools import groupby
 
 from msgspec.structs import replace
 
 from headgate.engine.cells import Cells
 from headgate.engine.duplicates import only
-from headgate.engine.elements import Key
+from headgate.engine.elements import Elements, Key
 from headgate.engine.spec import DataflowSpec
 from headgate.engine.stimuli import ContainerScanned
 from headgate.events import Origin, UpdateBatch
@@ -88,10 +88,21 @@ def still_there(scanned: ContainerScanned, cells: Cells) -> ContainerScanned:
 
 
 def _leave(scanned: ContainerScanned, cells: Cells, told: Iterable[Key]) -> None:
-    """Have these cells stay as they are known, and those that strangers deleted and are gone."""
+    """Have these cells stay as they are known, and those that strangers deleted and are gone.
+
+    Of what nobody has there and is not found, nothing has to be remembered any more.
+    """
     found = set(zip(scanned.rows, scanned.columns, strict=True))
-    gone = (key for key in cells.told.gone(scanned.start, scanned.stop) if key not in found)
-    cells.show([key for key in chain(told, gone) if cells.get(key) is not None])
+    since = Elements() if cells.scanning is None else cells.scanning.written
+    left = list(told)
+    for key in cells.told.between(scanned.start, scanned.stop):
+        if key in found:
+            continue
+        if cells.told.may_be_gone(key):
+            left.append(key)
+        if cells.get(key) is None and key not in since:
+            cells.told.forget(key)
+    cells.show([key for key in left if cells.get(key) is not None])
 
 
 def _at(scanned: ContainerScanned, places: list[int]) -> ContainerScanned:

@@ -103,12 +103,18 @@ class Told:
             for _, version in self._versions(key)
         )
 
-    def gone(self, start: bytes, stop: bytes | None) -> Iterator[Key]:
-        """Yield the cells, of rows from ``start`` to before ``stop``, that may be deleted."""
-        for key in self:
-            inside = start <= key[0] and (stop is None or key[0] < stop)
-            if inside and any(version == GONE for _, version in self._versions(key)):
-                yield key
+    def may_be_gone(self, key: Key) -> bool:
+        """Tell whether strangers may have deleted a cell."""
+        return any(version == GONE for _, version in self._versions(key))
+
+    def between(self, start: bytes, stop: bytes | None) -> list[Key]:
+        """Return the cells of rows from ``start`` to before ``stop``, or to the last."""
+        return [key for key in self if start <= key[0] and (stop is None or key[0] < stop)]
+
+    def forget(self, key: Key) -> None:
+        """Forget what strangers wrote into a cell."""
+        self.cells.pop(key, None)
+        self.others.pop(key, None)
 
     def _versions(self, key: Key) -> tuple[Version, ...]:
         return self.cells.get(key) or self.others.get(key, ())
