@@ -49,7 +49,7 @@ def rows(clock: Clock) -> MemoryRows:
 
 @pytest.fixture
 def store(rows: MemoryRows) -> StateStore:
-    made = TimedStore(rows, 3, SEALS, RememberedRevisions())
+    made = TimedStore(rows, SEALS, RememberedRevisions())
     made.define(Definition("flow", "text", ".", 0, 1.0))
     return made
 

@@ -10,7 +10,7 @@ import pytest
 from headgate.agent.scripted import World
 from headgate.agent.store import RunOutcome, RunRecord
 from headgate.flows import parse_dataflow
-from headgate.spark import StepRequest
+from headgate.spark import Free, StepRequest
 
 Victims = frozenset[str]
 EVERYTHING = 400
@@ -115,6 +115,26 @@ def test_values_are_remembered_wherever_an_agent_ends(two_steps: str, victims: V
     values = two_steps.replace("{sequence: 3}", "{sequence: 3, value: {relative: 1000000%}}")
     flow = parse_dataflow(values, "two-steps.yaml")
     each_point(lambda **more: ValueWorld(flow, saved_whole=0, **more), victims, None)
+
+
+def test_the_ledger_is_asked_wherever_an_agent_ends_and_keeps_nothing_in_the_end(
+    make_world: Callable[..., World],
+) -> None:
+    """With one record only, each launch has what is known of the run before given up."""
+    whole = make_world(history=1)
+    scenario(whole)
+    for kill in range(1, whole.points + 1):
+        world = make_world(history=1, kill=kill, victims=VICTIMS[0])
+        scenario(world)
+        world.agents[-1].ask(lambda runtime, now: runtime.pause(now))  # which is saved
+        world.step()
+        runs = [request.run for request in world.commits]
+        assert len(runs) == len(set(runs)), f"a run was committed twice, ended at point {kill}"
+        history = [record.run for record in world.store.history("two-steps")]
+        assert len(history) == 1, f"ended at point {kill}"
+        keys = {request.key for request in world.commits}
+        kept = {key.run for key in keys if not isinstance(world.ledger.state(key), Free)}
+        assert kept == set(history), f"ended at point {kill}"
 
 
 class ValueWorld(World):

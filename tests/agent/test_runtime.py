@@ -140,10 +140,13 @@ def test_one_checkpoint_comes_before_all_that_records_handed_over_together_launc
     monkeypatch.setattr(agent.worker, "start", note_start)
     ask(agent, lambda runtime, now: runtime.consume(records, now))
     assert done == ["saved a b", "started a"]  # a session runs one at a time
-    # That an attempt has begun its ledger tells, should the agent end before its next checkpoint.
+    # That an attempt has begun, or committed, its ledger tells, should the agent end before its
+    # next checkpoint.
     done.clear()
     world.run(lambda: outcomes(agent, "b") == ["committed"])
-    assert done == ["started b", "saved a b", "saved b"]
+    assert done == ["started b"]
+    world.run(lambda: len(done) > 1)
+    assert done == ["started b", "saved a b"]
 
 
 def test_a_wave_below_the_bound_launches_nothing(world: World) -> None:
@@ -189,6 +192,22 @@ def test_the_ledger_keeps_a_run_whose_attempts_outgrow_the_history(two_steps: st
     wave(world, agent)
     assert outcomes(agent, "first")[-1] == "committed"
     assert world.forgotten == []
+
+
+def test_an_agent_that_is_to_keep_fewer_records_keeps_the_newest(world: World) -> None:
+    agent = started(world)
+    for _ in range(3):
+        feed(world)
+        wave(world, agent)
+    ask(agent, lambda runtime, now: runtime.pause(now))  # which is saved
+    records = world.store.history("two-steps")
+    assert len(records) == 6
+    agent.alive = False
+    world.history = 2
+    other = started(world)
+    assert [r.number for r in other.runtime.records] == [5, 4]
+    assert [r.number for r in world.store.history("two-steps")] == [5, 4]
+    assert {key.run for key in world.forgotten} == {r.run for r in records[2:]}
 
 
 def test_a_step_that_goes_on_failing_is_quarantined_until_it_is_released(world: World) -> None:

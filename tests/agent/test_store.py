@@ -31,7 +31,7 @@ def rows() -> MemoryRows:
 
 @pytest.fixture
 def store(rows: MemoryRows) -> StateStore:
-    store = TimedStore(rows, 3, SEALS, RememberedRevisions())
+    store = TimedStore(rows, SEALS, RememberedRevisions())
     store.define(Definition("flow", "text", ".", 0, 1.0))
     return store
 
@@ -120,11 +120,10 @@ def test_a_snapshot_that_is_not_whole_is_not_used(store: StateStore, rows: Memor
         store.acquire("flow", ONE, 20.0, 5.0)
 
 
-def test_history_is_newest_first_and_bounded(store: StateStore) -> None:
+def test_history_is_newest_first_without_what_was_trimmed(store: StateStore) -> None:
     epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
-    for number in range(5):
-        store.save("flow", epoch, state(), (record(number),), 11.0)
-        store.trim("flow", number)
+    store.save("flow", epoch, state(), tuple(map(record, range(5))), 11.0)
+    store.trim("flow", (0, 1))
     assert [r.number for r in store.history("flow")] == [4, 3, 2]
 
 
@@ -139,13 +138,13 @@ class LostReplies(MemoryRows):
 
 
 def test_a_lost_reply_to_an_acquisition_does_not_cost_the_lease() -> None:
-    lossy = TimedStore(LostReplies(), 3, SEALS, RememberedRevisions())
+    lossy = TimedStore(LostReplies(), SEALS, RememberedRevisions())
     lossy.define(Definition("flow", "text", ".", 0, 1.0))
     assert lossy.acquire("flow", ONE, 10.0, 5.0).epoch == 1
 
 
 def test_a_lost_reply_to_a_removal_is_no_fence() -> None:
-    lossy = TimedStore(LostReplies(), 3, SEALS, RememberedRevisions())
+    lossy = TimedStore(LostReplies(), SEALS, RememberedRevisions())
     lossy.define(Definition("flow", "text", ".", 0, 1.0))
     lossy.remove("flow", lossy.acquire("flow", ONE, 10.0, 5.0).epoch)
     assert lossy.listings() == Listings((), ())

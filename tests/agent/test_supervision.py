@@ -235,7 +235,7 @@ class Group:
         listing: Faults | None = None,
         renewal: Faults | None = None,
     ) -> None:
-        store = StateStore(MemoryRows(), 3, SEALS, RememberedRevisions())
+        store = StateStore(MemoryRows(), SEALS, RememberedRevisions())
         store.define(Definition("flow", DATAFLOW, ".", 0, 1.0))
         self.renewed = threading.Event()
         listings, renew = store.listings, store.renew

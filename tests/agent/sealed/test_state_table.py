@@ -49,7 +49,7 @@ def store(rows: MemoryRows) -> StateStore:
 
 def agent(rows: MemoryRows, seals: Seals = SEALS) -> StateStore:
     """Another agent, which has seen nothing yet."""
-    return TimedStore(rows, 3, seals, RememberedRevisions())
+    return TimedStore(rows, seals, RememberedRevisions())
 
 
 def ring(*keys: str) -> Seals:
@@ -217,7 +217,7 @@ def test_a_table_that_was_emptied_begins_above_what_was_seen(store: StateStore) 
     emptied = MemoryRows()
     seen = RememberedRevisions()
     seen.note("flow", 2)
-    again = TimedStore(emptied, 3, SEALS, seen)
+    again = TimedStore(emptied, SEALS, seen)
     again.define(defined("flow"))
     assert state_of(again) is None
 

@@ -55,17 +55,12 @@ class Attempts(Standing):
         self.records.appendleft(record)
         self._changed_records[record.number] = record
         self._active[launch.run] = Attempt(launch, record, 0)
-        if oldest is not None and not self._is_needed(oldest):
-            self._around.ledger.forget(RunKey(self.name, oldest.action, oldest.run))
-        self._around.store.trim(record.number)
+        if oldest is not None:
+            self._give_up(oldest)
 
     def _since(self, launch: Launch) -> Cut:
         """Return from where on the step has seen nothing; what no run has met begins as we did."""
         return Cut({**self._progress.start.offsets, **launch.since.offsets})
-
-    def _is_needed(self, dropped: RunRecord) -> bool:
-        """Tell whether the ledger may still be asked about the run of a record that was dropped."""
-        return dropped.run in self._active or any(r.run == dropped.run for r in self.records)
 
     def _launch(self, launch: Launch, now: float) -> None:
         attempt = self._active[launch.run]
@@ -303,10 +298,10 @@ class Attempts(Standing):
         old = attempt.record
         new = msgspec.structs.replace(old, **changes)
         attempt.record = new
-        self._changed_records[new.number] = new
         for place, record in enumerate(self.records):
             if record.number == new.number:
                 self.records[place] = new
+                self._changed_records[new.number] = new
                 break
         self._dirty = True
 

@@ -139,9 +139,9 @@ class _FlowStore:
         """See ``runtime.Store``."""
         return self._store.pieces(self._definition, self._epoch, kept)
 
-    def trim(self, newest: int) -> None:
+    def trim(self, numbers: Iterable[int]) -> None:
         """See ``runtime.Store``."""
-        self._store.trim(self._name, newest)
+        self._store.trim(self._name, numbers)
 
 
 class _HBaseLedger:

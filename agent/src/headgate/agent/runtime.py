@@ -48,6 +48,8 @@ from headgate.engine import (
     ResourceSample,
     ResourcesSampled,
     Restarted,
+    RunFinished,
+    RunRehearsed,
     RunStarted,
     ScanBegun,
     ScanContainer,
@@ -170,6 +172,7 @@ class Runtime(Commands, Reporting):
             self._save(now)
         elif not self._dirty:
             self._saved_at = max(self._saved_at, now)
+        self._forget_old()
         self._foresee(now)
 
     def _foresee(self, now: float) -> None:
@@ -486,8 +489,11 @@ def _is_saved_at_once(stimulus: Stimulus) -> bool:
     """Tell whether a stimulus must not be forgotten by an agent that ends before its next save.
 
     Records are read again, samples come again, scans are asked for again; of an attempt that has
-    begun its ledger tells.
+    begun, and of a run that has committed, its ledger tells; what is rehearsed is so again.
     """
     if isinstance(stimulus, RunStarted):
         return stimulus.recovered
-    return not isinstance(stimulus, RecordArrived | Tick | ResourcesSampled | ScanBegun)
+    return not isinstance(stimulus, _COMES_AGAIN)
+
+
+_COMES_AGAIN = RecordArrived | Tick | ResourcesSampled | ScanBegun | RunFinished | RunRehearsed

@@ -127,7 +127,7 @@ class Agent:
         seals = Seals(shared_keys(configuration.key_file), table)
         self._rows = HBaseRows(self._connections, table, seals.proof)
         self._revisions = SavedRevisions(configuration.workers.revisions)
-        self.store = StateStore(self._rows, configuration.history, seals, self._revisions)
+        self.store = StateStore(self._rows, seals, self._revisions)
         stretch = RowsLimit(configuration.scans.cells, configuration.scans.bytes)
         self._scanner = TableScanner(self._connections, self.supervision, stretch)
         self._broker = KafkaBroker(

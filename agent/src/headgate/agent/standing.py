@@ -45,6 +45,7 @@ from headgate.events import (
 )
 from headgate.flows import Dataflow, JobLauncher
 from headgate.replay import PLACED, RecordedDecision
+from headgate.spark import RunKey
 
 GatePlace = tuple[str, str]
 """An action and a bound of it."""
@@ -80,7 +81,7 @@ class Standing(ABC):
         self.name = dataflow.name
         self.phase = Phase.STARTING
         self.decisions: deque[Decision] = deque(maxlen=_DECISIONS_KEPT)
-        self.records: deque[RunRecord] = deque(ownership.history, maxlen=around.history)
+        self.records = deque(ownership.history[: around.history], maxlen=around.history)
         self._around = around
         self._dataflow = dataflow
         state = ownership.state
@@ -124,6 +125,12 @@ class Standing(ABC):
         """Where the next stretch begins of a container of which one has just come."""
         """The newest scan asked for, by container and table."""
         self._changed_records: dict[int, RunRecord] = {}
+        self._given_up: dict[int, RunKey] = {}
+        """Records that are too old, by number, and their runs."""
+        self._forgettable: dict[int, RunKey | None] = {}
+        """Those of them that can go; None where another record of the run is kept."""
+        for old in ownership.history[around.history :]:
+            self._give_up(old)
         self._dirty = False
         self._saved_at = 0.0
         self._wave_at = self._progress.wave_due
@@ -209,6 +216,11 @@ class Standing(ABC):
         self._changed_records.clear()
         self._dirty = False
         self._saved_at = now
+        for number, key in tuple(self._given_up.items()):
+            if not self._is_active(key):
+                del self._given_up[number]
+                kept = any(record.run == key.run for record in self.records)
+                self._forgettable[number] = None if kept else key
 
     def _save_now(self, now: float) -> int:
         """Save a checkpoint and return how many bytes of the engine's state it wrote."""
@@ -228,6 +240,30 @@ class Standing(ABC):
         state = SavedState(checkpoint.head, self._position(), self._progress, checkpoint.log)
         self._around.store.save(state, tuple(self._changed_records.values()), now)
         return len(state.snapshot) + sum(len(piece.data) for piece in state.log.written)
+
+    def _give_up(self, old: RunRecord) -> None:
+        """Have a record that is too old deleted, and what the ledger has of its run.
+
+        Until the next checkpoint the ledger alone may know that a run has committed. So neither
+        goes before a checkpoint in which the run is over; and no launch waits for it.
+        """
+        self._changed_records.pop(old.number, None)
+        self._given_up[old.number] = RunKey(self.name, old.action, old.run)
+
+    def _is_active(self, key: RunKey) -> bool:
+        """Tell whether a run is not over."""
+        action = self._engine.actions.get(key.action)
+        active = None if action is None else action.run
+        return key.run in self._active or (active is not None and active.run == key.run)
+
+    def _forget_old(self) -> None:
+        """Delete what was given up and can go."""
+        old, self._forgettable = self._forgettable, {}
+        for key in dict.fromkeys(old.values()):
+            if key is not None:
+                self._around.ledger.forget(key)
+        if old:
+            self._around.store.trim(old)
 
     def _not_needed(self, action: str) -> int:
         """Return how many runs of an action its bounds, or those before it, have saved.

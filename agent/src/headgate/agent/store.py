@@ -206,18 +206,16 @@ class StateStore:
     def __init__(
         self,
         rows: Rows,
-        history: int,
         seals: Seals,
         revisions: Revisions,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Keep up to ``history`` records per dataflow; believe what is sealed and not outdated.
+        """Believe what is sealed and not outdated.
 
         Leases of others end by ``clock``, which returns seconds and never leaps.
         """
         self._rows = rows
         self._pieces = PieceRows(rows)
-        self._history = history
         self._leases = LeaseRows(rows, seals, clock)
         self._definitions = DefinitionCells(seals, revisions)
         self._revisions = revisions
@@ -409,11 +407,9 @@ class StateStore:
         self._guarded(name, epoch, columns)
         self._pieces.drop(name, state.log.dropped)
 
-    def trim(self, name: str, newest: int) -> None:
-        """Delete the records that are too old, given the number of the newest."""
-        old = newest - self._history
-        if old >= 0:
-            self._rows.delete(row_of(name), (_record(old),))
+    def trim(self, name: str, numbers: Iterable[int]) -> None:
+        """Delete records."""
+        self._rows.delete(row_of(name), [_record(number) for number in numbers])
 
     def history(self, name: str) -> tuple[RunRecord, ...]:
         """Return the saved records, newest first."""

@@ -37,8 +37,8 @@ class Store(Protocol):
     def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
         """Yield pieces of the engine's log. Raises ``DamagedState`` and ``Fenced``."""
 
-    def trim(self, newest: int) -> None:
-        """Forget records that are too old, given the number of the newest."""
+    def trim(self, numbers: Iterable[int]) -> None:
+        """Delete records, by their numbers."""
 
 
 class Surroundings(Struct, frozen=True):

@@ -90,7 +90,7 @@ class ScriptedAgent:
             checkpoint_seconds=1.0,
             saved_whole=self.world.saved_whole,
             barrier_repeat=1.0,
-            history=50,
+            history=self.world.history,
             post=self._inbox.append,
             suspects=self.world.suspects,
             deliver=self._take,
@@ -116,9 +116,9 @@ class ScriptedAgent:
         definition = self.world.store.listing(self.world.dataflow.name).definition
         return self.world.store.pieces(definition, self.epoch, kept)
 
-    def trim(self, newest: int) -> None:
+    def trim(self, numbers: Iterable[int]) -> None:
         """See ``Store``."""
-        self.world.store.trim(self.world.dataflow.name, newest)
+        self.world.store.trim(self.world.dataflow.name, numbers)
 
     # -- what a script asks ----------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ class ScriptedTables:
 
     def forget(self, key: RunKey) -> None:
         """See ``Ledger``."""
+        self._world.point()
         self._world.forgotten.append(key)
         self._world.ledger_rows.delete(key.row)
 

@@ -13,9 +13,9 @@ from headgate.agent.table_scan import ScanProgress
 class TimedStore(StateStore):
     """A state store; the clock by which leases end stands at the newest ``now`` of a call."""
 
-    def __init__(self, rows: Rows, history: int, seals: Seals, revisions: Revisions) -> None:
+    def __init__(self, rows: Rows, seals: Seals, revisions: Revisions) -> None:
         self.now = 0.0
-        super().__init__(rows, history, seals, revisions, lambda: self.now)
+        super().__init__(rows, seals, revisions, lambda: self.now)
 
     def acquire(self, name: str, owner: Owner, now: float, seconds: float) -> Ownership:
         """See ``StateStore``."""

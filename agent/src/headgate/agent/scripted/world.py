@@ -58,6 +58,7 @@ class World:
         seed: of the order in which parties move, some of them slowly, and of how many messages an
             agent is handed at once; in turn and one by one where None.
         saved_whole: cells up to which a checkpoint is the whole state.
+        history: records that an agent keeps.
     """
 
     def __init__(
@@ -69,9 +70,11 @@ class World:
         victims: frozenset[str] = frozenset(),
         seed: int | None = None,
         saved_whole: int = 1000,
+        history: int = 50,
     ) -> None:
         self.dataflow = dataflow
         self.saved_whole = saved_whole
+        self.history = history
         self.partitions = partitions
         self.now = 1_000_000.0
         self.points = 0
@@ -98,7 +101,7 @@ class World:
         self.silent = False
         """Whether the observer answers nothing."""
         self.rows = MemoryRows(self.point)
-        self.store = StateStore(self.rows, 50, SEALS, RememberedRevisions(), lambda: self.now)
+        self.store = StateStore(self.rows, SEALS, RememberedRevisions(), lambda: self.now)
         self.ledger_rows = LedgerRows()
         self.ledger = RunLedger(self.ledger_rows, "headgate")
         self.agents: list[ScriptedAgent] = []
