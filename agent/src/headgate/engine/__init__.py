@@ -76,8 +76,8 @@ from headgate.engine.references import (
 from headgate.engine.resources import ResourceSample
 from headgate.engine.rivals import Rivals
 from headgate.engine.runs import PastRun, RunState
+from headgate.engine.saved import SNAPSHOT_VERSION
 from headgate.engine.significance import SearchPhase
-from headgate.engine.snapshot import SNAPSHOT_VERSION
 from headgate.engine.spec import (
     SOUGHT_SEQUENCE,
     SOUGHT_VALUE,

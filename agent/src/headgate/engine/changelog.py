@@ -407,13 +407,17 @@ _List = tuple[Listed, int, Callable[[int], Iterable[Element]]]
 
 def remembered_elements(cells: Cells) -> Iterator[Elements[Any]]:
     """Yield the sets of elements that are remembered of a container, those that are not empty."""
-    found: list[Elements[Any]] = [pending.distinct for pending in cells.pendings]
-    found += [consumed.distinct for consumed in cells.consumed.values()]
-    if cells.scanning is not None:
-        scanning = cells.scanning
-        found += [scanning.written, scanning.deleted_rows]
+    for pending in cells.pendings:
+        if pending.distinct:
+            yield pending.distinct
+    for consumed in cells.consumed.values():
+        if consumed.distinct:
+            yield consumed.distinct
+    scanning = cells.scanning
+    if scanning is not None:
+        found: list[Elements[Any]] = [scanning.written, scanning.deleted_rows]
         found += [scanning.deleted_families, scanning.doubtful]
-    return filter(None, found)
+        yield from filter(None, found)
 
 
 def remembered_pasts(cells: Cells, number: Callable[[], int]) -> Iterator[Past]:

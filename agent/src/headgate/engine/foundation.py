@@ -11,6 +11,7 @@ from headgate.engine.cells import Cells
 from headgate.engine.changelog import Changelog, Checkpoint, SavedEngine, remembered
 from headgate.engine.conditions import ConditionResult
 from headgate.engine.duplicates import Deliveries
+from headgate.engine.encoded import EncodedState
 from headgate.engine.graph import CellsPlace, Graph
 from headgate.engine.instructions import (
     Decision,
@@ -69,6 +70,7 @@ class Foundation:
         self._begun = False
         self._build({})
         self._log = Changelog(log_number)
+        self._encoded = EncodedState()
         if isinstance(state, bytes):
             state = SavedEngine(state)
         if state is not None:
@@ -97,9 +99,9 @@ class Foundation:
         """
         if remembered(self) <= whole:
             self._log.forget()
-            return Checkpoint(write_snapshot(self), self._log.change())
+            return Checkpoint(self._encoded.write(self), self._log.change())
         self._log.write(self)
-        return Checkpoint(write_snapshot(self, self._log), self._log.change())
+        return Checkpoint(self._encoded.write(self, self._log), self._log.change())
 
     @property
     def cut(self) -> Cut:

@@ -8,7 +8,8 @@ keeps its state.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,11 +17,9 @@ import numpy as np
 from msgspec import Struct
 
 from headgate.engine.actions import Action
-from headgate.engine.adjustment import AdjusterState
 from headgate.engine.cells import Cells
 from headgate.engine.changelog import Changelog
-from headgate.engine.duplicates import Source
-from headgate.engine.elements import Element, Elements, Key
+from headgate.engine.elements import Element, Elements
 from headgate.engine.grid import Column
 from headgate.engine.known import PRESENT, Detail, Scanning
 from headgate.engine.logged import (
@@ -32,189 +31,30 @@ from headgate.engine.logged import (
     listed,
 )
 from headgate.engine.pending import Consumed, Past, Pending, Value
-from headgate.engine.resources import ResourceSample
 from headgate.engine.rivals import Rivals
-from headgate.engine.runs import ActiveRun, PastRun, RunState
-from headgate.engine.significance import SearchState
-from headgate.engine.spec import WatchedContainer
+from headgate.engine.saved import (
+    LEVEL,
+    NO_ELEMENTS,
+    NO_KEYS,
+    PLAIN_VERSION,
+    SNAPSHOT_VERSION,
+    ActionState,
+    CellsState,
+    ConsumedState,
+    Counts,
+    EngineState,
+    KeyColumns,
+    PendingState,
+    ScanningState,
+    element_columns,
+    elements_of,
+    key_columns,
+)
 from headgate.engine.storage import Array
-from headgate.engine.told import Version
 from headgate.events import Cut
 
 if TYPE_CHECKING:
     from headgate.engine.foundation import Foundation
-
-SNAPSHOT_VERSION = 2
-"""Version of the snapshots that this code writes with a log; those before knew of none."""
-_WHOLE_VERSION = 1  # of those without, which earlier versions can read
-
-_LEVEL = 1  # zlib's fastest: a snapshot is written before every launch
-
-
-class KeyColumns(Struct, frozen=True, array_like=True):
-    """Cells in columns; ``columns[i]`` is the position in ``names`` of cell i's column."""
-
-    rows: tuple[bytes, ...]
-    columns: tuple[int, ...]
-    names: tuple[bytes, ...]
-
-    def keys(self) -> Iterator[Key]:
-        """Yield the cells."""
-        return zip(*self.apart(), strict=True)
-
-    def apart(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """Return the rows and the columns of the cells."""
-        return self.rows, [self.names[c] for c in self.columns]
-
-
-_NO_KEYS = KeyColumns((), (), ())
-
-
-def key_columns(keys: Collection[Key]) -> KeyColumns:
-    """Return cells in columns, in their order."""
-    if not keys:
-        return _NO_KEYS  # most containers have nothing unsettled, stamped or consumed
-    names: dict[bytes, int] = {}
-    columns = tuple(names.setdefault(column, len(names)) for _, column in keys)
-    return KeyColumns(tuple(row for row, _ in keys), columns, tuple(names))
-
-
-class ElementColumns(Struct, frozen=True, array_like=True):
-    """Elements: rows and cells."""
-
-    rows: tuple[bytes, ...]
-    cells: KeyColumns
-
-
-_NO_ELEMENTS = ElementColumns((), _NO_KEYS)
-
-
-def _element_columns(elements: Iterable[Element]) -> ElementColumns:
-    rows = [e for e in elements if isinstance(e, bytes)]
-    cells = [e for e in elements if not isinstance(e, bytes)]
-    return ElementColumns(tuple(sorted(rows)), key_columns(sorted(cells)))
-
-
-def _elements(state: ElementColumns) -> set[Element]:
-    return {*state.rows, *state.cells.keys()}
-
-
-class ConsumedState(Struct, frozen=True):
-    """See ``Consumed``."""
-
-    updates: int
-    distinct: ElementColumns
-    keys: KeyColumns
-    previous: tuple[float | bytes | None, ...]
-    fresh: bool
-    listed: ListState | None = None
-    """``distinct``, where it is in the log."""
-    past: int = 0
-    """x′, where it is in the log; 0 for none."""
-    uncounted: bool = False
-
-
-class PendingState(Struct, frozen=True):
-    """See ``Pending``; its sums are computed again."""
-
-    action: str
-    values: bool
-    now: ConsumedState
-    received: int
-    committed: int
-    taken: ConsumedState | None
-
-
-class ScanningState(Struct, frozen=True):
-    """See ``Scanning``."""
-
-    written: KeyColumns
-    deleted_rows: tuple[bytes, ...]
-    emptied: bool
-    listed: tuple[ListState | None, ListState | None] = (None, None)
-    """Both, where they are in the log."""
-    deleted_families: KeyColumns = _NO_KEYS
-    doubtful: KeyColumns = _NO_KEYS
-    places: tuple[ListState | None, ListState | None] = (None, None)
-    """Both of these, where they are in the log."""
-    at: bytes = b""
-    """Where the scan goes on; from the first row on where it is to begin anew."""
-    found: int = 0
-    lossless: bool = False
-
-
-class CellsState(Struct, frozen=True):
-    """See ``Cells``. ``values`` is empty where only keys are kept."""
-
-    watched: WatchedContainer
-    table: str
-    detail: int
-    keys: KeyColumns
-    values: tuple[float | bytes, ...]
-    stamped: KeyColumns
-    timestamps: tuple[int, ...]
-    deletes: bool
-    unsettled: KeyColumns
-    reading: KeyColumns
-    read_awaited: bool
-    scanning: ScanningState | None
-    scanned: bool
-    dead_letters: int
-    pendings: tuple[PendingState, ...]
-    logged: LoggedState | None = None
-    """Where the log has the cells."""
-    strangers: KeyColumns = _NO_KEYS
-    versions: tuple[Version, ...] = ()
-    """What strangers wrote into these cells."""
-
-
-class ActionState(Struct, frozen=True):
-    """See ``Action``."""
-
-    name: str
-    state: RunState
-    run: ActiveRun | None
-    last: PastRun | None
-    number: int
-    has_run: bool
-    since: float | None
-    ended: tuple[str, ...]
-    missed: str | None
-    requested: bool
-    reading: bool
-    next_evaluation: float | None
-    failure: str
-    shown: str
-    looked_at: float
-    wait_until: float | None = None
-    adjusters: dict[str, AdjusterState] = {}
-    """By bound."""
-    search: SearchState | None = None
-    found: tuple[str, ...] = ()
-    seen: Cut | None = None
-    """None in states of before: the cut of the last run."""
-
-
-class EngineState(Struct, frozen=True):
-    """See ``Engine``."""
-
-    version: int
-    dataflow: str
-    incarnation: str
-    paused: bool
-    positions: dict[str, tuple[int, ...]]
-    sources: tuple[tuple[str, int, str, int, Source], ...]
-    actions: tuple[ActionState, ...]
-    cells: tuple[CellsState, ...]
-    retired: dict[str, int] = {}
-    samples: tuple[ResourceSample, ...] = ()
-    log: LogState | None = None
-    """None where everything is here."""
-    saved: float = 0.0
-    """Unix time in seconds."""
-    rivals: tuple[tuple[str, str, float], ...] = ()
-    """By table and observer, when it received the newest request of which it told."""
-
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(EngineState)
@@ -223,22 +63,31 @@ _decoder = msgspec.msgpack.Decoder(EngineState)
 def write_snapshot(engine: Foundation, log: Changelog | None = None) -> bytes:
     """Return the engine's state, without what the log has where there is one."""
     state = state_of(engine, engine.cells.values(), log)
-    return zlib.compress(_encoder.encode(state), _LEVEL)
+    return zlib.compress(_encoder.encode(state), LEVEL)
 
 
 def state_of(
     engine: Foundation, held: Iterable[Cells], log: Changelog | None = None
 ) -> EngineState:
     """Return the engine's state with these of its cells, without what the log has of them."""
+    return msgspec.structs.replace(
+        frame_of(engine, log),
+        actions=tuple(action_state(action) for action in engine.actions.values()),
+        cells=tuple(cells_state(cells, log) for cells in held),
+    )
+
+
+def frame_of(engine: Foundation, log: Changelog | None = None) -> EngineState:
+    """Return the engine's state without its actions and cells."""
     return EngineState(
-        version=_WHOLE_VERSION if log is None else SNAPSHOT_VERSION,
+        version=PLAIN_VERSION,
         dataflow=engine.spec.name,
         incarnation=engine.incarnation,
         paused=engine.paused,
         positions={topic: tuple(p) for topic, p in engine.deliveries.positions.items()},
         sources=tuple(engine.deliveries.sources),
-        actions=tuple(_action_state(action) for action in engine.actions.values()),
-        cells=tuple(_cells_state(cells, log) for cells in held),
+        actions=(),
+        cells=(),
         retired=engine.retired,
         samples=tuple(s for samples in engine.machines.samples.values() for s in samples),
         log=None if log is None else LogState(log.items, log.small),
@@ -266,7 +115,37 @@ def read_snapshot(data: bytes) -> EngineState:
             f"a snapshot of version {state.version}; this headgate reads up to {SNAPSHOT_VERSION}: "
             "upgrade it"
         )
-    return state
+    return state if state.counts is None else _counted(state, state.counts)
+
+
+def _counted(state: EngineState, counts: Counts) -> EngineState:
+    """Have cells say what is counted of them.
+
+    Raises:
+        SnapshotError: there are more or fewer of them.
+    """
+    pendings = [pending for cells in state.cells for pending in cells.pendings]
+    try:
+        counted = iter(
+            [
+                msgspec.structs.replace(
+                    pending,
+                    now=msgspec.structs.replace(pending.now, updates=updates),
+                    received=received,
+                    committed=committed,
+                )
+                for pending, updates, received, committed in zip(
+                    pendings, counts.updates, counts.received, counts.committed, strict=True
+                )
+            ]
+        )
+    except ValueError as error:
+        raise SnapshotError(f"a snapshot of an engine does not count all: {error}") from error
+    cells = tuple(
+        msgspec.structs.replace(one, pendings=tuple(islice(counted, len(one.pendings))))
+        for one in state.cells
+    )
+    return msgspec.structs.replace(state, cells=cells, counts=None)
 
 
 def restore(
@@ -320,7 +199,8 @@ def restore(
                 pending.begin(fresh=pending.fresh and not has_run)
 
 
-def _action_state(action: Action) -> ActionState:
+def action_state(action: Action) -> ActionState:
+    """Return what is saved of an action."""
     return ActionState(
         name=action.name,
         state=action.state,
@@ -372,7 +252,8 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.wait_until = state.wait_until
 
 
-def _cells_state(cells: Cells, log: Changelog | None) -> CellsState:
+def cells_state(cells: Cells, log: Changelog | None) -> CellsState:
+    """Return what is saved of cells, without what the log has of them where there is one."""
     known = _logged_state(cells, log) if log and cells.detail is not Detail.COUNTS else None
     stamped = np.flatnonzero(() if cells.stamps is None else cells.stamps.data)
     told, versions = cells.told.all()
@@ -380,9 +261,9 @@ def _cells_state(cells: Cells, log: Changelog | None) -> CellsState:
         watched=cells.watched,
         table=cells.table,
         detail=int(cells.detail),
-        keys=_NO_KEYS if known else _keys_at(cells, cells.slots),
+        keys=NO_KEYS if known else _keys_at(cells, cells.slots),
         values=() if known or cells.values is None else _values_at(cells.values, cells.slots),
-        stamped=_NO_KEYS if known else _keys_at(cells, stamped),
+        stamped=NO_KEYS if known else _keys_at(cells, stamped),
         timestamps=() if known or not len(stamped) else _timestamps_at(cells, stamped),
         deletes=cells.deletes,
         unsettled=key_columns(sorted(cells.unsettled)),
@@ -414,10 +295,10 @@ def _scanning_state(cells: Cells, log: Changelog | None) -> ScanningState | None
     # Which cells a later scan has not seen is not saved, nor why it is to be followed by another.
     at = b"" if cells.scanned or scanning.again else scanning.at
     if log is not None:
-        both = (_list_state(scanning.written), _list_state(scanning.deleted_rows))
-        places = (_list_state(scanning.deleted_families), _list_state(scanning.doubtful))
+        both = (list_state(scanning.written), list_state(scanning.deleted_rows))
+        places = (list_state(scanning.deleted_families), list_state(scanning.doubtful))
         return ScanningState(
-            _NO_KEYS,
+            NO_KEYS,
             (),
             scanning.emptied,
             both,
@@ -438,7 +319,8 @@ def _scanning_state(cells: Cells, log: Changelog | None) -> ScanningState | None
     )
 
 
-def _list_state(elements: Elements[Any]) -> ListState | None:
+def list_state(elements: Elements[Any]) -> ListState | None:
+    """Return which list of the log has these elements; None where there are none."""
     known = elements.listed
     return ListState(known.number, len(elements), known.merged) if known and elements else None
 
@@ -556,17 +438,17 @@ def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> 
     if log is not None:
         return ConsumedState(
             consumed.updates,
-            _NO_ELEMENTS,
-            _NO_KEYS,
+            NO_ELEMENTS,
+            NO_KEYS,
             (),
             consumed.fresh,
-            _list_state(consumed.distinct),
+            list_state(consumed.distinct),
             0 if past is None else past.logged,
             consumed.uncounted,
         )
     return ConsumedState(
         consumed.updates,
-        _element_columns(consumed.distinct),
+        element_columns(consumed.distinct),
         key_columns(()) if past is None else _keys_at(cells, past.slots),
         () if past is None else _values_at(past.values, past.slots),
         consumed.fresh,
@@ -583,7 +465,7 @@ def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Sou
         past = pending.new_past()
         past.put(slots, cells.column_of(state.previous))
     distinct: Elements[Element] = source.reader.elements(state.listed)
-    distinct.update(dict.fromkeys(_elements(state.distinct)))
+    distinct.update(dict.fromkeys(elements_of(state.distinct)))
     if not pending.keeps_distinct:
         distinct = Elements()
     return Consumed(state.updates, distinct, past, state.fresh, state.uncounted)
@@ -591,7 +473,7 @@ def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Sou
 
 def _keys_at(cells: Cells, slots: Array) -> KeyColumns:
     if not len(slots):
-        return _NO_KEYS  # without a look at all rows
+        return NO_KEYS  # without a look at all rows
     rows, columns = cells.grid.keys(slots)
     known = sorted(set(columns), key=cells.grid.names.__getitem__)
     places = {number: place for place, number in enumerate(known)}
