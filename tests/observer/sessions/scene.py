@@ -95,6 +95,7 @@ class Scene:
     ) -> None:
         self.bench = bench
         self.now = 100.0
+        self.directory = directory
         self.journal = Journal(
             directory, limit_bytes=config.limit_bytes, segment_bytes=config.segment_bytes
         )

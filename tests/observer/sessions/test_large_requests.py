@@ -8,7 +8,10 @@ from itertools import pairwise
 import pytest
 from scene import CELLS, OK, Scene, barrier, get, kinds, put, reply
 
-from headgate.events import Outcome, UpdateBatch, Watch, WatchList
+from headgate.events import BarrierMark, Outcome, UpdateBatch, Watch, WatchList
+from headgate.observer.publishing.ended import EndedWrite
+from headgate.observer.recording.journal import Journal
+from headgate.observer.recording.recorder import recovered
 from headgate.observer.sessions.session import Session
 from headgate.wire import MessageReader, MessageType, StructWriter, Transport, write_message
 
@@ -252,3 +255,97 @@ def test_a_framed_batch_with_bytes_behind_its_message_is_refused(parted: Scene) 
     finish(parted)
     assert upstream.taken() == b""
     assert client.closed
+
+
+# -- its events are made in parts, too
+
+
+def begun(scene: Scene, session: Session) -> None:
+    """Let a large request be done, and stop where some of its events are made."""
+    scene.publisher.part_cells = 10
+    session.data_received(LARGE)
+    finish(scene)
+    session.reply_received(DONE)
+    scene.work()
+    assert not scene.publisher.idle
+    assert not scene.bench.producer.sent
+
+
+def delivered(scene: Scene) -> list[object]:
+    """Let the loop come round until all is made and delivered; return what Kafka has."""
+    while not scene.publisher.idle:
+        scene.work()
+        scene.bench.timers.run()
+        scene.bench.producer.deliver_all()
+    found: list[object] = scene.bench.producer.log(0)
+    return found
+
+
+def rows_of(log: list[object]) -> list[bytes]:
+    return [row for message in log if isinstance(message, UpdateBatch) for row in message.rows]
+
+
+def test_a_barrier_in_the_middle_of_its_events_comes_behind_all_of_them(parted: Scene) -> None:
+    session, _, _ = parted.connect()
+    begun(parted, session)
+    barrier(parted, "t")
+    session.data_received(put(b"row7"))
+    session.reply_received(OK)
+    log = delivered(parted)
+    (place,) = [at for at, message in enumerate(log) if isinstance(message, BarrierMark)]
+    assert rows_of(log[:place]) == ROWS
+    assert rows_of(log[place:]) == [b"row7"]
+    assert parted.journal.unsettled == 0
+
+
+def test_another_write_of_a_row_comes_behind_the_events_that_are_made(parted: Scene) -> None:
+    session, _, _ = parted.connect()
+    other, _, _ = parted.connect()
+    begun(parted, session)
+    other.data_received(put(b"row59"))
+    other.reply_received(OK)
+    session.data_received(LARGE)
+    finish(parted)
+    session.reply_received(DONE)
+    assert rows_of(delivered(parted)) == [*ROWS, b"row59", *ROWS]
+    assert parted.journal.unsettled == 0
+
+
+@pytest.mark.parametrize("end", ["client", "upstream", "drain"])
+def test_its_events_are_made_though_its_connection_ends(parted: Scene, end: str) -> None:
+    session, _, _ = parted.connect()
+    begun(parted, session)
+    if end == "client":
+        session.connection_lost(None)
+    elif end == "upstream":
+        session.upstream_lost(None)
+    else:
+        session.drain()
+    assert rows_of(delivered(parted)) == ROWS
+    assert parted.journal.unsettled == 0
+
+
+@pytest.mark.parametrize("turns", range(0, 13, 3))
+def test_a_crash_in_the_middle_of_its_events_loses_none(parted: Scene, turns: int) -> None:
+    session, _, _ = parted.connect()
+    begun(parted, session)
+    other, _, _ = parted.connect()
+    other.data_received(put(b"other"))
+    other.reply_received(OK)
+    for _ in range(turns):
+        parted.work()
+        parted.bench.producer.deliver_all()
+    there = rows_of(parted.bench.producer.log(0))
+    parted.journal.close()
+    again = Journal(parted.directory, limit_bytes=1 << 20, segment_bytes=1 << 16)
+    left = []
+    for epoch in again.open_epochs():
+        for intent in epoch.intents:
+            found = recovered(intent)
+            assert isinstance(found, list)
+            left += [
+                row for _, ended in found if isinstance(ended, EndedWrite) for row in ended.rows
+            ]
+    assert left in ([*ROWS, b"other"], [b"other"], [])
+    assert set(there) | set(left) >= {*ROWS, b"other"}
+    again.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Final
+from typing import Final, final
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -117,18 +117,139 @@ def pieces_of(ended: EndedWrite) -> list[tuple[EndedWrite, int]]:
     whole = size_of(ended)
     if whole <= PIECE_BYTES:
         return [(ended, whole)]
-    pieces = []
-    start = size = 0
-    for at, row in enumerate(ended.rows):
-        value = ended.values[at] if ended.kinds[at] == _PUT else None
-        value_size = 0 if value is None or len(value) > PIECE_BYTES else len(value)
-        cell = len(row) + len(ended.columns[at]) + value_size + CELL_BYTES
-        if size + cell > PIECE_BYTES and at > start:
-            pieces.append(_sliced(ended, start, at))
-            start, size = at, 0
-        size += cell
-    pieces.append(_sliced(ended, start, len(ended.rows)))
-    return [(piece, size_of(piece)) for piece in pieces]
+    pieces = _Pieces(ended)
+    return [(piece, size) for piece, _, size in (*pieces.take(ended), *pieces.rest())]
+
+
+def _cell_sizes(ended: EndedWrite) -> list[int]:
+    """Return of each cell what it takes of a piece."""
+    return [
+        len(row)
+        + len(column)
+        + CELL_BYTES
+        + (0 if kind != _PUT or value is None or len(value) > PIECE_BYTES else len(value))
+        for kind, row, column, value in zip(
+            ended.kinds, ended.rows, ended.columns, ended.values, strict=True
+        )
+    ]
+
+
+Piece = tuple[EndedWrite, int, int]
+"""With its number in its request and partition, and its size in a message."""
+
+
+@final
+class _Pieces:
+    """A request's cells of one partition, cut into pieces as they come."""
+
+    __slots__ = ("_columns", "_kinds", "_number", "_of", "_rows", "_size", "_stamps", "_values")
+
+    def __init__(self, ended: EndedWrite) -> None:
+        self._of = ended
+        self._number = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._kinds = bytearray()
+        self._rows: list[bytes] = []
+        self._columns: list[bytes] = []
+        self._stamps: list[int] = []
+        self._values: list[bytes | None] = []
+        self._size = 0
+
+    def take(self, part: EndedWrite) -> list[Piece]:
+        """Add the next cells; return the pieces that are whole now."""
+        whole: list[Piece] = []
+        start = 0
+        size = self._size
+        sizes = _cell_sizes(part)
+        if size + sum(sizes) > PIECE_BYTES:
+            for at, cell in enumerate(sizes):
+                if size and size + cell > PIECE_BYTES:
+                    self._add(part, start, at)
+                    whole += self.rest()
+                    start, size = at, 0
+                size += cell
+        else:
+            size += sum(sizes)
+        self._add(part, start, len(sizes))
+        self._size = size
+        return whole
+
+    def _add(self, part: EndedWrite, start: int, end: int) -> None:
+        self._kinds += part.kinds[start:end]
+        self._rows += part.rows[start:end]
+        self._columns += part.columns[start:end]
+        self._stamps += part.timestamps[start:end]
+        self._values += part.values[start:end]
+
+    def rest(self) -> list[Piece]:
+        """Return the piece that was begun last: nothing more is in it."""
+        of = self._of
+        piece = EndedWrite(
+            of.intent,
+            of.method,
+            of.outcome,
+            of.received,
+            of.origin,
+            self._kinds,
+            self._rows,
+            self._columns,
+            self._stamps,
+            self._values,
+            of.ambiguous,
+        )
+        found = (piece, self._number, size_of(piece))
+        self._number += 1
+        self._begin()
+        return [found]
+
+
+@final
+class Division:
+    """A large request's cells, divided by partition and cut into pieces in as many parts as asked.
+
+    The pieces are those of ``by_partition`` and ``pieces_of``.
+    """
+
+    __slots__ = ("_at", "_ended", "_open", "_partitions")
+
+    def __init__(self, ended: EndedWrite, partitions: int) -> None:
+        """Stand before the first cell."""
+        self._ended = ended
+        self._partitions = partitions
+        self._at = 0
+        self._open: dict[int, _Pieces] = {}
+
+    @property
+    def left(self) -> int:
+        """How many cells are not divided yet."""
+        return len(self._ended.rows) - self._at
+
+    @property
+    def done(self) -> bool:
+        """Whether all are, and every piece was returned."""
+        return not self.left and not self._open
+
+    def go_on(self, cells: int) -> list[tuple[int, Piece]]:
+        """Divide so many cells; return the pieces that are whole now, and their partitions.
+
+        Once all cells are divided, the last piece of one partition is returned at a time.
+        """
+        ended = self._ended
+        if not self.left:
+            partition = next(iter(self._open))
+            return [(partition, piece) for piece in self._open.pop(partition).rest()]
+        found: list[tuple[int, Piece]] = []
+        behind = min(self._at + cells, len(ended.rows))
+        chunk = _sliced(ended, self._at, behind)
+        for partition, part in by_partition(chunk, self._partitions):
+            pieces = self._open.get(partition)
+            if pieces is None:
+                pieces = self._open[partition] = _Pieces(ended)
+            found += [(partition, piece) for piece in pieces.take(part)]
+        self._at = behind
+        return found
 
 
 def fill(draft: Draft, piece: EndedWrite, number: int, size: int, *, values: bool) -> None:

@@ -6,24 +6,21 @@ the topic's partitions, which are delivered in order.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from zlib import crc32
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from headgate.events import (
     MORE_PARTITIONS,
     VERSION,
-    BarrierMark,
-    Gap,
     Origin,
     Outcome,
     RequestPart,
     TableChange,
     UpdateKind,
-    UpdateMessage,
     encode_update,
     updates_topic,
 )
@@ -38,10 +35,10 @@ from headgate.observer.publishing.batches import (
     fill,
     fill_put,
     pieces_of,
-    size_of,
 )
 from headgate.observer.publishing.deliveries import Deliveries, Lane, Producer
 from headgate.observer.publishing.ended import Ended, EndedDefinition, EndedWrite
+from headgate.observer.publishing.packing import Item, Mark, Packer, Packing, Passed, Puts
 
 _ONE_PUT: Final = bytes([UpdateKind.PUT])
 _FIRST: Final = (0,)
@@ -51,46 +48,27 @@ _APPLIED: Final = Outcome.APPLIED
 _MOST_UNLISTED: Final = 10_000
 """Tables that events are kept for while nobody knows which are watched: clients invent names."""
 
-
-class _Mark(Struct):
-    id: str
-
-
-class _Passed(Struct):
-    since: float
-    until: float
-    reason: str
-
-
-class _Puts:
-    """Writes of one cell of which HBase said that they were done: drafts by partition."""
-
-    __slots__ = ("drafts", "lowest")
-
-    def __init__(self) -> None:
-        self.drafts: dict[int, Draft] = {}
-        self.lowest = -1
-        """The lowest intent in them; -1: they are empty."""
-
-
-_Item = Ended | _Mark | _Passed | _Puts
+_PART: Final = 1 << 13
+"""Cells of which it takes some 15 ms, interpreted, to make messages."""
 
 
 class _Table:
     """What ended on one table and is not yet in its lanes."""
 
-    __slots__ = ("asked", "items", "lanes", "name", "puts", "topic", "values")
+    __slots__ = ("asked", "items", "lanes", "name", "packing", "puts", "topic", "values")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.topic = updates_topic(name)
-        self.items: list[_Item] = []
-        self.puts = _Puts()
+        self.items: list[Item] = []
+        self.puts = Puts()
         """What came after the items."""
         self.lanes: list[Lane] | None = None
         self.asked = False
         """Whether its topic was asked for."""
         self.values = True
+        self.packing: Packing | None = None
+        """What was taken from the items and is not wholly in the lanes; None: nothing."""
 
 
 class Publisher:
@@ -136,6 +114,9 @@ class Publisher:
             ensure=ensure,
             later=later,
         )
+        self._packer = Packer(observer, epoch, self._deliveries)
+        self.part_cells = _PART
+        """How many cells are made into messages before others have a turn."""
         self._unfinished = unfinished
         self._ensure = ensure
         self._wanted = wanted
@@ -150,7 +131,8 @@ class Publisher:
         self._linger = linger_seconds
         self._clock = clock
         self._tables: dict[str, _Table] = {}
-        self._due: set[str] = set()
+        self._due: dict[str, None] = {}
+        """Tables with something to be packed; a dict keeps their order."""
         self._scheduled = False
 
     @property
@@ -237,7 +219,7 @@ class Publisher:
         since = self._doubted.pop(name, self._doubted_others)
         if since is not None:
             reason = "its first writes had no sure outcome, and it was not known to exist"
-            table.items.append(_Passed(since, max(since, self._clock()), reason))
+            table.items.append(Passed(since, max(since, self._clock()), reason))
         return table
 
     def add_put(
@@ -292,16 +274,16 @@ class Publisher:
     def _end_puts(table: _Table) -> None:
         if table.puts.lowest >= 0:
             table.items.append(table.puts)
-            table.puts = _Puts()
+            table.puts = Puts()
 
     def mark(self, name: str, barrier: str) -> None:
         """Mark every partition of the table, after all that was added before."""
         self.table(name)
-        self._append(name, _Mark(barrier))
+        self._append(name, Mark(barrier))
 
     def announce_gap(self, name: str, *, since: float, until: float, reason: str) -> None:
         """Tell every partition that writes went by without events (Unix seconds)."""
-        self._append(name, _Passed(since, until, reason))
+        self._append(name, Passed(since, until, reason))
 
     def forget(self, name: str) -> None:
         """Drop what waits for the topic of a table that nobody watches; without a topic only."""
@@ -313,23 +295,28 @@ class Publisher:
             if isinstance(item, Ended):
                 self._deliveries.close(item.intent)
 
-    def _append(self, name: str, item: _Item) -> None:
+    def _append(self, name: str, item: Item) -> None:
         table = self._unlisted(name)
         self._end_puts(table)
         table.items.append(item)
         self._flush_later(name)
 
     def _flush_later(self, name: str) -> None:
-        self._due.add(name)
+        self._due[name] = None
         if not self._scheduled:
             self._scheduled = True
-            self._later(self._linger, self.flush)
+            self._later(self._linger, self._flush_in_time)
+
+    def _flush_in_time(self) -> None:
+        self._scheduled = False
+        self.flush()
 
     @property
     def idle(self) -> bool:
         """Whether everything that was added is acknowledged."""
         return not self.undelivered and not any(
-            table.items or table.puts.drafts for table in self._tables.values()
+            table.items or table.puts.drafts or table.packing is not None
+            for table in self._tables.values()
         )
 
     def sequences(self) -> dict[str, tuple[int, ...]]:
@@ -388,128 +375,60 @@ class Publisher:
         lanes = table.lanes if table.lanes is not None else []
         more = bool(lanes) and partitions > len(lanes)
         if more:
-            self._due.add(name)
-            self.flush()
+            self._pack_all(table)
         lanes.extend(Lane(name, table.topic, number) for number in range(len(lanes), partitions))
         table.lanes = lanes
         if more:
-            table.items.append(_Mark(MORE_PARTITIONS))
-        self._due.add(name)
+            table.items.append(Mark(MORE_PARTITIONS))
+        self._due[name] = None
         self.flush()
 
     # -- from items to messages
 
     def flush(self) -> None:
-        """Turn everything that was added into messages and hand them over."""
-        self._scheduled = False
-        due, self._due = self._due, set()
-        for name in due:
+        """Turn what was added into messages and hand them over.
+
+        Of what is more than ``part_cells`` only so much, as if each cell were as dear as another;
+        the rest when others have had a turn.
+        """
+        packer = self._packer
+        packer.left = self.part_cells
+        due = self._due
+        while due and packer.left > 0:
+            name = next(iter(due))
+            del due[name]
             table = self._tables.get(name)
-            if table is None:
-                continue
-            if table.lanes is None:
-                # ``topic_ready`` comes back to it.
-                continue
+            # Without lanes, ``topic_ready`` comes back to it.
+            if table is not None and table.lanes is not None and not self._pack(table):
+                # Behind other tables.
+                due[name] = None
+        if due and not self._scheduled:
+            self._scheduled = True
+            self._later(0.0, self._flush_in_time)
+
+    def _pack(self, table: _Table) -> bool:
+        """Go on with a table; tell whether nothing of it is left."""
+        packing = table.packing
+        if packing is None:
             self._end_puts(table)
+            lanes = table.lanes
+            assert lanes is not None  # noqa: S101 - those who call have looked
             items, table.items = table.items, []
-            self._publish(table, table.lanes, items)
+            # What ends later has no lower intent, however long this takes.
+            floor = self._unfinished(table.name)
+            packing = self._packer.pack(table.name, lanes, items, floor, values=table.values)
+        for _ in packing:
+            # It is in the middle.
+            table.packing = packing
+            return False
+        table.packing = None
+        return not table.items and not table.puts.drafts
 
-    def _publish(self, table: _Table, lanes: list[Lane], items: list[_Item]) -> None:
-        floor = self._unfinished(table.name)
-        for item in items:
-            if isinstance(item, Ended):
-                floor = min(floor, item.intent)
-            elif isinstance(item, _Puts):
-                floor = min(floor, item.lowest)
-        writes: list[EndedWrite] = []
-        for item in items:
-            if isinstance(item, EndedWrite):
-                writes.append(item)
-                continue
-            if writes:
-                self._publish_writes(table, lanes, writes, floor)
-                writes = []
-            if isinstance(item, _Puts):
-                for partition, draft in item.drafts.items():
-                    batch = self._batch(table, lanes[partition], draft, floor)
-                    intents = [part.intent for part in draft.requests]
-                    self._deliveries.queue_sole(lanes[partition], batch, intents)
-            else:
-                self._publish_everywhere(table, lanes, item)
-        if writes:
-            self._publish_writes(table, lanes, writes, floor)
-        for item in items:
-            if isinstance(item, Ended):
-                self._deliveries.close(item.intent)
-        for lane in lanes:
-            self._deliveries.hand_over(lane)
-
-    def _publish_everywhere(
-        self,
-        table: _Table,
-        lanes: list[Lane],
-        item: EndedDefinition | _Mark | _Passed,
-    ) -> None:
-        for lane in lanes:
-            message: UpdateMessage
-            intents: tuple[int, ...] = ()
-            head = (VERSION, self._observer, self._epoch, lane.sequence)
-            match item:
-                case EndedDefinition():
-                    intents = (item.intent,)
-                    message = TableChange(
-                        *head,
-                        item.intent,
-                        table.name,
-                        item.kind,
-                        item.outcome,
-                        item.received,
-                        item.family,
-                    )
-                case _Mark():
-                    message = BarrierMark(*head, item.id, len(lanes))
-                case _Passed():
-                    message = Gap(*head, table.name, item.since, item.until, item.reason)
-            lane.sequence += 1
-            closing = isinstance(item, _Mark)
-            self._deliveries.queue(lane, encode_update(message), intents, closing=closing)
-
-    def _publish_writes(
-        self, table: _Table, lanes: list[Lane], writes: Iterable[EndedWrite], watermark: int
-    ) -> None:
-        drafts: dict[int, Draft] = {}
-        for ended in writes:
-            if len(ended.rows) == 1 and (size := size_of(ended)) <= PIECE_BYTES:
-                # What most are, where there are many.
-                partition = crc32(ended.rows[0]) % len(lanes)
-                draft = drafts.get(partition)
-                if draft is None:
-                    draft = drafts[partition] = Draft()
-                elif draft.size + size > MESSAGE_BYTES:
-                    self._finish(table, lanes[partition], draft, watermark)
-                    draft = drafts[partition] = Draft()
-                fill(draft, ended, 0, size, values=table.values)
-                continue
-            for partition, part in by_partition(ended, len(lanes)):
-                for number, (piece, size) in enumerate(pieces_of(part)):
-                    draft = drafts.get(partition)
-                    if draft is None:
-                        draft = drafts[partition] = Draft()
-                    elif draft.size + size > MESSAGE_BYTES:
-                        self._finish(table, lanes[partition], draft, watermark)
-                        draft = drafts[partition] = Draft()
-                    fill(draft, piece, number, size, values=table.values)
-        for partition, draft in drafts.items():
-            self._finish(table, lanes[partition], draft, watermark)
-
-    def _batch(self, table: _Table, lane: Lane, draft: Draft, watermark: int) -> bytes:
-        batch = batch_of(table.name, self._observer, self._epoch, lane.sequence, watermark, draft)
-        lane.sequence += 1
-        return encode_update(batch)
-
-    def _finish(self, table: _Table, lane: Lane, draft: Draft, watermark: int) -> None:
-        batch = self._batch(table, lane, draft, watermark)
-        self._deliveries.queue(lane, batch, [part.intent for part in draft.requests])
+    def _pack_all(self, table: _Table) -> None:
+        """Turn everything of a table into messages, now."""
+        self._packer.left = sys.maxsize
+        while not self._pack(table):
+            pass
 
     def recover(self, name: str, epoch: int, writes: Iterable[EndedWrite]) -> None:
         """Publish what an earlier epoch left, under its identity; needs the table's topic.
