@@ -166,7 +166,11 @@ class Place:
             control=control,
             recorder=self.recorder,
             admission=Admission(
-                journal, self.publisher, JournalConfig(str(directory)), clock=time.time
+                journal,
+                self.publisher,
+                JournalConfig(str(directory)),
+                clock=time.time,
+                passing=time.monotonic,
             ),
             gates=Gates(hold_seconds=5.0, clock=time.time),
             notify=columns,
@@ -236,7 +240,8 @@ def tdelete(number: int) -> bytes:
 
 def many(make: Callable[[int], bytes], size: int) -> list[bytes]:
     """Return as many as have the size together."""
-    found, total = [], 0
+    found: list[bytes] = []
+    total = 0
     while total < size:
         found.append(make(len(found)))
         total += len(found[-1])

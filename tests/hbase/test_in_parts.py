@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.events import ORIGIN_ATTRIBUTE, Origin, encode_origin
-from headgate.hbase import Dialect, Reading, Request, Write, read_request
+from headgate.events import ORIGIN_ATTRIBUTE, Origin, UpdateKind, encode_origin
+from headgate.hbase import Cells, Dialect, Reading, Request, Write, read_request
 from headgate.wire import (
     Message,
     MessageType,
@@ -123,6 +124,185 @@ def test_parts_make_no_difference(asked, sizes) -> None:
     assert outcome(in_parts) == outcome(lambda: read_request(dialect, request))
 
 
+def cells_of(dialect: Dialect, sizes: list[int], odd: int) -> list[bytes]:
+    """Return mutations or columns with values of these sizes, some not as they mostly are."""
+    found = []
+    for at, size in enumerate(sizes):
+        writer = StructWriter()
+        if dialect is ONE:
+            deletes = odd == 1 and at % 3 == 0
+            writer.bool(1, deletes).binary(2, b"f:%d" % (at % 50)).binary(3, b"v" * size)
+            if at % 7:
+                writer.bool(4, True)
+        else:
+            writer.binary(1, b"f").binary(2, b"%d" % at).binary(3, b"v" * size)
+            if odd == 1 and at % 3 == 0:
+                writer.i64(4, at)
+        found.append(writer.end())
+    return found
+
+
+@st.composite
+def wide_rows(draw: st.DrawFn) -> tuple[Dialect, Message]:
+    """Requests that write many cells of one row."""
+    dialect, name = draw(
+        st.sampled_from(
+            [(ONE, "mutateRow"), (ONE, "mutateRowTs"), (TWO, "put"), (TWO, "mutateRow")]
+        )
+    )
+    sizes = draw(st.lists(st.integers(0, 9), min_size=1, max_size=9)) * draw(st.integers(1, 120))
+    odd = draw(st.integers(0, 3))
+    cells = cells_of(dialect, sizes, odd)
+    writer = StructWriter().binary(1, b"t")
+    if dialect is ONE:
+        if odd != 2:
+            writer.binary(2, b"row")
+        writer.structs(3, cells)
+        if odd == 2:
+            writer.binary(2, b"row")
+        if name == "mutateRowTs":
+            writer.i64(4, 77)
+    elif name == "put":
+        one = StructWriter()
+        if odd != 2:
+            one.binary(1, b"row")
+        one.structs(2, cells).i64(3, 88)
+        if odd == 2:
+            one.binary(1, b"row")
+        if odd == 3:
+            one.mapping(5, {ORIGIN_ATTRIBUTE: ORIGINS[0]})
+        writer.struct(2, one.end())
+    else:
+        puts = [StructWriter().binary(1, b"row").structs(2, [cell]).end() for cell in cells]
+        deletes = StructWriter().binary(1, b"row").end()
+        both = [
+            StructWriter().struct(2, deletes).end()
+            if odd == 1 and at % 4 == 0
+            else StructWriter().struct(1, put).end()
+            for at, put in enumerate(puts)
+        ]
+        rows = StructWriter()
+        if odd != 2:
+            rows.binary(1, b"row")
+        rows.structs(2, both)
+        if odd == 2:
+            rows.binary(1, b"row")
+        writer.struct(2, rows.end())
+    body = bytearray(writer.end())
+    if draw(st.integers(0, 3)) == 0:
+        body[draw(st.integers(0, len(body) - 1))] = draw(st.integers(0, 255))
+        return dialect, message_of(name, bytes(body))
+    return dialect, message(name, bytes(body), draw(st.sampled_from(list(Protocol)[:2])))
+
+
+@settings(deadline=None, max_examples=150)
+@given(asked=wide_rows(), sizes=st.lists(st.integers(1, 4000), min_size=1, max_size=5))
+def test_parts_make_no_difference_to_a_row_of_many_cells(asked, sizes) -> None:
+    dialect, request = asked
+
+    def in_parts() -> Request:
+        reading = Reading(dialect, request)
+        for turn in range(len(request.raw) + 2):
+            found = reading.go_on(sizes[turn % len(sizes)])
+            if found is not None:
+                return found
+        raise AssertionError("it never ends")
+
+    assert outcome(in_parts) == outcome(lambda: read_request(dialect, request))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name"), [(ONE, "mutateRow"), (TWO, "put"), (TWO, "mutateRow")]
+)
+def test_a_row_of_many_cells_is_read_in_parts(dialect: Dialect, name: str) -> None:
+    cells = cells_of(dialect, [each % 40 for each in range(2000)], 0)
+    writer = StructWriter().binary(1, b"t")
+    if dialect is ONE:
+        body = writer.binary(2, b"row").structs(3, cells).end()
+    elif name == "put":
+        body = writer.struct(2, StructWriter().binary(1, b"r").structs(2, cells).end()).end()
+    else:
+        puts = [StructWriter().binary(1, b"r").structs(2, [cell]).end() for cell in cells]
+        both = [StructWriter().struct(1, put).end() for put in puts]
+        body = writer.struct(2, StructWriter().binary(1, b"r").structs(2, both).end()).end()
+    reading = Reading(dialect, message(name, body, Protocol.BINARY))
+    turns = 1
+    while (found := reading.go_on(1000)) is None:
+        turns += 1
+    assert isinstance(found.change, Write)
+    assert len(found.change.cells) == 2000
+    # Of a row's cells 256 are read without a look at how far that is.
+    longest = 256 * max(map(len, cells))
+    assert turns >= len(body) // (1000 + longest)
+    assert turns > 5
+
+
+def test_many_puts_and_deletes_are_put_into_their_order_in_turns_of_their_own() -> None:
+    for name, field in (("mutateRow", 3), ("mutateRows", 2)):
+        cells = cells_of(ONE, [each % 40 for each in range(5000)], 1)
+        writer = StructWriter().binary(1, b"t")
+        if name == "mutateRow":
+            writer.binary(2, b"row")
+        else:
+            cells = [
+                StructWriter().binary(1, b"r%d" % at).structs(2, [cell]).end()
+                for at, cell in enumerate(cells)
+            ]
+        request = message(name, writer.structs(field, cells).end(), Protocol.BINARY)
+        reading = Reading(ONE, request)
+        behind = 0
+        while (found := reading.go_on(5000)) is None:
+            cursor = reading._cursor
+            behind += cursor is not None and cursor.pos == cursor.end
+        assert behind == 3
+        assert found == read_request(ONE, request)
+
+
+KIND = st.sampled_from(
+    [
+        UpdateKind.PUT,
+        UpdateKind.PUT,
+        UpdateKind.DELETE_COLUMN,
+        UpdateKind.DELETE_CELL,
+        UpdateKind.DELETE_FAMILY,
+        UpdateKind.DELETE_FAMILY_VERSION,
+        UpdateKind.DELETE_ROW,
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.tuples(KIND, st.sampled_from([b"a", b"b"]), st.sampled_from([b"f:", b"f:q", b"g:q"]))
+    )
+)
+def test_puts_that_a_delete_may_hide_are_found_one_by_one(cells) -> None:
+    written = Cells.empty()
+    for kind, row, column in cells:
+        named = b"" if kind is UpdateKind.DELETE_ROW else column
+        if kind in (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION):
+            named = column[:2]
+        written.add(kind, row, named, -1, None)
+    hides = {
+        (row, named)
+        for kind, row, named in zip(written.kinds, written.rows, written.columns, strict=True)
+        if kind != UpdateKind.PUT
+    }
+    expected = [
+        at
+        for at, kind in enumerate(written.kinds)
+        if kind == UpdateKind.PUT
+        and not hides.isdisjoint(
+            {
+                (written.rows[at], b""),
+                (written.rows[at], written.columns[at]),
+                (written.rows[at], written.columns[at][:2]),
+            }
+        )
+    ]
+    assert list(written.put_and_deleted()) == expected
+
+
 def test_each_part_ends_with_the_row_that_reaches_its_size() -> None:
     rows = [row(ONE, "mutateRows", b"r%d" % n, [b"v" * (n % 40)], 0) for n in range(200)]
     body = StructWriter().binary(1, b"t").structs(2, rows).end()
@@ -146,8 +326,8 @@ def test_rows_of_one_kind_are_read_in_parts_too() -> None:
     assert turns == -(-(len(body) - 12) // -(-500 // len(rows[0]) * len(rows[0])))
 
 
-def test_what_is_no_batch_is_read_at_once() -> None:
-    body = StructWriter().binary(1, b"t").binary(2, b"r").structs(3, []).end()
-    found = Reading(ONE, message("mutateRow", body, Protocol.BINARY)).go_on(1)
+def test_what_has_few_cells_is_read_at_once() -> None:
+    body = StructWriter().binary(1, b"t").binary(2, b"r").binary(3, b"f:q").end()
+    found = Reading(ONE, message("deleteAll", body, Protocol.BINARY)).go_on(1)
     assert found is not None
     assert found.tables == ("t",)

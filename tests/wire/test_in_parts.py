@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.wire import (
+    Expansion,
     Limits,
     Message,
     MessageReader,
     MessageType,
+    Protocol,
     ProtocolError,
     StructWriter,
     Transport,
+    to_binary,
+    transcode,
     write_message,
 )
 
@@ -35,6 +40,23 @@ def rows(draw: st.DrawFn) -> list[bytes]:
     return found
 
 
+def whole(stream: bytes) -> list[Message]:
+    """Return the messages of a stream that are in order."""
+    reader = MessageReader()
+    reader.feed(stream)
+    found = []
+    try:
+        while (message := reader.next_message()) is not None:
+            found.append(message)
+    except ProtocolError:
+        pass  # what is behind it is of no use
+    return found
+
+
+def in_compact(message: Message) -> bytes:
+    return transcode(message, Protocol.COMPACT, message.transport).raw
+
+
 @st.composite
 def streams(draw: st.DrawFn) -> bytes:
     """Messages one after the other, some of them damaged."""
@@ -44,8 +66,10 @@ def streams(draw: st.DrawFn) -> bytes:
         body = StructWriter().binary(1, b"t").structs(2, draw(rows())).mapping(3, {}).end()
         body += draw(st.sampled_from([b"", b"", b"", b"\x00"]))
         stream += write_message(transport, "mutateRows", MessageType.CALL, 7, body)
-    data = bytearray(stream)
     if draw(st.booleans()):
+        stream = b"".join(in_compact(each) for each in whole(stream))
+    data = bytearray(stream)
+    if len(data) > 20 and draw(st.booleans()):
         data[draw(st.integers(20, len(data) - 1))] = draw(st.integers(0, 255))
     return bytes(data[: draw(st.sampled_from([len(data), len(data) - 3]))])
 
@@ -89,11 +113,71 @@ def test_each_part_is_no_longer_than_asked_for_and_one_value() -> None:
     body = StructWriter().structs(
         1, [StructWriter().binary(1, b"x" * (number % 50)).end() for number in range(300)]
     )
+    arguments = body.end()
     for transport in Transport:
-        data = write_message(transport, "m", MessageType.CALL, 0, body.end())
-        found, _, turns, _ = taken(MessageReader(most=200), data, 1 << 20)
-        assert [each.raw for each in found] == [data]
-        assert turns >= len(data) // (200 + 60)
+        binary = write_message(transport, "m", MessageType.CALL, 0, arguments)
+        (message,) = whole(binary)
+        for data in (binary, in_compact(message)):
+            found, _, turns, _ = taken(MessageReader(most=200), data, 1 << 20)
+            assert [each.raw for each in found] == [data]
+            assert turns >= len(data) // (200 + 60)
+
+
+@pytest.mark.parametrize("most", [1, 40])
+def test_booleans_and_empty_structs_in_compact_are_walked_in_parts(most: int) -> None:
+    structs = []
+    for number in range(3000):
+        writer = StructWriter()
+        for field in range(number * 7919 % most):
+            writer.bool(1 + field, number % 2 == 0)
+        structs.append(writer.structs(50, [b"\x00"] * (number % 2)).end())
+    body = StructWriter().structs(1, structs).end()
+    (message,) = whole(write_message(Transport.FRAMED, "m", MessageType.CALL, 0, body))
+    data = in_compact(message)
+    found, _, turns, _ = taken(MessageReader(most=200), data, 1 << 20)
+    assert [each.raw for each in found] == [data]
+    assert turns >= len(data) // 210
+
+
+@settings(deadline=None)
+@given(data=streams(), size=st.integers(1, 3000))
+def test_a_message_in_compact_becomes_the_same_in_binary_in_parts(data, size) -> None:
+    for message in whole(data):
+        asked = message if message.protocol is Protocol.COMPACT else None
+        if asked is None:
+            asked = transcode(message, Protocol.COMPACT, Transport.BUFFERED)
+        expansion = Expansion(asked)
+        turns = 1
+        while (found := expansion.go_on(size)) is None:
+            turns += 1
+        assert found == to_binary(asked)
+        assert turns <= len(asked.raw)
+
+
+def test_a_message_in_compact_is_written_in_binary_in_parts() -> None:
+    rows = [
+        StructWriter()
+        .binary(1, b"r%d" % number)
+        .structs(2, [StructWriter().binary(2, b"x" * (number % 50)).end()] * (1 + number % 3))
+        .end()
+        for number in range(300)
+    ]
+    wide = [StructWriter().binary(2, b"x" * (number % 50)).end() for number in range(900)]
+    one = StructWriter().binary(1, b"r").structs(2, wide).end()
+    for body in (
+        StructWriter().binary(1, b"t").structs(2, rows).end(),
+        StructWriter().binary(1, b"t").binary(2, b"r").structs(3, wide).end(),
+        StructWriter().binary(1, b"t").struct(2, one).end(),
+        StructWriter().binary(1, b"t").structs(2, [one]).end(),
+    ):
+        (message,) = whole(write_message(Transport.BUFFERED, "m", MessageType.CALL, 0, body))
+        asked = transcode(message, Protocol.COMPACT, Transport.BUFFERED)
+        expansion = Expansion(asked)
+        turns = 1
+        while (found := expansion.go_on(500)) is None:
+            turns += 1
+        assert found.raw == message.raw
+        assert turns >= len(asked.raw) // (500 + 200)
 
 
 def test_a_string_longer_than_a_part_is_passed_at_once() -> None:

@@ -13,7 +13,7 @@ from headgate.hbase import Dialect, Write, decode_request
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
-from headgate.observer.embedded.passages import Passage, Passages
+from headgate.observer.embedded.passages import Passage, Passages, read
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.wire import (
     Message,
@@ -78,7 +78,7 @@ def message(name: str, body: bytes, kind: MessageType) -> Message:
 
 
 def test_a_programs_writes_have_the_origin_that_it_was_told() -> None:
-    passage = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), OWN).begin(write())
+    passage = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), OWN).begin(read(write()))
     assert passage.ticket is not None
     assert passage.ticket.origin == OWN
 
@@ -87,8 +87,8 @@ def test_a_gate_lets_programs_of_its_own_dataflow_pass() -> None:
     gates = Gates(hold_seconds=5.0, clock=lambda: 0.0)
     container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
     gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1), 1000.0)
-    assert program(gates, None).begin(write()).decided is not None
-    assert program(gates, OWN).begin(write()).decided is None
+    assert program(gates, None).begin(read(write())).decided is not None
+    assert program(gates, OWN).begin(read(write())).decided is None
 
 
 def sent(passage: Passage) -> dict[bytes, bytes | None]:
@@ -114,7 +114,9 @@ def test_a_programs_rows_get_the_notify_cells_that_are_meant_for_it(
     origin: Origin | None, cells: dict[bytes, bytes]
 ) -> None:
     columns = (Notify(), Notify("flow", ("flow",)))
-    passage = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), origin, *columns).begin(write())
+    passage = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), origin, *columns).begin(
+        read(write())
+    )
     assert sent(passage) == {b"f:q": b"v", **cells}
     assert passage.message == write(), "events and the journal have what the program wrote"
 
@@ -124,7 +126,7 @@ def test_a_write_that_a_gate_held_gets_its_notify_cells_when_it_goes_on() -> Non
     gates = Gates(hold_seconds=5.0, clock=lambda: now[0])
     container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
     gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1), 1000.0)
-    passage = program(gates, None, Notify()).begin(write())
+    passage = program(gates, None, Notify()).begin(read(write()))
     assert sent(passage) == {b"f:q": b"v"}
     gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 2, released=True), 0.0)
     gates.tend()
@@ -135,11 +137,11 @@ def test_a_write_that_a_gate_held_gets_its_notify_cells_when_it_goes_on() -> Non
 
 def test_no_more_cells_are_set_in_a_table_that_lacks_their_family() -> None:
     passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None, Notify())
-    passage = passages.begin(write())
+    passage = passages.begin(read(write()))
     text = b"NoSuchColumnFamilyException: Column family hg does not exist in region t"
     refusal = StructWriter().struct(1, StructWriter().binary(1, text).end()).end()
     passages.answered(passage, message("mutateRow", refusal, MessageType.REPLY))
-    assert sent(passages.begin(write())) == {b"f:q": b"v"}
+    assert sent(passages.begin(read(write()))) == {b"f:q": b"v"}
 
 
 def waited_for(passages: Passages, passage: Passage) -> list[str]:
@@ -156,7 +158,7 @@ def waited_for(passages: Passages, passage: Passage) -> list[str]:
 
 def test_a_barrier_comes_after_the_end_of_a_programs_write() -> None:
     passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
-    passage = passages.begin(write())
+    passage = passages.begin(read(write()))
     steps = waited_for(passages, passage)
     passages.answered(passage, None)
     assert steps == ["end", "after: mark"]
@@ -165,7 +167,7 @@ def test_a_barrier_comes_after_the_end_of_a_programs_write() -> None:
 
 def test_a_barrier_waits_no_longer_for_a_write_that_was_taken_back() -> None:
     passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
-    passage = passages.begin(write())
+    passage = passages.begin(read(write()))
     steps = waited_for(passages, passage)
     passages.cancel(passage)
     assert steps == ["cancel", "after: mark"]

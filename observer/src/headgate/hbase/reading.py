@@ -11,11 +11,20 @@ from headgate.hbase.arguments import ARGUMENTS, require_declared
 from headgate.hbase.methods import Dialect, Effect, Method, method_of
 from headgate.hbase.requests import Definition, Write
 from headgate.hbase.tables import read_family, tables_in
-from headgate.hbase.thrift1 import BATCHES as BATCHES1
+from headgate.hbase.thrift1 import IN_PARTS as IN_PARTS1
 from headgate.hbase.thrift1 import Mutations, decode_thrift1
-from headgate.hbase.thrift2 import BATCHES as BATCHES2
+from headgate.hbase.thrift2 import IN_PARTS as IN_PARTS2
 from headgate.hbase.thrift2 import Arguments, decode_thrift2
-from headgate.wire import Cursor, Limits, MalformedMessage, Message, MessageType, to_binary
+from headgate.wire import (
+    Cursor,
+    Expansion,
+    Limits,
+    MalformedMessage,
+    Message,
+    MessageType,
+    Protocol,
+    to_binary,
+)
 
 _DEFAULT_LIMITS = Limits()
 
@@ -86,7 +95,15 @@ class Reading:
     Its result, or its error, is that of ``read_request``.
     """
 
-    __slots__ = ("_arguments", "_cursor", "_dialect", "_limits", "_message", "_method")
+    __slots__ = (
+        "_arguments",
+        "_cursor",
+        "_dialect",
+        "_expansion",
+        "_limits",
+        "_message",
+        "_method",
+    )
 
     def __init__(
         self, dialect: Dialect, message: Message, limits: Limits = _DEFAULT_LIMITS
@@ -98,11 +115,13 @@ class Reading:
         self._method = method_of(dialect, message.name)
         self._cursor: Cursor | None = None
         self._arguments: Mutations | Arguments | None = None
+        self._expansion: Expansion | None = None
+        """Of a message in compact, until it is written in binary."""
 
     def go_on(self, size: int) -> Request | None:
-        """Read so many bytes, or up to the end of a row; return the request when all is read.
+        """Read so many bytes, or up to the end of a cell; return the request when all is read.
 
-        What is no batch of rows is read at once.
+        What has neither many rows nor many cells is read at once.
 
         Raises:
             ProtocolError: see ``read_request``.
@@ -111,13 +130,23 @@ class Reading:
         cursor = self._cursor
         if cursor is None:
             thrift1 = self._dialect is Dialect.THRIFT1
-            batches = BATCHES1 if thrift1 else BATCHES2
-            if message.name not in batches or message.type is not MessageType.CALL:
+            in_parts = IN_PARTS1 if thrift1 else IN_PARTS2
+            if message.name not in in_parts or message.type is not MessageType.CALL:
                 return read_request(self._dialect, message, self._limits)
-            plain = to_binary(message, self._limits)
+            plain: Message | None = message
+            if message.protocol is Protocol.COMPACT:
+                if self._expansion is None:
+                    self._expansion = Expansion(message, self._limits)
+                plain = self._expansion.go_on(size)
+                if plain is None:
+                    return None
+                self._expansion = None
+            assert plain is not None  # noqa: S101 - as it came, or written in binary
             cursor = self._cursor = Cursor(plain.raw, plain.body)
             build = Mutations if thrift1 else Arguments
             self._arguments = build(message.name, cursor)
+            if plain is not message:
+                return None
         arguments = self._arguments
         assert arguments is not None  # noqa: S101 - made with the cursor
         write = arguments.go_on(cursor.pos + size)

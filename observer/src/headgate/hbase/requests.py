@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Final
 
 from msgspec import Struct
@@ -13,6 +14,9 @@ COLON: Final = 0x3A
 
 LATEST: Final = 2**63 - 1
 """HBase's timestamp for "now", chosen by the region server."""
+
+_IS_PUT: Final = bytes([kind == UpdateKind.PUT for kind in range(256)])
+_IS_DELETE_ROW: Final = bytes([kind == UpdateKind.DELETE_ROW for kind in range(256)])
 
 
 class Cells(Struct):
@@ -50,31 +54,31 @@ class Cells(Struct):
     def taken(self, order: list[int]) -> Cells:
         """Return the cells at these positions, in this order."""
         return Cells(
-            bytearray([self.kinds[i] for i in order]),
-            [self.rows[i] for i in order],
-            [self.columns[i] for i in order],
-            [self.timestamps[i] for i in order],
-            [self.values[i] for i in order],
+            bytearray(map(self.kinds.__getitem__, order)),
+            list(map(self.rows.__getitem__, order)),
+            list(map(self.columns.__getitem__, order)),
+            list(map(self.timestamps.__getitem__, order)),
+            list(map(self.values.__getitem__, order)),
         )
 
     def put_and_deleted(self) -> tuple[int, ...]:
         """Return the positions of puts that a delete among these same cells may hide."""
-        rows: set[bytes] = set()
-        hidden: set[tuple[bytes, bytes]] = set()
-        for i, kind in enumerate(bytes(self.kinds)):
-            if kind == UpdateKind.DELETE_ROW:
-                rows.add(self.rows[i])
-            elif kind != UpdateKind.PUT:
-                hidden.add((self.rows[i], self.columns[i]))
+        kinds, rows, columns = bytes(self.kinds), self.rows, self.columns
+        # What goes by every cell is left to the interpreter's own loops: batches are long.
+        deleted = set(compress(rows, kinds))
+        whole_rows = set(compress(rows, kinds.translate(_IS_DELETE_ROW)))
+        hidden = set(compress(zip(rows, columns, strict=True), kinds))
+        families = {(row, column) for row, column in hidden if column.endswith(b":")}
+        puts = kinds.translate(_IS_PUT)
+        found = [i for i in compress(range(len(puts)), puts) if rows[i] in deleted]
         return tuple(
-            i
-            for i, kind in enumerate(bytes(self.kinds))
-            if kind == UpdateKind.PUT
-            and (
-                self.rows[i] in rows
-                or (self.rows[i], self.columns[i]) in hidden
-                or (self.rows[i], self.columns[i].partition(b":")[0] + b":") in hidden
-            )
+            [
+                i
+                for i in found
+                if (rows[i], columns[i]) in hidden
+                or rows[i] in whole_rows
+                or (families and (rows[i], columns[i].partition(b":")[0] + b":") in families)
+            ]
         )
 
 

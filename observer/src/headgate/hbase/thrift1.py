@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final, final
@@ -25,6 +26,7 @@ _IS_PUT: Final = BOOL << 24 | 1 << 8
 _TAILS: Final = (b"\x02\x00\x04\x01\x00", b"\x02\x00\x04\x00\x00")
 """writeToWAL, either way, and the stop byte."""
 _TAIL: Final = 5
+_IS_ZERO: Final = bytes([1]) + bytes(255)
 _STOP: Final = b"\x00"
 _mutations_head: Final = Layout(">II").unpack_from
 _MUTATIONS_HEAD: Final = LIST << 24 | 2 << 8 | STRUCT
@@ -41,7 +43,7 @@ def decode_thrift1(name: str, cursor: Cursor) -> Write:
     if name in _BY_COLUMN_AND_ROW:
         return _delete(name, cursor)
     if name in _MUTATIONS:
-        write = Mutations(name, cursor).go_on(cursor.end + 1)
+        write = Mutations(name, cursor).go_on(_ALL)
         assert write is not None  # noqa: S101 - it was read to the end
         return write
     if name == "checkAndPut":
@@ -70,8 +72,14 @@ _MUTATIONS: Final = {
     "mutateRows": (2, _ABSENT, 3),
     "mutateRowsTs": (2, 3, 4),
 }
-BATCHES: Final = ("mutateRows", "mutateRowsTs")
-"""Those of many rows."""
+IN_PARTS: Final = tuple(_MUTATIONS)
+"""Methods whose requests may be so large that they are read in parts."""
+_AT_ONCE: Final = 256
+"""Mutations of a row that are read without a look at how far that is."""
+_ALL: Final = 1 << 60
+"""More bytes than any message has."""
+_SOME: Final = 1 << 12
+"""Cells that are put into their order beside everything else."""
 _LEFT_OUT: Final = 0
 """What HBase takes for a number that a request leaves out, the timestamp too."""
 
@@ -81,6 +89,7 @@ class Mutations:
     """The write in the arguments of ``mutateRow`` and the like, read in as many parts as needed."""
 
     __slots__ = (
+        "_ambiguous",
         "_at",
         "_cells",
         "_cursor",
@@ -91,10 +100,11 @@ class Mutations:
         "_seen",
         "_table",
         "_timestamp",
+        "_turns",
     )
 
     def __init__(self, name: str, cursor: Cursor) -> None:
-        """Stand before the arguments of one of ``BATCHES`` or of what changes one row."""
+        """Stand before the arguments of one of ``IN_PARTS``."""
         self._name = name
         self._cursor = cursor
         self._table: bytes | None = None
@@ -104,7 +114,10 @@ class Mutations:
         self._origin: bytes | None = None
         self._cells = Cells.empty()
         self._seen = 0
-        self._rows: RowsReading | None = None
+        self._rows: RowsReading | _RowReading | None = None
+        self._turns = 0
+        """Of those that it takes to put many cells into their order."""
+        self._ambiguous: tuple[int, ...] = ()
 
     def go_on(self, stop: int) -> Write | None:
         """Read up to ``stop`` or a little further; return the write when all of it is read.
@@ -116,6 +129,8 @@ class Mutations:
         name = self._name
         mutations, timed, attributes = _MUTATIONS[name]
         many = mutations == 2
+        if self._turns:
+            return self._in_order(stop)
         if self._rows is not None:
             if not self._rows.go_on(stop):
                 return None
@@ -128,18 +143,21 @@ class Mutations:
                 table = cursor.binary()
             elif field == mutations and kind == LIST:
                 at = cursor.pos
+                rows: RowsReading | _RowReading | None = None
                 if many:
                     count = cursor.count_structs("BatchMutation")
                     rows = RowsReading(cursor, count, cells, _read_batch, [])
-                    if not rows.go_on(stop):
-                        self._table, self._at, self._timestamp = table, at, timestamp
-                        self._origin, self._seen = origin, once(seen, field)
-                        self._rows = rows
-                        return None
-                elif row is not None:
-                    _read_mutations(cursor, cursor.count_structs("Mutation"), row, cells)
-                else:
+                elif row is None:
                     cursor.skip(kind)
+                elif (count := cursor.count_structs("Mutation")) <= _AT_ONCE:
+                    _read_mutations(cursor, count, row, cells)
+                else:
+                    rows = _RowReading(cursor, count, row, cells)
+                if rows is not None and not rows.go_on(stop):
+                    self._table, self._row, self._at, self._timestamp = table, row, at, timestamp
+                    self._origin, self._seen = origin, once(seen, field)
+                    self._rows = rows
+                    return None
             elif field == 2 and kind == STRING and not many:
                 row = cursor.binary()
             elif field == timed and kind == I64:
@@ -158,19 +176,60 @@ class Mutations:
             _read_mutations(again, again.count_structs("Mutation"), row, cells)
         stamp = -1 if timestamp == LATEST else timestamp
         cells.timestamps = [stamp] * len(cells.kinds)
-        ambiguous: tuple[int, ...] = ()
-        puts = cells.kinds.count(_PUT)
-        if 0 < puts < len(cells.kinds):
-            cells = _in_order(cells, puts_first=many)
-            ambiguous = cells.put_and_deleted()
-        who, problem = understood([origin])
-        return Write(name, table_name(table), cells, who, ambiguous=ambiguous, origin_error=problem)
+        self._table, self._origin = table, origin
+        return self._in_order(stop)
+
+    def _in_order(self, stop: int) -> Write | None:
+        """Put the cells into the order in which the server applies them; that may take turns."""
+        cells, table = self._cells, self._table
+        assert table is not None  # noqa: S101 - all is read
+        if 0 < cells.kinds.count(_PUT) < len(cells.kinds):
+            turn = self._turns
+            at_once = stop >= _ALL or len(cells.kinds) <= _SOME
+            if at_once or turn == 1:
+                cells = self._cells = _sorted(cells, puts_first=_MUTATIONS[self._name][0] == 2)
+            if at_once or turn == 2:
+                self._ambiguous = cells.put_and_deleted()
+            if not at_once and turn < 3:
+                self._turns += 1
+                return None
+        who, problem = understood([self._origin])
+        return Write(
+            self._name,
+            table_name(table),
+            cells,
+            who,
+            ambiguous=self._ambiguous,
+            origin_error=problem,
+        )
 
 
-def _in_order(cells: Cells, *, puts_first: bool) -> Cells:
+@final
+class _RowReading:
+    """The mutations of one row, read in as many parts as it takes."""
+
+    __slots__ = ("_cells", "_count", "_cursor", "_row")
+
+    def __init__(self, cursor: Cursor, count: int, row: bytes, cells: Cells) -> None:
+        self._cursor = cursor
+        self._count = count
+        self._row = row
+        self._cells = cells
+
+    def go_on(self, stop: int) -> bool:
+        """Read mutations until some end at ``stop`` or behind it; return whether all are read."""
+        while self._count and self._cursor.pos < stop:
+            count = min(self._count, _AT_ONCE)
+            _read_mutations(self._cursor, count, self._row, self._cells)
+            self._count -= count
+        return not self._count
+
+
+def _sorted(cells: Cells, *, puts_first: bool) -> Cells:
     """Return the cells as the server applies them: all of one sort in one call, then the others."""
-    puts = [i for i, kind in enumerate(bytes(cells.kinds)) if kind == _PUT]
-    deletes = [i for i, kind in enumerate(bytes(cells.kinds)) if kind != _PUT]
+    kinds = bytes(cells.kinds)
+    deletes = list(compress(range(len(kinds)), kinds))  # PUT is 0
+    puts = list(compress(range(len(kinds)), kinds.translate(_IS_ZERO)))
     return cells.taken(puts + deletes if puts_first else deletes + puts)
 
 

@@ -27,8 +27,17 @@ _DELETE_KINDS: Final = {
 _string_head: Final = Layout(">BHI").unpack_from
 _STOP: Final = b"\x00"
 
-BATCHES: Final = ("putMultiple", "deleteMultiple")
-"""Methods of many rows."""
+IN_PARTS: Final = (
+    "putMultiple",
+    "deleteMultiple",
+    "put",
+    "checkAndPut",
+    "mutateRow",
+    "checkAndMutate",
+)
+"""Methods whose requests may be so large that they are read in parts."""
+_AT_ONCE: Final = 256
+"""Cells of a row that are read without a look at how far that is."""
 
 # Where each method keeps what it writes: the field, and whether it is a list.
 _PUTS: Final = {"put": (2, False), "putMultiple": (2, True), "checkAndPut": (6, False)}
@@ -73,7 +82,7 @@ class Arguments:
         self._cells: Cells | None = None
         self._origins: list[bytes | None] = []
         self._seen = 0
-        self._rows: RowsReading | None = None
+        self._rows: RowsReading | _PutReading | _RowMutationsReading | None = None
 
     def go_on(self, stop: int) -> Write | None:
         """Read up to ``stop`` or a little further; return the write when all of it is read.
@@ -96,17 +105,20 @@ class Arguments:
                 table = cursor.binary()
             elif field == wanted and kind == expected:
                 cells = Cells.empty()
+                rows: RowsReading | _PutReading | _RowMutationsReading | None = None
                 if many:
                     count = cursor.count_structs(name)
                     rows = RowsReading(cursor, count, cells, _ROWS[name], origins)
-                    if not rows.go_on(stop):
-                        self._table, self._cells, self._seen = table, cells, once(seen, field)
-                        self._rows = rows
-                        return None
                 elif name in _ROW_MUTATIONS:
-                    _read_row_mutations(cursor, cells, origins)
+                    rows = _RowMutationsReading(cursor, cells, origins)
+                elif name in _PUTS and stop <= cursor.end:
+                    rows = _PutReading(cursor, cells, origins)
                 else:
                     origins.append(_read_one(name, cursor, cells))
+                if rows is not None and not rows.go_on(stop):
+                    self._table, self._cells, self._seen = table, cells, once(seen, field)
+                    self._rows = rows
+                    return None
             else:
                 cursor.skip(kind)
                 continue
@@ -162,6 +174,12 @@ def _read_put(cursor: Cursor, cells: Cells) -> bytes | None:
         seen = once(seen, field)
     if row is None or not complete:
         raise MalformedMessage("a TPut without its row or columns")
+    _complete_put(cells, first, row, timestamp)
+    return origin
+
+
+def _complete_put(cells: Cells, first: int, row: bytes, timestamp: int) -> None:
+    """Give the cells from ``first`` on, whose columns are read, what their row says."""
     count = len(cells.columns) - first
     cells.kinds.extend(bytes(count))  # PUT is 0
     cells.rows.extend([row] * count)
@@ -172,7 +190,68 @@ def _read_put(cursor: Cursor, cells: Cells) -> bytes | None:
             stamps[i] = stamp
         elif stamps[i] == LATEST:
             stamps[i] = -1
-    return origin
+
+
+@final
+class _PutReading:
+    """The one TPut of a request, read in as many parts as it takes."""
+
+    __slots__ = (
+        "_cells",
+        "_complete",
+        "_cursor",
+        "_left",
+        "_origin",
+        "_origins",
+        "_row",
+        "_seen",
+        "_timestamp",
+    )
+
+    def __init__(self, cursor: Cursor, cells: Cells, origins: list[bytes | None]) -> None:
+        self._cursor = cursor
+        self._cells = cells
+        self._origins = origins
+        self._row: bytes | None = None
+        self._timestamp = LATEST
+        self._origin: bytes | None = None
+        self._complete = False
+        self._seen = 0
+        self._left = 0
+        """Columns in the middle of which it stands."""
+
+    def go_on(self, stop: int) -> bool:
+        """Read columns until some end at ``stop`` or behind it; return whether all is read."""
+        cursor, cells = self._cursor, self._cells
+        while True:
+            while self._left and cursor.pos < stop:
+                count = min(self._left, _AT_ONCE)
+                _read_so_many(cursor, count, cells)
+                self._left -= count
+            if self._left:
+                return False
+            kind = cursor.next_field()
+            if not kind:
+                break
+            field = cursor.field_id
+            if field == 1 and kind == STRING:
+                self._row = cursor.binary()
+            elif field == 2 and kind == LIST:
+                self._complete = True
+                self._left = cursor.count_structs("TColumnValue")
+            elif field == 3 and kind == I64:
+                self._timestamp = cursor.i64()
+            elif field == 5 and kind == MAP:
+                self._origin = read_origin(cursor)
+            else:
+                cursor.skip(kind)
+                continue
+            self._seen = once(self._seen, field)
+        if self._row is None or not self._complete:
+            raise MalformedMessage("a TPut without its row or columns")
+        _complete_put(cells, 0, self._row, self._timestamp)
+        self._origins.append(self._origin)
+        return True
 
 
 _SEEN_ROW: Final = 1 << 1
@@ -183,7 +262,10 @@ _UNSET: Final = -(2**63) - 1
 
 def _read_column_values(cursor: Cursor, cells: Cells) -> None:
     """Append columns, values and timestamps of a list of ``TColumnValue``."""
-    count = cursor.count_structs("TColumnValue")
+    _read_so_many(cursor, cursor.count_structs("TColumnValue"), cells)
+
+
+def _read_so_many(cursor: Cursor, count: int, cells: Cells) -> None:
     data = cursor.data
     pos = cursor.pos
     columns, values, timestamps = cells.columns, cells.values, cells.timestamps
@@ -318,21 +400,44 @@ _ROWS: Final[dict[str, Callable[[Cursor, Cells], bytes | None]]] = {
 }
 
 
-def _read_row_mutations(cursor: Cursor, cells: Cells, origins: list[bytes | None]) -> None:
-    seen = 0
-    while kind := cursor.next_field():
-        field = cursor.field_id
-        if field == 1 and kind == STRING:
-            cursor.skip(kind)
-        elif field == 2 and kind == LIST:
-            for _ in range(cursor.count_structs("TMutation")):
-                note_origin(origins, _read_row_mutation(cursor, cells))
-        else:
-            cursor.skip(kind)
-            continue
-        seen = once(seen, field)
-    if seen != _SEEN_ROW | _SEEN_COLUMNS:
-        raise MalformedMessage("TRowMutations without their row or mutations")
+@final
+class _RowMutationsReading:
+    """TRowMutations, read in as many parts as it takes."""
+
+    __slots__ = ("_cells", "_cursor", "_left", "_origins", "_seen")
+
+    def __init__(self, cursor: Cursor, cells: Cells, origins: list[bytes | None]) -> None:
+        self._cursor = cursor
+        self._cells = cells
+        self._origins = origins
+        self._seen = 0
+        self._left = 0
+        """Mutations in the middle of which it stands."""
+
+    def go_on(self, stop: int) -> bool:
+        """Read mutations until one ends at ``stop`` or behind it; return whether all is read."""
+        cursor = self._cursor
+        while True:
+            while self._left and cursor.pos < stop:
+                note_origin(self._origins, _read_row_mutation(cursor, self._cells))
+                self._left -= 1
+            if self._left:
+                return False
+            kind = cursor.next_field()
+            if not kind:
+                break
+            field = cursor.field_id
+            if field == 1 and kind == STRING:
+                cursor.skip(kind)
+            elif field == 2 and kind == LIST:
+                self._left = cursor.count_structs("TMutation")
+            else:
+                cursor.skip(kind)
+                continue
+            self._seen = once(self._seen, field)
+        if self._seen != _SEEN_ROW | _SEEN_COLUMNS:
+            raise MalformedMessage("TRowMutations without their row or mutations")
+        return True
 
 
 def _read_row_mutation(cursor: Cursor, cells: Cells) -> bytes | None:

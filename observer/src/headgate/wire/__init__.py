@@ -41,7 +41,7 @@ from headgate.wire.message import (
 )
 from headgate.wire.reader import MessageReader
 from headgate.wire.runs import ENOUGH, all_but, run_of
-from headgate.wire.transcoder import to_binary, transcode
+from headgate.wire.transcoder import Expansion, to_binary, transcode
 from headgate.wire.walker import StructWalker
 from headgate.wire.writer import (
     ApplicationError,
@@ -66,6 +66,7 @@ __all__ = [
     "STRUCT",
     "ApplicationError",
     "Cursor",
+    "Expansion",
     "FrameTooLarge",
     "Header",
     "Layout",

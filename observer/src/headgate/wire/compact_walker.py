@@ -35,6 +35,9 @@ from headgate.wire.runs import ENOUGH, MOST_STRINGS, all_but, run_of
 
 _NO_LIST: Final = -1
 
+_ALL: Final = 1 << 60
+"""More bytes than any message has."""
+
 _FIELDS: Final = -1
 """In the place of a container's count: a struct, which ends at its stop byte."""
 
@@ -79,12 +82,15 @@ class CompactWalker:
         self._left = _FIELDS
         self._offset = body
         self._level = _NO_LIST
+        self.needed = 0
 
-    def walk(self, data: bytes | bytearray, start: int) -> int:
+    def walk(self, data: bytes | bytearray, start: int, most: int = _ALL) -> int:
         """Go on as far as the bytes reach; ``start`` is where the message begins in ``data`` now.
 
+        ``most`` is as in ``StructWalker``: bytes after which to stop.
+
         Returns:
-            The position in ``data`` behind the struct, or -1 when it is not all there yet.
+            The position in ``data`` behind the struct, or -1 when that was not reached.
 
         Raises:
             MalformedMessage: an unknown type, a negative length or an overlong number.
@@ -96,8 +102,9 @@ class CompactWalker:
         left, even, odd = self._left, self._even, self._odd
         level = self._level
         strings = self._strings
-        end = len(data)
+        there = len(data)
         pos = start + self._offset
+        end = min(there, max(pos + most, start + self.needed))
         behind = pos
         done = False
         try:
@@ -116,6 +123,9 @@ class CompactWalker:
                     if head < 16:
                         at = pass_varint(data, at, LONGEST_16)
                     if 0 < kind <= FALSE:
+                        behind = at
+                        if behind > end:
+                            break
                         pos = at
                         continue
                 elif left == 0:
@@ -129,7 +139,7 @@ class CompactWalker:
                         passed, size = self._pass_alike(data, start, pos, left)
                         pos += passed * size
                         left -= passed
-                        if passed < ENOUGH and end - pos >= size:
+                        if passed < ENOUGH and there - pos >= size:
                             level = _NO_LIST
                         self._first = pos - start
                         strings.clear()
@@ -178,6 +188,9 @@ class CompactWalker:
                         raise container_too_large(count, limits.max_container)
                     if count > 0 and not (0 < first <= STRUCT and 0 < second <= STRUCT):
                         raise MalformedMessage(f"a container of types {first} and {second}")
+                    behind = at
+                    if behind > end:
+                        break
                     if len(stack) >= limits.max_depth:
                         raise nested_too_deep(limits.max_depth)
                     stack.append((left - 1 if left > 0 else left, even, odd))
@@ -194,7 +207,7 @@ class CompactWalker:
                 if left > 0:
                     left -= 1
         except IndexError:
-            behind = end + 1
+            behind = there + 1
         self._left, self._even, self._odd = left, even, odd
         self._level = level
         self._offset = pos - start

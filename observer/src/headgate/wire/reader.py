@@ -58,8 +58,8 @@ class MessageReader:
         Args:
             limits: the most that the peer may send.
             transport: what the peer must use; None takes what it is found to use.
-            most: bytes of one message in binary that one call of ``next_message`` walks, so that
-                others have a turn.
+            most: bytes of one message that one call of ``next_message`` walks, so that others have
+                a turn.
         """
         self._most = most
         self._frame: Message | None = None
@@ -169,10 +169,13 @@ class MessageReader:
         if header is None or header.body >= end:
             raise MalformedMessage(f"a frame of {length} bytes ends inside its message's header")
         self.header = header
-        if length > self._most and self._compact_walker is None:
+        if length > self._most:
             self._frame = frame = self._take(header, end)
             self.header = Header(header.name, header.type, header.seqid, frame.body)
-            self._walker.begin(frame.body - 4)
+            if self._compact_walker is None:
+                self._walker.begin(frame.body - 4)
+            else:
+                self._compact_walker.begin(frame.body - 4)
             return self._walk_on(frame)
         self._walk_frame(header.body, end)
         return self._take(header, end)
@@ -180,8 +183,14 @@ class MessageReader:
     def _walk_on(self, frame: Message) -> Message | None:
         """Walk some more of a frame; return it when it is one message, wholly."""
         end = len(frame.raw)
-        found = self._walker.walk(frame.raw, 4, self._most)
-        if found < 0 and 4 + self._walker.needed <= end:
+        compact = self._compact_walker
+        if compact is None:
+            found = self._walker.walk(frame.raw, 4, self._most)
+            needed = self._walker.needed
+        else:
+            found = compact.walk(frame.raw, 4, self._most)
+            needed = compact.needed
+        if found < 0 and 4 + needed <= end:
             return None
         self._frame = None
         if found < end:
@@ -229,7 +238,7 @@ class MessageReader:
         if compact is None:
             end = self._walker.walk(self._data, self._start, self._most)
         else:
-            end = compact.walk(self._data, self._start)
+            end = compact.walk(self._data, self._start, self._most)
         if end >= 0:
             return self._take(header, end)
         if not begun:

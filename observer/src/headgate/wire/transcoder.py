@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final, final
@@ -110,10 +111,42 @@ def to_binary(message: Message, limits: Limits = _DEFAULT_LIMITS) -> Message:
 
 
 @final
+class Expansion:
+    """``to_binary`` in as many parts as it takes."""
+
+    def __init__(self, message: Message, limits: Limits = _DEFAULT_LIMITS) -> None:
+        """Stand before a message, which is in compact."""
+        self._message = message
+        self._expander = _Expander(message.raw, message.body, limits)
+        self._parts = self._expander.in_parts()
+
+    def go_on(self, size: int) -> Message | None:
+        """Write so many bytes of it, or a little more, in binary; return the message when it is.
+
+        Raises:
+            ProtocolError: see ``transcode``.
+        """
+        self._expander.stop_after(size)
+        for _ in self._parts:
+            return None
+        message = self._message
+        head = write_header(Protocol.BINARY, message.name.encode(), message.type, message.seqid)
+        return Message(
+            head + self._expander.written(),
+            len(head),
+            message.name,
+            message.type,
+            message.seqid,
+            Transport.BUFFERED,
+            Protocol.BINARY,
+        )
+
+
+@final
 class _Expander:
     """Writes a compact struct in binary."""
 
-    __slots__ = ("_data", "_end", "_limits", "_out", "_pos", "_strings")
+    __slots__ = ("_data", "_end", "_limits", "_out", "_pos", "_stop", "_strings")
 
     def __init__(self, data: bytes, pos: int, limits: Limits) -> None:
         self._data = data
@@ -124,50 +157,106 @@ class _Expander:
         self._strings: list[tuple[int, int, int]] | None = None
         """Of the struct that others may be like, where each string stands here and in binary, and
         its length; None: of none."""
+        self._stop = self._end
+        """Position after which to give others a turn."""
 
     def whole(self) -> bytes:
         """Return the struct."""
         try:
             self._struct(0)
         except IndexError as error:
-            raise MalformedMessage(
-                f"the message ends at byte {self._end} inside a value"
-            ) from error
+            raise self._cut_short() from error
+        return self.written()
+
+    def in_parts(self) -> Generator[None, None, None]:
+        """Write the struct; yield after so much as ``stop_after`` said last."""
+        try:
+            yield from self._struct_in_parts(0)
+        except IndexError as error:
+            raise self._cut_short() from error
+
+    def stop_after(self, size: int) -> None:
+        """Let ``in_parts`` yield after so many more bytes, or a little more."""
+        self._stop = self._pos + size
+
+    def written(self) -> bytes:
+        """Return the struct, of which all is written."""
         if self._pos != self._end:
             raise MalformedMessage(f"{self._end - self._pos} bytes behind the struct")
         return bytes(self._out)
 
+    def _cut_short(self) -> MalformedMessage:
+        return MalformedMessage(f"the message ends at byte {self._end} inside a value")
+
     def _struct(self, depth: int) -> None:
         if depth > self._limits.max_depth:
             raise nested_too_deep(self._limits.max_depth)
-        data = self._data
-        out = self._out
         field = 0
         while True:
-            head = data[self._pos]
-            self._pos += 1
-            if head == compact.STOP:
-                break
-            kind = head & 15
-            if head >= 16:
-                field += head >> 4
-            else:
-                number, self._pos = read_varint(data, self._pos, LONGEST_16)
-                field = unzigzag(number)
-            if not _MIN_FIELD <= field <= _MAX_FIELD:
-                raise MalformedMessage(f"a field of number {field}")
-            if kind == compact.TRUE:
-                out += _field(binary.BOOL, field) + b"\x01"
-            elif kind == compact.FALSE:
-                out += _field(binary.BOOL, field) + b"\x00"
-            else:
-                if not BINARY_TYPES[kind]:
-                    raise MalformedMessage(f"a value of type {kind}, which compact does not have")
-                out += _field(BINARY_TYPES[kind], field)
+            kind, field = self._field(field)
+            if kind > compact.FALSE:
                 self._value(kind, depth + 1)
-        out.append(binary.STOP)
-        if len(out) > self._limits.max_frame:
-            raise message_too_long(self._limits.max_frame, _IN_BINARY)
+            elif kind == compact.STOP:
+                return
+
+    def _struct_in_parts(self, depth: int) -> Generator[None, None, None]:
+        """Do as ``_struct``; what is in it goes on in parts where it may be large."""
+        if depth > self._limits.max_depth:
+            raise nested_too_deep(self._limits.max_depth)
+        field = 0
+        while True:
+            kind, field = self._field(field)
+            if kind == compact.STRUCT:
+                yield from self._struct_in_parts(depth + 1)
+            elif kind == compact.LIST:
+                yield from self._list_in_parts(depth + 1)
+            elif kind > compact.FALSE:
+                self._value(kind, depth + 1)
+            elif kind == compact.STOP:
+                return
+            if self._pos > self._stop:
+                yield
+
+    def _list_in_parts(self, depth: int) -> Generator[None, None, None]:
+        count, element = self._list_head(depth)
+        if element != compact.STRUCT:
+            for _ in range(count):
+                self._value(element, depth + 1)
+        elif count <= ENOUGH:
+            # Each of them may be large.
+            for _ in range(count):
+                yield from self._struct_in_parts(depth + 1)
+        else:
+            yield from self._structs(count, depth + 1)
+
+    def _field(self, before: int) -> tuple[int, int]:
+        """Write a field's head, and its value if that is in it; return its type and number."""
+        data = self._data
+        out = self._out
+        head = data[self._pos]
+        self._pos += 1
+        if head == compact.STOP:
+            out.append(binary.STOP)
+            if len(out) > self._limits.max_frame:
+                raise message_too_long(self._limits.max_frame, _IN_BINARY)
+            return compact.STOP, before
+        kind = head & 15
+        if head >= 16:
+            field = before + (head >> 4)
+        else:
+            number, self._pos = read_varint(data, self._pos, LONGEST_16)
+            field = unzigzag(number)
+        if not _MIN_FIELD <= field <= _MAX_FIELD:
+            raise MalformedMessage(f"a field of number {field}")
+        if kind == compact.TRUE:
+            out += _field(binary.BOOL, field) + b"\x01"
+        elif kind == compact.FALSE:
+            out += _field(binary.BOOL, field) + b"\x00"
+        else:
+            if not BINARY_TYPES[kind]:
+                raise MalformedMessage(f"a value of type {kind}, which compact does not have")
+            out += _field(BINARY_TYPES[kind], field)
+        return kind, field
 
     def _value(self, kind: int, depth: int) -> None:
         data = self._data
@@ -204,6 +293,16 @@ class _Expander:
             self._pos = pos + 1
 
     def _list(self, depth: int) -> None:
+        count, element = self._list_head(depth)
+        if element == compact.STRUCT and count > ENOUGH and self._strings is None:
+            for _ in self._structs(count, depth + 1):
+                pass
+            return
+        for _ in range(count):
+            self._value(element, depth + 1)
+
+    def _list_head(self, depth: int) -> tuple[int, int]:
+        """Write a list's head; return the number and the type of its elements."""
         head = self._data[self._pos]
         self._pos += 1
         count, element = head >> 4, head & 15
@@ -211,13 +310,9 @@ class _Expander:
             count, self._pos = read_length(self._data, self._pos, "container")
         self._open(count, element, element, depth)
         self._out += _container(BINARY_TYPES[element], count)
-        if element == compact.STRUCT and count > ENOUGH and self._strings is None:
-            self._structs(count, depth + 1)
-            return
-        for _ in range(count):
-            self._value(element, depth + 1)
+        return count, element
 
-    def _structs(self, left: int, depth: int) -> None:
+    def _structs(self, left: int, depth: int) -> Generator[None, None, None]:
         """Write so many structs; those that have the bytes of the one before are taken together."""
         in_runs = True
         while left:
@@ -232,6 +327,8 @@ class _Expander:
                 passed = self._repeat(begin, at, left, strings)
                 left -= passed
                 in_runs = passed >= ENOUGH
+            if self._pos > self._stop:
+                yield
 
     def _repeat(self, begin: int, at: int, most: int, strings: list[tuple[int, int, int]]) -> int:
         """Write those next structs that are like the last one but for their strings' contents.

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from headgate.events import Origin
 from headgate.observer.config import ObserverConfig
-from headgate.observer.embedded.passages import Passage, Passages
+from headgate.observer.embedded.passages import Passage, Passages, read
 from headgate.observer.embedded.shared_loop import SharedLoop
 from headgate.observer.embedded.slots import abandoned_slots, slot_directory, slots_to_take
 from headgate.observer.recording.journal_errors import JournalInUse
@@ -141,12 +141,14 @@ class EmbeddedObserver:
         """
         if not self._serving.is_set() and not self._serving.wait(self._patience):
             self._begin_without_kafka()
+        # A large request takes long to be read, in which the loop and other threads go on.
+        asked = read(message)
         with self._loop.lock:
             observer = self._observer
             if observer is None or self.ended:
                 raise ObserverEnded("the observer in this program has ended")
             try:
-                passage = observer.passages.begin(message)
+                passage = observer.passages.begin(asked)
             except BaseException:
                 # A signal's exception came in the middle: the next epoch clears up.
                 self._give_up(observer)

@@ -1,6 +1,6 @@
 """Writes of the program that an observer is inside of: what a session is for a client's.
 
-The caller of everything here is the observer's loop or holds its lock.
+The caller of everything here but ``read`` is the observer's loop or holds its lock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from headgate.events import Gate, Origin
 from headgate.hbase import (
@@ -105,6 +106,21 @@ class Passage:
     drop = turn_away
 
 
+class Unread(Struct, frozen=True):
+    """A request that cannot be read, or that HBase could read otherwise than it is read here."""
+
+    message: Message
+    error: ProtocolError
+
+
+def read(message: Message) -> Request | Unread:
+    """Read a request, as ``Passages.begin`` takes it; this alone needs neither loop nor lock."""
+    try:
+        return read_request(_DIALECT, message)
+    except ProtocolError as error:
+        return Unread(message, error)
+
+
 class Passages:
     """The program's writes under way."""
 
@@ -142,12 +158,11 @@ class Passages:
         """Return the writes of a table, watched or not, that are under way."""
         return [passage for passage in self._under_way if table in passage.tables]
 
-    def begin(self, message: Message) -> Passage:
+    def begin(self, asked: Request | Unread) -> Passage:
         """Take a request that may change cells; it may be sent when ``decided`` says so."""
-        try:
-            passage = Passage(self, message, read_request(_DIALECT, message))
-        except ProtocolError as error:
-            return self._unread(message, error)
+        if isinstance(asked, Unread):
+            return self._unread(asked.message, asked.error)
+        passage = Passage(self, asked.message, asked)
         if self._take(passage):
             self._mark(passage)
         else:
