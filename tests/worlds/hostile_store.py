@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from headgate.events import (
+    MORE_PARTITIONS,
     VERSION,
     BarrierMark,
     Gap,
@@ -79,6 +80,8 @@ class Observer:
     late: list[tuple[int, UpdateBatch]] = field(default_factory=list)
     unshown: list[tuple[str, int, Missing]] = field(default_factory=list)
     """Topic and partition in which something is missing, and what."""
+    partitions: int = 0
+    """Over how many it spreads rows; 0: over all that there are."""
 
 
 class HostileStore:
@@ -106,20 +109,32 @@ class HostileStore:
 
     def topic(self, name: str) -> list[list[UpdateMessage | None]]:
         """Return a topic's partitions."""
-        return self.topics.setdefault(name, [[] for _ in range(self.partitions)])
+        known = self.topics.get(name)
+        if known is None:
+            known = self.topics[name] = [[] for _ in range(self.partitions)]
+        return known
 
     # -- writes ----------------------------------------------------------------------------------
 
+    def spread(self, observer: Observer) -> int:
+        """Return over how many partitions an observer spreads rows."""
+        return observer.partitions or self.partitions
+
     def write(
-        self, table: str, cells: Sequence[Cell], fate: Fate, origin: Origin | None = None
+        self,
+        table: str,
+        cells: Sequence[Cell],
+        fate: Fate,
+        origin: Origin | None = None,
+        observer: Observer | None = None,
     ) -> None:
-        """Write cells in one request through an observer."""
-        observer = self.chance.choice(self.observers)
+        """Write cells in one request through an observer, any where none is given."""
+        observer = observer or self.chance.choice(self.observers)
         if fate in (Fate.LOST, Fate.PASSED) and not self._would_be_missed(observer, table):
             fate = Fate.TOLD
         self._note_order(observer, table, cells)
         if fate is not Fate.REFUSED:
-            self._apply(table, cells)
+            self.apply(table, cells)
         if fate in (Fate.UNKNOWN, Fate.REFUSED):
             self._doubt(table, cells)
         if fate is Fate.PASSED:
@@ -130,7 +145,7 @@ class HostileStore:
         observer.intents += 1
         parts: dict[int, list[Cell]] = {}
         for cell in cells:
-            parts.setdefault(partition_of(cell.row, self.partitions), []).append(cell)
+            parts.setdefault(partition_of(cell.row, self.spread(observer)), []).append(cell)
         for partition, part in parts.items():
             batch = self._batch(observer, table, part, outcome, origin)
             if fate is Fate.LOST:
@@ -142,7 +157,7 @@ class HostileStore:
 
     def write_unseen(self, table: str, cells: Sequence[Cell]) -> None:
         """Write cells round all observers."""
-        self._apply(table, cells)
+        self.apply(table, cells)
         self._doubt(table, cells)
 
     def _note_order(self, writer: Observer, table: str, cells: Sequence[Cell]) -> None:
@@ -160,7 +175,8 @@ class HostileStore:
                         self.disordered = True
                         self._doubt(table, kinds)
 
-    def _apply(self, table: str, cells: Iterable[Cell]) -> None:
+    def apply(self, table: str, cells: Iterable[Cell]) -> None:
+        """Have cells stand in a table, or stand there no more; nobody tells."""
         known = self.tables.setdefault(table, {})
         for cell in cells:
             if cell.kind is UpdateKind.PUT and cell.value is not None:
@@ -223,7 +239,7 @@ class HostileStore:
     def _would_be_missed(self, observer: Observer, table: str) -> bool:
         """Tell whether readers know the observer from before in all partitions."""
         topic = updates_topic(table)
-        known = all((topic, p) in observer.sequences for p in range(self.partitions))
+        known = all((topic, p) in observer.sequences for p in range(self.spread(observer)))
         return (known or observer.epoch > 1) and not observer.late
 
     def _lose(self, observer: Observer, table: str, partition: int, cells: Sequence[Cell]) -> None:
@@ -235,8 +251,9 @@ class HostileStore:
 
     def _pass(self, observer: Observer, table: str, cells: Sequence[Cell]) -> None:
         topic = updates_topic(table)
-        for partition in {partition_of(cell.row, self.partitions) for cell in cells}:
-            part = tuple(c for c in cells if partition_of(c.row, self.partitions) == partition)
+        spread = self.spread(observer)
+        for partition in {partition_of(cell.row, spread) for cell in cells}:
+            part = tuple(c for c in cells if partition_of(c.row, spread) == partition)
             self._show(observer, topic, partition)
             offset = len(self.topic(topic)[partition])
             self.missing.append(Missing(table, part, (topic, partition, offset)))
@@ -268,16 +285,22 @@ class HostileStore:
     def mark(self, tables: Iterable[str]) -> None:
         """Have all observers tell what waits, and mark all partitions, as at a barrier."""
         for observer in self.observers:
-            self.flush(observer)
-            for table in tables:
-                topic = updates_topic(table)
-                for partition in range(len(self.topic(topic))):
-                    self._mark(observer, topic, partition)
+            self.mark_as(observer, tables, "mark")
 
-    def _mark(self, observer: Observer, topic: str, partition: int) -> None:
+    def mark_as(self, observer: Observer, tables: Iterable[str], name: str) -> None:
+        """Have an observer tell what waits, and mark the partitions that it knows."""
+        self.flush(observer)
+        for table in tables:
+            topic = updates_topic(table)
+            self.topic(topic)
+            for partition in range(self.spread(observer)):
+                self._mark(observer, topic, partition, name)
+
+    def _mark(self, observer: Observer, topic: str, partition: int, name: str = "mark") -> None:
         self._show(observer, topic, partition)
         head = (VERSION, observer.name, observer.epoch, self._number(observer, topic, partition))
-        self.topic(topic)[partition].append(BarrierMark(*head, "mark", self.partitions))
+        mark = BarrierMark(*head, name, self.spread(observer))
+        self.topic(topic)[partition].append(mark)
 
     def change_table(self, table: str, kind: TableChangeKind, family: bytes = b"") -> None:
         """Change a table through an observer."""
@@ -290,7 +313,7 @@ class HostileStore:
                 del known[key]
         observer.intents += 1
         topic = updates_topic(table)
-        for partition in range(self.partitions):
+        for partition in range(self.spread(observer)):
             self._show(observer, topic, partition)
             number = self._number(observer, topic, partition)
             head = (VERSION, observer.name, observer.epoch, number, observer.intents, table)
@@ -331,12 +354,19 @@ class HostileStore:
         return next((at for at, message in enumerate(log) if message is not None), len(log))
 
     def grow(self, partitions: int) -> None:
-        """Give every topic more partitions, over which rows are spread from here on."""
+        """Give every topic more partitions; observers spread rows over them from when they know."""
         for observer in self.observers:
-            self.flush(observer)
+            observer.partitions = self.spread(observer)
         for topic in self.topics.values():
             topic += [[] for _ in range(partitions - len(topic))]
         self.partitions = partitions
+
+    def follow(self, observer: Observer, tables: Iterable[str]) -> None:
+        """Have an observer spread the rows of tables over all partitions, and say so in each."""
+        if self.spread(observer) < self.partitions:
+            self.flush(observer)
+            observer.partitions = 0
+            self.mark_as(observer, tables, MORE_PARTITIONS)
 
 
 def covered(known: Iterable[Key], cell: Cell) -> Iterator[Key]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from agent_life import AgentLife
 from contradiction import require
 from engine_life import EngineLife
 from msgspec import Struct
@@ -41,7 +42,17 @@ def live_as_observer(number: int) -> None:
     require(holds=longest < _LONGEST_LINE, words=f"a line of the log has {longest} characters")
 
 
-WORLDS: dict[str, Callable[[int], None]] = {"engine": live_as_engine, "observer": live_as_observer}
+def live_as_agent(number: int) -> None:
+    """Let agents carry a dataflow among observers, steps and stores that fail them."""
+    with capture_logs():
+        AgentLife(number).live(_HAPPENINGS)
+
+
+WORLDS: dict[str, Callable[[int], None]] = {
+    "agent": live_as_agent,
+    "engine": live_as_engine,
+    "observer": live_as_observer,
+}
 
 
 class Found(Struct, frozen=True):
