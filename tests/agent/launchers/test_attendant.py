@@ -1,8 +1,7 @@
-"""What an attendant notes of a job that has failed."""
+"""The process that claims a run, has it carried out and notes how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,35 +9,74 @@ import pytest
 
 from headgate.agent.launchers import attendant
 from headgate.agent.launchers.attendant import Attendant
-from headgate.flows import CommandLauncher
+from headgate.client import Columns
+from headgate.flows import CommandLauncher, ConnectLauncher
 from headgate.spark import Ending
 
 
-class Ledger:
-    """Stands for a connection to the state table."""
+class Rows:
+    """A table for the ledger of one run, and the connection to it."""
 
-    cell: bytes | None = None
+    def __init__(self) -> None:
+        self.value: bytes | None = None
 
-    def __enter__(self) -> Ledger:
+    def __call__(self, host: str, port: int) -> Rows:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __enter__(self) -> Rows:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         pass
 
-    def get(self, _table: str, _row: bytes, columns: Iterable[bytes]) -> dict[bytes, bytes]:
-        return {} if self.cell is None else dict.fromkeys(columns, self.cell)
+    def get(self, table: str, row: bytes, columns: Any = ()) -> dict[bytes, bytes]:
+        return {} if self.value is None else {b"run:state": self.value}
 
-    def check_and_put(self, *at: object, **_: object) -> bool:
-        put = at[4]
-        assert isinstance(put, dict)
-        (Ledger.cell,) = put.values()
+    def check_and_put(
+        self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Columns, **_: Any
+    ) -> bool:
+        if self.value != expected:
+            return False
+        self.value = put[column]
         return True
 
 
-def test_of_its_log_the_end_is_shown_however_long_the_lines(
-    make_job: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+class Ended:
+    """Work that is over as soon as it began, and noted its code."""
+
+    def __init__(self, files: Any, failure: str) -> None:
+        self._files = files
+        self._failure = failure
+
+    def start(self) -> None:
+        self._files.log.write_text("")
+        self._files.code.write_text("ab12")
+
+    def outcome(self) -> str:
+        return self._failure
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("failure", "ending"), [("", Ending.COMMITTED), ("status 1", Ending.FAILED)]
+)
+def test_how_a_job_ended_names_the_code_that_it_ran(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch, failure: str, ending: Ending
 ) -> None:
-    monkeypatch.setattr(attendant, "Thrift2Connection", lambda *_: Ledger())
+    monkeypatch.setattr(attendant, "Thrift2Connection", Rows())
+    files, job = make_job(ConnectLauncher("steps:zones"))
+    Attendant(files, job, lambda: Ended(files, failure)).attend()
+    ended = files.ended()
+    assert ended is not None
+    assert (ended.ending, ended.code) == (ending, "ab12")
+
+
+def test_of_its_log_the_end_is_shown_however_long_the_lines(
+    make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attendant, "Thrift2Connection", Rows())
     files, job = make_job(CommandLauncher(("false",)))
     files.log.write_text("\n".join("x" * 100_000 for _ in range(50)) + "\nit failed")
     work = SimpleNamespace(start=lambda: None, outcome=lambda: "status 1", stop=lambda: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from headgate.agent.launchers.dispatch import complete
 from headgate.events import Origin, decode_origin
 from headgate.flows import CommandLauncher, ConnectLauncher, SubmitLauncher
 from headgate.spark import StepRequest
+from headgate.spark.steps import StepCode, UnknownStep
 
 
 def options(words: tuple[str, ...], name: str) -> list[str]:
@@ -42,7 +44,8 @@ def test_in_client_mode_the_step_is_read_where_it_lies(make_job: Any) -> None:
     assert options(words, "--master") == ["spark://h:7077"]
     assert "spark.x=1" in options(words, "--conf")
     assert options(words, "--py-files") == []
-    assert words[-2:] == (str(files.directory / "main.py"), str(files.request))
+    main, run = str(files.directory / "main.py"), str(files.request)
+    assert words[-4:] == (main, run, "--code", str(files.code))
     assert python_of(job)["PYSPARK_PYTHON"] == "/venv/bin/python"
 
 
@@ -66,6 +69,35 @@ def test_in_cluster_mode_the_run_and_all_modules_go_along(make_job: Any, tmp_pat
     assert options(words, "--archives") == [str(tmp_path / "env.tar.gz#env")]
     assert words[-1] == "request.json"
     assert python_of(job) == {}, "the agent's interpreter is not in the cluster"
+
+
+def test_in_cluster_mode_the_code_that_goes_along_is_the_code_of_the_run(
+    make_job: Any, tmp_path: Path
+) -> None:
+    launcher = SubmitLauncher("steps:zones", master="yarn", deploy_mode="cluster")
+    files, job = make_job(launcher)
+    package = tmp_path / "shared"
+    package.mkdir()
+    (package / "__init__.py").write_text("LEAST = 3\n")
+    (package / "units.py").write_text("")
+    command_line(files, job)
+    # As a session has it that has read the same modules.
+    session = StepCode("a_space_of_its_own")
+    for entry in ("steps:zones", "shared.units:__doc__"):
+        with suppress(UnknownStep):
+            session.load(entry, job.request.python_path)
+    assert files.code_hash() == session.hash
+    session.close()
+    shipped = files.code_hash()
+    (package / "units.py").write_text("METRE = 1\n")
+    command_line(files, job)
+    assert files.code_hash() != shipped
+
+
+def test_a_connect_servers_step_notes_its_code(make_job: Any) -> None:
+    files, job = make_job(ConnectLauncher("steps:zones", remote="sc://h:1"))
+    assert options(command_line(files, job), "--code") == [str(files.code)]
+    assert files.code_hash() == "", "nothing was read yet"
 
 
 def test_the_agents_own_words_hold_where_the_dataflow_says_nothing(make_job: Any) -> None:

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from headgate.local import Lifetime, start_process
+from headgate.spark import code_hash, digest_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 
@@ -45,6 +46,9 @@ def twice(frames):
         frame["v"] = frame["v"] * 2
         yield frame
 """
+
+CODE = code_hash({"scaling": digest_of(STEPS.encode())})
+"""Of the step: what it imports beside is installed."""
 
 
 def free_port() -> int:
@@ -163,6 +167,7 @@ def test_a_step_is_run_by_spark_submit_and_outlives_its_agent(
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
     assert len(scene.starts()) == 1, "the application was submitted twice"
+    assert again.runs(scene.name, "scale")[-1]["code"] == CODE
     assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
 
 
@@ -203,6 +208,7 @@ def test_a_step_is_run_on_a_connect_server_and_outlives_its_agent(
     again.settle(scene.name, wave)
     assert scene.outcomes(again) == [(1, "lost"), (2, "committed")]
     assert len(scene.starts()) == 1, "the step was begun twice"
+    assert again.runs(scene.name, "scale")[-1]["code"] == CODE
     assert scene.result() == {b"1": b"20.0", b"2": b"40.0"}
     logs = again.ask("GET", f"/v1/flows/{scene.name}/logs?of=scale")
     assert "rows to scale: 2" in logs["text"]

@@ -7,6 +7,7 @@ Importing this room does not import PySpark: the agent needs the messages and th
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headgate.spark.code_hash import code_hash, digest_of
 from headgate.spark.ledger import (
     LEDGER_FAMILY,
     Claimed,
@@ -70,9 +71,11 @@ __all__ = [
     "WorkerMessage",
     "WorkerReady",
     "WorkerReply",
+    "code_hash",
     "current_run",
     "decode_message",
     "decode_reply",
+    "digest_of",
     "encode_line",
     "register_sources",
     "step_log",

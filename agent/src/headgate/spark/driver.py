@@ -84,6 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("request", help="the file with the run")
     parser.add_argument("--remote", help="a Spark Connect server, sc://host:port")
     parser.add_argument("--name", default="headgate", help="of the session on the server")
+    parser.add_argument("--code", type=Path, help="the file in which to note the code's hash")
     options = parser.parse_args(arguments)
     if options.remote:
         # A session of its own: what another step sets or registers is not seen here.
@@ -101,9 +102,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         request = _request(options.request)
     try:
         here = [directory for directory in request.python_path if Path(directory).is_dir()]
-        StepCode().load(request.entry, here)(_run(spark, request))
+        code = StepCode()
+        step = code.load(request.entry, here)
+        _note(options.code, code)
+        try:
+            step(_run(spark, request))
+        finally:
+            _note(options.code, code)  # what it has imported meanwhile is part of it
     finally:
         spark.stop()
+
+
+def _note(file: Path | None, code: StepCode) -> None:
+    if file is not None:
+        file.write_text(code.hash)
 
 
 if __name__ == "__main__":

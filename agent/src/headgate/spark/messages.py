@@ -164,7 +164,8 @@ class StepEnded(Struct, frozen=True, tag="ended"):
     undecodable: str = ""
     """The first of them, in words."""
     code: str = ""
-    """SHA-256 (hexadecimal) of the modules of steps that the process had read by then."""
+    """SHA-256 (hexadecimal) of the modules of steps that the process had read by then; of all that
+    went along where it ran in a cluster."""
     space: str = ""
     """As in the request."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import hashlib
 import importlib
 import linecache
 import os
@@ -19,6 +18,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 from pyspark import cloudpickle
+
+from headgate.spark.code_hash import code_hash, digest_of
 
 _READINGS: Final = 5
 """How often code is read that changes while it is read, before that is an error."""
@@ -84,12 +85,12 @@ class StepCode:
     def hash(self) -> str:
         """SHA-256 (hexadecimal) of all modules read so far; empty where there is none."""
         with self._lock:
-            if not self._sources:
-                return ""
-            whole = hashlib.sha256()
-            for name, source in sorted(self._sources.items()):
-                whole.update(name.removeprefix(self._prefix).encode() + b"\0" + source.digest)
-            return whole.hexdigest()
+            return code_hash(
+                {
+                    name.removeprefix(self._prefix): source.digest
+                    for name, source in self._sources.items()
+                }
+            )
 
     def load(
         self, entry: str, python_path: Sequence[str], *, anew: bool = False
@@ -158,7 +159,7 @@ class StepCode:
                 stamp = _stamp(source.path)
                 if stamp == source.stamp:
                     continue
-                digest = _digest(Path(source.path).read_bytes())
+                digest = digest_of(Path(source.path).read_bytes())
             except OSError:
                 return source.path
             if digest != source.digest:
@@ -246,7 +247,7 @@ class StepCode:
                 raise CodeChanged(message, name=name, path=path)
             stamp = _stamp(path)
             source = Path(path).read_bytes()
-            self._sources[name] = _Source(path, _digest(source), stamp)
+            self._sources[name] = _Source(path, digest_of(source), stamp)
         lines = decode_source(source).splitlines(keepends=True)
         # Without a time of its own a file's lines are not looked for on disk again.
         linecache.cache[path] = (len(source), None, lines, path)
@@ -256,10 +257,6 @@ class StepCode:
 def _stamp(path: str) -> tuple[int, int, int]:
     stat = os.stat(path)  # noqa: PTH116 - called for each file of each attempt
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-
-def _digest(source: bytes) -> bytes:
-    return hashlib.sha256(source).digest()
 
 
 class _Finder(MetaPathFinder):

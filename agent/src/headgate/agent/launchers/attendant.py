@@ -163,6 +163,7 @@ class Attendant:
             reason=reason,
             detail=detail,
             log=str(self._files.log),
+            code=self._files.code_hash(),
         )
 
 

@@ -14,6 +14,7 @@ from headgate.flows import (
     ConnectLauncher,
     SubmitLauncher,
 )
+from headgate.spark import code_hash, digest_of
 
 _DRIVER: Final = "headgate.spark.driver"
 _MAIN: Final = f"from {_DRIVER} import main\n\nmain()\n"
@@ -42,7 +43,7 @@ def command_line(files: JobFiles, job: Job) -> tuple[str, ...]:
                     "or `launcher: {connect: {remote: ...}}` in the dataflow"
                 )
                 raise NotConfigured(message)
-            words = ("--remote", remote, "--name", _name(job))
+            words = ("--remote", remote, "--name", _name(job), "--code", str(files.code))
             return (job.python, "-m", _DRIVER, str(files.request), *words)
         case SubmitLauncher() as launcher:
             return tuple(_submit(files, job, launcher))
@@ -91,7 +92,10 @@ def _submit(files: JobFiles, job: Job, launcher: SubmitLauncher) -> Iterator[str
     main = files.directory / "main.py"
     main.write_text(_MAIN)
     yield str(main)
-    yield files.request.name if in_cluster else str(files.request)
+    if in_cluster:
+        yield files.request.name
+    else:
+        yield from (str(files.request), "--code", str(files.code))
 
 
 def _program(job: Job) -> str:
@@ -105,15 +109,26 @@ def _located(paths: Iterable[str], directory: Path) -> Iterator[str]:
 
 
 def _modules(files: JobFiles, python_path: Iterable[str]) -> Path:
-    """Return an archive of all modules in the directories of the step's Python path."""
+    """Return an archive of all modules in the directories of the step's Python path.
+
+    Its hash is noted as that of the code: a driver in a cluster reaches no file here.
+    """
     archive = files.directory / "modules.zip"
+    digests: dict[str, bytes] = {}
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as modules:
-        known: set[Path] = set()
         for root in map(Path, python_path):
             for path in sorted(root.rglob("*.py")):
                 inside = path.relative_to(root)
+                name = _module_name(inside)
                 hidden = any(part.startswith(".") for part in inside.parts)
-                if inside not in known and not hidden:
-                    known.add(inside)
-                    modules.write(path, inside)
+                if name not in digests and not hidden:
+                    source = path.read_bytes()
+                    digests[name] = digest_of(source)
+                    modules.writestr(str(inside), source)
+    files.code.write_text(code_hash(digests))
     return archive
+
+
+def _module_name(inside: Path) -> str:
+    parts = inside.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -54,6 +54,7 @@ _LOCK: Final = "attendant"
 _CLAIMED: Final = "claimed"
 _ENDED: Final = "ended.json"
 _LOG: Final = "output.log"
+_CODE: Final = "code"
 
 
 class JobFiles:
@@ -71,6 +72,18 @@ class JobFiles:
     def log(self) -> Path:
         """All that is printed."""
         return self.directory / _LOG
+
+    @property
+    def code(self) -> Path:
+        """Where the hash of the code is noted that is run."""
+        return self.directory / _CODE
+
+    def code_hash(self) -> str:
+        """Return the hash of the code that is run; empty where none was noted."""
+        try:
+            return self.code.read_text()
+        except FileNotFoundError:
+            return ""
 
     def create(self, job: Job) -> None:
         """Write the description; a job that is described already stays what it is."""
