@@ -151,7 +151,7 @@ def waited_for(passages: Passages, passage: Passage) -> list[str]:
     def mark() -> None:
         recorder.steps.append("marked at once")
 
-    assert passages.unanswered("t") == [passage]
+    assert passages.undone("t") == [passage]
     passage.waiters = [mark]
     return recorder.steps
 
@@ -162,7 +162,7 @@ def test_a_barrier_comes_after_the_end_of_a_programs_write() -> None:
     steps = waited_for(passages, passage)
     passages.answered(passage, None)
     assert steps == ["end", "after: mark"]
-    assert passages.unanswered("t") == []
+    assert passages.undone("t") == []
 
 
 def test_a_barrier_waits_no_longer_for_a_write_that_was_taken_back() -> None:

@@ -2,32 +2,98 @@
 
 from __future__ import annotations
 
-from scene import CELLS, OK, Scene, call, get, put
+import pytest
+from scene import CELLS, FAILED, OK, SERVER, Scene, answered, call, framed, get, messages, name, put
+from structlog.testing import capture_logs
 
 from headgate.events import Outcome
 from headgate.observer.sessions.introduction import IDENTIFY
 
 
-def test_bytes_behind_the_last_reply_are_passed_and_later_writes_end_unknown(scene: Scene) -> None:
-    session, client, _ = scene.connect()
+def test_bytes_behind_the_last_reply_are_passed_and_later_writes_known_by_number(
+    scene: Scene,
+) -> None:
+    session, client, upstream = scene.connect()
     session.data_received(put(b"r"))
     session.reply_received(OK + b"more")
     session.data_received(put(b"later"))
+    session.reply_received(answered(upstream, FAILED))
+    assert client.taken() == OK + b"more" + FAILED
+    assert scene.outcomes() == [(b"r", Outcome.APPLIED), (b"later", Outcome.UNKNOWN)]
+    session.data_received(put(b"last"))
     session.reply_received(OK)
-    assert client.taken() == OK + b"more" + OK
+    assert scene.outcomes()[2:] == [(b"last", Outcome.APPLIED)]
+    assert not client.closed
+
+
+def test_bytes_behind_the_last_frame_are_passed_and_later_writes_end_unknown(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(framed(put(b"r")))
+    session.reply_received(framed(OK) + b"more")
+    session.data_received(framed(put(b"later")))
+    session.reply_received(framed(OK))
+    assert client.taken() == framed(OK) + b"more" + framed(OK)
     assert scene.outcomes() == [(b"r", Outcome.APPLIED), (b"later", Outcome.UNKNOWN)]
     assert not client.closed
 
 
-def test_a_reply_of_our_own_whose_turn_nobody_knows_breaks_the_connections(scene: Scene) -> None:
+@pytest.mark.parametrize("cut", [7, 10], ids=["zero", "other"])
+def test_a_reply_of_our_own_never_lands_in_a_reply_that_goes_on(scene: Scene, cut: int) -> None:
+    session, client, upstream = scene.connect()
+    assert (CELLS[cut - 1] == 0) is (cut == 7)
+    session.data_received(get(b"x"))
+    session.reply_received(CELLS[:cut])
+    session.data_received(call(IDENTIFY, b"\x00"))
+    assert client.taken() == CELLS[:cut]
+    session.reply_received(CELLS[cut:] + answered(upstream, SERVER)[:-1])
+    assert client.taken() == CELLS[cut:]
+    session.reply_received(SERVER[-1:])
+    assert [name(each) for each in messages(client.taken())] == [IDENTIFY]
+    session.data_received(call(IDENTIFY, b"\x00"))
+    assert [name(each) for each in messages(client.taken())] == [IDENTIFY]
+    assert upstream.taken() == b""
+    assert scene.metrics.requests == {("thrift1", "get", "answered"): 1}
+
+
+def test_requests_behind_a_reply_of_our_own_that_waits_are_answered_behind_it(
+    scene: Scene,
+) -> None:
     session, client, upstream = scene.connect()
     session.data_received(get(b"x"))
-    session.reply_received(CELLS[:10])
+    session.reply_received(CELLS[:8])
+    session.data_received(call(IDENTIFY, b"\x00") + put(b"r") + get(b"y"))
+    forwarded = answered(upstream, SERVER, OK, CELLS)
+    session.reply_received(CELLS[8:] + forwarded)
+    answers = messages(client.taken())
+    assert [name(each) for each in answers] == ["get", IDENTIFY, "mutateRow", "get"]
+    assert answers[2:] == [OK, CELLS]
+    assert scene.outcomes() == [(b"r", Outcome.APPLIED)]
+
+
+def test_the_end_waits_for_replies_behind_one_that_may_go_on(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.data_received(get(b"x"))
+    session.reply_received(CELLS[:8])
     session.data_received(get(b"y"))
-    session.data_received(call(IDENTIFY, b"\x00"))
-    assert client.taken() == CELLS[:10]
+    session.drain()
+    assert not client.closed
+    session.reply_received(CELLS[8:] + CELLS)
+    assert not client.closed
+    session.reply_received(answered(upstream, SERVER))
+    assert client.taken() == CELLS * 2
     assert client.closed
-    assert upstream.closed
+
+
+def test_a_call_of_our_own_that_hbase_does_not_answer_is_nobodys_request(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(get(b"x"))
+    session.reply_received(CELLS)
+    session.data_received(call(IDENTIFY, b"\x00"))
+    with capture_logs() as lines:
+        session.upstream_lost(None)
+    assert [(line["requests"], line["methods"]) for line in lines] == [(1, [IDENTIFY])]
+    assert client.taken() == CELLS
+    assert scene.metrics.requests == {("thrift1", "get", "answered"): 1}
 
 
 def test_an_unreadable_reply_before_one_of_our_own_breaks_the_connection(scene: Scene) -> None:

@@ -41,7 +41,7 @@ from headgate.wire.message import (
 )
 from headgate.wire.reader import MessageReader
 from headgate.wire.runs import ENOUGH, all_but, run_of
-from headgate.wire.transcoder import Expansion, to_binary, transcode
+from headgate.wire.transcoder import Expansion, to_binary, transcode, write_header
 from headgate.wire.walker import StructWalker
 from headgate.wire.writer import (
     ApplicationError,
@@ -92,6 +92,7 @@ __all__ = [
     "to_binary",
     "transcode",
     "write_exception",
+    "write_header",
     "write_message",
     "write_reply",
 ]

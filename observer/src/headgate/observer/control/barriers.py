@@ -12,17 +12,17 @@ from headgate.observer.recording.recorder import Recorder
 
 
 class UnderWay(Protocol):
-    """A write that was forwarded."""
+    """A request that was forwarded."""
 
     waiters: list[Callable[[], None]] | None
-    """To be called, after what the recorder has to do, once HBase is done with it."""
+    """To be called, after what the recorder has to do, once HBase is known to be done with it."""
 
 
 class Traffic(Protocol):
     """Where writes pass."""
 
-    def unanswered(self, table: str) -> Sequence[UnderWay]:
-        """Return the writes of a table, watched or not, that are under way."""
+    def undone(self, table: str) -> Sequence[UnderWay]:
+        """Return by whose ends all writes of a table so far, watched or not, are surely done."""
 
 
 def answer_barrier(
@@ -36,7 +36,7 @@ def answer_barrier(
     """
     listening = tuple(endpoints)
     for table in dict.fromkeys(barrier.tables):
-        under_way = [each for endpoint in listening for each in endpoint.unanswered(table)]
+        under_way = [each for endpoint in listening for each in endpoint.undone(table)]
 
         def mark(table: str = table) -> None:
             publisher.mark(table, barrier.id)

@@ -154,7 +154,7 @@ class Passages:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def unanswered(self, table: str) -> list[Passage]:
+    def undone(self, table: str) -> list[Passage]:
         """Return the writes of a table, watched or not, that are under way."""
         return [passage for passage in self._under_way if table in passage.tables]
 

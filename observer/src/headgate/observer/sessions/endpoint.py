@@ -14,7 +14,7 @@ from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.client_log import ListenerLog
 from headgate.observer.monitoring.metrics import THINNED, Metrics, Sample
 from headgate.observer.recording.admission import Admission
-from headgate.observer.recording.recorder import Recorder, changes_cells
+from headgate.observer.recording.recorder import Recorder
 from headgate.observer.security.access import Guard
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.exchange import Exchange
@@ -163,11 +163,6 @@ class Endpoint:
         """Whether watched writes wait for the disk or are changed before they are forwarded."""
         return self.admission.syncs_each or bool(self.notify.asked)
 
-    def unanswered(self, table: str) -> list[Exchange]:
-        """Return the writes of a table, watched or not, that were forwarded and are under way."""
-        return [
-            exchange
-            for session in self.sessions
-            for exchange in session.pipeline.unanswered()
-            if table in exchange.tables and changes_cells(exchange.method)
-        ]
+    def undone(self, table: str) -> list[Exchange]:
+        """Return by whose ends HBase will be known to have done what was forwarded for a table."""
+        return [each for session in self.sessions for each in session.pipeline.undone(table)]

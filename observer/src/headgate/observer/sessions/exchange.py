@@ -19,6 +19,7 @@ class Exchange:
     __slots__ = (
         "begun",
         "forwarded",
+        "hidden",
         "local",
         "marked",
         "method",
@@ -26,7 +27,6 @@ class Exchange:
         "sample",
         "tables",
         "ticket",
-        "unsure",
         "waiters",
     )
 
@@ -53,8 +53,8 @@ class Exchange:
         self.waiters: list[Callable[[], None]] | None = None
         self.marked = False
         """Whether the request was given notify cells."""
-        self.unsure = False
-        """Whether nobody can tell which bytes are its reply."""
+        self.hidden = False
+        """Whether it is a call of the observer's own: the client must not see its reply."""
 
 
 def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:

@@ -4,7 +4,8 @@ Reply bytes go back as they came. A reply is walked only where something hangs o
 a watched write, or the order of pipelined requests. Otherwise a reply's first bytes tell that the
 server is done, and the next request that it has been read. Where messages have no lengths that is
 believed, not known: a watched write after it is forwarded with a number by which its reply is known
-(see ``proofs``), and nothing else is taken for that.
+(see ``proofs``), and nothing else is taken for that. What else hangs on a reply's end, such as a
+barrier or a reply of our own, waits for the reply to a call of our own that has such a number.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, final
 
-from headgate.hbase import Effect, Pattern, lacks_notify_family
+from headgate.hbase import Effect, Pattern, lacks_notify_family, method_of
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Sample
+from headgate.observer.recording.recorder import changes_cells
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named
 from headgate.observer.sessions.proofs import Proof
+from headgate.observer.upstreams.asking import PING
 from headgate.wire import (
     Limits,
     Message,
@@ -26,6 +29,7 @@ from headgate.wire import (
     Protocol,
     ProtocolError,
     Transport,
+    write_header,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +39,8 @@ _clock: Final = perf_counter
 _MOST: Final = 128  # requests under way on one connection before its client must wait
 _FEW: Final = 64
 _FRAME_LENGTH: Final = 4  # bytes before each message of a framed transport
+_DOUBTED: Final = 64  # tables that one connection remembers by their names
+_EVERY_TABLE: Final = ""  # the name of none
 _REPLY_LIMITS: Final = Limits(
     # HBase is trusted to answer what was asked, however large.
     max_frame=(1 << 31) - 1,
@@ -59,19 +65,21 @@ class Pipeline:
         self._framed = False
         self._left = 0
         """Bytes of the frame that is not walked, and of which some have come."""
-        self._last_byte = 0
-        """Of what came last of a reply that is not walked and has no length."""
         self._certain = True
         """Whether all replies up to that of the first in flight are known to be over."""
-        self._astray = False
-        """Whether they are known not to be."""
+        self._doubted: set[str] = set()
+        """Tables whose writes HBase is only believed to have done."""
         self._proof: Proof | None = None
         """By what a reply is known; None before one has to be."""
         self._proven: Exchange | None = None
-        """Whose reply that is, after which it is certain again; None: none is sought."""
+        """Whose reply that is, after which it is certain again; None: none is sought.
+
+        Replies behind it are walked.
+        """
         self._withheld = b""
         """Bytes that may begin it."""
-        # Set while a reply of our own waits for its turn: replies then go back whole, one by one.
+        # Set while a reply of our own waits for its turn, or one to a call of our own is to be kept
+        # from the client: replies then go back whole, one by one.
         self._by_message = False
         self._passed = 0
         self.in_flight: list[Exchange] = []
@@ -84,11 +92,13 @@ class Pipeline:
     def follow(self, pattern: Pattern, forwarded: float, sample: Sample | None) -> None:
         """Wait for the reply to a known request that makes no events."""
         in_flight = self.in_flight
-        if len(in_flight) == 1 and not self._walking and not self._last_byte and not self._left:
+        if len(in_flight) == 1 and not self._walking and not self._left:
             head = in_flight[0]
             before = head.pattern
             if head.begun and before is not None:
                 # Mostly so: the one before is over, as ``append`` says, and was like this one.
+                if before.writes and not self._certain and head.tables[0] not in self._doubted:
+                    self._doubt(head)
                 self._certain = self._framed
                 self._endpoint.note_answered(before)
                 head.pattern = pattern
@@ -116,15 +126,21 @@ class Pipeline:
         That is the request, with another number where the place of its reply is not certain. It
         must be appended next, if it is forwarded.
         """
+        if self._knows_place() or self._proven is not None or not self._tracks:
+            return raw
+        if transport is Transport.FRAMED:
+            return raw
+        return self._prove_by(exchange, raw, body, exchange.method.name, protocol)
+
+    def _knows_place(self) -> bool:
+        """Tell whether it is certain where the reply to the next request will begin."""
         in_flight = self.in_flight
-        if self._certain and (not in_flight or self._walking or not in_flight[0].begun):
-            return raw
-        if transport is Transport.FRAMED or self._proven is not None or not self._tracks:
-            return raw
-        if self._by_message:
-            # What was not passed on yet is walked from a place that is not certain.
-            exchange.unsure = True
-            return raw
+        return self._certain and (not in_flight or self._walking or not in_flight[0].begun)
+
+    def _prove_by(
+        self, exchange: Exchange, raw: bytes, body: int, name: str, protocol: Protocol
+    ) -> bytes:
+        """Return a request with a number by which its reply is known, which is sought."""
         proof = self._proof
         if proof is None:
             proof = self._proof = Proof()
@@ -132,7 +148,30 @@ class Pipeline:
         replies = self._replies
         if replies is not None and replies.buffered:
             self._replies = None
-        return proof.begin(raw, body, exchange.method.name, protocol)
+        return proof.begin(raw, body, name, protocol)
+
+    def _ask(self) -> bool:
+        """Seek the reply to a call of our own; False: the connection is over.
+
+        The client never sees the call, which HBase's Thrift server answers by itself.
+        """
+        session = self._session
+        exchange = Exchange(method_of(self._endpoint.dialect, PING), (), None)
+        exchange.hidden = True
+        exchange.forwarded = _clock()
+        protocol = session.protocol
+        head = write_header(protocol, PING.encode(), MessageType.CALL, 0)
+        call = self._prove_by(exchange, head + b"\x00", len(head), PING, protocol)
+        if session.requests_ended:
+            # Nothing can be sent any more: that HBase closes then says the same.
+            exchange.begun = True
+        elif not session.send_on(call):
+            self.not_forwarded(exchange)
+            return False
+        self.append(exchange, Transport.BUFFERED)
+        self._walking = self._by_message = True
+        self._passed = 0
+        return True
 
     def not_forwarded(self, exchange: Exchange) -> None:
         """Forget a request of which ``judged`` returned what to forward: the connection broke."""
@@ -150,10 +189,9 @@ class Pipeline:
             else:
                 # The client has read that reply: a sequential one would not have gone on otherwise.
                 if not self._framed:
+                    if not self._certain:
+                        self._doubt(head)
                     self._certain = False
-                    # Every reply ends with a zero.
-                    self._astray = self._astray or self._last_byte != 0
-                self._last_byte = 0
                 in_flight.pop(0)
                 self.finish(head, None, "answered")
         if not self._tracks:
@@ -168,14 +206,10 @@ class Pipeline:
 
     def answer(self, exchange: Exchange, transport: Transport) -> bool:
         """Send a reply of our own when its turn has come; False: nobody knows when that is."""
-        self.append(exchange, transport)
-        if self._astray and self._proven is None:
-            self._log.warning(
-                "replies cannot be told apart",
-                reason="a request came in the middle of the reply to the one before",
-                **named(self.in_flight),
-            )
+        believed = transport is Transport.BUFFERED and not self._knows_place()
+        if believed and self._proven is None and not self._ask():
             return False
+        self.append(exchange, transport)
         if not self._tracks:
             return False
         if not self._by_message and self._replies is not None:
@@ -186,10 +220,11 @@ class Pipeline:
 
     def finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
         """Count a request that has ended, and end its ticket."""
+        if exchange.hidden:
+            self._wake(exchange)
+            return
         endpoint = self._endpoint
         ticket = exchange.ticket
-        if exchange.unsure:
-            reply = None
         if exchange.marked and reply is not None and lacks_notify_family(reply):
             endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
         if ticket is not None:
@@ -235,10 +270,8 @@ class Pipeline:
                 self._session.send(data)
             if self._walking or self._framed or head.ticket is not None:
                 self._attribute(data, started, head)
-            else:
-                self._last_byte = data[-1]
-                if not head.begun:
-                    self._begin(head, started)
+            elif not head.begun:
+                self._begin(head, started)
         if sample is not None:
             sample.added.append(_clock() - started)
 
@@ -318,7 +351,8 @@ class Pipeline:
                 self._session.send(data)
             return
         proven, self._proven = self._proven, None
-        self._certain, self._astray = True, False
+        self._certain = True
+        self._doubted.clear()
         if at:
             self._session.send(data[:at])
         data = proof.shown(data, at)
@@ -337,6 +371,8 @@ class Pipeline:
 
     def walk_on(self) -> None:
         """Walk replies until nothing is under way, and then tell the session."""
+        if not self._framed and not self._knows_place() and self._proven is None:
+            self._ask()
         self._walking = True
 
     def _walk(self, data: bytes, started: float) -> None:
@@ -350,10 +386,12 @@ class Pipeline:
                     break
                 if len(reply.raw) == len(data):
                     self._endpoint.replies.remember(reply)
-                if self._by_message:
+                exchange = self.in_flight.pop(0)
+                if self._by_message and not exchange.hidden:
                     self._session.send(reply.raw[self._passed :] if self._passed else reply.raw)
                     self._passed = 0
-                exchange = self.in_flight.pop(0)
+                if not self._certain:
+                    self._doubt(exchange)
                 if exchange.sample is not None:
                     exchange.sample.upstream.append(started - exchange.forwarded)
                 outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
@@ -374,8 +412,8 @@ class Pipeline:
     def _lose_track(self, reason: str) -> None:
         """Only pass bytes from here on: which reply is whose is not known any more.
 
-        What is under way ends as unknown; later writes of the connection, too, if a reply was wrong
-        whose place was certain.
+        What is under way ends as unknown; later writes of the connection, too, where no number can
+        tell their replies, since messages have lengths.
         """
         under_way = named(self.in_flight)
         self._log.warning("replies cannot be told apart", reason=reason, **under_way)
@@ -385,18 +423,25 @@ class Pipeline:
             return
         self._walking = False
         self._left = 0
-        if self._certain:
+        if self._framed:
             self._tracks = False
         else:
-            # It never was known where the walk began; the next watched write's reply will tell.
+            self._certain = False
             self._replies = None
-            self._astray = True
-        self._forget_proof()
         while self.in_flight:
             exchange = self.in_flight.pop(0)
+            self._doubt(exchange)
             self.finish(exchange, None, "answered" if exchange.begun else "untracked")
         self._session.pipeline_drained()
         self._session.all_answered()
+
+    def _doubt(self, exchange: Exchange) -> None:
+        """Remember a request that is taken for done, unless it changes nothing."""
+        if changes_cells(exchange.method):
+            doubted = self._doubted
+            doubted.update(exchange.tables)
+            if len(doubted) > _DOUBTED:
+                self._doubted = {_EVERY_TABLE}
 
     def _wake(self, exchange: Exchange) -> None:
         if exchange.waiters is not None:
@@ -416,8 +461,37 @@ class Pipeline:
     # -- how it stands
 
     def unanswered(self) -> list[Exchange]:
-        """Return the requests of whose replies nothing has come."""
-        return [exchange for exchange in self.in_flight if not exchange.begun]
+        """Return the client's requests of whose replies nothing has come, as far as is known."""
+        return [each for each in self.in_flight if not each.begun and not each.hidden]
+
+    def undone(self, table: str) -> list[Exchange]:
+        """Return by whose ends HBase will be known to have done all writes of a table so far.
+
+        Where that is not certain HBase is asked.
+        """
+        if self._certain or self._framed:
+            return [exchange for exchange in self._writes(table) if not exchange.begun]
+        doubted = self._doubted
+        if table in doubted or _EVERY_TABLE in doubted or self._writes(table):
+            if self._proven is None:
+                self._ask()
+            proven = self._proven
+            return [*self._writes(table), *([] if proven is None else [proven])]
+        return []
+
+    def _writes(self, table: str) -> list[Exchange]:
+        """Return those of a table that are in flight."""
+        return [
+            exchange
+            for exchange in self.in_flight
+            if table in exchange.tables and changes_cells(exchange.method)
+        ]
+
+    def may_write(self) -> bool:
+        """Tell whether HBase may have writes to do, of any table."""
+        if self._certain or self._framed:
+            return any(changes_cells(each.method) for each in self.unanswered())
+        return bool(self._doubted) or any(changes_cells(each.method) for each in self.in_flight)
 
     def waits_for_reply(self) -> bool:
         """Tell whether there is one."""

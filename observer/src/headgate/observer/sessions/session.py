@@ -24,7 +24,6 @@ from headgate.hbase import (
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
-from headgate.observer.recording.recorder import changes_cells
 from headgate.observer.security.access import Permit
 from headgate.observer.sessions.acknowledgement import HeldReplies
 from headgate.observer.sessions.endpoint import Endpoint
@@ -42,6 +41,7 @@ from headgate.wire import (
     Message,
     MessageReader,
     MessageType,
+    Protocol,
     ProtocolError,
     StructWriter,
     UnsupportedProtocol,
@@ -108,6 +108,8 @@ class Session:
         self._closing = False
         self._parting = False
         self._eof = False
+        self.requests_ended = False
+        """Whether HBase was told that no more requests come."""
         self._orphaned: asyncio.TimerHandle | None = None
 
     # -- the client's connection
@@ -206,6 +208,7 @@ class Session:
         if upstream is not None and not upstream.is_closing() and self.waits_for_reply():
             if upstream.can_write_eof():
                 upstream.write_eof()
+                self.requests_ended = True
             else:
                 self.close_when_answered()
         else:
@@ -238,7 +241,7 @@ class Session:
         if upstream is None:
             self._endpoint.sessions.discard(self)
             return
-        if any(changes_cells(exchange.method) for exchange in self.pipeline.unanswered()):
+        if self.pipeline.may_write():
             upstream.resume_reading()
             self._closing = True
             self.pipeline.walk_on()
@@ -666,6 +669,15 @@ class Session:
             self._cancel(exchange)
             return
         self.pipeline.append(exchange, message.transport)
+
+    @property
+    def protocol(self) -> Protocol:
+        """What the client's requests are written in."""
+        return self._reader.protocol
+
+    def send_on(self, call: bytes) -> bool:
+        """Send a call of the observer's own behind what was forwarded; False: HBase is gone."""
+        return self._to_upstream is not None and self._to_upstream.write(call)
 
     # -- replies
 
