@@ -33,7 +33,7 @@ def test_an_epoch_without_a_goodbye_is_gone_after_its_grace(table: ObserverTable
     for now in range(101, 141, 5):
         keep_company(table, now)
     assert table.gone(139.9) == {}
-    assert table.gone(140.0) == {"o": 1}
+    assert table.gone(140.0) == {"o": (1,)}
 
 
 def test_an_epoch_that_said_goodbye_is_not(table: ObserverTable) -> None:
@@ -53,14 +53,14 @@ def test_a_new_host_of_the_same_name_does_not_make_up_for_it(table: ObserverTabl
     table.hear(lease(epoch=1), 100.0)
     for now in range(105, 200, 5):
         table.hear(lease(epoch=2), now)
-    assert table.gone(200.0) == {"o": 1}
+    assert table.gone(200.0) == {"o": (1,)}
 
 
 def test_what_ended_before_the_agent_listened_is_gone_too(table: ObserverTable) -> None:
     table.recall(lease(epoch=7), 100.0)
     table.recall(lease("p", epoch=1), 100.0)
     table.recall(lease("p", epoch=1, ended=True), 101.0)
-    assert table.gone(1000.0) == {"o": 7}
+    assert table.gone(1000.0) == {"o": (7,)}
 
 
 def test_while_nobody_is_heard_nobody_is_gone(table: ObserverTable) -> None:
@@ -70,7 +70,7 @@ def test_while_nobody_is_heard_nobody_is_gone(table: ObserverTable) -> None:
     assert table.gone(1102.0) == {}
     for now in range(1105, 1200, 5):
         keep_company(table, now)
-    assert table.gone(1200.0) == {"o": 1}
+    assert table.gone(1200.0) == {"o": (1,)}
 
 
 def test_nor_is_anybody_before_kafka_is_back(table: ObserverTable) -> None:
@@ -100,6 +100,26 @@ def test_a_dataflow_looks_for_what_is_missing_once_for_each_loss(world: World) -
     world.run(lambda: True)
     assert len(gaps(agent)) == 1
     lose(world, agent, epoch=2)
+    assert len(gaps(agent)) == 2
+
+
+def test_each_lost_epoch_of_a_name_is_told(table: ObserverTable) -> None:
+    table.recall(lease(epoch=3), 100.0)
+    table.recall(lease(epoch=2), 50.0)
+    assert table.gone(139.9) == {"o": (2,)}
+    assert table.gone(140.0) == {"o": (2, 3)}
+
+
+def test_a_later_epochs_loss_hides_no_earlier_one(world: World) -> None:
+    """Two hosts had one name for a while, and the one that began first outlived the other."""
+    agent = world.start_agent()
+    world.run(lambda: True)
+    lose(world, agent, epoch=2)
+    assert len(gaps(agent)) == 1
+    lose(world, agent, epoch=1)
+    assert len(gaps(agent)) == 2
+    world.now += 1000.0
+    world.run(lambda: True)
     assert len(gaps(agent)) == 2
 
 

@@ -94,20 +94,25 @@ class ObserverTable:
             heard = [each for each in self._heard.values() if not each.ended]
         return summed(each.reads.get(table, {}) for each in heard)
 
-    def gone(self, now: float) -> dict[str, int]:
-        """Return the newest epoch of each observer that is lost for good, by name.
+    def gone(self, now: float) -> dict[str, tuple[int, ...]]:
+        """Return the epochs of each observer that are lost for good, by name, in their order.
 
-        Its lease ended without a goodbye, and neither it nor a later epoch of it, which would
+        Such a lease ended without a goodbye, and neither it nor a later epoch of it, which would
         publish what its journal holds, has said within the grace that nothing is missing.
         """
-        found: dict[str, int] = {}
+        found: dict[str, tuple[int, ...]] = {}
         with self._lock:
             if self._last is not None and now - self._last > self._seconds:
                 return found  # nobody is heard
-            for (name, epoch), until in self._open.items():
+            for (name, epoch), until in sorted(self._open.items()):
                 if now >= until + self._grace:
-                    found[name] = max(epoch, found.get(name, epoch))
+                    found[name] = (*found.get(name, ()), epoch)
         return found
+
+    def under_way(self, now: float) -> frozenset[tuple[str, int]]:
+        """Return the epochs, with their observers' names, that may still say what is missing."""
+        with self._lock:
+            return frozenset(each for each, end in self._open.items() if now < end + self._grace)
 
     def lost(self, now: float) -> tuple[str, ...]:
         """Return the names of those that barriers wait for although their lease ended."""

@@ -186,20 +186,24 @@ class Runtime(Commands, Reporting):
 
     def _look_for_lost(self, now: float) -> None:
         """Have the engine look for what observers had not published that are lost for good."""
-        gone = self._around.observers.gone(now)
-        alive = self._around.observers.required(now)
-        # One that was heard again may be lost another time, in the same epoch.
-        known = {
-            name: epoch
-            for name, epoch in self._progress.lost.items()
-            if name in gone or alive.get(name) != epoch
+        # One that was heard again may be lost another time.
+        under_way = self._around.observers.under_way(now)
+        kept = {
+            name: tuple(epoch for epoch in epochs if (name, epoch) not in under_way)
+            for name, epochs in self._progress.lost_epochs.items()
         }
-        new = {name: epoch for name, epoch in sorted(gone.items()) if epoch > known.get(name, 0)}
-        if known | new != self._progress.lost:
-            self._progress = msgspec.structs.replace(self._progress, lost=known | new)
+        known = {name: epochs for name, epochs in kept.items() if epochs}
+        lost: dict[str, tuple[int, ...]] = {}
+        for name, epochs in sorted(self._around.observers.gone(now).items()):
+            new = tuple(epoch for epoch in epochs if epoch not in known.get(name, ()))
+            if new:
+                lost[name] = new
+                known[name] = (*known.get(name, ()), *new)
+        if known != self._progress.lost_epochs:
+            self._progress = msgspec.structs.replace(self._progress, lost_epochs=known)
             self._dirty = True
-        for name in new:
-            log.warning("observer lost", dataflow=self.name, observer=name, epoch=gone[name])
+        for name, epochs in lost.items():
+            log.warning("observer lost", dataflow=self.name, observer=name, epochs=epochs)
             self._handle(ObserverLost(now, name))
 
     def move_times(self, by: float, now: float) -> None:
@@ -478,7 +482,8 @@ class Runtime(Commands, Reporting):
         progress = self._progress
         if not progress.watching:
             # Lost before anything was watched: nothing of it counts here.
-            progress = msgspec.structs.replace(progress, lost=self._around.observers.gone(now))
+            gone = self._around.observers.gone(now)
+            progress = msgspec.structs.replace(progress, lost_epochs=gone)
         self._progress = msgspec.structs.replace(progress, watching=True)
         self._enter_mode(now)
         self._handle(Tick(now))

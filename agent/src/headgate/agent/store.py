@@ -132,8 +132,8 @@ class Progress(Struct, frozen=True):
     """Committed runs by action."""
     skipped: dict[str, int] = {}
     """Evaluations after which nothing ran, by action."""
-    lost: dict[str, int] = {}
-    """Observers that are lost for good: up to which epoch what is missing was looked for."""
+    lost_epochs: dict[str, tuple[int, ...]] = {}
+    """Observers' epochs that are lost for good, and of which what is missing was looked for."""
     decisions: tuple[bytes, ...] = ()
     """Those that Kafka may not have."""
     moved: tuple[str, ...] = ()
