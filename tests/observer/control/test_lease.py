@@ -1,7 +1,14 @@
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.events import ControlMessage, ObserverLease, Watch, WatchList
+from headgate.events import (
+    MORE_PARTITIONS,
+    ControlMessage,
+    ObserverLease,
+    Watch,
+    WatchList,
+    updates_topic,
+)
 from headgate.observer.config import Journal, Kafka, Listener, ObserverConfig
 from headgate.observer.control.lease import Lease
 from headgate.observer.control.notify import NotifyColumns
@@ -11,7 +18,7 @@ from headgate.observer.control.state import ControlState
 class Scene:
     """An observer's lease of nine seconds, begun when the clock showed 100."""
 
-    def __init__(self, bench) -> None:
+    def __init__(self, bench, *, begun: bool = True) -> None:
         self.now = 100.0
         self.said: list[ControlMessage] = []
         self.publisher = bench.publisher
@@ -35,7 +42,8 @@ class Scene:
             clock=lambda: self.now,
             later=bench.timers.later,
         )
-        self.lease.begin()
+        if begun:
+            self.lease.begin()
 
     def tend(self, now: float) -> None:
         self.now = now
@@ -70,6 +78,23 @@ def test_a_lease_that_is_not_heard_loses_the_control_topic(scene: Scene) -> None
     assert not scene.control.is_watched("any")
     scene.tend(109.1)
     assert scene.control.is_watched("any")
+
+
+def test_partitions_that_were_added_between_two_epochs_are_marked(bench) -> None:
+    topic = updates_topic("t")
+    bench.publisher.prepare("t", values=True)
+    bench.publisher.topic_ready("t", 3)
+    scene = Scene(bench, begun=False)
+    for observer, epoch, count in (("o", 5, 1), ("o", 6, 2), ("p", 6, 3), ("o", 7, 3)):
+        scene.lease.hear(ObserverLease(1, observer, epoch, 9.0, {topic: (4,) * count}))
+    scene.lease.hear(ObserverLease(1, "o", 6, 9.0, {}, ended=True))
+    bench.timers.run()
+    assert bench.producer.sent == []
+    scene.lease.begin()
+    bench.timers.run()
+    bench.producer.deliver_all()
+    marks = [(one.partition, one.message.id) for one in bench.producer.delivered]
+    assert marks == [(n, MORE_PARTITIONS) for n in range(3)]
 
 
 def test_a_lease_of_another_epoch_keeps_nothing(scene: Scene) -> None:

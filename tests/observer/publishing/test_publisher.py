@@ -125,6 +125,25 @@ def test_rows_move_to_added_partitions_behind_a_mark_in_each(ready) -> None:
     assert sorted(ready.settled) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("early", [True, False], ids=["topic first", "lease first"])
+def test_rows_that_a_restart_moves_are_told_of_by_a_mark_in_each_partition(
+    bench, *, early: bool
+) -> None:
+    topics = {updates_topic("t"): 2, updates_topic("same"): 3, updates_topic("gone"): 2}
+    if not early:
+        bench.publisher.spread_before(topics)
+    for table in ("t", "same", "new"):
+        bench.publisher.prepare(table, values=True)
+        bench.publisher.topic_ready(table, 3)
+    if early:
+        bench.publisher.spread_before(topics)
+    bench.publisher.topic_ready("t", 3)
+    bench.timers.run()
+    bench.producer.deliver_all()
+    sent = [(one.topic, one.partition, one.message.id) for one in bench.producer.delivered]
+    assert sent == [(updates_topic("t"), n, MORE_PARTITIONS) for n in range(3)]
+
+
 def test_sequences_count_each_partitions_messages(ready) -> None:
     for intent in range(3):
         ready.publisher.add("t", write(intent, [row_in(2)]))

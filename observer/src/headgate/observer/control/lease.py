@@ -80,6 +80,8 @@ class Lease:
         """When the topic was taken for lost; None while it is heard, or somebody else did."""
         self._loss_told = False
         self._said_unmarked: tuple[str, ...] = ()
+        self._spread: dict[str, int] = {}
+        """By topic: over how many partitions the observer's last epoch that had it wrote."""
         self.came_back = asyncio.Event()
         """Set once the lease was heard on the control topic."""
 
@@ -93,7 +95,8 @@ class Lease:
         return bool(self._said_at)
 
     def begin(self) -> None:
-        """Say for the first time that the observer lives."""
+        """Say for the first time that the observer lives; what was said before must be heard."""
+        self._publisher.spread_before(self._spread)
         self._renew()
         self._control.trusted_until = self._said_at + self._config.lease_seconds
         self._kept = True
@@ -141,11 +144,10 @@ class Lease:
 
     def hear(self, message: ControlMessage) -> None:
         """Take note of a message on the control topic, should it be this lease."""
-        if (
-            not isinstance(message, ObserverLease)
-            or message.observer != self._config.name
-            or message.epoch != self._epoch
-        ):
+        if not isinstance(message, ObserverLease) or message.observer != self._config.name:
+            return
+        if message.epoch != self._epoch:
+            self._spread |= {topic: len(each) for topic, each in message.sequences.items()}
             return
         said_at = self._said.get(message.number)
         if said_at is None:

@@ -7,7 +7,7 @@ the topic's partitions, which are delivered in order.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -134,6 +134,8 @@ class Publisher:
         self._due: dict[str, None] = {}
         """Tables with something to be packed; a dict keeps their order."""
         self._scheduled = False
+        self._spread: dict[str, int] = {}
+        """Topics that are not there yet: over how many partitions an earlier epoch wrote."""
 
     @property
     def undelivered(self) -> int:
@@ -373,14 +375,28 @@ class Publisher:
         if table is None:
             return
         lanes = table.lanes if table.lanes is not None else []
-        more = bool(lanes) and partitions > len(lanes)
-        if more:
+        before = len(lanes) or self._spread.pop(table.topic, 0)
+        if lanes and partitions > before:
             self._pack_all(table)
         lanes.extend(Lane(name, table.topic, number) for number in range(len(lanes), partitions))
         table.lanes = lanes
-        if more:
+        self._rows_move(table, before)
+
+    def spread_before(self, partitions: Mapping[str, int]) -> None:
+        """Say over how many partitions of each topic an earlier epoch spread its rows.
+
+        Rows of topics that have more now lie in others from here on, which a mark says as well.
+        """
+        self._spread = dict(partitions)
+        for table in self._tables.values():
+            if table.lanes is not None:
+                self._rows_move(table, self._spread.pop(table.topic, 0))
+
+    def _rows_move(self, table: _Table, before: int) -> None:
+        """Publish what there is, behind a mark where rows were spread over fewer partitions."""
+        if table.lanes is not None and 0 < before < len(table.lanes):
             table.items.append(Mark(MORE_PARTITIONS))
-        self._due[name] = None
+        self._due[table.name] = None
         self.flush()
 
     # -- from items to messages
