@@ -44,7 +44,7 @@ def effects(dialect: Dialect, call: Call) -> list[Done] | None:
 def _table(value: bytes | None) -> str:
     if value is None:
         raise Refused
-    return value.removeprefix(b"default:").decode("utf-8", "replace")
+    return value.removeprefix(b"default:").decode("utf-8", "backslashreplace")
 
 
 def _given(value: Any) -> Any:
@@ -225,6 +225,8 @@ _TWO: dict[str, _Effects] = {
     "checkAndMutate": _with_table(_row_mutated, 7),
 }
 
+WRITES = {Dialect.THRIFT1: frozenset(_ONE), Dialect.THRIFT2: frozenset(_TWO)}
+"""Methods that change cells."""
 _CONDITIONAL = frozenset({"checkAndPut", "checkAndDelete", "checkAndMutate"})
 
 

@@ -19,6 +19,7 @@ if str(_TESTS / "observer" / "sessions") not in sys.path:
     sys.path.append(str(_TESTS / "observer" / "sessions"))
 
 import trees  # noqa: E402
+from access_oracle import NOBODY, AccessOracle  # noqa: E402
 from contradiction import require  # noqa: E402
 from generated_readers import Call, Incoming, Unreadable  # noqa: E402
 from memory_hbase import Done, answer, effects  # noqa: E402
@@ -27,15 +28,20 @@ from requests_made import Made, Maker  # noqa: E402
 from scene import Scene, Wire  # noqa: E402
 
 from headgate.events import BarrierRequest, Container, ContainerId, Gate, Item  # noqa: E402
-from headgate.hbase import Dialect  # noqa: E402
+from headgate.hbase import Dialect, Request  # noqa: E402
+from headgate.observer.config import Access, AccessRule, Allow, Listener, WhenFull  # noqa: E402
 from headgate.observer.config import Journal as JournalConfig  # noqa: E402
-from headgate.observer.config import WhenFull  # noqa: E402
 from headgate.observer.control.barriers import answer_barrier  # noqa: E402
+from headgate.observer.monitoring.client_log import ClientLog  # noqa: E402
+from headgate.observer.security.access import Guard, Refusal  # noqa: E402
 from headgate.observer.sessions.session import Session  # noqa: E402
 from headgate.wire import Limits  # noqa: E402
 
 _BENCH = runpy.run_path(str(_TESTS / "observer" / "conftest.py"))["Bench"]
 _NAMED = ("t", "u", "ns:t", "other")
+_TABLES = (("t",), ("u",), ("ns:*",), ("*",), ("t", "other"), ("?",), ("*t*",))
+"""Patterns of tables, as rules have them."""
+_ORIGINS = (NOBODY, NOBODY, "*", "flow/*", "flow/step", "loader")
 _FULL = 65_536
 """Bytes from which on a transport asks its writer to stop, as asyncio's do."""
 _SLACK = 1_000_000
@@ -51,6 +57,7 @@ TEMPERS: dict[str, tuple[float, ...]] = {
     "stop": (0.0, 0.5, 1.0),
     "renew": (1.0, 2.0),
     "watch": (0.0, 0.5),
+    "rules": (0.0, 0.5),
     "control": (0.0, 0.0, 1.0),
     "gate": (0.0, 0.0, 1.0),
     "barrier": (0.0, 1.0),
@@ -69,6 +76,17 @@ class Slow(Wire):
 
     def get_write_buffer_size(self) -> int:
         return len(self.data)
+
+
+class HeardGuard(Guard):
+    """Has the oracle look at each refusal."""
+
+    oracle: AccessOracle
+
+    def note(self, refusal: Refusal, request: Request, log: ClientLog) -> None:
+        super().note(refusal, request, log)
+        (call,) = Incoming().calls(request.message.raw)
+        self.oracle.refused(call, refusal.text)
 
 
 class Client:
@@ -93,8 +111,9 @@ class ObserverLife:
 
     def __init__(self, number: int, directory: Path) -> None:
         self.chance = chance = random.Random(number)
-        self.maker = Maker(number)
         self.dialect = chance.choice(tuple(Dialect))
+        ruled = chance.random() < 0.5
+        self.maker = Maker(number, writes=0.4 if ruled else 0.85)
         self.when_full = chance.choice((WhenFull.BLOCK, WhenFull.PASS))
         self.small = chance.random() < 0.2
         limit = 20_000 if self.small else 1 << 26
@@ -115,6 +134,7 @@ class ObserverLife:
         self.hostile_names = chance.choice((0.0, 0.0, 0.1))
         self.clients: list[Client] = []
         self.oracle = ObserverOracle(self)
+        self.access = AccessOracle(self.dialect, _NAMED)
         self.watched: dict[str, int] = {}
         """Tables on the lists, and how many writes there were when somebody began to listen."""
         self.ever: set[str] = set()
@@ -127,6 +147,10 @@ class ObserverLife:
         self._tempers = {name: chance.choice(some) for name, some in TEMPERS.items()}
         self._trust()
         self._watch_now(chance.sample(_NAMED, chance.randint(1, 2)))
+        if ruled:
+            self._rules()
+        else:
+            self._tempers["rules"] = 0.0
         self._happenings: dict[str, Callable[[], None]] = {
             name: getattr(self, f"_{name}") for name in TEMPERS
         }
@@ -195,6 +219,7 @@ class ObserverLife:
 
     def _come_round(self) -> None:
         """Let the loop turn, and connections end that were closed."""
+        require(holds=not self.access.found, words=self.access.found)
         for _ in range(200):
             if not self.scene.turn():
                 break
@@ -333,6 +358,7 @@ class ObserverLife:
             self._executes(client, call)
 
     def _executes(self, client: Client, call: Call) -> None:
+        self.access.forwarded(call)
         meant = effects(self.dialect, call)
         self.oracle.meant += meant or ()
         reply, done = answer(self.dialect, call, meant, self.chance)
@@ -409,6 +435,28 @@ class ObserverLife:
     def _watch(self) -> None:
         if not self.lost:
             self._watch_now(self.chance.sample(_NAMED, self.chance.randint(1, 3)))
+
+    def _rules(self) -> None:
+        """Other rules hold, for connections that are there too."""
+        chance = self.chance
+        rules = tuple(
+            AccessRule(chance.choice(tuple(Allow)), chance.choice(_ORIGINS), chance.choice(_TABLES))
+            for _ in range(chance.randint(0, 3))
+        )
+        claims = chance.choice((("*",), ("*",), ("flow/*",), ()))
+        self.access.access = access = Access(chance.choice(tuple(Allow)), claims, rules=rules)
+        endpoint = self.scene.endpoint
+        listener = Listener("127.0.0.1:0", "127.0.0.1:1")
+        endpoint.guard = guard = HeardGuard(
+            endpoint.name,
+            listener,
+            access,
+            metrics=self.scene.metrics,
+            clock=lambda: self.scene.now,
+        )
+        guard.oracle = self.access
+        for session in list(endpoint.sessions):
+            session.identify()
 
     def _control(self) -> None:
         self._control_is(lost=not self.lost)

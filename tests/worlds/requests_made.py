@@ -17,7 +17,7 @@ from headgate.hbase import METHODS, Dialect, Effect
 
 _TESTS = Path(__file__).resolve().parents[1]
 _REQUESTS = runpy.run_path(str(_TESTS / "hbase" / "conftest.py"))
-_SERVICES = {
+SERVICES = {
     Dialect.THRIFT1: _REQUESTS["ONE"].Hbase,
     Dialect.THRIFT2: _REQUESTS["TWO"].THBaseService,
 }
@@ -25,7 +25,7 @@ _GONE = {"getRowOrBefore"}
 """HBase 2.6 has it no more, though clients know it."""
 _CALLS = {
     dialect: tuple(sorted(set(service.thrift_services) & METHODS[dialect].keys() - _GONE))
-    for dialect, service in _SERVICES.items()
+    for dialect, service in SERVICES.items()
 }
 _WRITES = {
     dialect: tuple(
@@ -75,8 +75,10 @@ class Made(Struct):
 class Maker:
     """Makes what clients send; the same seed makes the same."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, writes: float = 0.85) -> None:
+        """Begin; ``writes`` is the share of requests that are sure to be of methods that write."""
         self._choose = random.Random(seed)
+        self._writes = writes
         self._bare = False
         """Whether a client sends nothing that it may leave out, as most do."""
 
@@ -111,9 +113,9 @@ class Maker:
         return struct.pack(">i", len(message)) + message if made.framed else message
 
     def _arguments(self, dialect: Dialect) -> tuple[str, Fields]:
-        writes = self._choose.random() < 0.85
+        writes = self._choose.random() < self._writes
         name = self._choose.choice((_WRITES if writes else _CALLS)[dialect])
-        return name, self._fields(getattr(_SERVICES[dialect], f"{name}_args"), 0)
+        return name, self._fields(getattr(SERVICES[dialect], f"{name}_args"), 0)
 
     # -- values such as clients send
 
@@ -125,7 +127,7 @@ class Maker:
             chosen = [self._choose.choice(chosen)]
         for number in chosen:
             type_, name, *more = spec[number]
-            type_ = _type(type_)
+            type_ = type_of(type_)
             required = more[-1] or name in _NEEDED or kind.__name__ in _UNION or not depth
             if name == "attributes" or not required:
                 if self._bare or depth > _DEEPEST or self._choose.random() < 0.6:
@@ -134,6 +136,9 @@ class Maker:
                 continue
             inner = more[0] if len(more) > 1 else None
             fields.append(Field(number, type_, self._value(type_, inner, name, depth)))
+        if kind.__name__ == "TTableName":
+            space, _, name = self._choose.choice(_TABLES).rpartition(b":")
+            return [Field(1, STRING, space), Field(2, STRING, name)]
         if kind.__name__ == "TAppend" and "values" in {name for _, name, *_ in spec.values()}:
             # Thrift1's: HBase refuses other than a value for each column.
             columns, values = fields[2].value, fields[3].value
@@ -164,15 +169,15 @@ class Maker:
                 ]
                 if name == "attributes" and choose.random() < 0.3:
                     pairs.append((ORIGIN_ATTRIBUTE, choose.choice(_ORIGINS)))
-                return Pairs(_type(keys), _type(values), pairs)
+                return Pairs(type_of(keys), type_of(values), pairs)
             case _:
                 many = (0, 1, 1, 2, 3, 17 if depth < 2 else 2)
                 count = choose.choice((1, 1, 2) if self._bare else many)
-                return Items(_type(inner), [self._one(inner, name, depth) for _ in range(count)])
+                return Items(type_of(inner), [self._one(inner, name, depth) for _ in range(count)])
 
     def _one(self, inner: Any, name: str, depth: int) -> Any:
         kind, deeper = inner if isinstance(inner, tuple) else (inner, None)
-        return self._value(_type(kind), deeper, name, depth)
+        return self._value(type_of(kind), deeper, name, depth)
 
     def _text(self, name: str) -> bytes:
         choose = self._choose
@@ -315,7 +320,8 @@ class Maker:
         made.segments[at] = bytes(one)
 
 
-def _type(inner: Any) -> int:
+def type_of(inner: Any) -> int:
+    """Return the type on the wire of what a definition holds."""
     kind = inner[0] if isinstance(inner, tuple) else inner
     return STRING if kind == _BINARY else int(kind)
 
