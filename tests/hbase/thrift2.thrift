@@ -65,6 +65,18 @@ service THBaseService {
   void truncateTable(1: TTableName tableName, 2: bool preserveSplits) throws (1: TIOError io),
   void disableTable(1: TTableName tableName) throws (1: TIOError io),
   bool tableExists(1: TTableName tableName) throws (1: TIOError io),
+  bool isTableEnabled(1: TTableName tableName) throws (1: TIOError io),
+  bool isTableDisabled(1: TTableName tableName) throws (1: TIOError io),
+  bool isTableAvailable(1: TTableName tableName) throws (1: TIOError io),
+  void enableTable(1: TTableName tableName) throws (1: TIOError io),
+  TTableDescriptor getTableDescriptor(1: TTableName table) throws (1: TIOError io),
+  list<TTableDescriptor> getTableDescriptors(1: list<TTableName> tables) throws (1: TIOError io),
+  list<TTableDescriptor> getTableDescriptorsByPattern(1: string regex, 2: bool includeSysTables)
+    throws (1: TIOError io),
+  list<TTableDescriptor> getTableDescriptorsByNamespace(1: string name) throws (1: TIOError io),
+  list<TTableName> getTableNamesByPattern(1: string regex, 2: bool includeSysTables)
+    throws (1: TIOError io),
+  list<TTableName> getTableNamesByNamespace(1: string name) throws (1: TIOError io),
   void deleteColumnFamily(1: TTableName tableName, 2: binary column) throws (1: TIOError io),
   void modifyColumnFamily(1: TTableName tableName, 2: TColumnFamilyDescriptor column)
     throws (1: TIOError io),
