@@ -238,6 +238,49 @@ def test_a_call_of_the_other_service_is_answered_and_never_sent() -> None:
     scene(script)
 
 
+FRAMED_OLD = WireFormat(Transport.FRAMED, Protocol.OLD_BINARY)
+
+
+@pytest.mark.parametrize("format_", [OLD, FRAMED_OLD], ids=str)
+def test_old_binary_is_not_sent_to_a_server_that_does_not_say_what_it_speaks(
+    format_: WireFormat,
+) -> None:
+    async def script(scene: Scene) -> None:
+        scene.interpreter.write(written(format_, seqid=4) + written(format_, seqid=5))
+        assert (scene.connection.sent, scene.full) == (b"", True)
+        await scene.come_round()
+        assert scene.connection.sent == b""
+        assert scene.connection.aborted
+        one, other = read(scene.replies)
+        assert (one.seqid, other.seqid) == (4, 5)
+        assert "does not say what it speaks" in told(one.raw)[2]
+
+    scene(script)
+
+
+@pytest.mark.parametrize("format_", [OLD, FRAMED_OLD], ids=str)
+def test_old_binary_goes_on_once_the_server_has_said_that_it_understands(
+    format_: WireFormat,
+) -> None:
+    async def script(scene: Scene) -> None:
+        scene.formats.speaks = Spoken(strict(format_))
+        scene.interpreter.write(written(format_))
+        assert scene.connection.sent == b""
+        await scene.come_round()
+        assert scene.connection.sent == written(format_)
+        assert not scene.full
+
+    scene(script)
+
+
+def test_what_bears_its_version_is_sent_to_a_server_that_was_not_asked_yet() -> None:
+    async def script(scene: Scene) -> None:
+        scene.interpreter.write(written(FRAMED_BINARY))
+        assert scene.connection.sent == written(FRAMED_BINARY)
+
+    scene(script)
+
+
 def test_a_known_mismatch_is_told_before_anything_is_sent() -> None:
     async def script(scene: Scene) -> None:
         scene.interpreter.write(written(FRAMED_BINARY, seqid=4))

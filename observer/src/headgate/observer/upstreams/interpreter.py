@@ -140,7 +140,10 @@ class Interpreter(asyncio.Transport):
             self._loop.call_soon(self._refuse, _misled(message.name, other, formats.dialect))
             return
         known = formats.known(self._upstream)
-        if known is None or agree(known, self._wanted):
+        # Old binary has no mark of its own: a server of the other transport would not refuse it but
+        # read other requests out of it than were read here.
+        passes = message.protocol is not WireProtocol.OLD_BINARY
+        if agree(known, self._wanted) if known is not None else passes:
             self._held = None
             return
         # The server may have been started anew, speaking another, since it was asked.
@@ -152,6 +155,12 @@ class Interpreter(asyncio.Transport):
         if spoken == Spoken():
             spoken = before  # it is too busy to say otherwise
         problem = self._problem(spoken)
+        if not problem and spoken.format is None:
+            problem = (
+                f"the HBase Thrift server at {self._upstream.address} does not say what it speaks, "
+                "and the client speaks old binary, which another server would misread; try again, "
+                "or have the client write the version (strict)"
+            )
         if problem:
             self._refuse(problem)
             return
