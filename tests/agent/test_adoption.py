@@ -69,7 +69,7 @@ class Looks:
     """
 
     def __init__(self) -> None:
-        self.store = StateStore(MemoryRows(), 3, SEALS, RememberedRevisions())
+        self.store = StateStore(MemoryRows(), SEALS, RememberedRevisions())
         self._asked: queue.Queue[None] = queue.Queue()
         self._let: queue.Queue[None] = queue.Queue()
         listings = self.store.listings

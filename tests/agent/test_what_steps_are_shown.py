@@ -109,6 +109,18 @@ def run(world: World, agent: ScriptedAgent) -> None:
     world.run(lambda: True)
 
 
+def kill(world: World, agent: ScriptedAgent) -> ScriptedAgent:
+    """End an agent at once; return another that goes on."""
+    assert agent.runtime is not None
+    agent.alive = False
+    definition = agent.runtime.definition
+    world.store.define(definition)
+    other = world.start_agent()
+    assert other.runtime is not None
+    other.runtime.definition = definition
+    return other
+
+
 def hang(world: World, agent: ScriptedAgent) -> None:
     """Have the step begin a run that does not end."""
     world.run(lambda: True)
@@ -240,6 +252,28 @@ def test_what_was_decided_in_shadow_mode_is_shown_to_the_first_run_after_it() ->
     assert copied[-1].since == copied[0].cut
 
 
+def test_kafka_keeps_what_shadow_mode_has_only_rehearsed() -> None:
+    world, _, agent = begun()
+    change(agent, shadow=True)
+    put(world, b"r4", b"r5", b"r6")
+    ask(agent, lambda runtime, now: runtime.mark((), now))
+    world.run(lambda: agent.settled() == agent.waves())
+    later = world.now + 1000.0
+    world.run(lambda: world.now >= later)
+    kill(world, agent)
+    later = world.now + 1000.0
+    world.run(lambda: world.now >= later)
+    assert world.needs[updates_topic("in")] > 1900.0
+
+
+def test_kafka_keeps_what_a_first_run_from_the_submit_on_is_to_be_shown() -> None:
+    world, _, _ = copying(NONE, standing=1)
+    put(world, b"r1")
+    later = world.now + 1000.0
+    world.run(lambda: world.now >= later)
+    assert world.needs[updates_topic("in")] > 900.0
+
+
 def test_a_run_given_up_takes_nothing_from_the_next_one() -> None:
     world, copied, agent = begun()
     world.failing["first"] = 3
@@ -300,11 +334,7 @@ def test_the_copy_is_whole_after_any_life(seed: int) -> None:
             case "fail":
                 world.failing["first"] = 1
             case "kill":
-                agent.alive = False
-                definition = agent.runtime.definition
-                world.store.define(definition)
-                agent = world.start_agent()
-                agent.runtime.definition = definition
+                agent = kill(world, agent)
             case "lose":
                 lose(world, agent)
     world.failing.clear()

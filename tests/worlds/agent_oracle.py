@@ -250,11 +250,13 @@ class AgentOracle:
         world = self._life.world
         for action in self._life.engine.actions.values():
             cut = world.commits.cuts.get(action.name)  # type: ignore[attr-defined]
-            # Of what was told again nobody knows when it was; rehearsed runs count as runs here.
-            unsure = self._life.leapt or self._life.repeated or self._life.rehearsed
+            # Of what was told again nobody knows when it was.
+            unsure = self._life.leapt or self._life.repeated
             if cut is None or action.run is not None or unsure:
                 continue
             for topic in {updates_topic(t) for t in self._life.spec.tables(action.spec)}:
+                if GONE in action.seen.offsets.get(topic, ()):
+                    continue  # all that stands will be shown, for which Kafka keeps nothing
                 age = self._oldest(topic, cut)
                 said = world.needs.get(topic, 0.0)
                 words = f"{action.name} needs what {topic} has of {age:.0f} s, {said:.0f} are said"

@@ -470,9 +470,7 @@ class HostileWorld(World):
         self.tables = self.telling.tables
         self.topics: dict[str, list[list[UpdateMessage]]] = self.telling.topics  # type: ignore[assignment]
         self.rows = HostileRows(self)
-        self.store = StateStore(
-            self.rows, HISTORY, SEALS, RememberedRevisions(), lambda: self.lived
-        )
+        self.store = StateStore(self.rows, SEALS, RememberedRevisions(), lambda: self.lived)
         self.store.define(Definition(dataflow.name, dataflow.source, ".", 0, self.now))
         self.scanned_rows = chance.choice((2, 50))
         self.checkpoint_seconds = chance.choice((0.5, 4.0))

@@ -94,20 +94,21 @@ class Reporting(Standing):
     def _ages(self, now: float) -> dict[str, float]:
         """Return how old, in seconds, the oldest update is that next runs need, by topic.
 
-        The next run of an action is shown what changed since its last one was launched; all that
-        stands, for which nothing is needed of Kafka, where updates were lost since.
+        The next run of an action is shown what changed since the last that was not rehearsed was
+        launched; all that stands, for which nothing is needed of Kafka, where updates were lost
+        since.
         """
         ages: dict[str, float] = {}
         position = self._position()
         spec = self._dataflow.spec
         for action in spec.actions:
             known = self._engine.actions[action.name]
-            if known.last is None:
+            if known.seen_at is None:
                 continue
             for topic in {updates_topic(table) for table in spec.tables(action)}:
                 since, until = known.seen.offsets.get(topic, ()), position.offsets.get(topic, ())
                 if since != until and GONE not in since:
-                    ages[topic] = max(ages.get(topic, 0.0), now - known.last.launched_at)
+                    ages[topic] = max(ages.get(topic, 0.0), now - known.seen_at)
         return ages
 
     def _tell_needs(self, now: float) -> None:

@@ -41,6 +41,11 @@ class Action:
 
         The cut of its last run, unless that was rehearsed or records were lost since.
         """
+        self.seen_at: float | None = None
+        """When that was, in Unix seconds: all records that its next run is to be shown are newer.
+
+        None before the first run, where all that stands will be shown.
+        """
         self.number = 0
         self.has_run = False
         self.since: float | None = None
@@ -83,7 +88,7 @@ class Action:
         """Whether it is fed from outside and never launched."""
         return self.spec.role is Role.INPUT
 
-    def meet(self, cut: Cut) -> None:
+    def meet(self, cut: Cut, now: float) -> None:
         """Settle what a first run is shown of the topics that are read and it knows nothing of."""
         everything = self.spec.first_changes is FirstChanges.SNAPSHOT
         met = {
@@ -92,6 +97,8 @@ class Action:
             if topic not in self.seen.offsets
         }
         self.seen = Cut({**met, **self.seen.offsets})
+        if met and not everything and self.seen_at is None:
+            self.seen_at = now
 
     def forget(self, topics: Collection[str]) -> None:
         """Know nothing of topics any more: their updates from here on are not all there are."""

@@ -95,6 +95,7 @@ def _mark_of_action(action: Action) -> Mark | None:
         action.looked_at,
         action.wait_until,
         action.seen,
+        action.seen_at,
     )
 
 

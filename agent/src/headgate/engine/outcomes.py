@@ -48,6 +48,7 @@ class Outcomes(Records):
             cells.tidy()
         if isinstance(stimulus, RunFinished):
             action.seen = Cut({**action.seen.offsets, **run.cut.offsets})
+            action.seen_at = run.launched_at
         action.run = None
         action.failure = ""
         action.last = PastRun(

@@ -43,7 +43,7 @@ class Requests(Outcomes):
     def _opened(self, stimulus: TopicsOpened) -> None:
         self.deliveries.open(stimulus.positions)
         for action in self.actions.values():
-            action.meet(self.cut)
+            action.meet(self.cut, self._now)
 
     def _read_other_topics(self, former: DataflowSpec) -> None:
         """Begin anew with topics that nobody read meanwhile, and with those new to an action."""
@@ -56,7 +56,7 @@ class Requests(Outcomes):
         for action in self.actions.values():
             now = _topics(self.spec.tables(action.spec))
             action.forget(gone | now - before.get(action.name, now))
-            action.meet(self.cut)
+            action.meet(self.cut, self._now)
 
     def _requested(self, stimulus: RunRequested) -> None:
         action = self.actions.get(stimulus.action)

@@ -172,6 +172,7 @@ class ActionState(Struct, frozen=True):
     found: tuple[str, ...] = ()
     seen: Cut | None = None
     """None in states of before: the cut of the last run."""
+    seen_at: float | None = None
 
 
 class Counts(Struct, frozen=True, array_like=True):

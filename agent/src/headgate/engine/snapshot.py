@@ -222,6 +222,7 @@ def action_state(action: Action) -> ActionState:
         adjusters={adjuster.bound.name: adjuster.state for adjuster in action.adjusters},
         search=None if action.search is None else action.search.state,
         seen=action.seen,
+        seen_at=action.seen_at,
     )
 
 
@@ -231,6 +232,9 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.last = state.last
     before = Cut() if state.last is None else state.last.cut
     action.seen = before if state.seen is None else state.seen
+    action.seen_at = state.seen_at
+    if state.seen_at is None and state.last is not None:
+        action.seen_at = state.last.launched_at  # in states of before
     action.number = state.number
     action.has_run = state.has_run
     action.since = state.since
