@@ -288,8 +288,13 @@ class AgentLife:
         world.live_on(LEASE + 10.0)
         if self.shadow:
             self._submit(shadow=False)
-        self._ask_of(lambda runtime, now: runtime.resume(now))
-        self._ask_of(lambda runtime, now: runtime.release(None, now))
+        for _ in range(3):
+            self._ask_of(lambda runtime, now: runtime.resume(now))
+            self._ask_of(lambda runtime, now: runtime.release(None, now))
+            if self.works:
+                break
+            # It finds that another has taken over while it stood still; whoever asked asks again.
+            world.live_on(LEASE + 10.0)
 
     # -- what people do ----------------------------------------------------------------------------
 
