@@ -88,7 +88,10 @@ class Looks:
             on_assign(None, partitions)
             told.set()
 
-        consumer = SimpleNamespace(subscribe=subscribe, poll=self._halting.wait, close=lambda: None)
+        def poll(seconds: float) -> None:
+            self._halting.wait(seconds)
+
+        consumer = SimpleNamespace(subscribe=subscribe, poll=poll, close=lambda: None)
         self.adoption = Adoption(
             AdoptionSettings(
                 store=self.store,
