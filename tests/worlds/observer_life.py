@@ -85,8 +85,9 @@ class HeardGuard(Guard):
 
     def note(self, refusal: Refusal, request: Request, log: ClientLog) -> None:
         super().note(refusal, request, log)
-        (call,) = Incoming().calls(request.message.raw)
-        self.oracle.refused(call, refusal.text)
+        # By themselves, the bytes of an old message may begin a frame that has not come yet.
+        for call in Incoming().calls(request.message.raw):
+            self.oracle.refused(call, refusal.text)
 
 
 class Client:
