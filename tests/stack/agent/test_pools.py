@@ -89,16 +89,6 @@ spark_pool: shared
     return flow
 
 
-def launch(agent: Any, flow: str) -> str:
-    deadline = time.monotonic() + LONG
-    while True:
-        answer = agent.ask("POST", f"/v1/flows/{flow}/run", {"action": "act"})
-        if answer["run"]:
-            return str(answer["run"])
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.5)
-
-
 def ended(agent: Any, flow: str, outcome: str = "committed") -> list[Any]:
     deadline = time.monotonic() + LONG
     while True:
@@ -122,13 +112,13 @@ def memory(pid: int) -> int:
 def test_three_dataflows_that_do_nothing_take_little_more_memory_than_one(stand: Any) -> None:
     (agent,) = stand.agents
     flows = [submit(stand, "one", "nothing")]
-    launch(agent, flows[0])
+    agent.launch(flows[0], "act")
     ended(agent, flows[0])
     pid = session(agent, flows[0])
     one = memory(pid)
     for name in ("two", "three"):
         flows.append(submit(stand, name, "nothing"))
-        launch(agent, flows[-1])
+        agent.launch(flows[-1], "act")
         ended(agent, flows[-1])
     assert {session(agent, flow) for flow in flows} == {pid}
     three = memory(pid)
@@ -141,7 +131,7 @@ def test_dataflows_of_a_pool_have_nothing_of_each_other(stand: Any) -> None:
     (agent,) = stand.agents
     flows = [submit(stand, name, "look") for name in ("one", "two")]
     for flow in flows:
-        launch(agent, flow)
+        agent.launch(flow, "act")
         ended(agent, flow)
         seen = (stand.directory / flow).read_text()
         assert seen == repr(([flow], [flow], False, "2"))
@@ -150,7 +140,7 @@ def test_dataflows_of_a_pool_have_nothing_of_each_other(stand: Any) -> None:
         text = agent.client.get(f"/v1/flows/{flow}/logs?of=act").text
         assert f"printed by {flow}" in text
         assert not any(f"printed by {other}" in text for other in flows if other != flow)
-    launch(agent, flows[0])
+    agent.launch(flows[0], "act")
     deadline = time.monotonic() + LONG
     twice = repr(([flows[0]] * 2, [flows[0]] * 2, True, "7"))
     while (stand.directory / flows[0]).read_text() != twice:
@@ -180,10 +170,10 @@ spark_pool: shared
 def test_a_step_that_ends_the_session_has_the_others_run_again_unharmed(stand: Any) -> None:
     (agent,) = stand.agents
     careful, crash = submit(stand, "careful", "careful"), submit(stand, "crash", "crash")
-    run = launch(agent, careful)
+    run = agent.launch(careful, "act")
     while not (stand.directory / "both").exists():
         time.sleep(0.1)
-    launch(agent, crash)
+    agent.launch(crash, "act")
 
     runs = ended(agent, careful)
     assert [(r["run"], r["attempt"], r["outcome"]) for r in runs] == [(run, 1, "committed")]
