@@ -60,20 +60,17 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(EngineState)
 
 
-def write_snapshot(engine: Foundation, log: Changelog | None = None) -> bytes:
-    """Return the engine's state, without what the log has where there is one."""
-    state = state_of(engine, engine.cells.values(), log)
-    return zlib.compress(_encoder.encode(state), LEVEL)
+def write_snapshot(engine: Foundation) -> bytes:
+    """Return the engine's state, whole."""
+    return zlib.compress(_encoder.encode(state_of(engine, engine.cells.values())), LEVEL)
 
 
-def state_of(
-    engine: Foundation, held: Iterable[Cells], log: Changelog | None = None
-) -> EngineState:
-    """Return the engine's state with these of its cells, without what the log has of them."""
+def state_of(engine: Foundation, held: Iterable[Cells]) -> EngineState:
+    """Return the engine's state with these of its cells, whole."""
     return msgspec.structs.replace(
-        frame_of(engine, log),
+        frame_of(engine),
         actions=tuple(action_state(action) for action in engine.actions.values()),
-        cells=tuple(cells_state(cells, log) for cells in held),
+        cells=tuple(cells_state(cells) for cells in held),
     )
 
 
@@ -256,7 +253,7 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.wait_until = state.wait_until
 
 
-def cells_state(cells: Cells, log: Changelog | None) -> CellsState:
+def cells_state(cells: Cells, log: Changelog | None = None) -> CellsState:
     """Return what is saved of cells, without what the log has of them where there is one."""
     known = _logged_state(cells, log) if log and cells.detail is not Detail.COUNTS else None
     stamped = np.flatnonzero(() if cells.stamps is None else cells.stamps.data)
