@@ -108,20 +108,22 @@ def outcome(read) -> Request | str:
         return type(error).__name__
 
 
+def read_in_parts(dialect: Dialect, request: Message, sizes: list[int]) -> Request:
+    """Read a request by turns of these sizes, again and again."""
+    reading = Reading(dialect, request)
+    for turn in range(len(request.raw) + 2):
+        found = reading.go_on(sizes[turn % len(sizes)])
+        if found is not None:
+            return found
+    raise AssertionError("it never ends")
+
+
 @settings(deadline=None, max_examples=300)
 @given(asked=batches(), sizes=st.lists(st.integers(1, 2000), min_size=1, max_size=5))
 def test_parts_make_no_difference(asked, sizes) -> None:
     dialect, request = asked
-
-    def in_parts() -> Request:
-        reading = Reading(dialect, request)
-        for turn in range(len(request.raw) + 2):
-            found = reading.go_on(sizes[turn % len(sizes)])
-            if found is not None:
-                return found
-        raise AssertionError("it never ends")
-
-    assert outcome(in_parts) == outcome(lambda: read_request(dialect, request))
+    in_parts = outcome(lambda: read_in_parts(dialect, request, sizes))
+    assert in_parts == outcome(lambda: read_request(dialect, request))
 
 
 def cells_of(dialect: Dialect, sizes: list[int], odd: int) -> list[bytes]:
@@ -199,16 +201,8 @@ def wide_rows(draw: st.DrawFn) -> tuple[Dialect, Message]:
 @given(asked=wide_rows(), sizes=st.lists(st.integers(1, 4000), min_size=1, max_size=5))
 def test_parts_make_no_difference_to_a_row_of_many_cells(asked, sizes) -> None:
     dialect, request = asked
-
-    def in_parts() -> Request:
-        reading = Reading(dialect, request)
-        for turn in range(len(request.raw) + 2):
-            found = reading.go_on(sizes[turn % len(sizes)])
-            if found is not None:
-                return found
-        raise AssertionError("it never ends")
-
-    assert outcome(in_parts) == outcome(lambda: read_request(dialect, request))
+    in_parts = outcome(lambda: read_in_parts(dialect, request, sizes))
+    assert in_parts == outcome(lambda: read_request(dialect, request))
 
 
 @pytest.mark.parametrize(
