@@ -364,6 +364,17 @@ def test_changes_against_more_than_a_double_can_sum_are_told_too_large_not_too_s
     assert launched(tester.wave("a")) == ["b"]
 
 
+def test_tables_that_are_too_large_for_one_sum_hide_no_change_together(pair):
+    items = (Item("in"), Item("aside"))
+    tester = pair(value(Metric.RELATIVE, 0.5), items=items, codec=Codec(CodecName.FLOAT64))
+    for table in ("in", "aside"):
+        tester.write(table, of_double(b"r", DOUBLE_MAX))
+    tester.wave("a")
+    tester.finish("b")
+    tester.write("in", of_double(b"r", 0))
+    assert launched(tester.wave("a")) == ["b"]
+
+
 @pytest.mark.parametrize("fails", [True, False])
 @pytest.mark.parametrize("restart", [True, False])
 def test_what_the_first_scan_finds_is_new_again_when_the_first_run_fails(pair, fails, restart):

@@ -7,12 +7,15 @@ needs to look at the cells again.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from headgate.engine.codecs import Number
 from headgate.engine.spec import Metric
+
+_LARGEST = sys.float_info.max
 
 
 class Divergence(Struct, frozen=True):
@@ -27,7 +30,7 @@ class Divergence(Struct, frozen=True):
     largest: Number
     """max |x−x′|."""
     magnitude: Number
-    """Σ|x′|."""
+    """Σ|x′|; finite, as a change against more than a double can hold must not count as none."""
 
     def __add__(self, other: Divergence) -> Divergence:
         return Divergence(
@@ -35,7 +38,7 @@ class Divergence(Struct, frozen=True):
             self.cells + other.cells,
             self.difference + other.difference,
             max(self.largest, other.largest),
-            self.magnitude + other.magnitude,
+            min(self.magnitude + other.magnitude, _LARGEST),
         )
 
 
