@@ -100,6 +100,9 @@ class Commits(list[StepRequest]):
         """An action has not read topics until now, or reads them no more: it begins anew there."""
         if action in self.cuts:
             self.cuts[action] = self.cuts[action].without(topics)
+        for (name, _, table), copy in self.copies.items():
+            if name == action and updates_topic(table) in topics:
+                copy.whole = False
 
     def _show(self, request: StepRequest, watched: WatchedContainer, table: str) -> None:
         items = tuple(item for item in watched.container.items if item.table == table)
