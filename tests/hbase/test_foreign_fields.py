@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from headgate.hbase import Dialect, Write, decode_request
-from headgate.wire import Message, MessageReader
+from headgate.hbase import (
+    Answer,
+    Dialect,
+    Write,
+    decode_request,
+    judge,
+    method_of,
+    with_notify,
+)
+from headgate.wire import ApplicationError, Message, MessageReader, write_exception
 
 BOOL, BYTE, DOUBLE, I16, I32, I64, STRING, STRUCT, MAP, SET, LIST = (
     2,
@@ -127,21 +135,85 @@ def told(message: Message, dialect: Dialect) -> list[Any]:
     return [write.table, rows, write.origins, write.ambiguous, [o.table for o in write.others]]
 
 
-@pytest.mark.parametrize("place", ["before", "behind"])
-def test_they_are_passed_over(case: Any, place: str) -> None:
-    message = read(case.encoded)
-    expected = told(message, case.dialect)
+def with_foreign(message: Message, place: str) -> Iterator[tuple[int, tuple[int, int], Message]]:
+    """Yield the message with one foreign field, with its struct's depth, its type and number."""
     tree = Parser(message.raw, message.body).value(STRUCT)
     head = message.raw[: message.body]
     assert head + written(STRUCT, tree) == message.raw
-    tried = 0
     for depth, fields in list(structs(STRUCT, tree)):
-        if case.dialect is Dialect.THRIFT2 and case.method in UNIONS and depth > 1:
-            continue
         for field in list(foreign(fields)):
             at = 0 if place == "before" else len(fields)
             fields.insert(at, field)
-            assert told(read(head + written(STRUCT, tree)), case.dialect) == expected, field
+            yield depth, field[:2], read(head + written(STRUCT, tree))
             del fields[at]
-            tried += 1
+
+
+def requests_with_foreign(case: Any, place: str) -> Iterator[Message]:
+    """Yield the case's request with foreign fields wherever HBase passes over them."""
+    union = case.dialect is Dialect.THRIFT2 and case.method in UNIONS
+    for depth, _, message in with_foreign(read(case.encoded), place):
+        if depth <= 1 or not union:
+            yield message
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_they_are_passed_over(case: Any, place: str) -> None:
+    expected = told(read(case.encoded), case.dialect)
+    tried = 0
+    for message in requests_with_foreign(case, place):
+        assert told(message, case.dialect) == expected
+        tried += 1
     assert tried > len(FOREIGN)
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_notify_cells_are_put_beside_them(case: Any, place: str) -> None:
+    cells = ((b"at", b"now"),)
+
+    def marked(message: Message) -> list[Any] | None:
+        found = with_notify(case.dialect, message, cells)
+        return None if found is None else told(found, case.dialect)
+
+    expected = marked(read(case.encoded))
+    assert all(marked(each) == expected for each in requests_with_foreign(case, place))
+
+
+def answered(case: Any, encoder: Any) -> dict[str, Any]:
+    """Return the result of a method that did what was asked."""
+    match method_of(case.dialect, case.method).answer:
+        case Answer.RESULT:
+            cell = encoder.two.TColumnValue(family=b"f", qualifier=b"a", value=b"v", timestamp=3)
+            return {"success": encoder.two.TResult(row=b"r", columnValues=[cell])}
+        case Answer.CELLS:
+            return {"success": [encoder.one.TCell(value=b"v", timestamp=3)]}
+        case Answer.FLAG:
+            return {"success": True}
+        case Answer.COUNTER:
+            return {"success": 5}
+        case Answer.UNDONE:
+            return {"success": []}
+    return {}
+
+
+@pytest.mark.parametrize("place", ["before", "behind"])
+@pytest.mark.parametrize("kind", ["answer", "error", "exception"])
+def test_a_reply_with_them_says_the_same(case: Any, encoder: Any, place: str, kind: str) -> None:
+    asked = read(case.encoded)
+    request = decode_request(case.dialect, asked)
+    if kind == "exception":
+        data = write_exception(asked, ApplicationError.INTERNAL_ERROR, "said so")
+    elif kind == "error":
+        services = encoder.one if case.dialect is Dialect.THRIFT1 else encoder.two
+        error = (services.IOError if services is encoder.one else services.TIOError)("said so")
+        data = encoder.reply(case.dialect, case.method, io=error)
+    else:
+        data = encoder.reply(case.dialect, case.method, **answered(case, encoder))
+    expected = judge(case.dialect, request, read(data))
+    tried = 0
+    for depth, (own, number), reply in with_foreign(read(data), place):
+        # Of a result's fields each struct is an error, and 0 is what the method answers.
+        if kind != "exception" and depth == 0 and (own == STRUCT or number == 0):
+            continue
+        assert judge(case.dialect, request, reply) == expected, (depth, own, number)
+        tried += 1
+    assert tried >= len(FOREIGN) - 1

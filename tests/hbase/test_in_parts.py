@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, UpdateKind, encode_origin
 from headgate.hbase import Cells, Dialect, Reading, Request, Write, read_request
 from headgate.wire import (
+    MalformedMessage,
     Message,
     MessageType,
     Protocol,
@@ -28,7 +29,9 @@ def message(name: str, body: bytes, protocol: Protocol) -> Message:
 
 
 def row(dialect: Dialect, name: str, key: bytes, values: list[bytes], odd: int) -> bytes:
-    writer = StructWriter().binary(1, key)
+    writer = StructWriter()
+    if odd != 4:
+        writer.binary(1, key)
     if dialect is ONE:
         cells = [
             StructWriter().bool(1, odd == 3).binary(2, b"f:%d" % at).binary(3, value).end()
@@ -41,9 +44,10 @@ def row(dialect: Dialect, name: str, key: bytes, values: list[bytes], odd: int) 
         ]
     else:
         cells = [StructWriter().binary(1, b"f").binary(2, value).end() for value in values]
-    writer.structs(2, cells)
-    if odd == 1:
-        writer.binary(1, key)  # twice
+    if odd != 5:
+        writer.structs(2, cells)
+    if odd in (1, 4):
+        writer.binary(1, key)  # twice, or behind the cells
     elif odd == 2 and dialect is TWO:
         origin = ORIGINS[len(values) % 2]
         writer.mapping(5 if name == "putMultiple" else 6, {ORIGIN_ATTRIBUTE: origin})
@@ -66,7 +70,7 @@ def batches(draw: st.DrawFn) -> tuple[Dialect, Message]:
     for _ in range(draw(st.integers(0, 5))):
         size, cells = draw(st.integers(0, 20)), draw(st.integers(0, 3))
         grows = draw(st.integers(0, 2))
-        odd = draw(st.sampled_from([0, 0, 0, 0, 2, 2, 3, 1]))
+        odd = draw(st.sampled_from([0, 0, 0, 0, 2, 2, 3, 4, 4, 1, 5]))
         rows += [
             row(dialect, name, b"r%03d" % n, [b"v" * (size + n * grows)] * cells, odd)
             for n in range(draw(st.integers(1, 25)))
@@ -126,6 +130,31 @@ def test_parts_make_no_difference(asked, sizes) -> None:
     assert in_parts == outcome(lambda: read_request(dialect, request))
 
 
+@pytest.mark.parametrize(
+    ("dialect", "name"), [(ONE, "mutateRows"), (TWO, "putMultiple"), (TWO, "deleteMultiple")]
+)
+@pytest.mark.parametrize("odd", [0, 4])
+def test_rows_have_their_names_wherever_those_stand(dialect: Dialect, name: str, odd: int) -> None:
+    keys = [b"r%03d" % number for number in range(40)]
+    rows = [row(dialect, name, key, [b"v"], odd) for key in keys]
+    body = StructWriter().binary(1, b"t").structs(2, rows).end()
+    found = read_in_parts(dialect, message_of(name, body), [500])
+    assert isinstance(found.change, Write)
+    assert list(found.change.cells.rows) == keys
+
+
+@pytest.mark.parametrize("left_out", [1, 2])
+def test_a_put_without_its_row_or_columns_is_refused(left_out: int) -> None:
+    put = StructWriter().i64(3, 5)
+    if left_out != 1:
+        put.binary(1, b"row")
+    if left_out != 2:
+        put.structs(2, cells_of(TWO, [1, 2], 0))
+    body = StructWriter().binary(1, b"t").struct(2, put.end()).end()
+    with pytest.raises(MalformedMessage, match="a TPut without its row or columns"):
+        read_in_parts(TWO, message_of("put", body), [500])
+
+
 def cells_of(dialect: Dialect, sizes: list[int], odd: int) -> list[bytes]:
     """Return mutations or columns with values of these sizes, some not as they mostly are."""
     found = []
@@ -168,7 +197,9 @@ def wide_rows(draw: st.DrawFn) -> tuple[Dialect, Message]:
         one = StructWriter()
         if odd != 2:
             one.binary(1, b"row")
-        one.structs(2, cells).i64(3, 88)
+        if odd != 1:
+            one.structs(2, cells)
+        one.i64(3, 88)
         if odd == 2:
             one.binary(1, b"row")
         if odd == 3:

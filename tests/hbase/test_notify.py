@@ -22,10 +22,13 @@ from headgate.hbase import (
 from headgate.wire import (
     Message,
     MessageReader,
+    MessageType,
     Protocol,
     ProtocolError,
+    StructWriter,
     Transport,
     transcode,
+    write_message,
 )
 
 CELLS = ((b"all", b"1735689600000"), (b"flow", b"1735689600000 run-1"))
@@ -175,6 +178,13 @@ def test_each_put_of_a_batch_of_thrift2_gets_its_cells(encoder, batch):
         for marked in (False, True)
     )
     check(Dialect.THRIFT2, before, after)
+
+
+def test_a_mutation_without_a_qualifier_that_does_not_say_it_deletes_writes_nothing() -> None:
+    ignored = StructWriter().binary(2, b"f").binary(3, b"v").end()
+    body = StructWriter().binary(1, b"t").binary(2, b"r").structs(3, [ignored]).end()
+    raw = write_message(Transport.BUFFERED, "mutateRow", MessageType.CALL, 1, body)
+    assert with_notify(Dialect.THRIFT1, read(raw), CELLS) is None
 
 
 deletes = st.lists(st.sampled_from([b"f", b"g", b"hg"]), max_size=2)

@@ -89,8 +89,10 @@ def test_a_broken_connection_leaves_every_method_unknown(case):
 def test_only_errors_from_before_the_handler_prove_that_nothing_was_done(case, error, verdict):
     message = read(case.encoded)
     request = decode_request(case.dialect, message)
-    reply = read(write_exception(message, error, "said so"))
-    assert judge(case.dialect, request, reply).verdict is (verdict if case.cells else NOTHING)
+    judgement = judge(case.dialect, request, read(write_exception(message, error, "said so")))
+    expected = verdict if case.cells else NOTHING
+    assert judgement.verdict is expected
+    assert judgement.reason == ("said so" if expected is UNKNOWN else "")
 
 
 @pytest.mark.parametrize("transport", Transport)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from typing import Any
 
@@ -139,6 +140,15 @@ def test_arguments_that_make_no_sense_name_no_columns() -> None:
     assert columns_read(ONE, read(call("getRowWithColumns", lists))) == ()
     assert columns_read(TWO, read(call("get", StructWriter().binary(2, b"x")))) == ()
     assert columns_read(ONE, read(call("get", StructWriter()))) == ()
+    texts = struct.pack(">bhbi", 15, 2, 11, 1) + struct.pack(">i", 1) + b"r" + b"\0"
+    whole = write_message(Transport.BUFFERED, "getMultiple", MessageType.CALL, 7, texts)
+    assert columns_read(TWO, read(whole)) == ()
+
+
+def test_a_field_of_columns_of_another_type_is_passed_over() -> None:
+    one = StructWriter().binary(1, b"r").i64(2, 5).structs(2, [column(b"f", b"a")]).end()
+    raw = call("get", StructWriter().binary(1, b"t").struct(2, one))
+    assert columns_read(TWO, read(raw)) == (b"f:a",)
 
 
 _name = st.binary(min_size=1, max_size=3).filter(lambda name: b":" not in name)

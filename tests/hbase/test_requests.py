@@ -156,6 +156,16 @@ def test_a_row_may_carry_unknown_fields_behind_its_mutations():
         (Dialect.THRIFT1, "mutateRows", StructWriter().structs(2, []).end()),
         (Dialect.THRIFT1, "incrementRows", StructWriter().end()),
         (Dialect.THRIFT1, "deleteAll", StructWriter().binary(1, b"t").binary(2, b"r").end()),
+        *[
+            # a batch of which a row has no name, in whatever order its fields come
+            (Dialect.THRIFT1, "mutateRows", StructWriter().binary(1, b"t").structs(2, [row]).end())
+            for row in (
+                StructWriter().structs(2, []).end(),
+                StructWriter().structs(2, []).i64(1, 5).end(),
+                StructWriter().i64(1, 5).structs(2, []).end(),
+                StructWriter().i64(9, 5).binary(1, b"r").end(),
+            )
+        ],
         (Dialect.THRIFT2, "put", StructWriter().binary(1, b"t").end()),
         (
             Dialect.THRIFT2,
@@ -292,6 +302,15 @@ def test_table_names_of_thrift2_include_their_namespace(encoder, namespace, seen
     message = read(encoder.call(Dialect.THRIFT2, "disableTable", tableName=name))
     definition = decode_request(Dialect.THRIFT2, message)
     assert (definition.table, definition.kind) == (seen, TableChangeKind.DISABLED)
+
+
+def test_what_is_no_part_of_a_tables_name_is_passed_over() -> None:
+    name = (
+        StructWriter().i64(1, 5).i64(2, 6).binary(1, b"space").binary(2, b"t").binary(9, b"x").end()
+    )
+    body = StructWriter().struct(1, name).end()
+    raw = write_message(Transport.BUFFERED, "tableExists", MessageType.CALL, 1, body)
+    assert read_request(Dialect.THRIFT2, read(raw)).tables == ("space:t",)
 
 
 def test_definitions_that_destroy_cells_name_their_table_and_family(encoder):

@@ -16,7 +16,21 @@ enum TCompareOp {
   LESS = 0, LESS_OR_EQUAL = 1, EQUAL = 2, NOT_EQUAL = 3, GREATER_OR_EQUAL = 4, GREATER = 5, NO_OP = 6
 }
 struct TCellVisibility { 1: optional string expression }
-struct TGet { 1: required binary row, 2: optional list<TColumn> columns, 5: optional i32 maxVersions }
+struct TAuthorization { 1: optional list<string> labels }
+struct TTimeRange { 1: required i64 minStamp, 2: required i64 maxStamp }
+struct TGet {
+  1: required binary row, 2: optional list<TColumn> columns, 3: optional i64 timestamp,
+  4: optional TTimeRange timeRange, 5: optional i32 maxVersions, 6: optional binary filterString,
+  7: optional map<binary, binary> attributes, 8: optional TAuthorization authorizations
+}
+struct TScan {
+  1: optional binary startRow, 2: optional binary stopRow, 3: optional list<TColumn> columns,
+  4: optional i32 caching, 5: optional i32 maxVersions = 1, 6: optional TTimeRange timeRange,
+  7: optional binary filterString, 8: optional i32 batchSize,
+  9: optional map<binary, binary> attributes, 10: optional TAuthorization authorizations,
+  11: optional bool reversed, 12: optional bool cacheBlocks,
+  13: optional map<binary, TTimeRange> colFamTimeRangeMap
+}
 struct TPut {
   1: required binary row, 2: required list<TColumnValue> columnValues, 3: optional i64 timestamp,
   5: optional map<binary, binary> attributes, 6: optional TDurability durability,
@@ -40,13 +54,29 @@ struct TAppend {
 struct TMutation { 1: optional TPut put, 2: optional TDelete deleteSingle }
 struct TRowMutations { 1: required binary row, 2: required list<TMutation> mutations }
 struct TTableName { 1: optional binary ns, 2: required binary qualifier }
-struct TColumnFamilyDescriptor { 1: required binary name, 10: optional i32 maxVersions }
-struct TTableDescriptor { 1: required TTableName tableName, 2: optional list<TColumnFamilyDescriptor> columns }
+struct TColumnFamilyDescriptor {
+  1: required binary name, 2: optional map<binary, binary> attributes,
+  3: optional map<string, string> configuration, 10: optional i32 maxVersions
+}
+struct TTableDescriptor {
+  1: required TTableName tableName, 2: optional list<TColumnFamilyDescriptor> columns,
+  3: optional map<binary, binary> attributes, 4: optional TDurability durability
+}
+struct TNamespaceDescriptor { 1: required string name, 2: optional map<string, string> configuration }
+struct TServerName { 1: required string hostName, 2: optional i32 port, 3: optional i64 startCode }
 
 exception TIOError { 1: optional string message, 2: optional bool canRetry }
 
 service THBaseService {
+  bool exists(1: binary table, 2: TGet tget) throws (1: TIOError io),
+  list<bool> existsAll(1: binary table, 2: list<TGet> tgets) throws (1: TIOError io),
   TResult get(1: binary table, 2: TGet tget) throws (1: TIOError io),
+  list<TResult> getMultiple(1: binary table, 2: list<TGet> tgets) throws (1: TIOError io),
+  i32 openScanner(1: binary table, 2: TScan tscan) throws (1: TIOError io),
+  list<TResult> getScannerResults(1: binary table, 2: TScan tscan, 3: i32 numRows = 1)
+    throws (1: TIOError io),
+  void getRegionLocation(1: binary table, 2: binary row, 3: bool reload) throws (1: TIOError io),
+  void getAllRegionLocations(1: binary table) throws (1: TIOError io),
   void put(1: binary table, 2: TPut tput) throws (1: TIOError io),
   bool checkAndPut(1: binary table, 2: binary row, 3: binary family, 4: binary qualifier,
     5: binary value, 6: TPut tput) throws (1: TIOError io),
@@ -68,6 +98,8 @@ service THBaseService {
   bool isTableEnabled(1: TTableName tableName) throws (1: TIOError io),
   bool isTableDisabled(1: TTableName tableName) throws (1: TIOError io),
   bool isTableAvailable(1: TTableName tableName) throws (1: TIOError io),
+  bool isTableAvailableWithSplit(1: TTableName tableName, 2: list<binary> splitKeys)
+    throws (1: TIOError io),
   void enableTable(1: TTableName tableName) throws (1: TIOError io),
   TTableDescriptor getTableDescriptor(1: TTableName table) throws (1: TIOError io),
   list<TTableDescriptor> getTableDescriptors(1: list<TTableName> tables) throws (1: TIOError io),
@@ -77,9 +109,15 @@ service THBaseService {
   list<TTableName> getTableNamesByPattern(1: string regex, 2: bool includeSysTables)
     throws (1: TIOError io),
   list<TTableName> getTableNamesByNamespace(1: string name) throws (1: TIOError io),
+  void addColumnFamily(1: TTableName tableName, 2: TColumnFamilyDescriptor column)
+    throws (1: TIOError io),
   void deleteColumnFamily(1: TTableName tableName, 2: binary column) throws (1: TIOError io),
   void modifyColumnFamily(1: TTableName tableName, 2: TColumnFamilyDescriptor column)
     throws (1: TIOError io),
   void modifyTable(1: TTableDescriptor desc) throws (1: TIOError io),
+  void createNamespace(1: TNamespaceDescriptor namespaceDesc) throws (1: TIOError io),
+  void modifyNamespace(1: TNamespaceDescriptor namespaceDesc) throws (1: TIOError io),
+  void getSlowLogResponses(1: set<TServerName> serverNames) throws (1: TIOError io),
+  void clearSlowLogResponses(1: set<TServerName> serverNames) throws (1: TIOError io),
   string getClusterId()
 }

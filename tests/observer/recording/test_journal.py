@@ -616,6 +616,37 @@ def test_the_length_of_a_long_name_is_mended(tmp_path: Path) -> None:
     assert (len(intent.table), intent.request) == (40_000, b"request")
 
 
+@pytest.mark.parametrize(
+    ("request_bytes", "table", "at"),
+    [(b"request", "", 8), (b"", "table", 5)],
+    ids=["no table", "no request"],
+)
+def test_the_length_of_what_is_beside_nothing_is_mended(
+    tmp_path: Path, request_bytes: bytes, table: str, at: int
+) -> None:
+    """Behind the checksum are the name's length, of two bytes, and the request's, of four."""
+    journal = opened(tmp_path)
+    put(journal, request_bytes, table)
+    (path,) = tmp_path.glob("*.segment")
+    data = bytearray(path.read_bytes())
+    data[SEGMENT.size + at] ^= 1
+    (intent,) = read_segment(bytes(data), 0).intents
+    assert (intent.table, intent.request) == (table, request_bytes)
+
+
+@pytest.mark.parametrize("apart", [(1 << 16) - 1, 1 << 16, 70_000])
+def test_lengths_that_no_record_can_have_are_damage(tmp_path: Path, apart: int) -> None:
+    journal = opened(tmp_path, segment=1 << 20)
+    put(journal, b"x" * 70_000, "t")
+    (path,) = tmp_path.glob("*.segment")
+    data = bytearray(path.read_bytes())
+    length = SEGMENT.size + 6
+    data[length : length + 4] = (70_001 - apart).to_bytes(4, "big")
+    data[-1] ^= 1
+    segment = read_segment(bytes(data), 0)
+    assert (segment.intents, segment.whole) == ((), False)
+
+
 def test_large_records_that_are_all_damaged_are_told_as_damage(tmp_path: Path) -> None:
     journal = opened(tmp_path, segment=1 << 20)
     for _ in range(2):

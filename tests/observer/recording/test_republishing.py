@@ -21,8 +21,10 @@ from headgate.events import (
 )
 from headgate.observer import Journal as JournalConfig
 from headgate.observer import Kafka, Listener, ObserverConfig
+from headgate.observer.publishing.kafka import KafkaUnavailable
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.republishing import EarlierEpochs
+from headgate.observer.starting import StartError
 from headgate.wire import MessageType, StructWriter, Transport, write_message
 
 
@@ -46,6 +48,9 @@ class Restart:
     def __init__(self, directory: Path, bench: Any) -> None:
         self.directory = directory
         self.bench = bench
+        self.apart = 0.0
+        """Seconds between two requests."""
+        self.start_seconds = 60.0
         self.watched = {"t"}
         self.fitting: set[str] = set()
         self.topics = {updates_topic("t"), updates_topic("other")}
@@ -60,8 +65,9 @@ class Restart:
     def crash_with(self, *requests: bytes, table: str = "t") -> int:
         """Die with these requests under way; return the epoch that they belong to."""
         epoch = self.journal.epoch
-        for each in requests:
-            self.journal.append(each, table, listener=0, dialect=0, received=12.5)
+        for number, each in enumerate(requests):
+            received = 12.5 + self.apart * number
+            self.journal.append(each, table, listener=0, dialect=0, received=received)
         os.close(self.journal._lock)
         self.journal = self._opened()
         return epoch
@@ -71,6 +77,9 @@ class Restart:
         publisher = self.bench.publisher
         publisher.add_put(table, 0, "put", 100.0, None, b"sure", b"f:q", -1, b"v", False)
         publisher.topic_ready(table, 1)
+
+    def look_at_topics(self) -> set[str]:
+        return self.topics
 
     def run(self, script: Callable[[EarlierEpochs], Any]) -> None:
         async def inside() -> None:
@@ -86,8 +95,8 @@ class Restart:
                 publisher=self.bench.publisher,
                 watched=lambda: self.watched,
                 fits=lambda table: table in self.fitting,
-                topics=lambda: self.topics,
-                deadline=asyncio.get_running_loop().time() + 60.0,
+                topics=self.look_at_topics,
+                deadline=asyncio.get_running_loop().time() + self.start_seconds,
             )
             await script(earlier)
 
@@ -220,6 +229,7 @@ def test_an_epoch_is_forgotten_once_kafka_has_its_end(restart: Restart) -> None:
 
 def test_what_the_journal_has_lost_is_a_gap_in_each_watched_table(restart: Restart) -> None:
     restart.watched = {"t", "other"}
+    restart.apart = 1.0
     restart.crash_with(put(b"one"), put(b"two"), put(b"three"))
     (path,) = restart.directory.glob("*.segment")
     data = bytearray(path.read_bytes())
@@ -240,3 +250,47 @@ def test_a_gap_that_was_not_announced_is_announced_by_the_next_start(restart: Re
     (gap,) = (each for each in restart.log if isinstance(each, Gap))
     assert (gap.table, gap.since) == ("t", 50.0)
     assert gap.until > 50.0
+
+
+def test_topics_are_looked_for_until_kafka_answers(restart: Restart) -> None:
+    restart.fitting = {"other"}
+    silent = 2
+
+    def look() -> set[str]:
+        nonlocal silent
+        if silent:
+            silent -= 1
+            raise KafkaUnavailable("nobody is there")
+        return restart.topics
+
+    restart.look_at_topics = look
+    restart.crash_with(put(b"row", b"other"), table="other")
+    restart.run(EarlierEpochs.publish)
+    assert [each.rows for each in restart.log] == [(b"row",)]
+
+
+def test_a_kafka_that_never_answers_ends_the_start_in_words(restart: Restart) -> None:
+    restart.fitting = {"other"}
+    restart.start_seconds = 0.2
+
+    def look() -> set[str]:
+        raise KafkaUnavailable("nobody is there")
+
+    restart.look_at_topics = look
+    restart.crash_with(put(b"row", b"other"), table="other")
+    with pytest.raises(StartError, match="Kafka at k:1 did not take"):
+        restart.run(EarlierEpochs.publish)
+
+
+def test_a_topic_that_is_made_meanwhile_is_waited_for(restart: Restart) -> None:
+    publisher = restart.bench.publisher
+    restart.watched = {"late"}
+    restart.crash_with(put(b"row", b"late"), table="late")
+
+    async def script(earlier: EarlierEpochs) -> None:
+        publisher.prepare("late", values=True)
+        asyncio.get_running_loop().call_later(0.01, publisher.topic_ready, "late", 1)
+        await earlier.publish()
+
+    restart.run(script)
+    assert [each.rows for each in restart.log] == [(b"row",)]
