@@ -23,7 +23,7 @@ AT_IMPORT = ""
 
 @dataclass
 class TestReach:
-    """One test that passes: its seconds, and per source file the lines that it executes."""
+    """One test that passes: seconds of the processor, and the lines it executes of each file."""
 
     __test__ = False
 
@@ -156,11 +156,11 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._coverage.switch_context(item.nodeid)
-        begin = time.monotonic()
+        begin = time.process_time()
         try:
             return (yield)
         finally:
-            self.seconds[item.nodeid] = round(time.monotonic() - begin, 4)
+            self.seconds[item.nodeid] = round(time.process_time() - begin, 4)
             self._coverage.switch_context("")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

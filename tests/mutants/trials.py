@@ -15,15 +15,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 from operators import Mutant, mutated
 from reach import Reach
 from trial import LiveFunctions, alone, run_until_failure, teller, without_shrinking
 
 LEAST_SECONDS = 10.0
-"""Given to every test, however fast it is: the machine may be busy with other things."""
+"""Of the processor, given to every test, however fast it is."""
 TIMES_AS_LONG = 10
 """What a test may take of its own time before its mutant is held to hang."""
+TIMES_WAITING = 5
+"""How many times as long it may take by the clock: the machine may be busy with other things."""
 SECONDS_TO_IMPORT = 60.0
 
 
@@ -47,12 +50,17 @@ class _Trial:
     pid: int
     pipe: int
     begin: float
+    begun: float
+    """When what runs just now has begun."""
     deadline: float
     temporary: Path
     heard: bytes = b""
     test: str = ""
     ran: int = 0
     status: str = ""
+    limit: float = SECONDS_TO_IMPORT
+    """Of what runs, seconds of the processor; it has had ``worked`` of them before."""
+    worked: float = 0.0
     process: subprocess.Popen[bytes] | None = None
 
 
@@ -145,6 +153,7 @@ class Trials:
             pid=0,
             pipe=reading,
             begin=begin,
+            begun=begin,
             deadline=begin + SECONDS_TO_IMPORT,
             temporary=temporary,
         )
@@ -204,7 +213,7 @@ class Trials:
             if not data or trial.status:
                 self._finish(trial, selector, trial.status or "crash")
         for trial in list(self._running.values()):
-            if time.monotonic() > trial.deadline:
+            if time.monotonic() > trial.deadline and not self._goes_on(trial):
                 self._finish(trial, selector, "timeout")
 
     def _hear(self, trial: _Trial, data: bytes) -> None:
@@ -214,11 +223,19 @@ class Trials:
             if word == "test":
                 trial.test = rest
                 trial.ran += 1
-                limit = max(LEAST_SECONDS, TIMES_AS_LONG * self.reach.seconds(rest))
-                trial.deadline = time.monotonic() + limit
+                trial.limit = max(LEAST_SECONDS, TIMES_AS_LONG * self.reach.seconds(rest))
+                trial.worked, trial.begun = _worked(trial.pid), time.monotonic()
+                trial.deadline = trial.begun + trial.limit
             else:
                 trial.status = word
                 trial.test = rest
+
+    def _goes_on(self, trial: _Trial) -> bool:
+        """Give a test that was kept waiting for a processor what it has not had of its time."""
+        now = time.monotonic()
+        left = trial.limit - (_worked(trial.pid) - trial.worked)
+        trial.deadline = min(now + left, trial.begun + TIMES_WAITING * trial.limit)
+        return trial.deadline > now
 
     def _finish(self, trial: _Trial, selector: selectors.BaseSelector, status: str) -> None:
         selector.unregister(trial.pipe)
@@ -252,3 +269,12 @@ class Trials:
         os.close(trial.pipe)
         shutil.rmtree(trial.temporary, ignore_errors=True)
         trial.temporary.with_suffix(".tests").unlink(missing_ok=True)
+
+
+def _worked(pid: int) -> float:
+    """Return how many seconds of the processor a process has had."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
