@@ -42,7 +42,7 @@ def struct(made: Any) -> Value:
 
 
 def field_type(spec: tuple[Any, ...]) -> Any:
-    """Return the type in a field's definition: number, name, what is in it, whether it is required."""
+    """Return the type in a definition: number, name, what is in it, whether it must be there."""
     return (spec[0], spec[2]) if len(spec) == 4 and spec[0] in {*CONTAINERS, STRUCT} else spec[0]
 
 
