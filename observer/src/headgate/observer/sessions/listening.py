@@ -34,6 +34,8 @@ _log = structlog.get_logger("headgate.observer.sessions.listening")
 
 _RETRY_SECONDS = 2.0
 _DRAIN_SECONDS = 0.05
+_BREAK_SECONDS = 2.0
+"""For which connections that were broken may stay: their end is told in the loop's next turns."""
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
 EndpointOf = Callable[[str, Dialer, UpstreamFormats, Guard | None], Endpoint]
@@ -244,6 +246,10 @@ class Listeners:
             for session in list(endpoint.sessions):
                 session.abort()
         while any(endpoint.sessions for endpoint in self.endpoints):
+            if self._loop.time() > until + _BREAK_SECONDS:
+                left = sum(len(endpoint.sessions) for endpoint in self.endpoints)
+                _log.error("connections do not end; what they had under way is unknown", left=left)
+                break
             await asyncio.sleep(_DRAIN_SECONDS)
 
 

@@ -283,6 +283,12 @@ class Session:
         self._upstream = transport
         self._to_upstream = self._straight = Outlet(transport)
 
+    def upstream_dropped(self) -> None:
+        """Have no connection to HBase yet: it was made when nobody waited for it any more."""
+        self._upstream = self._to_upstream = self._straight = None
+        if self._client is None:
+            self._endpoint.sessions.discard(self)
+
     def upstream_lost(self, error: Exception | None) -> None:
         """End with HBase's connection: what is under way may or may not have been done."""
         self._upstream = self._to_upstream = self._straight = None

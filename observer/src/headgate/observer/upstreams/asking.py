@@ -117,6 +117,9 @@ class _Question(asyncio.Protocol):
             if reply is not None:
                 self.reply.set_result(reply)
 
+    def dropped(self) -> None:
+        """Miss nothing: nobody waits for the reply."""
+
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - closed is closed
         if not self.reply.done():
             self.reply.set_result(None)

@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -40,11 +40,30 @@ class UpstreamsUnreachable(ConnectionError):
             super().__init__(f"none of HBase's Thrift servers can be reached: {told}")
 
 
+class Dialed(Protocol):
+    """What a connection is opened for: a protocol of asyncio's that may have to do without."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take its end."""
+
+    def dropped(self) -> None:
+        """Take it that there is no connection: whoever dialled has given up, or its time was over.
+
+        It may have been made, and its end may be told or not.
+        """
+
+
 class _Visitor(asyncio.Protocol):
     """Closes its connection at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
+
+    def dropped(self) -> None:
+        """Miss nothing."""
 
 
 class Dialer:
@@ -71,7 +90,7 @@ class Dialer:
         self._credentials = credentials
         self._turn = 0
 
-    async def connect(self, protocol: Callable[[Upstream], asyncio.Protocol]) -> None:
+    async def connect(self, protocol: Callable[[Upstream], Dialed]) -> None:
         """Open one connection to the best upstream that takes it.
 
         Raises:
@@ -119,7 +138,7 @@ class Dialer:
         self.pool.passed(upstream)
         return ""
 
-    async def open(self, upstream: Upstream, protocol: Callable[[], asyncio.Protocol]) -> None:
+    async def open(self, upstream: Upstream, protocol: Callable[[], Dialed]) -> None:
         """Open a connection to one upstream, at the first of its addresses that takes it.
 
         Raises:
@@ -143,14 +162,30 @@ class Dialer:
             upstream.opening -= 1
 
     async def _connect(
-        self, protocol: Callable[[], asyncio.Protocol], address: str, upstream: Upstream
+        self, protocol: Callable[[], Dialed], address: str, upstream: Upstream
     ) -> None:
+        made: list[Dialed] = []
+
+        def make() -> Dialed:
+            made.append(protocol())
+            return made[-1]
+
+        try:
+            await self._create(make, address, upstream)
+        except BaseException:
+            # It may have been made in the same turn of the loop as its time was over: then uvloop
+            # closes it, and tells nobody.
+            for each in made:
+                each.dropped()
+            raise
+
+    async def _create(self, make: Callable[[], Dialed], address: str, upstream: Upstream) -> None:
         credentials = self._credentials
         if credentials is None:
-            await self._loop.create_connection(protocol, address, upstream.port)
+            await self._loop.create_connection(make, address, upstream.port)
             return
         await self._loop.create_connection(
-            protocol,
+            make,
             address,
             upstream.port,
             ssl=credentials.context,

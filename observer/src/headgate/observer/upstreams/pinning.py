@@ -19,6 +19,9 @@ class Owner(Speaker, Protocol):
     def upstream_settled(self, transport: asyncio.Transport) -> None:
         """Take the connection itself."""
 
+    def upstream_dropped(self) -> None:
+        """Have no connection yet, whatever it has taken."""
+
     def waits_for_reply(self) -> bool:
         """Tell whether a request is under way of whose reply nothing has come."""
 
@@ -44,6 +47,7 @@ class PinnedConnection(asyncio.Protocol):
         self._pool = pool
         self._upstream = upstream
         self._ended = False
+        self._over = False
         self._transport: asyncio.Transport | None = None
         self._interpreter: Interpreter | None = None
         self.data_received = session.reply_received  # type: ignore[method-assign]
@@ -77,6 +81,9 @@ class PinnedConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the session."""
+        if self._over:
+            return
+        self._over = True
         self._pool.closed(self._upstream, self)
         if (self._ended or exc is not None) and self._session.waits_for_reply():
             self._pool.broken(self._upstream)
@@ -84,6 +91,13 @@ class PinnedConnection(asyncio.Protocol):
             self._interpreter.lost(exc)
         else:
             self._session.upstream_lost(exc)
+
+    def dropped(self) -> None:
+        """Leave the session without it: nothing has been sent yet."""
+        if self._transport is not None and not self._over:
+            self._over = True
+            self._pool.closed(self._upstream, self)
+            self._session.upstream_dropped()
 
     def waits_since(self) -> float | None:
         """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
