@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+import pytest
 from scene import CELLS, OK, Scene, Wire, call, get, messages, put, put2
 
 from headgate.events import Fence, Outcome
@@ -178,3 +179,13 @@ def test_a_client_that_has_sent_nothing_is_silent_until_its_first_request(scene:
     assert session.stage() is Stage.SILENT
     other, _, _ = scene.connect()
     assert other.stage() is Stage.IDLE
+
+
+@pytest.mark.parametrize("first", ["client", "upstream"])
+def test_a_session_whose_connection_was_none_ends_with_its_client(scene: Scene, first: str) -> None:
+    session, _, _ = scene.connect()
+    assert session in scene.endpoint.sessions
+    ends = [lambda: session.connection_lost(None), session.upstream_dropped]
+    for end in ends if first == "client" else reversed(ends):
+        end()
+    assert session not in scene.endpoint.sessions
