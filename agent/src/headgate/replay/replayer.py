@@ -63,7 +63,8 @@ _TOLERANCE = 1.0
 """Seconds by which a recorded run may follow a replayed one and still be the same: the agent acts
 on a time bound, or on an update, a little later than the replay does."""
 
-_OBSERVER = "replay"
+_OBSERVER = ""
+"""Who publishes what a replay writes: the name of no observer that was recorded."""
 _WRITE = "write"
 
 
@@ -123,12 +124,12 @@ class Replayer:
         label: str,
         spec: DataflowSpec,
         past: Past,
-        changes: Mapping[int, DataflowSpec] | None = None,
+        changes: Mapping[int, DataflowSpec],
     ) -> None:
         self.label = label
         self.spec = spec
         self._past = past
-        self._changes = changes or {}
+        self._changes = changes
         self._engine = Engine(spec)
         self._now = past.recording.moments[0].time
         self._notify: float | None = None
@@ -162,8 +163,13 @@ class Replayer:
                     self._show(cell)
                 place = (message.table, update.partition)
                 self._sequences[place] += 1
+                self._intents += 1
                 change = msgspec.structs.replace(
-                    message, observer=_OBSERVER, epoch=1, sequence=self._sequences[place]
+                    message,
+                    observer=_OBSERVER,
+                    epoch=1,
+                    sequence=self._sequences[place],
+                    intent=self._intents,
                 )
                 self._deliver(change, message.table, update.partition)
             case _:

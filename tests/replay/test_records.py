@@ -1,0 +1,298 @@
+"""What a replay makes of each moment and message of a record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from headgate.engine import (
+    ActionSpec,
+    Bound,
+    DataflowSpec,
+    DecisionKind,
+    Evaluation,
+    Role,
+    SequenceBound,
+    WatchedContainer,
+)
+from headgate.events import (
+    VERSION,
+    Container,
+    ContainerId,
+    Cut,
+    Gap,
+    Item,
+    Origin,
+    Outcome,
+    RequestPart,
+    TableChange,
+    TableChangeKind,
+    UpdateBatch,
+    UpdateKind,
+    UpdateMessage,
+    updates_topic,
+)
+from headgate.replay import (
+    Candidate,
+    Moment,
+    NotRecorded,
+    RecordedDecision,
+    RecordedUpdate,
+    Recording,
+    ReplayReport,
+    read_recording,
+    replay,
+)
+
+AT_WRITES = Evaluation(write=True)
+AT_ENDS = Evaluation(action_end=True)
+SUBMITTED = Moment(100.0, "submitted", "")
+TOPICS = {updates_topic("in"): 1, updates_topic("out"): 1}
+
+
+def flow(limit: float, evaluation: Evaluation = AT_WRITES) -> DataflowSpec:
+    """Return a step ``b`` that runs at so many updates of ``in``, and writes ``out``."""
+    watched = tuple(
+        WatchedContainer(Container(ContainerId(name), (Item(name),))) for name in ("in", "out")
+    )
+    bound = Bound("k", ContainerId("in"), sequence=SequenceBound(limit))
+    step = ActionSpec(
+        "b",
+        after=("a",),
+        reads=(ContainerId("in"),),
+        writes=(ContainerId("out"),),
+        bounds=(bound,),
+        evaluation=evaluation,
+    )
+    return DataflowSpec(
+        "flow", watched, (ActionSpec("a", Role.INPUT, writes=(ContainerId("in"),)), step)
+    )
+
+
+def put(
+    table: str, offset: int, time: float, *rows: bytes, run: str = "", observer: str = "o"
+) -> RecordedUpdate:
+    """Return a request that writes rows, of a run of ``b`` where one is named."""
+    number = len(rows)
+    origin = Origin("flow", "b", run, 1) if run else None
+    part = RequestPart(offset + 1, "put", Outcome.APPLIED, time, number, origin=origin)
+    batch = UpdateBatch(
+        VERSION, observer, 1, offset, offset + 1, table, (part,), bytes([UpdateKind.PUT]) * number,
+        rows, (b"f:x",) * number, (-1,) * number, (b"1",) * number,
+    )  # fmt: skip
+    return recorded(table, offset, time, batch)
+
+
+def recorded(table: str, offset: int, time: float, message: UpdateMessage | None) -> RecordedUpdate:
+    return RecordedUpdate(updates_topic(table), 0, offset, time, message)
+
+
+def writes(*times: float) -> list[RecordedUpdate]:
+    return [put("in", offset, time, b"r%d" % offset) for offset, time in enumerate(times)]
+
+
+def launched(time: float, run: str, cut: int) -> Moment:
+    """Return the launch of a run over the first ``cut`` updates of ``in``."""
+    return Moment(time, "launched", "", "b", run, cut=Cut({updates_topic("in"): (cut,)}))
+
+
+def replayed(
+    spec: DataflowSpec, moments: Iterable[Moment], updates: Iterable[RecordedUpdate] = ()
+) -> ReplayReport:
+    recording = Recording("flow", (SUBMITTED, *moments))
+    events = sorted((*recording.moments, *updates), key=lambda event: event.time)
+    return replay(recording, events, TOPICS, [Candidate("other", spec)])
+
+
+def counterparts(report: ReplayReport) -> list[tuple[float, str]]:
+    """Return when each run would have been, and which it was in the record."""
+    [step] = report.replays[0].steps
+    return [(run.time, run.recorded) for run in step.runs]
+
+
+def test_a_run_at_once_over_what_the_recorded_one_had_is_that_run() -> None:
+    moments = [launched(150.0, "x", 2), Moment(152.0, "finished", "", "b", "x")]
+    assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0))) == [(102.0, "x")]
+
+
+def test_a_run_long_before_the_recorded_one_and_over_less_is_another() -> None:
+    moments = [launched(150.0, "x", 3), Moment(152.0, "finished", "", "b", "x")]
+    assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0, 103.0))) == [(102.0, "")]
+
+
+def test_a_run_that_a_write_brings_about_in_the_same_wave_is_another_too() -> None:
+    moments = [launched(150.0, "x", 3), Moment(160.0, "wave-ended", "", inputs=("a",))]
+    assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0, 103.0))) == [(102.0, "")]
+
+
+def test_a_run_at_the_end_of_a_wave_is_the_recorded_one_before_the_next() -> None:
+    moments = [Moment(110.0, "wave-ended", "", inputs=("a",)), launched(150.0, "x", 3)]
+    report = replayed(flow(2, AT_ENDS), moments, writes(101.0, 102.0, 120.0))
+    assert counterparts(report) == [(110.0, "x")]
+
+
+def test_a_run_without_counterpart_takes_the_time_that_runs_mostly_took() -> None:
+    """What the recorded runs write meanwhile is held back, and the next one waits for its end."""
+    later = [
+        each
+        for time, run, seconds in ((200.0, "x", 10.0), (300.0, "y", 90.0), (400.0, "z", 1.0))
+        for each in (
+            launched(time, run, 9),
+            Moment(time + seconds, "finished", "", "b", run),
+        )
+    ]
+    updates = [*writes(101.0, 102.0, 103.0, 104.0), put("out", 0, 105.0, b"r", run="w")]
+    report = replayed(flow(2), [*later, launched(500.0, "unfinished", 9)], updates)
+    assert counterparts(report) == [(102.0, ""), (112.0, "")]
+
+
+def test_a_topic_that_is_read_no_more_keeps_no_run_from_its_counterpart() -> None:
+    cut = Cut({updates_topic("in"): (2,), updates_topic("gone"): (7,)})
+    moments = [msgspec.structs.replace(launched(150.0, "x", 2), cut=cut)]
+    assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0))) == [(102.0, "x")]
+
+
+def test_other_bounds_hold_throughout_though_the_recorded_ones_were_changed() -> None:
+    changed = Moment(101.5, "specification-changed", "")
+    assert counterparts(replayed(flow(2), [changed], writes(101.0, 102.0))) == [(102.0, "")]
+
+
+def with_reader(limit: float) -> DataflowSpec:
+    """Return a flow with a step ``c`` besides, that runs at so many updates of ``out``."""
+    spec = flow(2)
+    bound = Bound("k", ContainerId("out"), sequence=SequenceBound(limit))
+    reader = ActionSpec(
+        "c", after=("a",), reads=(ContainerId("out"),), bounds=(bound,), evaluation=AT_WRITES
+    )
+    return msgspec.structs.replace(spec, actions=(*spec.actions, reader))
+
+
+@pytest.mark.parametrize("observer", ["o", "replay"])
+def test_what_is_written_late_counts_whatever_the_recorded_observer_is_called(
+    observer: str,
+) -> None:
+    updates = [
+        put("out", 0, 101.0, b"a", observer=observer),
+        put("out", 1, 102.0, b"r", b"s", run="x", observer=observer),
+        *writes(103.0, 104.0),
+    ]
+    report = replayed(with_reader(3), [], updates)
+    assert [len(step.runs) for step in report.replays[0].steps] == [1, 1]
+
+
+def test_a_step_that_writes_again_what_is_so_already_does_so_late_too() -> None:
+    updates = [
+        put("out", 0, 101.0, b"r"),
+        put("out", 1, 102.0, b"r", run="x"),
+        *writes(103.0, 104.0),
+    ]
+    report = replayed(with_reader(2), [], updates)
+    assert [len(step.runs) for step in report.replays[0].steps] == [1, 1]
+
+
+def test_what_each_observer_does_to_a_table_counts() -> None:
+    def emptied(offset: int, time: float, observer: str) -> RecordedUpdate:
+        change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, time)
+        return recorded(
+            "out", offset, time, TableChange(VERSION, observer, 1, 0, 9, "out", *change)
+        )
+
+    updates = [*writes(101.0), emptied(0, 102.0, "o"), emptied(1, 103.0, "p")]
+    assert len(replayed(with_reader(2), [], updates).replays[0].step("c").runs) == 1
+
+
+def test_the_cells_of_all_updates_since_the_submission_are_counted() -> None:
+    before = put("in", 0, 99.0, b"r1")
+    report = replayed(flow(1e6), [], [before, put("in", 1, 101.0, b"r2", b"r3")])
+    assert report.updates == 2
+
+
+def test_a_replay_takes_from_the_submission_to_the_last_that_was_recorded() -> None:
+    resumed = Moment(107.0, "resumed", "")
+    assert replayed(flow(2), [resumed]).seconds == 7.0
+    assert replayed(flow(2), [resumed], writes(101.0, 130.0)).seconds == 30.0
+
+
+def test_a_plain_record_needs_no_warning() -> None:
+    moments = [launched(150.0, "x", 2), Moment(152.0, "finished", "", "b", "x")]
+    assert replayed(flow(2), moments, writes(101.0, 102.0)).warnings == ()
+
+
+def test_a_replay_warns_of_all_gaps_since_the_submission() -> None:
+    gap = Gap(VERSION, "o", 1, 0, "in", 101.0, 102.0, "no room")
+    updates = [
+        recorded("in", 0, 98.0, None),
+        recorded("in", 1, 99.0, gap),
+        recorded("in", 2, 101.0, gap),
+        recorded("in", 3, 102.0, None),
+        recorded("in", 4, 103.0, None),
+    ]
+    [warning] = replayed(flow(2), [Moment(104.0, "gap", "")], updates).warnings
+    assert warning.startswith("4 gaps in the record")
+
+
+def test_a_replay_warns_of_each_step_whose_runs_failed_for_good() -> None:
+    failed = [
+        each
+        for time in (110.0, 120.0)
+        for each in (
+            launched(time, f"at {time}", 0),
+            Moment(time + 1, "quarantined", "", "b", f"at {time}"),
+        )
+    ]
+    [warning] = replayed(flow(2), failed).warnings
+    assert warning.startswith("runs of b failed for good")
+
+
+def scanned(cells: int, start: bytes = b"", stop: bytes | None = None) -> Moment:
+    return Moment(
+        110.0, "scanned", "", container="in", table="in", cells=cells, start=start, stop=stop
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "cells"),
+    [(b"", None, 5), (b"", b"r2", 2), (b"r2", b"r4", 2), (b"r4", None, 1), (b"s", None, 0)],
+)
+def test_a_scan_finds_the_cells_of_its_rows_that_events_tell_of(
+    start: bytes, stop: bytes | None, cells: int
+) -> None:
+    told = writes(101.0, 102.0, 103.0, 104.0, 105.0)
+    replayed(flow(1e6), [scanned(cells, start, stop)], told)
+    with pytest.raises(NotRecorded, match=f"held {cells + 1} cells .* events tell of {cells}:"):
+        replayed(flow(1e6), [scanned(cells + 1, start, stop)], told)
+
+
+def test_a_decision_that_says_nothing_more_is_read_back_so() -> None:
+    said = RecordedDecision(100.0, "flow", DecisionKind.SUBMITTED, "")
+    assert read_recording("flow", [msgspec.json.encode(said)]).moments == (SUBMITTED,)
+
+
+def test_what_an_agent_that_took_over_says_again_stands_once() -> None:
+    """A wave where it was evaluated last, a run where it was launched first."""
+    said = [
+        ("submitted", "", 0),
+        ("launched", "x", 0),
+        ("wave-ended", "", 1),
+        ("launched", "x", 0),
+        ("retried", "x", 0),
+        ("wave-ended", "", 1),
+        ("retried", "y", 0),
+        ("finished", "x", 0),
+        ("finished", "x", 0),
+        ("wave-ended", "", 2),
+    ]
+    lines = [
+        msgspec.json.encode(Moment(float(time), kind, "", run=run, wave=wave))
+        for time, (kind, run, wave) in enumerate(said)
+    ]
+    assert [(m.kind, m.run, m.time) for m in read_recording("flow", lines).moments] == [
+        ("submitted", "", 0.0),
+        ("launched", "x", 1.0),
+        ("wave-ended", "", 5.0),
+        ("launched", "y", 6.0),
+        ("finished", "x", 7.0),
+        ("wave-ended", "", 9.0),
+    ]
