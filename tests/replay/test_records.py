@@ -133,6 +133,22 @@ def test_a_run_at_the_end_of_a_wave_is_the_recorded_one_before_the_next() -> Non
     assert counterparts(report) == [(110.0, "x")]
 
 
+def test_a_run_that_somebody_asked_for_is_asked_for_again() -> None:
+    asked = msgspec.structs.replace(launched(150.0, "x", 1), moment="request")
+    moments = [asked, Moment(152.0, "finished", "", "b", "x")]
+    updates = [*writes(101.0), put("out", 0, 151.0, b"r", run="x")]
+    report = replayed(flow(1e6), moments, updates)
+    assert counterparts(report) == [(150.0, "x")]
+    [output] = report.replays[0].step("b").outputs
+    assert output.worst == 0.0
+
+
+def test_a_run_whose_end_was_not_recorded_ends_when_the_next_begins() -> None:
+    moments = [launched(110.0, "x", 1), launched(120.0, "y", 2)]
+    report = replayed(flow(1), moments, writes(101.0, 115.0))
+    assert counterparts(report) == [(101.0, "x"), (120.0, "y")]
+
+
 def test_a_run_without_counterpart_takes_the_time_that_runs_mostly_took() -> None:
     """What the recorded runs write meanwhile is held back, and the next one waits for its end."""
     later = [

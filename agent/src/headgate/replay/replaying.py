@@ -104,7 +104,8 @@ class _Replaying:
 
     def _reach(self, moment: Moment) -> None:
         place = self._past.moment
-        self._past.moment = place + 1
+        # A run that somebody asked for is launched here and now: its own moment is to come yet.
+        self._past.moment = place if moment.kind == DecisionKind.LAUNCHED else place + 1
         if moment.kind == DecisionKind.SCANNED:
             self._check_scan(moment)
         for replayer in self._replayers:
@@ -112,6 +113,7 @@ class _Replaying:
                 replayer.begin()
             else:
                 replayer.reach(place, moment)
+        self._past.moment = place + 1
 
     def _check_scan(self, moment: Moment) -> None:
         container = next((c for i, c in self._containers.items() if i == moment.container), None)
