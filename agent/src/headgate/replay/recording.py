@@ -113,8 +113,6 @@ class Recording:
         self.dataflow = dataflow
         self.moments = moments
         self.start = moments[0].cut
-        self.source = moments[0].source
-        self.profile = moments[0].profile
         self.waves = tuple(i for i, m in enumerate(moments) if m.kind == DecisionKind.WAVE_ENDED)
         """Positions of the ends of waves."""
         self.gaps = sum(m.kind == DecisionKind.GAP for m in moments)
