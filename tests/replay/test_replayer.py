@@ -234,6 +234,33 @@ def test_what_was_held_back_shows_once_the_step_has_run() -> None:
     assert after == OutputError(0.0, 0.0, 0.0, 0.0)
 
 
+def test_what_others_write_over_what_is_held_back_shows() -> None:
+    world = World(flow(NEVER, updates(OUT, 1e6)))
+    world.put("out", rows(3), begun=False)
+    world.replayer.begin()
+    world.put("out", rows(2, b"5"), B_RUN)
+    world.put("out", rows(1, b"7"))
+    world.replayer.measure()
+    # One cell holds 5 and shows 1; another holds 7, and shows it.
+    assert world.errors() == [OutputError(1 / 3, 4 / 13, 4 / 13, 4.0)]
+
+
+def test_it_shows_though_it_comes_with_more_that_is_held_back() -> None:
+    world = World(flow(NEVER, updates(OUT, 1e6)))
+    world.put("out", rows(3), begun=False)
+    world.replayer.begin()
+    world.put("out", rows(1, b"5"), B_RUN)
+    requests = tuple(
+        RequestPart(number, "put", Outcome.APPLIED, 1.0, 1, origin=origin)
+        for number, origin in ((8, None), (9, B_RUN))
+    )
+    kinds, columns = bytes([UpdateKind.PUT]) * 2, (b"f:x",) * 2
+    parts = (requests, kinds, (b"r00", b"r01"), columns, (-1, -1), (b"7", b"5"))
+    world.hear(UpdateBatch(VERSION, "o", 1, 9, 0, "out", *parts))
+    world.replayer.measure()
+    assert world.errors() == [OutputError(1 / 3, 4 / 13, 4 / 13, 4.0)]
+
+
 def test_a_table_that_is_emptied_is_empty_for_the_replay_too() -> None:
     world = World(flow(NEVER, updates(OUT, 1e6)))
     world.put("out", rows(2), begun=False)

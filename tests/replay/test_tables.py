@@ -27,7 +27,7 @@ from headgate.replay.tables import UNKNOWN, Extent, RecordedTables
 Held = dict[tuple[bytes, bytes], bytes]
 Update = tuple[UpdateKind, bytes, bytes, bytes | None]
 
-ROWS = (b"a", b"b", b"c")
+ROWS = (b"a", b"b", b"d")
 COLUMNS = (b"f:x", b"f:y", b"ff:x", b"g:x")
 EVERYTHING = Container(ContainerId("all"), (Item("t"),))
 
@@ -114,6 +114,7 @@ def test_a_change_of_a_table_takes_its_partitions_cells(family: str) -> None:
         and column.startswith(f"{family}:".encode() if family else b"")
     ]
     assert sorted(gone) == expected
+    assert {partition_of(row, 2) for row in ROWS} == {0, 1}
     left = {cell for cell, _ in tables.cells(EVERYTHING, "t")}
     assert len(left) == len(ROWS) * len(COLUMNS) - len(expected)
     assert left.isdisjoint(cell for _, cell, _, _ in expected)

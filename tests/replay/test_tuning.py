@@ -9,7 +9,18 @@ import pytest
 
 from headgate.engine import Bound, DataflowSpec, SequenceBound, SequenceUnit
 from headgate.events import ContainerId
-from headgate.replay import ErrorTarget, Factors, Replayed, SavingTarget, tune
+from headgate.replay import (
+    ErrorTarget,
+    Factors,
+    OutputError,
+    OutputReplay,
+    Replayed,
+    ReplayedRun,
+    SavingTarget,
+    StepReplay,
+    Target,
+    tune,
+)
 
 ACTIONS = ("smooth", "high", "total")
 READS = {"smooth": "readings", "high": "smoothed", "total": "heights"}
@@ -72,3 +83,42 @@ def test_what_cannot_be_met_is_said(evaluate: Any) -> None:
     found = tune(evaluate, ACTIONS, ["total"], SavingTarget(1.0))
     assert not found.met
     assert found.best.saved == max(trial.saved for trial in found.curve)
+
+
+def made_up(factors: Factors) -> Replayed:
+    """Return steps that run the less the larger their limits are; only ``b`` errs the more."""
+
+    def step(action: str, epsilon: float) -> StepReplay:
+        runs = (ReplayedRun(1, 1.0, "due", ""),) * round(500 / factors[action])
+        error = OutputError(changed=1.0, epsilon=epsilon, relative=None, largest=1.0)
+        return StepReplay(action, 1000, runs, (OutputReplay("out", (error,)),))
+
+    return Replayed(
+        "l", 1, tuple(step(each, factors["b"] / 128 if each == "b" else 0.0) for each in factors)
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "lowest"), [(ErrorTarget(3 / 128), 2.0), (SavingTarget(0.7), 1.0)]
+)
+def test_the_octave_in_which_the_target_lies_is_searched_in_even_steps(
+    target: Target, lowest: float
+) -> None:
+    passes: list[list[float]] = []
+
+    def evaluate(candidates: Sequence[Factors]) -> Sequence[Replayed]:
+        passes.append([factors["b"] for factors in candidates])
+        return list(map(made_up, candidates))
+
+    tune(evaluate, ["b"], ["b"], target)
+    octaves, between = passes
+    assert octaves == [2.0**octave for octave in range(-4, 8)]
+    assert between == pytest.approx([lowest * 2 ** (step / 8) for step in range(1, 8)])
+
+
+def test_a_step_that_does_not_err_is_let_off_further_round_by_round() -> None:
+    def evaluate(candidates: Sequence[Factors]) -> Sequence[Replayed]:
+        return list(map(made_up, candidates))
+
+    found = tune(evaluate, ["b", "free"], ["b"], ErrorTarget(3 / 128))
+    assert found.best.factors == pytest.approx({"b": 2 * 2**0.5, "free": 2 * 2**0.5 * 2**3})
