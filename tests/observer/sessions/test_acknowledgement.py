@@ -110,6 +110,28 @@ def test_a_connection_that_waits_too_long_is_broken_and_not_answered(scene: Scen
     assert scene.wire.data == b""
 
 
+def test_a_connection_waits_only_for_what_is_not_settled(scene: Scene) -> None:
+    scene.connection.hold(1)
+    scene.now = 4.0
+    scene.connection.hold(2)
+    scene.acknowledgements.settled(1)
+    scene.now = 8.9
+    scene.acknowledgements.tend()
+    assert not scene.wire.closed
+    scene.now = 9.1
+    scene.acknowledgements.tend()
+    assert scene.wire.aborted
+
+
+def test_bytes_that_were_let_go_are_not_held_any_more(scene: Scene) -> None:
+    for intent in range(3):
+        scene.connection.hold(intent)
+        scene.connection.write(bytes(33 << 20))
+        assert not scene.wire.aborted
+        scene.acknowledgements.settled(intent)
+        scene.wire.data = b""
+
+
 def test_too_many_held_bytes_break_the_connection(scene: Scene) -> None:
     scene.connection.hold(1)
     for _ in range(65):

@@ -9,6 +9,7 @@ import pytest
 from scene import CELLS, OK, Scene, Wire, call, get, messages, put, put2
 
 from headgate.events import Fence, Outcome
+from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.introduction import IDENTIFY
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Stage
@@ -30,10 +31,31 @@ def test_a_slow_upstream_stops_the_requests(scene: Scene) -> None:
     assert not client.paused
 
 
-def test_a_client_cannot_have_unlimited_requests_under_way(scene: Scene) -> None:
+def test_requests_are_read_again_when_nobody_is_slow_any_more(scene: Scene) -> None:
     session, client, _ = scene.connect()
+    session.upstream_full()
+    session.pause_writing()
+    session.upstream_drained()
+    assert client.paused
+    session.resume_writing()
+    assert not client.paused
+
+
+def test_a_slow_upstream_is_heard_out_about_a_write_whose_client_is_gone(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.data_received(put(b"r"))
+    session.connection_lost(None)
+    session.upstream_full()
+    session.upstream_drained()
+    session.reply_received(OK)
+    assert scene.outcomes() == [(b"r", Outcome.APPLIED)]
+
+
+def test_a_client_cannot_have_unlimited_requests_under_way(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
     session.data_received(get(b"r") * 200)
     assert client.paused
+    assert upstream.taken() == get(b"r") * 200, "what has been read goes on"
     session.reply_received(CELLS * 150)
     assert not client.paused
 
@@ -70,6 +92,15 @@ def test_an_aborted_session_leaves_its_writes_unknown(scene: Scene) -> None:
     session.upstream_lost(None)
     assert scene.outcomes() == [(b"r", Outcome.UNKNOWN)]
     assert scene.endpoint.sessions == set()
+
+
+def test_no_reply_waits_for_events_when_its_client_is_gone(scene: Scene) -> None:
+    waiting = scene.endpoint.acknowledgements = Acknowledgements(seconds=60.0, clock=lambda: 0.0)
+    session, _, _ = scene.connect()
+    session.data_received(put(b"r"))
+    assert len(waiting) == 1
+    session.connection_lost(None)
+    assert len(waiting) == 0
 
 
 def test_a_draining_session_answers_what_is_under_way_and_takes_no_more(scene: Scene) -> None:

@@ -125,6 +125,18 @@ def test_one_whose_connection_broke_is_unknown(known: Scene) -> None:
     assert (batch.columns, batch.values) == ((b"f:q",), (b"v",))
 
 
+def test_one_that_could_not_be_sent_has_done_nothing(known: Scene) -> None:
+    session, _, upstream = known.connect()
+    session.data_received(put(b"r0"))
+    session.reply_received(OK)
+    known.log()
+    upstream.close()
+    session.data_received(put(b"aa"))
+    session.upstream_lost(None)
+    assert known.outcomes()[7:] == []
+    assert known.journal.unsettled == 0
+
+
 def test_one_that_hbase_refused_is_no_event_or_unknown(known: Scene) -> None:
     session = talking(known)
     session.data_received(put(b"aa"))

@@ -246,6 +246,7 @@ def test_a_row_that_could_be_read_in_two_ways_refuses_the_whole_batch(parted: Sc
     assert upstream.taken() == put(b"r")
     session.reply_received(OK)
     assert parted.outcomes() == [(b"r", Outcome.APPLIED)]
+    assert session.quiet()
 
 
 def test_a_framed_batch_with_bytes_behind_its_message_is_refused(parted: Scene) -> None:

@@ -134,6 +134,7 @@ def test_a_oneway_call_is_never_forwarded_and_ends_its_connection(scene: Scene) 
     session.reply_received(CELLS)
     assert client.taken() == CELLS
     assert client.closed
+    assert scene.metrics.protocol_errors == 1
 
 
 @pytest.mark.parametrize("kind", [MessageType.REPLY, MessageType.EXCEPTION])

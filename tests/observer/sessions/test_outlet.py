@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 from collections.abc import Callable, Coroutine
@@ -79,6 +80,23 @@ def test_what_the_transport_had_before_comes_first() -> None:
         while len(received) < len(b"first second"):
             received += await asyncio.get_running_loop().sock_recv(peer, 100)
         assert received == b"first second"
+
+    run(check)
+
+
+def test_what_the_kernel_has_no_room_for_is_sent_later() -> None:
+    async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
+        outlet = Outlet(transport)
+        before = 0
+        try:
+            while True:
+                before += os.write(transport.get_extra_info("socket").fileno(), bytes(1000))
+        except BlockingIOError:
+            assert outlet.write(b"last")
+        received = b""
+        while len(received) < before + 4:
+            received += await asyncio.get_running_loop().sock_recv(peer, 1 << 20)
+        assert received == bytes(before) + b"last"
 
     run(check)
 

@@ -11,7 +11,7 @@ from headgate.observer.sessions.peers import has_left, has_taken_all
 
 
 def transport(connection: socket.socket) -> asyncio.BaseTransport:
-    found = SimpleNamespace(get_extra_info=lambda _name: connection)
+    found = SimpleNamespace(get_extra_info={"socket": connection}.get)
     return cast("asyncio.BaseTransport", found)
 
 
@@ -20,6 +20,13 @@ def test_a_peer_that_closed_has_left() -> None:
     with ours:
         assert not has_left(transport(ours))
         theirs.close()
+        assert has_left(transport(ours))
+
+
+def test_a_peer_that_ended_its_half_has_left() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.shutdown(socket.SHUT_WR)
         assert has_left(transport(ours))
 
 

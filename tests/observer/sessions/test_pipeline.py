@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from headgate.events import Outcome
 from headgate.observer.sessions.introduction import IDENTIFY
+from headgate.wire import MessageType, StructWriter
 
 
 def test_bytes_behind_the_last_reply_are_passed_and_later_writes_known_by_number(
@@ -24,6 +25,37 @@ def test_bytes_behind_the_last_reply_are_passed_and_later_writes_known_by_number
     session.reply_received(OK)
     assert scene.outcomes()[2:] == [(b"last", Outcome.APPLIED)]
     assert not client.closed
+
+
+def test_more_bytes_behind_the_last_reply_are_not_taken_for_a_later_writes(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.data_received(put(b"r"))
+    session.reply_received(OK + b"more")
+    session.data_received(put(b"later"))
+    session.reply_received(b"and more" + answered(upstream, OK))
+    assert client.taken() == OK + b"more" + b"and more" + OK
+    assert scene.outcomes() == [(b"r", Outcome.APPLIED), (b"later", Outcome.APPLIED)]
+
+
+def test_a_request_is_answered_though_bytes_follow_its_frame(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(framed(get(b"x")))
+    session.reply_received(framed(CELLS))
+    session.reply_received(b"more")
+    assert client.taken() == framed(CELLS) + b"more"
+    assert scene.metrics.requests == {("thrift1", "get", "answered"): 1}
+
+
+def test_an_exception_among_pipelined_replies_is_counted_as_one(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.data_received(get(b"x") + get(b"y") + get(b"z"))
+    failure = StructWriter().binary(1, b"no").end()
+    session.reply_received(CELLS + call("get", failure, MessageType.EXCEPTION) + CELLS)
+    scene.metrics.settle()
+    assert scene.metrics.requests == {
+        ("thrift1", "get", "answered"): 2,
+        ("thrift1", "get", "exception"): 1,
+    }
 
 
 def test_bytes_behind_the_last_frame_are_passed_and_later_writes_end_unknown(scene: Scene) -> None:

@@ -221,6 +221,20 @@ def test_requests_of_a_known_kind_are_counted_as_others_are(scene: Scene) -> Non
     assert scene.metrics.sent_bytes == 5 * len(CELLS)
 
 
+def test_requests_of_known_kinds_are_counted_by_their_own_methods(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    row = call("getRow", StructWriter().binary(1, b"t").binary(2, b"r").end())
+    for request in (get(b"r"), row) * 5:
+        session.data_received(request)
+        session.reply_received(CELLS)
+    session.data_received(put(b"r"))
+    scene.metrics.settle()
+    assert scene.metrics.requests == {
+        ("thrift1", "get", "answered"): 5,
+        ("thrift1", "getRow", "answered"): 5,
+    }
+
+
 def test_reads_are_counted_by_the_columns_that_they_name_and_whole_rows_by_none(
     scene: Scene,
 ) -> None:
@@ -249,6 +263,21 @@ def test_a_few_requests_are_timed_one_by_one(scene: Scene) -> None:
     for rounds in range(1, 4):
         read(session, 50)
         assert times(scene) == {"added": 100 * rounds, "upstream": 50 * rounds}
+
+
+def test_what_is_timed_are_seconds_that_have_passed(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    begun = perf_counter()
+    read(session, 5)
+    for _ in range(5):
+        session.data_received(put(b"r"))
+        session.reply_received(answered(upstream, OK))
+    session.data_received(get(b"r") + get(b"s"))
+    session.reply_received(CELLS * 2)
+    passed = perf_counter() - begun
+    timings = scene.metrics.timings["thrift1"]
+    assert all(0 <= each <= passed for each in (*timings.added.new, *timings.upstream.new))
+    assert 0 < timings.added.total <= passed
 
 
 def test_of_many_requests_one_in_eight_is_timed_and_counts_for_eight(scene: Scene) -> None:
@@ -338,6 +367,15 @@ def test_a_broken_connection_is_logged_with_the_requests_under_way(scene: Scene)
     assert (line["requests"], line["methods"]) == (2, ["get", "mutateRow"])
     assert line["tables"] == ["other", "t"]
     assert line["intents"] == [0]
+
+
+def test_a_connection_that_ends_behind_its_client_is_not_worth_a_line(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.data_received(put(b"r"))
+    session.connection_lost(None)
+    with capture_logs() as lines:
+        session.upstream_lost(None)
+    assert lines == []
 
 
 def test_a_write_that_cannot_be_read_is_logged_with_its_connection(scene: Scene) -> None:

@@ -145,6 +145,17 @@ def test_a_barrier_waits_for_pipelined_writes_behind_a_reply_that_may_go_on(scen
     assert client.taken() == stored + CELLS + OK + CELLS
 
 
+def test_a_barrier_waits_for_a_write_whose_reply_could_not_be_told_apart(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    session.data_received(put(b"unwatched", b"new") + get(b"x"))
+    session.reply_received(b"\xff" * 40)
+    scene.watch("t", "new")
+    barrier(scene, "new")
+    assert kinds(scene) == []
+    session.reply_received(answered(upstream, SERVER))
+    assert kinds(scene) == ["BarrierMark"]
+
+
 def test_barriers_of_other_tables_ask_hbase_nothing(scene: Scene) -> None:
     session, _, upstream = scene.connect()
     for _ in range(3):

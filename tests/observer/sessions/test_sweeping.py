@@ -42,16 +42,16 @@ class Listener:
 
 
 @pytest.mark.parametrize(
-    ("stage", "limit", "key"),
+    ("stage", "limit", "key", "refusals"),
     [
-        (Stage.SILENT, 10, "no request at all"),
-        (Stage.IDLE, 10, "idle_seconds"),
-        (Stage.REQUEST, 5, "request_seconds"),
-        (Stage.REPLIES, 5, "request_seconds"),
+        (Stage.SILENT, 10, "no request at all", ["idle"]),
+        (Stage.IDLE, 10, "idle_seconds", ["idle"]),
+        (Stage.REQUEST, 5, "request_seconds", ["slow"]),
+        (Stage.REPLIES, 5, "request_seconds", []),
     ],
 )
 def test_a_client_that_only_holds_its_connection_is_closed(
-    stage: Stage, limit: int, key: str
+    stage: Stage, limit: int, key: str, refusals: list[str]
 ) -> None:
     client = Client(stage)
     listener = Listener(client)
@@ -59,12 +59,23 @@ def test_a_client_that_only_holds_its_connection_is_closed(
     assert client.expired == []
     listener.wait(4)
     assert key in client.expired[0][0]
+    assert list(listener.metrics.refusals) == refusals
+
+
+def test_a_client_is_closed_as_soon_as_its_time_is_over() -> None:
+    client = Client(Stage.IDLE)
+    sweeper = Listener(client, idle=10.0).sweeper
+    for now in (0.0, 0.0, 9.0, 9.0, 10.0, 10.0):
+        assert client.expired == []
+        sweeper.sweep(now)
+    assert client.expired != []
 
 
 def test_only_a_client_that_does_not_take_its_last_bytes_is_cut_off() -> None:
-    clients = [Client(stage) for stage in (Stage.IDLE, Stage.REQUEST, Stage.REPLIES)]
+    stages = (Stage.SILENT, Stage.IDLE, Stage.REQUEST, Stage.REPLIES)
+    clients = [Client(stage) for stage in stages]
     Listener(*clients).wait(15)
-    assert [client.expired[0][1] for client in clients] == [False, False, True]
+    assert [client.expired[0][1] for client in clients] == [False, False, False, True]
 
 
 def test_a_client_that_waits_for_hbase_may_wait_for_ever() -> None:

@@ -123,6 +123,22 @@ def test_a_write_that_was_not_done_is_not_applied_by_stored_bytes(scene: Scene) 
     assert scene.journal.unsettled == 0
 
 
+def test_stored_bytes_in_a_writes_own_reply_do_not_end_it(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(put(b"known"))
+    session.reply_received(OK)
+    more = StructWriter().binary(1, b"t").binary(2, b"r").binaries(3, [b"f:q"]).binaries(4, [OK])
+    whole = reply("append", StructWriter().structs(0, [StructWriter().binary(1, OK).end()]).end())
+    at = whole.index(OK)
+    session.data_received(call("append", StructWriter().struct(1, more.end()).end()))
+    session.reply_received(whole[:at])
+    session.reply_received(OK)
+    assert scene.outcomes() == [(b"known", Outcome.APPLIED)]
+    session.reply_received(whole[at + len(OK) :])
+    assert scene.outcomes() == [(b"known", Outcome.APPLIED), (b"r", Outcome.APPLIED)]
+    assert client.taken() == OK + whole
+
+
 def test_a_known_read_in_the_middle_of_a_reply_makes_no_stored_bytes_a_reply(scene: Scene) -> None:
     session, client, upstream = scene.connect()
     for _ in range(3):

@@ -1,0 +1,163 @@
+"""Listeners open their addresses, wait for their upstreams, and let their sessions end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+import uvloop
+
+from headgate.hbase import Dialect
+from headgate.observer import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer.control.state import ControlState
+from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.security.access import Guard
+from headgate.observer.security.keyring import Keyring
+from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.listening import Listeners
+from headgate.observer.starting import Addresses, StartError
+from headgate.wire import Limits
+
+NOBODY = "127.0.0.1:1"
+
+
+def listeners(listen: str = "127.0.0.1:0", **values: Any) -> Listeners:
+    """Return those of one address, whose upstream is not there."""
+    config = ObserverConfig(
+        name="o",
+        thrift1=Listener(listen, NOBODY, **values),
+        kafka=Kafka(NOBODY),
+        journal=Journal("unused"),
+    )
+    return Listeners(config, keyring=Keyring(config), metrics=Metrics())
+
+
+def endpoint_of(
+    name: str, dialer: Any = None, formats: Any = None, guard: Guard | None = None
+) -> Endpoint:
+    """Return an endpoint behind which nobody is."""
+    nobody: Any = Mock()
+    return Endpoint(
+        loop=asyncio.get_running_loop(),
+        dialect=Dialect(name),
+        dialer=dialer,
+        limits=Limits(),
+        control=ControlState(),
+        recorder=nobody,
+        admission=nobody,
+        gates=nobody,
+        notify=nobody,
+        metrics=Metrics(),
+        formats=formats,
+        guard=guard,
+    )
+
+
+def run(script: Callable[[], Awaitable[Any]]) -> Any:
+    """Run a script on the observer's event loop."""
+
+    async def inside() -> Any:
+        return await script()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(inside())
+
+
+def test_an_address_that_others_have_is_named() -> None:
+    async def script() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = "127.0.0.1:{1}".format(*taken.getsockname())
+            with pytest.raises(StartError) as refused:
+                await listeners(address).open(endpoint_of, Addresses(), reuse_port=False)
+        assert f"[thrift1] listen = {address}: " in str(refused.value)
+        assert "choose another address" in str(refused.value)
+
+    run(script)
+
+
+def test_a_client_whose_host_vanishes_is_found_by_the_kernel() -> None:
+    async def script() -> None:
+        opened, addresses = listeners(), Addresses()
+        await opened.open(endpoint_of, addresses, reuse_port=False)
+        (endpoint,) = opened.endpoints
+        host, _, port = addresses.thrift1.partition(":")
+        with socket.create_connection((host, int(port))):
+            async with asyncio.timeout(10):
+                while not endpoint.sessions:
+                    await asyncio.sleep(0.001)
+            (session,) = endpoint.sessions
+            assert session._client is not None
+            connection = session._client.get_extra_info("socket")
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            opened.close()
+            session.abort()
+
+    run(script)
+
+
+@pytest.mark.parametrize(
+    ("values", "admitted"), [({}, None), ({"networks": ("10.0.0.0/8",)}, (True, False))]
+)
+def test_a_listener_with_rules_is_guarded_by_them(
+    values: dict[str, Any], admitted: tuple[bool, bool] | None
+) -> None:
+    async def script() -> None:
+        opened = listeners(**values)
+        await opened.open(endpoint_of, Addresses(), reuse_port=False)
+        (endpoint,) = opened.endpoints
+        guard = endpoint.guard
+        found = guard and tuple(guard.admits(host) for host in ("10.1.2.3", "192.168.1.2"))
+        assert found == admitted
+        opened.close()
+
+    run(script)
+
+
+def test_an_upstream_that_does_not_come_in_time_is_named() -> None:
+    async def script() -> None:
+        with pytest.raises(StartError, match=r"is \[thrift1\] upstream right") as refused:
+            await listeners().await_upstreams(asyncio.get_running_loop().time())
+        assert NOBODY in str(refused.value)
+
+    run(script)
+
+
+class Leaving:
+    """A session that ends when it was asked so often, or broken off."""
+
+    def __init__(self, at: set[Leaving], asked: int) -> None:
+        self.at = at
+        self.asked = asked
+        self.broken = False
+        at.add(self)
+
+    def drain(self) -> None:
+        self.asked -= 1
+        if not self.asked:
+            self.at.remove(self)
+
+    def abort(self) -> None:
+        self.broken = True
+        self.at.remove(self)
+
+
+@pytest.mark.parametrize(("seconds", "broken"), [(30.0, [False, False]), (0.06, [False, True])])
+def test_sessions_have_time_to_end_and_are_broken_off_then(
+    seconds: float, broken: list[bool]
+) -> None:
+    async def script() -> None:
+        opened = listeners()
+        there: set[Leaving] = set()
+        sessions = [Leaving(there, asked) for asked in (1, 4)]
+        opened.endpoints.append(cast("Endpoint", Mock(sessions=there)))
+        meanwhile = Mock()
+        await opened.drain(asyncio.get_running_loop().time() + seconds, meanwhile)
+        assert there == set()
+        assert [each.broken for each in sessions] == broken
+        assert meanwhile.call_count >= 1
+
+    run(script)
