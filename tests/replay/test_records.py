@@ -208,7 +208,8 @@ def test_a_step_that_writes_again_what_is_so_already_does_so_late_too() -> None:
     assert [len(step.runs) for step in report.replays[0].steps] == [1, 1]
 
 
-def test_what_each_observer_does_to_a_table_counts() -> None:
+@pytest.mark.parametrize(("limit", "runs"), [(2, 1), (3, 0)])
+def test_what_each_observer_does_to_a_table_counts_once(limit: int, runs: int) -> None:
     def emptied(offset: int, time: float, observer: str) -> RecordedUpdate:
         change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, time)
         return recorded(
@@ -216,7 +217,7 @@ def test_what_each_observer_does_to_a_table_counts() -> None:
         )
 
     updates = [*writes(101.0), emptied(0, 102.0, "o"), emptied(1, 103.0, "p")]
-    assert len(replayed(with_reader(2), [], updates).replays[0].step("c").runs) == 1
+    assert len(replayed(with_reader(limit), [], updates).replays[0].step("c").runs) == runs
 
 
 def test_the_cells_of_all_updates_since_the_submission_are_counted() -> None:
