@@ -127,6 +127,17 @@ def test_a_run_that_a_write_brings_about_in_the_same_wave_is_another_too() -> No
     assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0, 103.0))) == [(102.0, "")]
 
 
+def test_a_run_long_before_the_recorded_one_is_another_where_there_are_no_waves() -> None:
+    spec = flow(1)
+    step = msgspec.structs.replace(
+        spec.actions[1], bounds=(Bound("k", ContainerId("in"), time=5.0),)
+    )
+    spec = msgspec.structs.replace(spec, actions=(spec.actions[0], step))
+    moments = [launched(150.0, "x", 2), Moment(152.0, "finished", "", "b", "x")]
+    report = replayed(spec, moments, writes(101.0, 120.0))
+    assert counterparts(report)[0] == (106.0, "")
+
+
 def test_a_run_at_the_end_of_a_wave_is_the_recorded_one_before_the_next() -> None:
     moments = [Moment(110.0, "wave-ended", "", inputs=("a",)), launched(150.0, "x", 3)]
     report = replayed(flow(2, AT_ENDS), moments, writes(101.0, 102.0, 120.0))
@@ -147,6 +158,17 @@ def test_a_run_whose_end_was_not_recorded_ends_when_the_next_begins() -> None:
     moments = [launched(110.0, "x", 1), launched(120.0, "y", 2)]
     report = replayed(flow(1), moments, writes(101.0, 115.0))
     assert counterparts(report) == [(101.0, "x"), (120.0, "y")]
+
+
+def test_a_run_goes_on_though_another_of_its_step_ends_that_is_left_out() -> None:
+    moments = [
+        launched(105.0, "left out", 1),
+        Moment(120.0, "finished", "", "b", "left out"),
+        launched(150.0, "x", 2),
+        Moment(152.0, "finished", "", "b", "x"),
+    ]
+    report = replayed(flow(2), moments, writes(101.0, 107.0, 130.0, 131.0))
+    assert counterparts(report) == [(107.0, "x"), (152.0, "")]
 
 
 def test_a_run_without_counterpart_takes_the_time_that_runs_mostly_took() -> None:

@@ -180,7 +180,9 @@ def test_values_that_events_leave_out_are_missed_where_a_bound_needs_them() -> N
         comparing.replayer.begin()
 
 
-@pytest.mark.parametrize(("value", "held", "runs"), [(b"2", b"99", 0), (b"12", None, 1)])
+@pytest.mark.parametrize(
+    ("value", "held", "runs"), [(b"2", b"99", 0), (b"12", b"2", 1), (b"12", None, 1)]
+)
 def test_a_read_finds_what_is_shown(value: bytes, held: bytes | None, runs: int) -> None:
     world = World(flow(NEVER, far(OUT), evaluation=Evaluation(action_end=True)))
     world.put("out", rows(3, b"1"), begun=False)

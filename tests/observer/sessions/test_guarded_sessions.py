@@ -27,6 +27,7 @@ from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard, Permit, Refusal
+from headgate.observer.sessions import session as session_module
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session
 from headgate.settings import KeyRing, agent_write
@@ -278,6 +279,20 @@ def test_rules_are_asked_once_for_a_kind_of_request(
     asked.clear()
     session.data_received(ask(b"e"))
     assert asked == [], "connections of the same client share what was found"
+
+
+def test_no_more_kinds_are_remembered_for_a_client_than_a_listener_has(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_MOST_CLEARED", 3)
+    asked = scene.endpoint.guard = guard(scene, SECRET)
+    session, _, upstream = scene.connect()
+    for length in range(1, 9):
+        for _ in range(3):
+            session.data_received(get(b"r" * length))
+            assert upstream.taken() == get(b"r" * length)
+            session.reply_received(reply("get"))
+            assert len(asked.cleared(asked.permit(None) or Permit(None, ()))) <= 3
 
 
 def test_new_rules_hold_for_the_next_request_of_a_kind_that_passed(scene: Scene) -> None:

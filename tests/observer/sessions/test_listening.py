@@ -13,26 +13,35 @@ import uvloop
 
 from headgate.hbase import Dialect
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer.config import Limits as LimitsConfig
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.listening import Listeners
+from headgate.observer.sessions.sweeping import Stage
 from headgate.observer.starting import Addresses, StartError
 from headgate.wire import Limits
 
 NOBODY = "127.0.0.1:1"
 
 
-def listeners(listen: str = "127.0.0.1:0", **values: Any) -> Listeners:
-    """Return those of one address, whose upstream is not there."""
-    config = ObserverConfig(
+def configuration(
+    listen: str = "127.0.0.1:0", limits: LimitsConfig | None = None, **values: Any
+) -> ObserverConfig:
+    """Return that of a listener whose upstream is not there."""
+    return ObserverConfig(
         name="o",
         thrift1=Listener(listen, NOBODY, **values),
         kafka=Kafka(NOBODY),
         journal=Journal("unused"),
+        limits=limits or LimitsConfig(),
     )
+
+
+def listeners(listen: str = "127.0.0.1:0", **values: Any) -> Listeners:
+    config = configuration(listen, **values)
     return Listeners(config, keyring=Keyring(config), metrics=Metrics())
 
 
@@ -122,6 +131,45 @@ def test_an_upstream_that_does_not_come_in_time_is_named() -> None:
         with pytest.raises(StartError, match=r"is \[thrift1\] upstream right") as refused:
             await listeners().await_upstreams(asyncio.get_running_loop().time())
         assert NOBODY in str(refused.value)
+
+    run(script)
+
+
+class Idle:
+    """A session whose client does nothing."""
+
+    def __init__(self) -> None:
+        self.expired = 0
+
+    def stage(self) -> Stage:
+        return Stage.IDLE
+
+    def progress(self) -> object:
+        return None
+
+    def expire(self, reason: str, *, at_once: bool) -> None:
+        self.expired += 1
+
+
+def test_other_limits_hold_for_clients_that_are_there() -> None:
+    async def script() -> None:
+        opened = listeners()
+        await opened.open(endpoint_of, Addresses(), reuse_port=False)
+        (endpoint,) = opened.endpoints
+        idle = Idle()
+        endpoint.sessions.add(cast("Any", idle))
+        opened.reconfigure(
+            configuration(limits=LimitsConfig(idle_seconds=3.0, connections=7, message_bytes=999))
+        )
+        assert (endpoint.most_connections, endpoint.limits.max_frame) == (7, 999)
+        for now in (0.0, 0.0, 2.0, 2.0):
+            opened.tend(now)
+        assert idle.expired == 0
+        for now in (4.0, 4.0):
+            opened.tend(now)
+        assert idle.expired == 1
+        endpoint.sessions.clear()
+        opened.close()
 
     run(script)
 

@@ -46,16 +46,21 @@ def test_a_request_is_answered_though_bytes_follow_its_frame(scene: Scene) -> No
     assert scene.metrics.requests == {("thrift1", "get", "answered"): 1}
 
 
-def test_an_exception_among_pipelined_replies_is_counted_as_one(scene: Scene) -> None:
-    session, _, _ = scene.connect()
-    session.data_received(get(b"x") + get(b"y") + get(b"z"))
-    failure = StructWriter().binary(1, b"no").end()
-    session.reply_received(CELLS + call("get", failure, MessageType.EXCEPTION) + CELLS)
+@pytest.mark.parametrize("before", [0, 5], ids=["new", "known"])
+def test_an_exception_among_pipelined_replies_is_counted_as_one(scene: Scene, before: int) -> None:
+    session, _, upstream = scene.connect()
+    for _ in range(before):
+        session.data_received(get(b"r"))
+        session.reply_received(CELLS)
+    for row in (b"x", b"y", b"z"):
+        session.data_received(get(row))
+    failure = call("get", StructWriter().binary(1, b"no").end(), MessageType.EXCEPTION)
+    session.reply_received(CELLS + failure + CELLS)
+    session.data_received(put(b"r"))
+    session.reply_received(answered(upstream, OK))
     scene.metrics.settle()
-    assert scene.metrics.requests == {
-        ("thrift1", "get", "answered"): 2,
-        ("thrift1", "get", "exception"): 1,
-    }
+    assert scene.metrics.requests["thrift1", "get", "answered"] == before + 2
+    assert scene.metrics.requests["thrift1", "get", "exception"] == 1
 
 
 def test_bytes_behind_the_last_frame_are_passed_and_later_writes_end_unknown(scene: Scene) -> None:

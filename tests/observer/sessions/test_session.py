@@ -261,8 +261,8 @@ def times(scene: Scene) -> dict[str, int]:
 def test_a_few_requests_are_timed_one_by_one(scene: Scene) -> None:
     session, _, _ = scene.connect()
     for rounds in range(1, 4):
-        read(session, 50)
-        assert times(scene) == {"added": 100 * rounds, "upstream": 50 * rounds}
+        read(session, 100)
+        assert times(scene) == {"added": 200 * rounds, "upstream": 100 * rounds}
 
 
 def test_what_is_timed_are_seconds_that_have_passed(scene: Scene) -> None:
