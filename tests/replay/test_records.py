@@ -117,6 +117,13 @@ def test_a_run_at_once_over_what_the_recorded_one_had_is_that_run() -> None:
     assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0))) == [(102.0, "x")]
 
 
+def test_a_run_a_second_before_the_recorded_one_is_that_run_still() -> None:
+    for time, run in ((103.0, "x"), (103.25, "")):
+        moments = [launched(time, "x", 3), Moment(152.0, "finished", "", "b", "x")]
+        report = replayed(flow(2), moments, writes(101.0, 102.0, 102.5))
+        assert counterparts(report)[0] == (102.0, run)
+
+
 def test_a_run_long_before_the_recorded_one_and_over_less_is_another() -> None:
     moments = [launched(150.0, "x", 3), Moment(152.0, "finished", "", "b", "x")]
     assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0, 103.0))) == [(102.0, "")]
@@ -184,6 +191,17 @@ def test_a_run_without_counterpart_takes_the_time_that_runs_mostly_took() -> Non
     updates = [*writes(101.0, 102.0, 103.0, 104.0), put("out", 0, 105.0, b"r", run="w")]
     report = replayed(flow(2), [*later, launched(500.0, "unfinished", 9)], updates)
     assert counterparts(report) == [(102.0, ""), (112.0, "")]
+
+
+def test_a_run_that_is_due_does_not_wait_for_another_steps_end() -> None:
+    spec = flow(2)
+    bound = Bound("k", ContainerId("in"), time=8.0)
+    other = ActionSpec("c", after=("a",), reads=(ContainerId("in"),), bounds=(bound,))
+    spec = msgspec.structs.replace(spec, actions=(*spec.actions, other))
+    moments = [launched(200.0, "x", 9), Moment(210.0, "finished", "", "b", "x")]
+    [replay] = replayed(spec, moments, writes(101.0, 102.0)).replays
+    assert [run.time for run in replay.step("b").runs] == [102.0]
+    assert replay.step("c").runs[0].time == 109.0
 
 
 def test_a_topic_that_is_read_no_more_keeps_no_run_from_its_counterpart() -> None:

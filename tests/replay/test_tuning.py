@@ -117,8 +117,15 @@ def test_the_octave_in_which_the_target_lies_is_searched_in_even_steps(
 
 
 def test_a_step_that_does_not_err_is_let_off_further_round_by_round() -> None:
+    passes: list[list[tuple[float, float]]] = []
+
     def evaluate(candidates: Sequence[Factors]) -> Sequence[Replayed]:
+        passes.append([(each["b"], each["free"]) for each in candidates])
         return list(map(made_up, candidates))
 
     found = tune(evaluate, ["b", "free"], ["b"], ErrorTarget(3 / 128))
     assert found.best.factors == pytest.approx({"b": 2 * 2**0.5, "free": 2 * 2**0.5 * 2**3})
+    together, moves = 2 * 2**0.5, (0.5, 0.8, 1.25, 2.0)
+    tried = [(together * move, together) for move in moves]
+    tried += [(together, together * move) for move in moves]
+    assert passes[2] == [pytest.approx(each) for each in tried]

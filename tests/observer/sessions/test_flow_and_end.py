@@ -128,6 +128,15 @@ def test_a_draining_session_lets_a_request_arrive_whole(scene: Scene) -> None:
     assert client.closed
 
 
+def test_a_session_drains_though_its_client_is_gone(scene: Scene) -> None:
+    session, _, upstream = scene.connect()
+    session.connection_lost(None)
+    session.drain()
+    assert upstream.closed
+    session.upstream_lost(None)
+    assert scene.endpoint.sessions == set()
+
+
 def test_an_idle_session_is_closed_when_it_drains(scene: Scene) -> None:
     session, client, _ = scene.connect()
     session.drain()
@@ -202,6 +211,14 @@ def test_a_client_that_does_not_read_waits_for_nobody_but_itself(scene: Scene) -
     slow_client(session, client, 0)
     session.data_received(call(IDENTIFY, b"\x00") * 3)
     assert session.stage() is Stage.REPLIES
+
+
+def test_a_client_whose_requests_are_not_read_waits_for_hbase(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.upstream_full()
+    assert session.stage() is Stage.SERVER
+    session.upstream_drained()
+    assert session.stage() is Stage.IDLE
 
 
 def test_a_client_that_has_sent_nothing_is_silent_until_its_first_request(scene: Scene) -> None:

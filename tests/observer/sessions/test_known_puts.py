@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scene import OK, Scene, call, put, reply
+from scene import OK, Scene, call, close_gate, put, reply
 
 from headgate.events import Notify, Origin, Outcome, UpdateBatch, Watch, WatchList
 from headgate.hbase import Dialect
@@ -123,6 +123,18 @@ def test_one_whose_connection_broke_is_unknown(known: Scene) -> None:
     assert known.outcomes() == [(b"aa", Outcome.UNKNOWN)]
     (batch,) = batches(known)
     assert (batch.columns, batch.values) == ((b"f:q",), (b"v",))
+
+
+def test_one_waits_at_a_closed_gate(known: Scene) -> None:
+    session, _, upstream = known.connect()
+    session.data_received(put(b"r0"))
+    session.reply_received(OK)
+    upstream.taken()
+    close_gate(known)
+    session.data_received(put(b"aa"))
+    assert upstream.taken() == b""
+    close_gate(known, 2, released=True)
+    assert upstream.taken() == put(b"aa")
 
 
 def test_one_that_could_not_be_sent_has_done_nothing(known: Scene) -> None:

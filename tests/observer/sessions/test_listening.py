@@ -140,6 +140,10 @@ class Idle:
 
     def __init__(self) -> None:
         self.expired = 0
+        self.identified = 0
+
+    def identify(self) -> None:
+        self.identified += 1
 
     def stage(self) -> Stage:
         return Stage.IDLE
@@ -161,6 +165,7 @@ def test_other_limits_hold_for_clients_that_are_there() -> None:
         opened.reconfigure(
             configuration(limits=LimitsConfig(idle_seconds=3.0, connections=7, message_bytes=999))
         )
+        assert [each.address for each in opened.pools["thrift1"].configured] == [NOBODY]
         assert (endpoint.most_connections, endpoint.limits.max_frame) == (7, 999)
         for now in (0.0, 0.0, 2.0, 2.0):
             opened.tend(now)
@@ -168,6 +173,26 @@ def test_other_limits_hold_for_clients_that_are_there() -> None:
         for now in (4.0, 4.0):
             opened.tend(now)
         assert idle.expired == 1
+        endpoint.sessions.clear()
+        opened.close()
+
+    run(script)
+
+
+def test_other_rules_hold_for_clients_that_are_there() -> None:
+    async def script() -> None:
+        opened = listeners()
+        await opened.open(endpoint_of, Addresses(), reuse_port=False)
+        (endpoint,) = opened.endpoints
+        assert endpoint.guard is None
+        idle = Idle()
+        endpoint.sessions.add(cast("Any", idle))
+        opened.change_access(configuration(networks=("10.0.0.0/8",)))
+        assert endpoint.guard is not None
+        assert not endpoint.guard.admits("192.168.1.2")
+        assert idle.identified == 1
+        opened.change_access(configuration())
+        assert endpoint.guard is None
         endpoint.sessions.clear()
         opened.close()
 

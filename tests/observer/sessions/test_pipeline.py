@@ -107,6 +107,16 @@ def test_requests_behind_a_reply_of_our_own_that_waits_are_answered_behind_it(
     assert scene.outcomes() == [(b"r", Outcome.APPLIED)]
 
 
+@pytest.mark.parametrize("cut", [0, 8])
+def test_each_reply_of_our_own_waits_for_the_reply_that_has_begun(scene: Scene, cut: int) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(get(b"x") + call(IDENTIFY, b"\x00"))
+    session.reply_received(CELLS[:cut])
+    session.data_received(call(IDENTIFY, b"\x00"))
+    session.reply_received(CELLS[cut:])
+    assert [name(each) for each in messages(client.taken())] == ["get", IDENTIFY, IDENTIFY]
+
+
 def test_the_end_waits_for_replies_behind_one_that_may_go_on(scene: Scene) -> None:
     session, client, upstream = scene.connect()
     session.data_received(get(b"x"))
@@ -131,6 +141,16 @@ def test_a_call_of_our_own_that_hbase_does_not_answer_is_nobodys_request(scene: 
     assert [(line["requests"], line["methods"]) for line in lines] == [(1, [IDENTIFY])]
     assert client.taken() == CELLS
     assert scene.metrics.requests == {("thrift1", "get", "answered"): 1}
+
+
+def test_a_reply_of_our_own_whose_turn_nobody_can_tell_ends_the_connection(scene: Scene) -> None:
+    session, client, upstream = scene.connect()
+    session.data_received(get(b"x"))
+    session.reply_received(CELLS)
+    upstream.close()
+    session.data_received(call(IDENTIFY, b"\x00"))
+    assert client.taken() == CELLS
+    assert client.closed
 
 
 def test_an_unreadable_reply_before_one_of_our_own_breaks_the_connection(scene: Scene) -> None:

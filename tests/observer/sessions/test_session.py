@@ -1,9 +1,25 @@
 from __future__ import annotations
 
+import asyncio
 from time import perf_counter
+from typing import cast
 
 import pytest
-from scene import CELLS, FALSE, OK, TRUE, Scene, answered, call, check, get, messages, put, reply
+from scene import (
+    CELLS,
+    FALSE,
+    OK,
+    TRUE,
+    Scene,
+    Wire,
+    answered,
+    call,
+    check,
+    get,
+    messages,
+    put,
+    reply,
+)
 from structlog.testing import capture_logs
 
 from headgate.events import Outcome, UpdateBatch
@@ -221,6 +237,18 @@ def test_requests_of_a_known_kind_are_counted_as_others_are(scene: Scene) -> Non
     assert scene.metrics.sent_bytes == 5 * len(CELLS)
 
 
+def test_requests_of_known_kinds_are_read_while_it_is_not_known_what_hbase_speaks(
+    scene: Scene,
+) -> None:
+    read(scene.connect()[0], 3)
+    session, upstream = Session(scene.endpoint), Wire()
+    session.connection_made(cast("asyncio.Transport", Wire()))
+    session.upstream_made(cast("asyncio.Transport", upstream))
+    for _ in range(3):
+        session.data_received(get(b"r"))
+    assert upstream.taken() == get(b"r") * 3
+
+
 def test_requests_of_known_kinds_are_counted_by_their_own_methods(scene: Scene) -> None:
     session, _, _ = scene.connect()
     row = call("getRow", StructWriter().binary(1, b"t").binary(2, b"r").end())
@@ -384,6 +412,7 @@ def test_a_write_that_cannot_be_read_is_logged_with_its_connection(scene: Scene)
     with capture_logs() as lines:
         session.data_received(call("mutateRow", no_mutations))
     (line,) = lines
+    assert scene.metrics.decode_errors == 1
     assert (line["event"], line["method"]) == ("a request cannot be read", "mutateRow")
     assert (line["connection"], line["client"]) == (1, "10.1.2.3:4567")
 

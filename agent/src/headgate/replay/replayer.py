@@ -221,11 +221,7 @@ class Replayer:
             case DecisionKind.LAUNCHED:
                 active = self._active.get(moment.action)
                 recorded = active.recorded if active is not None else None
-                if (
-                    recorded is not None
-                    and recorded.run != moment.run
-                    and recorded.launched < place
-                ):
+                if recorded is not None and recorded.run != moment.run:
                     self._finish(moment.action)  # its end was not recorded, and has been
                 if moment.moment == "request" and moment.action in self._runs:
                     self._tell(RunRequested(self._now, moment.action))

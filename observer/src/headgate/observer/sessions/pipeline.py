@@ -82,6 +82,7 @@ class Pipeline:
         # from the client: replies then go back whole, one by one.
         self._by_message = False
         self._passed = 0
+        """Bytes of a reply that went back before: it is certain whose it is, HBase is not asked."""
         self.in_flight: list[Exchange] = []
         """Oldest first. Mostly one: no deque."""
         self.touched = 0.0
@@ -170,7 +171,6 @@ class Pipeline:
             return False
         self.append(exchange, Transport.BUFFERED)
         self._walking = self._by_message = True
-        self._passed = 0
         return True
 
     def not_forwarded(self, exchange: Exchange) -> None:
