@@ -359,10 +359,15 @@ class Session:
             exchange.forwarded = started if sample is None else _clock()
             exchange.sample = sample
             layout, pipeline = pattern.layout, self.pipeline
-            if outlet.write(pipeline.judged(exchange, data, layout.body, layout.transport)):
-                pipeline.append(exchange, layout.transport)
-            else:
-                self._cancel(exchange)
+            try:
+                if outlet.write(pipeline.judged(exchange, data, layout.body, layout.transport)):
+                    pipeline.append(exchange, layout.transport)
+                else:
+                    self._cancel(exchange)
+            except Exception:
+                # As in ``_forward_marked``: nobody knows whether it was sent.
+                endpoint.recorder.end(ticket, None)
+                raise
         return True
 
     def _pump(self) -> None:
