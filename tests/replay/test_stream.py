@@ -51,3 +51,9 @@ def test_what_no_cut_holds_comes_last() -> None:
     found = list(ordered(Cut({"b": (1, 0)}), Cut({"b": (3, 0)})))
     assert found[:5] == [("b", 0, 0), 0, ("b", 0, 1), ("b", 0, 2), 1]
     assert found[5:] == [("a", 0, 0), ("a", 1, 0), ("a", 1, 1), ("a", 0, 1), ("a", 0, 2)]
+
+
+def test_partitions_take_turns_by_time_whichever_comes_first() -> None:
+    logs = {("a", number): iter([update("a", number, 0, 9.0 - number)]) for number in range(4)}
+    found = in_order([], {"a": 4}, lambda *place: next(logs[place], None))
+    assert [each.time for each in found] == [6.0, 7.0, 8.0, 9.0]

@@ -99,7 +99,8 @@ def made_up(factors: Factors) -> Replayed:
 
 
 @pytest.mark.parametrize(
-    ("target", "lowest"), [(ErrorTarget(3 / 128), 2.0), (SavingTarget(0.7), 1.0)]
+    ("target", "lowest"),
+    [(ErrorTarget(3 / 128), 2.0), (SavingTarget(0.7), 1.0), (SavingTarget(-8.0), 1 / 32)],
 )
 def test_the_octave_in_which_the_target_lies_is_searched_in_even_steps(
     target: Target, lowest: float

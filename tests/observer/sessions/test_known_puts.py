@@ -10,6 +10,7 @@ from scene import OK, Scene, call, close_gate, put, reply
 from headgate.events import Notify, Origin, Outcome, UpdateBatch, Watch, WatchList
 from headgate.hbase import Dialect
 from headgate.observer.sessions.session import Session
+from headgate.observer.sessions.sweeping import Stage
 from headgate.wire import MessageReader, StructWriter
 
 ROWS = [b"r%d" % number for number in range(8)]
@@ -133,6 +134,7 @@ def test_one_waits_at_a_closed_gate(known: Scene) -> None:
     close_gate(known)
     session.data_received(put(b"aa"))
     assert upstream.taken() == b""
+    assert session.stage() is Stage.SERVER
     close_gate(known, 2, released=True)
     assert upstream.taken() == put(b"aa")
 
