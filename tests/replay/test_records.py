@@ -173,6 +173,7 @@ def test_a_run_goes_on_though_another_of_its_step_ends_that_is_left_out() -> Non
         Moment(120.0, "finished", "", "b", "left out"),
         launched(150.0, "x", 2),
         Moment(152.0, "finished", "", "b", "x"),
+        Moment(160.0, "resumed", ""),
     ]
     report = replayed(flow(2), moments, writes(101.0, 107.0, 130.0, 131.0))
     assert counterparts(report) == [(107.0, "x"), (152.0, "")]
@@ -191,6 +192,13 @@ def test_a_run_without_counterpart_takes_the_time_that_runs_mostly_took() -> Non
     updates = [*writes(101.0, 102.0, 103.0, 104.0), put("out", 0, 105.0, b"r", run="w")]
     report = replayed(flow(2), [*later, launched(500.0, "unfinished", 9)], updates)
     assert counterparts(report) == [(102.0, ""), (112.0, "")]
+
+
+def test_a_run_without_counterpart_has_not_ended_before() -> None:
+    moments = [launched(200.0, "x", 9), Moment(210.0, "finished", "", "b", "x")]
+    updates = [*writes(101.0, 102.0), put("out", 0, 105.0, b"r")]
+    [replay] = replayed(with_reader(1), moments, updates).replays
+    assert [run.time for run in replay.step("c").runs] == [105.0]
 
 
 def test_a_run_that_is_due_does_not_wait_for_another_steps_end() -> None:

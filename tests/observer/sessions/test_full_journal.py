@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scene import Scene, get, put
+from structlog.testing import capture_logs
 
 from headgate.events import Gap
 
@@ -17,6 +18,15 @@ def test_a_write_waits_for_room_and_goes_on(blocking: Scene) -> None:
     blocking.admission.tend()
     assert upstream.taken() == put(b"r") + get(b"x")
     assert not client.paused
+
+
+def test_a_write_that_waits_for_room_is_logged_with_its_table(blocking: Scene) -> None:
+    session, _, _ = blocking.connect()
+    with capture_logs() as lines:
+        session.data_received(put(b"r"))
+    assert ("a write waits for room in the journal", "t") in [
+        (line["event"], line.get("table")) for line in lines
+    ]
 
 
 def test_a_write_that_waits_too_long_gets_an_error_that_may_be_retried(blocking: Scene) -> None:

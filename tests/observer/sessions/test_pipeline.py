@@ -46,6 +46,26 @@ def test_a_request_is_answered_though_bytes_follow_its_frame(scene: Scene) -> No
     assert scene.metrics.requests == {("thrift1", "get", "answered"): 1}
 
 
+def test_bytes_behind_a_frame_that_came_in_pieces_are_passed_and_named(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    whole = framed(CELLS)
+    session.data_received(framed(get(b"x")))
+    session.reply_received(whole[:10])
+    with capture_logs() as lines:
+        session.reply_received(whole[10:] + b"more")
+    assert client.taken() == whole + b"more"
+    assert [line["reason"] for line in lines] == ["there are bytes behind the last reply"]
+    assert scene.metrics.requests == {("thrift1", "get", "answered"): 1}
+
+
+def test_a_client_is_read_from_again_when_no_reply_can_be_told_apart(scene: Scene) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(get(b"x") * 200)
+    assert client.paused
+    session.reply_received(b"\xff" * 40)
+    assert not client.paused
+
+
 @pytest.mark.parametrize("before", [0, 5], ids=["new", "known"])
 def test_an_exception_among_pipelined_replies_is_counted_as_one(scene: Scene, before: int) -> None:
     session, _, upstream = scene.connect()

@@ -399,7 +399,6 @@ class Replayer:
             columns=tuple(cell[2] for cell, _ in cells),
             timestamps=(-1,) * number,
             values=tuple(None if value is UNKNOWN else value for _, value in cells),
-            recovered=True,
         )
 
     # -- tables ------------------------------------------------------------------------------------
