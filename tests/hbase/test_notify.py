@@ -187,6 +187,24 @@ def test_a_mutation_without_a_qualifier_that_does_not_say_it_deletes_writes_noth
     assert with_notify(Dialect.THRIFT1, read(raw), CELLS) is None
 
 
+@pytest.mark.parametrize("field", [1, 2])
+def test_a_field_of_another_type_is_no_mutation(field: int) -> None:
+    cell = StructWriter().binary(1, b"f").binary(2, b"q").binary(3, b"v").end()
+    put = StructWriter().binary(1, b"r").structs(2, [cell]).end()
+
+    def marked(mutation: bytes) -> bytes:
+        row = StructWriter().binary(1, b"r").structs(2, [mutation]).end()
+        body = StructWriter().binary(1, b"t").struct(2, row).end()
+        raw = write_message(Transport.BUFFERED, "mutateRow", MessageType.CALL, 1, body)
+        found = with_notify(Dialect.THRIFT2, read(raw), CELLS)
+        assert found is not None
+        return found.raw
+
+    other = StructWriter().i64(field, 5).end()[:-1]
+    begin = StructWriter().struct(1, put).end()
+    assert marked(other + begin).replace(other, b"") == marked(begin)
+
+
 deletes = st.lists(st.sampled_from([b"f", b"g", b"hg"]), max_size=2)
 
 

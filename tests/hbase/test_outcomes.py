@@ -14,6 +14,7 @@ from headgate.hbase import (
     Verdict,
     decode_request,
     io_error_reply,
+    is_void,
     judge,
     method_of,
 )
@@ -22,9 +23,13 @@ from headgate.wire import (
     Message,
     MessageReader,
     MessageType,
+    Protocol,
     StructWriter,
     Transport,
+    transcode,
     write_exception,
+    write_message,
+    write_reply,
 )
 
 ONE, TWO = Dialect.THRIFT1, Dialect.THRIFT2
@@ -59,6 +64,37 @@ def test_every_method_is_judged_by_what_it_answers(case, encoder):
         expected = verdict if case.cells else NOTHING
         assert judgement.verdict is expected
         assert bool(judgement.reason) is (expected is UNKNOWN)
+
+
+VALUES = {
+    Answer.FLAG: StructWriter().bool(0, False),
+    Answer.COUNTER: StructWriter().i64(0, 0),
+    Answer.CELLS: StructWriter().structs(0, []),
+    Answer.RESULT: StructWriter().struct(0, StructWriter().end()),
+    Answer.UNDONE: StructWriter().structs(0, []),
+    Answer.OTHER: StructWriter().i32(0, 0),
+}
+
+
+def test_a_value_of_another_type_than_the_method_answers_is_unknown(case):
+    message = read(case.encoded)
+    request = decode_request(case.dialect, message)
+    own = VALUES.get(method_of(case.dialect, case.method).answer)
+    for value in VALUES.values():
+        if own is None or value.end() != own.end():
+            judgement = judge(case.dialect, request, read(write_reply(message, value.end())))
+            assert judgement.verdict is (UNKNOWN if case.cells else NOTHING)
+
+
+def test_only_a_reply_that_holds_nothing_is_void(encoder):
+    request = mutate(encoder, "mutateRow", False)
+    nothing = StructWriter().end()
+    for protocol in Protocol:
+        asked = transcode(request, protocol, Transport.BUFFERED)
+        assert is_void(read(write_reply(asked, nothing)))
+        assert not is_void(read(io_error_reply(ONE, asked, "no")))
+        assert not is_void(read(write_exception(asked, ApplicationError.INTERNAL_ERROR, "no")))
+    assert not is_void(read(write_message(Transport.BUFFERED, "m", MessageType.CALL, 1, nothing)))
 
 
 def test_an_io_error_leaves_every_method_unknown_and_says_why(case, encoder):
@@ -105,9 +141,11 @@ def test_headgates_own_refusal_is_an_io_error_of_the_method(case, transport, enc
     assert reply.raw[reply.body :] == StructWriter().struct(1, error).end()
 
 
-def test_a_method_without_an_io_error_is_refused_by_thrifts_own(encoder):
-    request = read(encoder.call(TWO, "getClusterId"))
-    reply = read(io_error_reply(TWO, request, "blocked"))
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("method", ["getThriftServerType", "getClusterId", "ofALaterVersion"])
+def test_a_method_without_an_io_error_is_refused_by_thrifts_own(dialect, method):
+    data = write_message(Transport.BUFFERED, method, MessageType.CALL, 1, StructWriter().end())
+    reply = read(io_error_reply(dialect, read(data), "blocked"))
     assert reply.type is MessageType.EXCEPTION
     assert b"blocked" in reply.raw
 
@@ -168,6 +206,13 @@ def test_an_append_is_read_from_its_reply_in_the_order_of_the_columns(encoder):
     assert judgement.cells.values == [b"ga", b"fb", b"fa"]
     assert judgement.cells.timestamps == [9, 9, 9]
     assert set(judgement.cells.kinds) == {UpdateKind.APPEND}
+
+
+def test_a_cell_without_a_timestamp_in_the_reply_has_none(encoder):
+    request = append(encoder, b"f:a")
+    cells = [encoder.one.TCell(value=b"fa")]
+    judgement = judge(ONE, request, read(encoder.reply(ONE, "append", success=cells)))
+    assert (judgement.cells.values, judgement.cells.timestamps) == ([b"fa"], [-1])
 
 
 def test_an_append_whose_reply_does_not_match_stays_a_delta(encoder):

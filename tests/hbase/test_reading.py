@@ -7,6 +7,9 @@ import pytest
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, encode_origin
 from headgate.hbase import Dialect, Write, decode_request, read_request
 from headgate.wire import (
+    I64,
+    MAP,
+    STRING,
     MalformedMessage,
     Message,
     MessageReader,
@@ -79,6 +82,18 @@ def table() -> StructWriter:
         ),
         (TWO, "put", table().struct(2, ROW_TWICE).end()),
         (TWO, "putMultiple", table().structs(2, [ROW_TWICE] * 20).end()),
+        *[
+            (
+                TWO,
+                "put",
+                table().struct(2, StructWriter().binary(1, b"r").structs(2, [each]).end()).end(),
+            )
+            for each in (
+                StructWriter().binary(1, b"f").binary(1, b"q").binary(3, b"v").end(),
+                StructWriter().binary(2, b"f").binary(2, b"q").binary(3, b"v").end(),
+                StructWriter().binary(1, b"f").binary(2, b"q").binary(2, b"v").end(),
+            )
+        ],
         (
             TWO,
             "deleteColumnFamily",
@@ -131,6 +146,42 @@ def test_a_union_has_one_field_for_hbase_reads_the_next_as_a_stop(union: bytes) 
     row = StructWriter().binary(1, b"r").structs(2, [union]).end()
     with pytest.raises(MalformedMessage, match="a TMutation"):
         read_request(TWO, message("mutateRow", table().struct(2, row).end()))
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "count", "taken"),
+    [
+        (STRING, STRING, 2, True),
+        (STRING, I64, 2, False),
+        (I64, STRING, 2, False),
+        (I64, I64, 0, True),
+    ],
+)
+def test_a_map_is_of_what_it_is_declared_to_be(
+    keys: int, values: int, count: int, taken: bool
+) -> None:
+    entries = (b"\0\0\0\4abcd" * 2) * count  # eight bytes in each: a string, or a number
+    attributes = bytes([MAP, 0, 4, keys, values]) + count.to_bytes(4, "big") + entries
+    body = table().binary(2, b"r").binary(3, b"f:q").end()[:-1] + attributes + b"\0"
+    if taken:
+        assert read_request(ONE, message("get", body)).tables == ("t",)
+    else:
+        with pytest.raises(MalformedMessage, match="a map has entries of types"):
+            read_request(ONE, message("get", body))
+
+
+@pytest.mark.parametrize(
+    "append",
+    [
+        table().binary(2, b"r").structs(3, [StructWriter().end()]).binaries(4, [b"v"]),
+        table().binary(2, b"r").binaries(3, [b"f:q"]).structs(4, [StructWriter().end()]),
+    ],
+    ids=["columns", "values"],
+)
+def test_columns_and_values_of_an_append_are_strings(append: StructWriter) -> None:
+    body = StructWriter().struct(1, append.end()).end()
+    with pytest.raises(MalformedMessage, match="a list of strings has elements of type 12"):
+        read_request(ONE, message("append", body))
 
 
 def fields(*written: int) -> StructWriter:

@@ -151,6 +151,35 @@ def test_a_field_of_columns_of_another_type_is_passed_over() -> None:
     assert columns_read(TWO, read(raw)) == (b"f:a",)
 
 
+def test_a_list_of_anything_else_names_no_columns() -> None:
+    numbers = b"\x0f\0\2\x0a\0\0\0\2" + b"\x0b\0\1\0\0\0\1f" + bytes(8)
+    one = StructWriter().binary(1, b"r").end()[:-1] + numbers + b"\0"
+    assert columns_read(TWO, read(call("get", StructWriter().binary(1, b"t").struct(2, one)))) == ()
+
+
+def test_each_read_of_a_known_kind_counts_for_its_own_columns() -> None:
+    patterns = Patterns(TWO)
+    raws = [
+        call("get", StructWriter().binary(1, b"t").struct(2, get2(b"r", column(b"f", name))))
+        for name in (b"a", b"b", b"a")
+    ]
+    for raw in raws:
+        patterns.consider(read_request(TWO, read(raw)))
+    pattern = patterns.find(raws[0])
+    assert pattern is not None
+    for raw in raws:
+        assert patterns.find(raw) is pattern
+        pattern.note_columns(raw)
+    assert pattern.take_columns() == {b"f:a": 2, b"f:b": 1}
+
+
+def test_other_fields_of_a_column_are_passed_over() -> None:
+    named = StructWriter().i64(1, 5).binary(1, b"f").binary(2, b"a").i64(2, 6).binary(3, b"x")
+    one = StructWriter().binary(1, b"r").structs(2, [named.end()]).end()
+    raw = call("get", StructWriter().binary(1, b"t").struct(2, one))
+    assert columns_read(TWO, read(raw)) == (b"f:a",)
+
+
 _name = st.binary(min_size=1, max_size=3).filter(lambda name: b":" not in name)
 
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from headgate.events import TableChangeKind
+from headgate.events import ORIGIN_ATTRIBUTE, Origin, TableChangeKind, encode_origin
 from headgate.hbase import (
     METHODS,
     Dialect,
@@ -149,6 +149,62 @@ def test_a_row_may_carry_unknown_fields_behind_its_mutations():
     assert in_rows(decode_request(Dialect.THRIFT1, rows)) == 2 * [(0, b"r", b"f:a", -1, b"v")]
 
 
+def test_bytes_of_another_field_are_never_taken_for_a_puts_value_or_its_end() -> None:
+    def row(mutation: StructWriter) -> StructWriter:
+        return StructWriter().binary(1, b"t").binary(2, b"r").structs(3, [mutation.end()])
+
+    put = StructWriter().bool(1, False).binary(2, b"f:a")
+    # A number in whose bytes the head of a value stands, one byte later than it would.
+    number = row(put.i64(0x0B00, 0x03_00000003_616263).bool(4, True)).end()
+    # Another field behind the value; the arguments end as a mutation does.
+    longer = StructWriter().bool(1, False).binary(2, b"f:a").binary(3, b"v").i32(50, 1)
+    for body, value in ((number, b""), (row(longer).bool(4, True).end(), b"v")):
+        message = read(write_message(Transport.BUFFERED, "mutateRow", MessageType.CALL, 1, body))
+        cells = in_rows(decode_request(Dialect.THRIFT1, message))
+        assert cells == [(0, b"r", b"f:a", -1, value)]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        # a number that says how far it is to the mutations, as the length of a key would
+        StructWriter().i64(1, 4 << 32).structs(2, []).end(),
+        # a list that is not the mutations
+        StructWriter().binary(1, b"r").structs(1, []).end(),
+    ],
+)
+def test_a_field_of_another_type_is_never_taken_for_a_batchs_key_or_mutations(
+    batch: bytes,
+) -> None:
+    body = StructWriter().binary(1, b"t").structs(2, [batch]).end()
+    message = read(write_message(Transport.BUFFERED, "mutateRows", MessageType.CALL, 1, body))
+    with pytest.raises(MalformedMessage, match="without its row or mutations"):
+        decode_request(Dialect.THRIFT1, message)
+
+
+def test_each_write_of_thrift1_that_can_name_its_origin_is_read_with_it(case, encoder):
+    if case.dialect is not Dialect.THRIFT1:
+        return
+    arguments = getattr(encoder.one.Hbase, f"{case.method}_args")
+    if "attributes" not in {spec[1] for spec in arguments.thrift_spec.values()}:
+        return
+    origin = Origin("flow", "step", "run", 5)
+    attributes = {b"other": b"x", ORIGIN_ATTRIBUTE: encode_origin(origin)}
+    fields = {**case.arguments, "attributes": attributes}
+    write = decode_request(case.dialect, read(encoder.call(case.dialect, case.method, **fields)))
+    assert isinstance(write, Write)
+    assert write.origins == (origin,)
+
+
+@pytest.mark.parametrize("own", [-(2**63), -(2**62) - 1, -3, -2, -1, 0, 2**62, 2**63 - 2])
+def test_a_cells_own_timestamp_is_never_taken_for_none(encoder, own):
+    two = encoder.two
+    cell = two.TColumnValue(family=b"f", qualifier=b"q", value=b"v", timestamp=own)
+    put = two.TPut(row=b"r", columnValues=[cell], timestamp=7)
+    message = read(encoder.call(Dialect.THRIFT2, "put", table=b"t", tput=put))
+    assert in_rows(decode_request(Dialect.THRIFT2, message)) == [(0, b"r", b"f:q", own, b"v")]
+
+
 @pytest.mark.parametrize(
     ("dialect", "method", "body"),
     [
@@ -266,9 +322,10 @@ def test_a_write_of_thrift2_needs_its_table_its_row_and_whole_cells(method: str)
     if len(fields) > 1:
         of_cell = [("binary", 1, b"f"), ("binary", 2, b"q"), ("binary", 3, b"v")]
         for nth in range(2 if method == "increment" else 3):
-            part = struct_of([*of_cell[:nth], *of_cell[nth + 1 :]])
-            with pytest.raises(MalformedMessage, match="without its"):
-                decoded([fields[0], ("structs", 2, [part])])
+            for instead in ([], [("binary", 9, b"x")]):
+                part = struct_of([*of_cell[:nth], *instead, *of_cell[nth + 1 :]])
+                with pytest.raises(MalformedMessage, match="without its"):
+                    decoded([fields[0], ("structs", 2, [part])])
 
 
 def test_counters_of_an_empty_list_are_no_counters_and_not_refused():

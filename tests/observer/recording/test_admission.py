@@ -161,11 +161,14 @@ def test_after_a_failed_sync_nothing_goes_on_and_the_observer_hears_of_it(scene_
 class Waiting:
     """A session whose request finds no room."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fits: bool = False) -> None:
         self.reasons: list[str] = []
+        self.fits = fits
+        self.tried = 0
 
     def try_again(self) -> bool:
-        return False
+        self.tried += 1
+        return self.fits
 
     def give_up(self, reason: str) -> None:
         self.reasons.append(reason)
@@ -194,6 +197,23 @@ def test_who_waits_in_vain_is_told_what_the_disk_said(
     assert words in reason
     assert "/of/this/host" not in reason
     assert scene.admission.blocked == 1
+
+
+def test_each_that_waits_goes_on_or_gives_up_in_its_turn(scene_of) -> None:
+    scene = scene_of(Fsync.NEVER)
+    sessions = fits, early, late = Waiting(fits=True), Waiting(), Waiting()
+    for session, seconds in zip(sessions, (0.0, 5.0, 0.0), strict=True):
+        scene.admission.wait(session, JournalFull("full"))
+        scene.now += seconds
+    scene.now += 6.0
+    scene.admission.tend()
+    assert [session.tried for session in sessions] == [1, 1, 1]
+    assert [len(session.reasons) for session in sessions] == [0, 1, 0]
+    scene.now += 6.0
+    scene.admission.tend()
+    assert [session.tried for session in sessions] == [1, 1, 2]
+    assert [len(session.reasons) for session in (early, late)] == [1, 1]
+    assert (fits.reasons, scene.admission.blocked) == ([], 2)
 
 
 def test_a_sync_that_fails_leaves_no_file_open(scene_of) -> None:

@@ -49,6 +49,15 @@ def test_what_was_appended_is_there_after_a_crash(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 70_000])
+def test_a_request_of_any_size_is_there_after_a_crash(tmp_path: Path, size: int) -> None:
+    journal = opened(tmp_path)
+    request = bytes(range(256)) * (size // 256 + 1)
+    put(journal, request[:size])
+    crash(journal)
+    assert requests_of(opened(tmp_path)) == [request[:size]]
+
+
 def test_a_tail_torn_at_any_byte_costs_only_the_torn_record(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     put(journal, b"first request")
@@ -79,6 +88,19 @@ def test_a_damaged_byte_anywhere_is_noticed(tmp_path: Path) -> None:
         assert read == [b"first request"] or not (read or segment.whole), position
         data[position] ^= 0x40
     assert len(read_segment(bytes(data), 0).intents) == 1
+
+
+def test_a_torn_tail_of_another_number_than_the_next_is_damage(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    put(journal, b"first request")
+    (path,) = tmp_path.glob("*.segment")
+    begin = path.stat().st_size
+    put(journal, b"second request")
+    data = bytearray(path.read_bytes()[:-1])
+    assert read_segment(bytes(data), 0).whole
+    data[begin + 10 + 7] ^= 4  # behind checksum and lengths
+    segment = read_segment(bytes(data), 0)
+    assert ([each.number for each in segment.intents], segment.whole) == ([0], False)
 
 
 def damage_of(directory: Path) -> tuple[list[int], str]:
@@ -246,6 +268,41 @@ def test_a_start_without_room_on_the_disk_says_so(
     opened(tmp_path).close()
 
 
+def test_the_watermark_has_its_place_on_the_disk_before_there_is_one(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    (path,) = tmp_path.glob("*.watermark")
+    sizes = [path.stat().st_size]
+    for _ in range(3):
+        journal.settle(put(journal, b"a"))
+        journal.save_watermark()
+        sizes.append(path.stat().st_size)
+    assert sizes == [2 * 20] * 4  # two slots, written in turn
+
+
+def test_what_clients_wrote_is_for_nobody_else_to_read(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    put(journal, b"a")
+    files = [path for kind in ("lock", "*.watermark", "*.segment") for path in tmp_path.glob(kind)]
+    assert [path.stat().st_mode & 0o777 for path in files] == [0o600] * 3
+
+
+def test_an_end_leaves_all_on_the_disk_and_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Path("/proc/self/fd")
+    before = len(list(files.iterdir()))
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fdatasync", lambda handle: synced.append((files / str(handle)).readlink().name)
+    )
+    journal = opened(tmp_path)
+    put(journal, b"a")
+    journal.close()
+    (segment,) = tmp_path.glob("*.segment")
+    assert sorted(synced) == sorted([segment.name, tmp_path.name])
+    assert len(list(files.iterdir())) == before
+
+
 def test_each_start_is_a_new_epoch(tmp_path: Path) -> None:
     epochs = []
     for _ in range(3):
@@ -280,6 +337,44 @@ def test_the_watermark_passes_only_what_is_settled(tmp_path: Path) -> None:
     journal.settle(0)
     assert journal.watermark == 3
     assert journal.unsettled == 1
+
+
+def test_each_intent_is_told_to_be_settled_once(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    told: list[int] = []
+    journal.on_settled = told.append
+    for _ in range(3):
+        put(journal, b"x")
+    for number in (2, 2, 0, 0, 1, 2):
+        journal.settle(number)
+    assert told == [2, 0, 1]
+
+
+def test_the_age_of_the_oldest_is_that_of_what_is_not_settled(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    assert journal.oldest_age(100.0) == 0.0
+    for received in (12.0, 14.0):
+        journal.append(b"x", "t", listener=0, dialect=0, received=received)
+    assert journal.oldest_age(12.25) == 0.25
+    assert journal.oldest_age(10.0) == 0.0, "the clock was set back"
+    journal.settle(0)
+    assert journal.oldest_age(20.0) == 6.0
+    journal.settle(1)
+    assert journal.oldest_age(20.0) == 0.0
+
+
+def test_a_watermark_that_is_lost_costs_repeats_only(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    for request in (b"a", b"b"):
+        put(journal, request)
+    journal.settle(0)
+    journal.save_watermark()
+    crash(journal)
+    (path,) = tmp_path.glob("*.watermark")
+    path.unlink()
+    (epoch,) = open_epochs(tmp_path, but=-1)
+    assert [intent.request for intent in epoch.intents] == [b"a", b"b"]
+    assert epoch.damage == ""
 
 
 def test_only_intents_above_the_watermark_come_back(tmp_path: Path) -> None:
@@ -400,7 +495,12 @@ def test_several_crashes_leave_their_epochs_in_order(tmp_path: Path) -> None:
         journal = opened(tmp_path)
         put(journal, request)
         crash(journal)
-    assert requests_of(opened(tmp_path)) == [b"a", b"b"]
+    last = opened(tmp_path)
+    assert requests_of(last) == [b"a", b"b"]
+    for left in (1, 0):
+        last.forget_epoch(last.open_epochs()[0].epoch)
+        segments = list(tmp_path.glob("*.segment"))
+        assert (len(segments), last.size) == (left, sum(each.stat().st_size for each in segments))
 
 
 def test_a_gap_that_was_not_announced_comes_back(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_with_pass_writes_go_on_and_the_gap_is_announced(passing: Scene) -> None
     passing.now = 200.0
     session.data_received(put(b"r"))
     assert upstream.taken() == put(b"r")
+    assert passing.admission.passed == 1
     passing.bench.producer.deliver_all()
     passing.journal.save_watermark()
     passing.now = 300.0
@@ -123,10 +124,23 @@ def test_the_next_gap_is_announced_like_the_first(passing: Scene) -> None:
     assert [gap.since for gap in gaps] == [200.0, 400.0]
 
 
+def test_once_a_gap_is_over_it_is_written_down_no_more(passing: Scene, monkeypatch) -> None:
+    passing.admission.let_pass(("t",))
+    passing.bench.producer.deliver_all()
+    passing.journal.save_watermark()
+    passing.admission.tend()
+    passing.log()
+    saved: list[dict[str, float]] = []
+    monkeypatch.setattr(passing.journal, "save_gaps", lambda gaps: saved.append(dict(gaps)))
+    for _ in range(3):
+        passing.admission.tend()
+    assert saved == [{}]
+
+
 def test_how_many_writes_wait_is_told(blocking: Scene) -> None:
-    sessions = [blocking.connect()[0] for _ in range(2)]
+    sessions = [blocking.connect()[0] for _ in range(3)]
     for session in sessions:
         session.data_received(put(b"r"))
-    assert blocking.admission.reasons == ("the journal has no room: 2 writes wait",)
+    assert blocking.admission.reasons == ("the journal has no room: 3 writes wait",)
     blocking.admission.leave(sessions[0])
-    assert blocking.admission.reasons == ("the journal has no room: 1 writes wait",)
+    assert blocking.admission.reasons == ("the journal has no room: 2 writes wait",)

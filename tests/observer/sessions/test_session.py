@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 from scene import (
     CELLS,
+    FAILED,
     FALSE,
     OK,
     TRUE,
@@ -432,6 +433,37 @@ def test_after_a_broken_write_its_row_stays_ambiguous_for_a_while(scene: Scene) 
         if part.outcome is Outcome.APPLIED
     ]
     assert applied.ambiguous == (0,)
+
+
+def test_a_broken_write_may_take_effect_as_long_as_hbase_tries(scene: Scene) -> None:
+    first, second = scene.connect()[0], scene.connect()[0]
+    first.data_received(put(b"same"))
+    first.upstream_lost(None)
+    scene.work()
+    timers = scene.bench.timers
+    assert max(seconds for seconds, _ in timers.waiting) == 60.0  # hbase.rpc.timeout
+    timers.run()
+    second.data_received(put(b"same"))
+    second.reply_received(OK)
+    parts = [part for each in scene.log() for part in each.requests]
+    assert [(part.outcome, part.ambiguous) for part in parts] == [
+        (Outcome.UNKNOWN, ()),
+        (Outcome.APPLIED, ()),
+    ]
+
+
+def test_each_write_is_counted_once_by_what_became_of_it(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    for request, answer in ((put(b"r"), OK), (check(b"r"), FALSE), (put(b"s"), FAILED)):
+        session.data_received(request)
+        session.reply_received(answer)
+    scene.work()
+    assert scene.metrics.requests == {
+        ("thrift1", "mutateRow", "applied"): 1,
+        ("thrift1", "checkAndPut", "nothing"): 1,
+        ("thrift1", "mutateRow", "unknown"): 1,
+    }
+    assert scene.metrics.events == {"applied": 1, "nothing": 1, "unknown": 1}
 
 
 def test_after_its_end_a_session_takes_nothing_more(scene: Scene) -> None:
