@@ -245,7 +245,7 @@ class Patterns:
         if method.effect is Effect.READ:
             if method.table is TableIn.NOWHERE:
                 layout = layout_of(message, fixed=0, numbers=True)
-                return None if layout is None or request.tables else Pattern(layout, method, None)
+                return None if layout is None else Pattern(layout, method, None)
             layout = layout_of(message, fixed=1, numbers=True)
             if method.table is not TableIn.FIELD or layout is None:
                 return None

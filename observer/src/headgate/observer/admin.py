@@ -11,15 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import msgspec
-import structlog
 from msgspec import Struct
 
 from headgate.observer.upstreams.pool import UpstreamView
 
 Value = TypeVar("Value")
 Upstreams = Mapping[str, tuple[UpstreamView, ...]]
-
-_log = structlog.get_logger("headgate.observer.admin")
 
 _NOBODY_TO_TELL = (
     TimeoutError,

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import structlog
 from msgspec import Struct
 
 from headgate.events import Origin, Outcome
@@ -37,8 +36,6 @@ from headgate.observer.recording.journal_errors import TablesFull
 from headgate.observer.recording.overlaps import Flight, TableFlights
 from headgate.observer.recording.segments import Intent
 from headgate.wire import Limits, Message, MessageReader, ProtocolError
-
-_log = structlog.get_logger("headgate.observer.recording.recorder")
 
 DIALECTS: Final = (Dialect.THRIFT1, Dialect.THRIFT2)
 """A dialect's number in the journal is its position here."""
