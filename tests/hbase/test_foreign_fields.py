@@ -185,7 +185,7 @@ def answered(case: Any, encoder: Any) -> dict[str, Any]:
             cell = encoder.two.TColumnValue(family=b"f", qualifier=b"a", value=b"v", timestamp=3)
             return {"success": encoder.two.TResult(row=b"r", columnValues=[cell])}
         case Answer.CELLS:
-            return {"success": [encoder.one.TCell(value=b"v", timestamp=3)]}
+            return {"success": [encoder.one.TCell(value=b"v", timestamp=3) for _ in case.cells]}
         case Answer.FLAG:
             return {"success": True}
         case Answer.COUNTER:

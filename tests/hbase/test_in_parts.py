@@ -143,6 +143,25 @@ def test_rows_have_their_names_wherever_those_stand(dialect: Dialect, name: str,
     assert list(found.change.cells.rows) == keys
 
 
+@pytest.mark.parametrize(
+    ("dialect", "name"), [(ONE, "mutateRows"), (TWO, "putMultiple"), (TWO, "deleteMultiple")]
+)
+@pytest.mark.parametrize("byte", [b"\0", b"\x0b", b"v"])
+def test_keys_and_values_may_hold_any_bytes(dialect: Dialect, name: str, byte: bytes) -> None:
+    keys = [byte * (60 + number) for number in range(40)]
+    values = [byte * (1 + number % 7) for number in range(40)]
+    rows = [row(dialect, name, *each, 0) for each in zip(keys, ([v] for v in values), strict=True)]
+    body = StructWriter().binary(1, b"t").structs(2, rows).end()
+    found = read_in_parts(dialect, message_of(name, body), [500])
+    assert isinstance(found.change, Write)
+    cells = found.change.cells
+    assert cells.rows == keys
+    if name == "deleteMultiple":
+        assert cells.columns == [b"f:" + each for each in values]
+    else:
+        assert cells.values == values
+
+
 @pytest.mark.parametrize("left_out", [1, 2])
 def test_a_put_without_its_row_or_columns_is_refused(left_out: int) -> None:
     put = StructWriter().i64(3, 5)
@@ -152,7 +171,17 @@ def test_a_put_without_its_row_or_columns_is_refused(left_out: int) -> None:
         put.structs(2, cells_of(TWO, [1, 2], 0))
     body = StructWriter().binary(1, b"t").struct(2, put.end()).end()
     with pytest.raises(MalformedMessage, match="a TPut without its row or columns"):
-        read_in_parts(TWO, message_of("put", body), [500])
+        read_in_parts(TWO, message_of("put", body), [10])
+
+
+def test_other_fields_of_a_put_are_passed_over_in_parts_too() -> None:
+    put = StructWriter().i64(1, 5).binary(1, b"row").i64(2, 6).structs(2, cells_of(TWO, [1, 2], 0))
+    body = StructWriter().binary(1, b"t").struct(2, put.binary(9, b"x").i64(3, 88).end()).end()
+    found = read_in_parts(TWO, message_of("put", body), [10])
+    assert isinstance(found.change, Write)
+    cells = found.change.cells
+    assert (cells.rows, cells.columns) == ([b"row"] * 2, [b"f:0", b"f:1"])
+    assert cells.timestamps == [88, 88]
 
 
 def cells_of(dialect: Dialect, sizes: list[int], odd: int) -> list[bytes]:

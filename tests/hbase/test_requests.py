@@ -158,7 +158,18 @@ def test_bytes_of_another_field_are_never_taken_for_a_puts_value_or_its_end() ->
     number = row(put.i64(0x0B00, 0x03_00000003_616263).bool(4, True)).end()
     # Another field behind the value; the arguments end as a mutation does.
     longer = StructWriter().bool(1, False).binary(2, b"f:a").binary(3, b"v").i32(50, 1)
-    for body, value in ((number, b""), (row(longer).bool(4, True).end(), b"v")):
+    # A number of two bytes that are the end of a mutation, one byte later than it would stand.
+    short = StructWriter().bool(1, False).binary(2, b"f:a").binary(3, b"v").end()[:-1]
+    short += b"\x06\x02\x00\x04\x01\0"
+    # The value's last byte and what follows its mutation look like that end.
+    early = row(StructWriter().bool(1, False).binary(2, b"f:a").binary(3, b"v\x02")).end()[:-1]
+    early += b"\x04\x01\x00" + bytes(8) + b"\0"
+    for body, value in (
+        (number, b""),
+        (row(longer).bool(4, True).end(), b"v"),
+        (StructWriter().binary(1, b"t").binary(2, b"r").structs(3, [short]).end(), b"v"),
+        (early, b"v\x02"),
+    ):
         message = read(write_message(Transport.BUFFERED, "mutateRow", MessageType.CALL, 1, body))
         cells = in_rows(decode_request(Dialect.THRIFT1, message))
         assert cells == [(0, b"r", b"f:a", -1, value)]
@@ -367,6 +378,14 @@ def test_what_is_no_part_of_a_tables_name_is_passed_over() -> None:
     body = StructWriter().struct(1, name).end()
     raw = write_message(Transport.BUFFERED, "tableExists", MessageType.CALL, 1, body)
     assert read_request(Dialect.THRIFT2, read(raw)).tables == ("a:t",)
+
+
+def test_other_parts_of_a_tables_description_are_passed_over() -> None:
+    name, other = (StructWriter().binary(2, each).end() for each in (b"t", b"other"))
+    described = StructWriter().i64(1, 5).struct(9, other).struct(1, name).end()
+    body = StructWriter().struct(1, described).end()
+    raw = write_message(Transport.BUFFERED, "createTable", MessageType.CALL, 1, body)
+    assert read_request(Dialect.THRIFT2, read(raw)).tables == ("t",)
 
 
 def test_definitions_that_destroy_cells_name_their_table_and_family(encoder):

@@ -111,6 +111,20 @@ def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_the_disk_or_for_room(
     asyncio.run(script())
 
 
+def test_other_policies_hold_from_when_they_are_set(scene_of) -> None:
+    scene, session = scene_of(Fsync.INTERVAL), Waiting()
+    for policy in (Fsync.ALWAYS, Fsync.NEVER, Fsync.INTERVAL):
+        scene.admission.reconfigure(JournalConfig("anywhere", fsync=policy, block_seconds=2.0))
+        assert scene.admission.syncs_each is (policy is Fsync.ALWAYS)
+    scene.admission.wait(session, JournalFull("full"))
+    scene.now += 1.9
+    scene.admission.tend()
+    assert session.reasons == []
+    scene.now += 0.2
+    scene.admission.tend()
+    assert len(session.reasons) == 1
+
+
 def test_with_interval_a_quiet_journal_leaves_the_disk_alone(scene_of) -> None:
     async def script() -> None:
         scene = scene_of(Fsync.INTERVAL)

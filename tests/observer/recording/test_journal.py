@@ -462,6 +462,13 @@ def test_beyond_its_limit_the_journal_takes_nothing_until_there_is_room(tmp_path
     assert put(journal, b"x" * 100) == 2
 
 
+def test_the_journal_may_be_filled_to_its_last_byte(tmp_path: Path) -> None:
+    journal = opened(tmp_path, limit=400)
+    put(journal, b"x" * 50)
+    left = 400 - journal.size
+    assert (journal.has_room(left), journal.has_room(left + 1)) == (True, False)
+
+
 def test_a_request_above_the_limit_is_taken_when_it_is_alone(tmp_path: Path) -> None:
     journal = opened(tmp_path, limit=100, segment=100)
     assert put(journal, b"x" * 500) == 0
@@ -509,6 +516,16 @@ def test_a_gap_that_was_not_announced_comes_back(tmp_path: Path) -> None:
     crash(journal)
     (epoch,) = opened(tmp_path).open_epochs()
     assert epoch.gaps == {"t": 7.0}
+
+
+def test_gaps_that_cannot_be_read_are_not_taken_for_none(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.save_gaps({"t": 7.0})
+    crash(journal)
+    (path,) = tmp_path.glob("*.gaps")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(JournalError, match="a gap would be hidden"):
+        opened(tmp_path).open_epochs()
 
 
 def names_to_sync(journal: Journal) -> list[str]:
@@ -718,8 +735,8 @@ def test_the_length_of_a_long_name_is_mended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("request_bytes", "table", "at"),
-    [(b"request", "", 8), (b"", "table", 5)],
-    ids=["no table", "no request"],
+    [(b"request", "", 8), (b"", "table", 5), (b"", "", 4)],
+    ids=["no table", "no request", "neither"],
 )
 def test_the_length_of_what_is_beside_nothing_is_mended(
     tmp_path: Path, request_bytes: bytes, table: str, at: int

@@ -195,14 +195,25 @@ def test_damage_is_a_gap_of_each_table_that_fits_too(restart: Restart) -> None:
     assert [each.table for each in restart.log[-2:] if isinstance(each, Gap)] == ["later"]
 
 
-def test_what_cannot_be_read_is_a_gap_from_when_it_came(restart: Restart) -> None:
-    restart.crash_with(put(b"one")[:-5], put(b"two"))
+@pytest.mark.parametrize(
+    ("damaged", "words"),
+    [
+        (put(b"one")[:-5], "incomplete"),
+        (request("mutateRow", StructWriter().binary(1, b"t").end()), "without its table, row"),
+        (request("getRow", StructWriter().binary(1, b"t").end()), "changes nothing"),
+    ],
+    ids=["cut short", "not whole", "no write"],
+)
+def test_what_cannot_be_read_is_a_gap_from_when_it_came(
+    restart: Restart, damaged: bytes, words: str
+) -> None:
+    restart.crash_with(damaged, put(b"two"))
     restart.run(EarlierEpochs.publish)
     gap, batch = sorted(restart.log, key=lambda each: isinstance(each, UpdateBatch))
     assert isinstance(gap, Gap)
     assert (gap.table, gap.since) == ("t", 12.5)
     assert gap.until > gap.since
-    assert "incomplete" in gap.reason
+    assert words in gap.reason
     assert batch.rows == (b"two",)
 
 

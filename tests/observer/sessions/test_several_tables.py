@@ -47,6 +47,14 @@ def test_each_table_has_its_own_rows(two: Scene) -> None:
     assert told(two, "other") == []
 
 
+def test_one_table_that_is_watched_has_no_rows_of_the_others(scene: Scene) -> None:
+    session, _, _ = scene.connect()
+    session.data_received(increments((b"other", b"a"), (b"t", b"b"), (b"u", b"c")))
+    session.reply_received(OK)
+    assert told(scene, "t") == [(0, (b"b",), ())]
+    assert told(scene, "other") == told(scene, "u") == []
+
+
 def test_rows_that_two_of_them_share_are_ambiguous_in_their_table_alone(two: Scene) -> None:
     first, second = two.connect()[0], two.connect()[0]
     first.data_received(increments((b"t", b"same"), (b"u", b"a")))
