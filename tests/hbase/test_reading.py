@@ -105,6 +105,13 @@ def table() -> StructWriter:
             "mutateRow",
             table().binary(2, b"r").structs(3, [mutation().binary(2, b"f:z").end()]).end(),
         ),
+        *[
+            (ONE, "mutateRow", table().binary(2, b"r").structs(3, [each.bool(4, True).end()]).end())
+            for each in (
+                StructWriter().bool(1, False).binary(2, b"f:a").binary(2, b"v"),
+                StructWriter().bool(1, False).binary(3, b"f:a").binary(3, b"v"),
+            )
+        ],
         (ONE, "deleteAll", table().binary(2, b"r").binary(3, b"f").binary(3, b"g").end()),
         (
             ONE,

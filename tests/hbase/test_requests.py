@@ -176,6 +176,23 @@ def test_bytes_of_another_field_are_never_taken_for_a_puts_value_or_its_end() ->
 
 
 @pytest.mark.parametrize(
+    "cell",
+    [
+        # A number in whose bytes the head of a string stands, one byte later than it would.
+        StructWriter().binary(1, b"f").i64(0x0B00, 0x02_00000003_717171).binary(3, b"v").end(),
+        StructWriter().binary(1, b"f").binary(2, b"q").i64(0x0B00, 0x03_00000003_767676).end(),
+    ],
+    ids=["qualifier", "value"],
+)
+def test_bytes_of_another_field_are_never_taken_for_a_part_of_a_cell(cell: bytes) -> None:
+    put = StructWriter().binary(1, b"r").structs(2, [cell]).end()
+    body = StructWriter().binary(1, b"t").struct(2, put).end()
+    message = read(write_message(Transport.BUFFERED, "put", MessageType.CALL, 1, body))
+    with pytest.raises(MalformedMessage, match="a TColumnValue without"):
+        decode_request(Dialect.THRIFT2, message)
+
+
+@pytest.mark.parametrize(
     "batch",
     [
         # a number that says how far it is to the mutations, as the length of a key would

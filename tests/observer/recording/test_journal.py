@@ -416,6 +416,18 @@ def test_segments_go_when_they_are_wholly_below_the_watermark(tmp_path: Path) ->
     assert journal.size == sum(path.stat().st_size for path in tmp_path.glob("*.segment"))
 
 
+def test_a_segment_that_is_not_full_goes_on_when_all_of_it_is_settled(tmp_path: Path) -> None:
+    journal = opened(tmp_path, segment=300)
+    segments = []
+    for _ in range(4):
+        journal.settle(put(journal, b"x" * 60))
+        journal.save_watermark()
+        segments.append([path.name.partition("-")[2] for path in tmp_path.glob("*.segment")])
+    first = f"{0:020d}.segment"
+    assert segments == [[first], [first], [first], []]
+    assert journal.size == 0
+
+
 def test_a_segment_that_somebody_has_removed_is_not_missed_when_it_may_go(tmp_path: Path) -> None:
     journal = opened(tmp_path, segment=100)
     for number in range(6):
