@@ -24,6 +24,13 @@ def long_put(row: bytes) -> bytes:
     return call("mutateRow", body)
 
 
+def batch_put(row: bytes) -> bytes:
+    """A put of another method."""
+    mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
+    batch = StructWriter().binary(1, row).structs(2, [mutation]).end()
+    return call("mutateRows", StructWriter().binary(1, b"t").structs(2, [batch]).end())
+
+
 @pytest.fixture
 def known(scene: Scene) -> Scene:
     """A scene that knows ``put`` and ``long_put`` of these rows."""
@@ -105,6 +112,28 @@ def test_each_is_counted_though_kinds_alternate(known: Scene) -> None:
         session.reply_received(OK)
     known.work()
     assert known.metrics.requests == {("thrift1", "mutateRow", "applied"): len(ROWS)}
+
+
+def test_each_is_counted_by_its_own_method(known: Scene) -> None:
+    session = talking(known)
+    for row in ROWS[:3]:
+        session.data_received(batch_put(row))
+        session.reply_received(reply("mutateRows"))
+    known.work()
+    assert known.endpoint.patterns.find(batch_put(b"r9"))
+    sessions = [talking(known) for _ in range(5)]
+    known.work()
+    known.metrics.requests.clear()
+    writes = [put, batch_put, put, batch_put, put]
+    for each, row, write in zip(sessions, ROWS, writes, strict=False):
+        each.data_received(write(row))
+    for each, write in zip(sessions, writes, strict=True):
+        each.reply_received(OK if write is put else reply("mutateRows"))
+    known.work()
+    assert known.metrics.requests == {
+        ("thrift1", "mutateRow", "applied"): 3,
+        ("thrift1", "mutateRows", "applied"): 2,
+    }
 
 
 def test_none_is_settled_before_kafka_has_it(known: Scene) -> None:
