@@ -78,7 +78,7 @@ class Admission:
         if self._config.when_full is not WhenFull.PASS:
             return False
         new = sum([table not in self._gaps for table in tables])
-        return not new or len(self._gaps) + new <= _MOST_GAPS
+        return len(self._gaps) + new <= _MOST_GAPS
 
     @property
     def gaps_open(self) -> bool:
