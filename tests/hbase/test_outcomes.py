@@ -86,6 +86,16 @@ def test_a_value_of_another_type_than_the_method_answers_is_unknown(case):
             assert judgement.verdict is (UNKNOWN if case.cells else NOTHING)
 
 
+def test_a_field_of_another_type_in_an_errors_place_is_no_error(case):
+    message = read(case.encoded)
+    request = decode_request(case.dialect, message)
+    value = VALUES.get(method_of(case.dialect, case.method).answer, StructWriter()).end()
+    expected = judge(case.dialect, request, read(write_reply(message, value)))
+    others = StructWriter().i64(1, 5).i64(2, 6).end()[:-1]
+    found = judge(case.dialect, request, read(write_reply(message, others + value)))
+    assert found == expected
+
+
 def test_only_a_reply_that_holds_nothing_is_void(encoder):
     request = mutate(encoder, "mutateRow", False)
     nothing = StructWriter().end()

@@ -173,6 +173,25 @@ def test_each_read_of_a_known_kind_counts_for_its_own_columns() -> None:
     assert pattern.take_columns() == {b"f:a": 2, b"f:b": 1}
 
 
+@pytest.mark.parametrize(
+    ("dialect", "name", "field", "kind", "value"),
+    [
+        (ONE, "get", 3, "binary", b"f:a"),
+        (ONE, "getRowWithColumns", 3, "binaries", [b"f:a"]),
+        (ONE, "scannerOpenWithScan", 2, "struct", StructWriter().binaries(4, [b"f:a"]).end()),
+        (TWO, "get", 2, "struct", get2(b"r", column(b"f", b"a"))),
+        (TWO, "getMultiple", 2, "structs", [get2(b"r", column(b"f", b"a"))]),
+        (TWO, "openScanner", 2, "struct", StructWriter().structs(3, [column(b"f", b"a")]).end()),
+    ],
+)
+def test_an_argument_of_another_type_is_passed_over(
+    dialect: Dialect, name: str, field: int, kind: str, value: Any
+) -> None:
+    body = StructWriter().binary(1, b"t").i64(field, 5)
+    getattr(body, kind)(field, value)
+    assert columns_read(dialect, read(call(name, body))) == (b"f:a",)
+
+
 def test_other_fields_of_a_column_are_passed_over() -> None:
     named = StructWriter().i64(1, 5).binary(1, b"f").binary(2, b"a").i64(2, 6).binary(3, b"x")
     one = StructWriter().binary(1, b"r").structs(2, [named.end()]).end()

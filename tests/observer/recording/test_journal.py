@@ -530,6 +530,15 @@ def test_a_gap_that_was_not_announced_comes_back(tmp_path: Path) -> None:
     assert epoch.gaps == {"t": 7.0}
 
 
+def test_a_gap_that_was_announced_does_not_come_back(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    for gaps in ({"t": 7.0}, {}):
+        journal.save_gaps(gaps)
+    crash(journal)
+    (epoch,) = opened(tmp_path).open_epochs()
+    assert epoch.gaps == {}
+
+
 def test_gaps_that_cannot_be_read_are_not_taken_for_none(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     journal.save_gaps({"t": 7.0})
