@@ -162,6 +162,19 @@ def test_keys_and_values_may_hold_any_bytes(dialect: Dialect, name: str, byte: b
         assert cells.values == values
 
 
+def test_a_number_is_never_taken_for_the_head_of_a_rows_cells() -> None:
+    keys = [b"r%03d" % number for number in range(40)]
+    number = 0x0F0002_0C_FFFFFFFF  # field 2, a list of structs, fewer than none
+    rows = [
+        StructWriter().binary(1, key).i64(9, number).structs(2, cells_of(TWO, [1], 0)).end()
+        for key in keys
+    ]
+    body = StructWriter().binary(1, b"t").structs(2, rows).end()
+    found = read_in_parts(TWO, message_of("putMultiple", body), [500])
+    assert isinstance(found.change, Write)
+    assert found.change.cells.rows == keys
+
+
 @pytest.mark.parametrize("left_out", [1, 2])
 def test_a_put_without_its_row_or_columns_is_refused(left_out: int) -> None:
     put = StructWriter().i64(3, 5)

@@ -674,6 +674,18 @@ def test_bytes_that_became_others_lose_no_request_silently(
     assert found == requests or damage
 
 
+def test_a_segment_of_another_format_is_told_and_not_read(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    put(journal, b"a")
+    crash(journal)
+    (path,) = tmp_path.glob("*.segment")
+    data = path.read_bytes()
+    assert damaged(tmp_path, path, data[:3] + b"9" + data[4:]) == (
+        [],
+        "requests 0 to 0 cannot be read",
+    )
+
+
 def test_a_segment_that_was_cut_is_told_as_far_as_it_was_written_down(tmp_path: Path) -> None:
     journal = opened(tmp_path)
     for request in (b"a", b"b", b"c"):
