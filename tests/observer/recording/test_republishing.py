@@ -283,8 +283,12 @@ def test_topics_are_looked_for_until_kafka_answers(restart: Restart) -> None:
 def test_a_kafka_that_never_answers_ends_the_start_in_words(restart: Restart) -> None:
     restart.fitting = {"other"}
     restart.start_seconds = 0.2
+    asked = 0
 
     def look() -> set[str]:
+        nonlocal asked
+        asked += 1
+        assert asked < 1000, "it asks without a pause"
         raise KafkaUnavailable("nobody is there")
 
     restart.look_at_topics = look
