@@ -10,6 +10,7 @@ from headgate.engine import (
     Codec,
     CodecName,
     Count,
+    Evaluation,
     Interval,
     Metric,
     RetryPolicy,
@@ -21,7 +22,7 @@ from headgate.engine import (
     at_least_one,
     launched,
 )
-from headgate.events import Item
+from headgate.events import VERSION, Item, Outcome, RequestPart, UpdateBatch
 
 
 def updates(limit: float, *, distinct: bool = False) -> Bound:
@@ -81,6 +82,17 @@ def test_a_row_written_by_two_requests_is_two_updates(pair, rows):
     assert measured(tester) == 2
 
 
+def test_a_request_that_writes_nothing_makes_no_update_of_the_next_ones_cells(pair):
+    parts = [RequestPart(n, "put", Outcome.APPLIED, 1.0, cells) for n, cells in enumerate((0, 2))]
+    message = UpdateBatch(
+        VERSION, "o", 1, 0, 0, "in", tuple(parts), bytes(2), (b"r", b"r"), (b"f:x", b"f:y"),
+        (-1, -1), (b"1", b"1"),
+    )  # fmt: skip
+    tester = pair(updates(9))
+    tester.publish("in", message)
+    assert measured(tester) == 1
+
+
 def test_a_put_of_the_same_value_counts_for_sequence(pair, rows):
     tester = settled(pair(updates(9)), rows)
     tester.write("in", rows(1, 10))
@@ -122,6 +134,17 @@ def test_percentages_start_from_the_first_scan(pair, rows):
     tester.tell(tester.answer(question))
     tester.write("in", rows(2))
     assert measured(tester) == 25
+
+
+@pytest.mark.parametrize("symbol", ["σ", "ν"])
+def test_before_the_first_scan_a_bound_says_that_it_waits_for_it(pair, rows, symbol):
+    bound = {"σ": percent(50), "ν": value(Metric.CHANGED, 0.5)}[symbol]
+    tester = pair(bound, answering=False)
+    tester.write("in", rows(1))
+    explained = tester.engine.explain(0).actions[1]
+    assert explained.missing == "needs the first scan of `in`"
+    (vector,) = explained.result.parts[0].vectors
+    assert vector.words == f"{symbol} of `in` waits for the container's first scan"
 
 
 def test_puts_of_new_rows_raise_the_number_of_elements(pair, rows):
@@ -256,6 +279,12 @@ def test_an_undecodable_value_counts_as_changed_and_as_dead_letter(pair, rows):
     assert tester.engine.explain(0).containers[0].dead_letters == 2
 
 
+def test_each_undecodable_value_of_many_is_a_dead_letter(pair):
+    tester = pair(value(Metric.CHANGED, 1))
+    tester.write("in", {b"r%d" % i: {b"f:x": b"broken" if i < 8 else b"1"} for i in range(20)})
+    assert tester.engine.explain(0).containers[0].dead_letters == 8
+
+
 def test_an_undecodable_value_adds_nothing_to_sums_of_others(pair, rows):
     tester = settled(pair(value(Metric.ABSOLUTE, 50)), rows)
     tester.write("in", {b"r0": {b"f:x": b"11"}, b"new": {b"f:x": b"broken"}})
@@ -294,6 +323,15 @@ def test_a_limit_reached_exactly_is_reached_whatever_the_rounding_on_the_way(pai
     ((_, pending),) = tester.engine.actions["b"].all_parts()
     assert pending.difference.value < 10
     assert launched(tester.wave("a")) == ["b"]
+
+
+@pytest.mark.parametrize(("amount", "runs"), [(14.9999, []), (15, ["b"])])
+def test_a_limit_that_a_write_reaches_exactly_is_reached_at_that_write(pair, rows, amount, runs):
+    tester = pair(value(Metric.ABSOLUTE, 5), evaluation=Evaluation(write=True))
+    tester.write("in", rows(3, 10))
+    tester.finish("b")
+    tester.write("in", rows(1, 11))
+    assert launched(tester.write("in", {b"r0": {b"f:x": b"%r" % amount}})) == runs
 
 
 LONG_MAX = 2**63 - 1
@@ -375,6 +413,19 @@ def test_tables_that_are_too_large_for_one_sum_hide_no_change_together(pair):
     assert launched(tester.wave("a")) == ["b"]
 
 
+def test_what_the_first_scan_finds_after_the_first_run_failed_is_new(pair):
+    bound = Bound("k", "in", time=60.0, value=ValueBound(Metric.CHANGED, 1))
+    tester = pair(bound, answering=False, retry=RetryPolicy(attempts=1))
+    tester.tables["in"] = {(b"r%d" % i, b"f:x"): b"7" for i in range(8)}
+    (question,) = [i for i in tester.instructions if isinstance(i, ScanContainer)]
+    tester.write("in", {b"r0": {b"f:x": b"8"}})
+    assert launched(tester.pass_time(60)) == ["b"]
+    tester.fail("b")
+    tester.tell(tester.answer(question))
+    ((_, pending),) = tester.engine.actions["b"].all_parts()
+    assert pending.measured() == (8, 57.0, 8.0)
+
+
 @pytest.mark.parametrize("fails", [True, False])
 @pytest.mark.parametrize("restart", [True, False])
 def test_what_the_first_scan_finds_is_new_again_when_the_first_run_fails(pair, fails, restart):
@@ -445,6 +496,19 @@ def test_an_hour_without_ticks_makes_one_run(pair, rows):
 
 
 # κ
+
+
+@pytest.mark.parametrize(
+    ("sequence", "metric", "units"),
+    [
+        (SequenceBound(9), Metric.ABSOLUTE, ["s", "updates", ""]),
+        (SequenceBound(9, SequenceUnit.PERCENT), Metric.RELATIVE, ["s", "%", "%"]),
+    ],
+)
+def test_each_vector_says_its_unit(pair, sequence, metric, units):
+    tester = pair(Bound("k", "in", 60.0, sequence, ValueBound(metric, 5)))
+    (result,) = tester.engine.explain(0).actions[1].result.parts
+    assert [vector.unit for vector in result.vectors] == units
 
 
 def test_a_bound_is_reached_by_any_of_its_vectors(pair, rows):

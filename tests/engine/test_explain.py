@@ -1,7 +1,10 @@
 """Why the last run happened and what is missing for the next, in words."""
 
+import pytest
+
 from headgate.engine import (
     Bound,
+    Evaluation,
     Metric,
     RunFailed,
     SequenceBound,
@@ -67,6 +70,19 @@ def test_a_step_waits_for_the_first_run_of_its_predecessor(pair):
     assert words(pair()) == "It has not run yet. The next run needs the first run of `a`."
 
 
+def test_a_step_without_bounds_waits_for_the_end_of_its_predecessor(pair, rows):
+    tester = pair()
+    tester.write("in", rows(1))
+    assert words(tester) == "It has not run yet. The next run needs the end of a."
+
+
+def test_a_time_bound_says_that_it_has_not_begun(pair):
+    (result,) = pair(BOUNDS[1]).engine.explain(0).actions[1].result.parts
+    (vector,) = result.vectors
+    assert vector.words == "θ starts when every predecessor has run (limit 1 min 0 s)"
+    assert (vector.value, vector.reached, result.reached) == (None, False, False)
+
+
 def test_a_failure_and_the_next_attempt_are_shown(pair, rows):
     tester = pair(*BOUNDS)
     tester.write("in", rows(100))
@@ -94,6 +110,23 @@ def test_reached_bounds_wait_for_their_moment(pair, rows):
     tester = ran(pair, rows)
     tester.write("in", rows(60))
     assert words(tester).endswith("The next run comes when a predecessor ends.")
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "moment"),
+    [
+        (Evaluation(write=True), "at the next write"),
+        (Evaluation(every=90.0), "within 1 min 30 s"),
+        (Evaluation(action_end=True, every=30.0), "when a predecessor ends or within 30 s"),
+    ],
+)
+def test_the_moment_for_which_reached_bounds_wait_is_that_of_the_evaluation(
+    pair, rows, evaluation, moment
+):
+    tester = pair(Bound("late", "in", time=20.0), evaluation=evaluation)
+    tester.write("in", rows(1))
+    words = tester.engine.explain(tester.now + 20).actions[1].words
+    assert words.endswith(f"The next run comes {moment}.")
 
 
 def test_explaining_changes_nothing(pair, rows):

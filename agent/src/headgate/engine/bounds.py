@@ -235,8 +235,9 @@ def _unknown(
 ) -> VectorResult:
     symbol = "σ" if dimension is Dimension.SEQUENCE else "ν"
     words = f"{symbol} of `{bound.container}` waits for the container's first scan"
+    missing = f"the first scan of `{bound.container}`"
     reached = precision is Precision.OPTIMISTIC
-    return VectorResult(dimension, None, limit, unit, reached, words, words)
+    return VectorResult(dimension, None, limit, unit, reached, words, missing)
 
 
 def _is_certain(value: ValueBound, limit: float, parts: Sequence[Part]) -> bool:
