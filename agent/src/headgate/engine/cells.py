@@ -77,19 +77,18 @@ class Cells(Rescanned):
     def _take_puts(
         self, arrivals: Arrivals, positions: Sequence[int], looked_up: LookedUp | None
     ) -> None:
-        keys: Sequence[Key] | None = None
         rows: Sequence[bytes] = ()
         columns: Sequence[bytes] = ()
         named = self._needs_elements(arrivals)
         if named or (looked_up is None and self.detail is not Detail.COUNTS):
             rows, columns = arrivals.cells_at(positions)
         if named:
-            keys = self._count_puts(arrivals, positions, rows, columns)
+            self._count_puts(arrivals, positions, rows, columns)
         else:
             self._count(arrivals.writer, len(positions), ())
         if self.detail is Detail.COUNTS:
             return
-        self._wrote(keys or (), rows, columns)
+        self._wrote(zip(rows, columns, strict=True))
         slots = self.grid.slots(rows, columns) if looked_up is None else looked_up.slots
         last = self.grid.last(slots)
         if last is not None:
@@ -133,18 +132,15 @@ class Cells(Rescanned):
         positions: Sequence[int],
         rows: Sequence[bytes],
         columns: Sequence[bytes],
-    ) -> list[Key] | None:
-        """Count the updates; return the cells' keys where they were needed for it."""
-        if self.count is Count.ROWS:
-            self._count(arrivals.writer, arrivals.updates(positions, rows), rows)
-            return None
-        keys = list(zip(rows, columns, strict=True))
-        self._count(arrivals.writer, arrivals.updates(positions, keys), keys)
-        return keys
+    ) -> None:
+        elements: Sequence[Element] = rows
+        if self.count is Count.CELLS:
+            elements = list(zip(rows, columns, strict=True))
+        self._count(arrivals.writer, arrivals.updates(positions, elements), elements)
 
-    def _wrote(self, keys: Iterable[Key], rows: Sequence[bytes], columns: Sequence[bytes]) -> None:
+    def _wrote(self, keys: Iterable[Key]) -> None:
         if self.reading or self.scanning is not None:
-            written = set(keys) or set(zip(rows, columns, strict=True))
+            written = set(keys)
             self.reading.difference_update(written)
             self.show(written)
 
@@ -168,8 +164,7 @@ class Cells(Rescanned):
         self._count(arrivals.writer, 1, (row if self.count is Count.ROWS else key,))
         if self.detail is Detail.COUNTS:
             return
-        if self.reading or self.scanning is not None:
-            self._wrote((key,), (), ())
+        self._wrote((key,))
         slot = self.slot(key)
         old = self.value_at(slot)
         new = self._value(UpdateKind.PUT, arrivals.values[position])
@@ -180,10 +175,10 @@ class Cells(Rescanned):
 
     def _take_few(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
         rows, columns = arrivals.cells_at(positions)
-        keys = self._count_puts(arrivals, positions, rows, columns)
+        self._count_puts(arrivals, positions, rows, columns)
         if self.detail is Detail.COUNTS:
             return
-        self._wrote(keys or (), rows, columns)
+        self._wrote(zip(rows, columns, strict=True))
         slots = self.grid.slots(rows, columns).tolist()
         changes: list[Change] = []
         followed = self._followed(arrivals.writer)
@@ -214,7 +209,7 @@ class Cells(Rescanned):
                 self._scanned_over(arrivals, i)
             elif row in columns_in:
                 columns_in[row][column] = None
-            self._wrote(keys, (), ())
+            self._wrote(keys)
             owner = arrivals.owners[i]
             elements: Iterable[Element] = keys if keys and self.count is Count.CELLS else (row,)
             counted.update(dict.fromkeys((owner, element) for element in elements))

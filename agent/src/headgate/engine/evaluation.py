@@ -24,8 +24,8 @@ class Evaluation(Launching):
     def _take_up(self, actions: Iterable[Action], *, read: bool = False) -> None:
         """Evaluate what could not be evaluated before."""
         for action in actions:
-            if action.requested or action.missed is not None:
-                self._consider(action, action.missed or ASKED, read=read)
+            if action.missed is not None:
+                self._consider(action, action.missed, read=read)
 
     def _consider(self, action: Action, moment: str, *, read: bool = False) -> None:
         if action.is_input:

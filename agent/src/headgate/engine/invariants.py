@@ -55,6 +55,10 @@ def check_invariants(engine: Engine) -> None:
             missing = [p for p in action.spec.after if not engine.actions[p].has_run]
             _require(holds=not missing, words=f"{place}: ran before {missing}")
         _require(
+            holds=not action.requested or action.missed is not None,
+            words=f"{place}: nobody remembers that a run was asked for",
+        )
+        _require(
             holds=action.ended <= set(action.spec.after),
             words=f"{place}: {action.ended} are not all predecessors",
         )

@@ -156,10 +156,9 @@ class Requests(Outcomes):
             action.found = ()
         self._start_timers()
         self._decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
-        for place, cells in self.cells.items():
-            asked = place in kept and cells.scanning is not None
-            if not asked and (not cells.scanned or cells.scanning is not None):
-                self._resume_scan(cells)
+        for cells in self.cells.values():
+            if not cells.scanned and cells.scanning is None:  # else it was asked for before
+                self._ask_for_scan(cells)
         self._start_clocks()
         self._take_up(self.actions.values())
         for action in changed:

@@ -228,7 +228,7 @@ class Together(Requests):
             batch = self._counted(message) if isinstance(message, UpdateBatch) else None
             if batch is not None and not _are_puts(batch):
                 break
-            if batch is not message and self._may_hide(message):
+            if self._may_hide(message):
                 break
             if not made.add(batch, self.spec.name):
                 break
