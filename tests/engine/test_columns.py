@@ -236,8 +236,53 @@ def test_columns_that_come_and_go_leave_no_name_behind(left):
     cells.tidy()
     assert len(cells.grid.names) == left
     assert cells.contents() == before
+    assert cells.elements == bool(left)
     play(cells, ("write", None, [[(b"r", b"f:1", b"5"), (b"s", b"g:1", b"6")]]), few=10)
     assert cells.contents() == before | {(b"r", b"f:1"): 5.0, (b"s", b"g:1"): 6.0}
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_wide_delete_takes_all_that_a_row_of_many_columns_has(kind):
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.KEYS)
+    names = [b"f:%d" % i for i in range(70)]
+    play(cells, ("write", None, [[(row, name, b"1") for row in ROWS for name in names]]), few=0)
+    play(cells, ("delete", ROWS[3], b"f:0", kind), few=0)
+    assert cells.size == 70 * (len(ROWS) - 1)
+    assert not cells.has_row(ROWS[3])
+
+
+def test_rows_are_counted_on_after_others_have_left_no_room_behind():
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.KEYS)
+    rows = [b"%03d" % i for i in range(300)]
+    play(
+        cells, ("write", None, [[(row, column, b"1") for row in rows for column in COLUMNS]]), few=0
+    )
+    for row in rows[:-3]:
+        play(cells, ("delete", row, b"", UpdateKind.DELETE_ROW), few=0)
+    play(cells, ("tidy",), few=0)
+    assert (cells.grid.rows, cells.elements) == (3, 3)
+    play(cells, ("delete", rows[-3], b"", UpdateKind.DELETE_ROW), few=0)
+    play(cells, ("write", None, [[(b"new", COLUMNS[0], b"1")]]), few=0)
+    assert cells.elements == 3
+
+
+def test_a_grid_has_about_as_much_room_as_its_cells_take():
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.KEYS)
+    written = [(b"%d" % i, column, b"1") for i in range(1000) for column in COLUMNS]
+    play(cells, ("write", None, [written]), few=0)
+    assert 1000 * 8 <= len(cells.grid.present.data) <= 1.5 * 1000 * 8
+
+
+@pytest.mark.parametrize("small", [0, 4096])
+@pytest.mark.parametrize("detail", [Detail.KEYS, Detail.VALUES])
+def test_of_a_cell_that_comes_again_the_last_stands(small, detail):
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, detail)
+    again = [(b"r", b"f:a", b"1"), (b"s", b"f:a", b"2"), (b"r", b"f:a", b"3")]
+    with patch("headgate.engine.grid._SMALL", small):
+        play(cells, ("write", None, [again]), few=0)
+    values = (3.0, 2.0) if detail is Detail.VALUES else (1.0, 1.0)
+    assert cells.contents() == dict(zip([(b"r", b"f:a"), (b"s", b"f:a")], values, strict=True))
+    assert cells.size == 2
 
 
 def test_rows_that_come_and_go_leave_no_room_behind():

@@ -11,6 +11,7 @@ from headgate.engine import (
     EngineTester,
     Metric,
     Role,
+    ScanContainer,
     SequenceBound,
     SequenceUnit,
     ValueBound,
@@ -197,3 +198,13 @@ def test_percentages_of_a_group_are_of_all_its_tables():
     assert launched(tester.wave("a")) == []
     tester.write("in", {b"%d" % i: {b"f:a": b"2"} for i in range(2)})
     assert launched(tester.wave("a")) == ["s0"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_lies_inside_is_looked_for_by_scans_and_what_does_not_is_not(pair, form):
+    items, rows, cells = FORMS[form]
+    tester = pair(PERCENT, items=items, answering=False)
+    tester.tables["in"] = {(r, c): v for r, columns in WRITTEN.items() for c, v in columns.items()}
+    (question,) = [one for one in tester.instructions if isinstance(one, ScanContainer)]
+    found = tester.answer(question)
+    assert (len(set(found.rows)), len(found.rows)) == (rows, cells)

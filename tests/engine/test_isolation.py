@@ -350,6 +350,44 @@ def test_what_strangers_write_while_a_scan_runs_is_newer_than_it(pair):
     assert (counted(tester), contents_of(tester)) == (before, known)
 
 
+def test_a_cell_that_is_gone_whoever_deleted_it_need_not_be_read_any_more(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:0": None}, 1)
+    wrote(tester, FEED, {b"f:0": None}, 2, Outcome.UNKNOWN)
+    assert tester.engine.explain(tester.now).containers[0].unsettled == 1
+    altered(tester, 3)
+    answered(tester, {b"f:1": b"1"}, b"0")
+    assert tester.engine.explain(tester.now).containers[0].unsettled == 0
+
+
+def test_an_own_put_that_a_strangers_delete_hides_is_no_lost_cell(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:9": None}, 1, timestamp=9_000_000)
+    wrote(tester, FEED, {b"f:9": b"3"}, 2)
+    before = counted(tester)
+    tester.tell(ReconciliationDue(tester.now))
+    answered(tester, OWN, b"0")
+    assert counted(tester) == before
+
+
+def test_of_a_delete_of_what_nobody_has_nothing_is_remembered(pair):
+    tester = knowing_row_0(pair)
+    wrote(tester, FOREIGN, {b"f:9": None}, 1)
+    (cells,) = tester.engine.cells.values()
+    assert not cells.told
+
+
+def test_rows_of_which_the_dataflow_has_only_deleted_are_not_its_own(pair):
+    tester = knowing_row_0(pair)
+    rows = [b"row %d" % number for number in range(9)]
+    for number, row in enumerate(rows):
+        wrote(tester, FEED, {b"f:0": None}, 1 + 2 * number, row=row)
+        wrote(tester, FOREIGN, {b"f:0": b"7"}, 2 + 2 * number, row=row)
+    assert rows_of(tester) == {b"0"}
+    (cells,) = tester.engine.cells.values()
+    assert {row for row, _ in cells.told.others} == set(rows)
+
+
 def test_records_taken_together_tell_of_strangers_too(pair):
     one = knowing_row_0(pair)
     records = []

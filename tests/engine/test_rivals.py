@@ -69,6 +69,14 @@ def test_rows_that_two_wrote_at_a_time_are_in_doubt_and_no_others():
     assert rivals.doubtful(batch) == [1, 2]
 
 
+@pytest.mark.parametrize(("seconds", "doubtful"), [(2.0, [0]), (2.001, [])])
+def test_a_row_is_in_doubt_for_two_seconds_after_another_received_it(seconds, doubtful):
+    rivals = Rivals()
+    rivals.doubtful(told("b", (95.0, (b"else",))))
+    rivals.doubtful(told("a", (100.0, (b"r",))))
+    assert rivals.doubtful(told("b", (100.0 + seconds, (b"r",)))) == doubtful
+
+
 def test_who_told_late_is_in_doubt():
     rivals = Rivals()
     rivals.doubtful(told("a", (90.0, (b"other",))))
@@ -177,6 +185,7 @@ def test_doubted_cells_are_ambiguous_beside_those_that_are():
     batch = told("a", (1.0, (b"r", b"s")), (2.0, (b"t",)), (3.0, (b"u", b"v")))
     marked = doubted(doubted(batch, [1]), [0, 4])
     assert [request.ambiguous for request in marked.requests] == [(0, 1), (), (1,)]
+    assert [request.ambiguous for request in doubted(batch, [2]).requests] == [(), (0,), ()]
 
 
 # -- the engine ------------------------------------------------------------------------------------

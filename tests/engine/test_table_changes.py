@@ -75,6 +75,18 @@ def test_each_partition_is_emptied_where_its_own_message_stands(pair, rows):
     assert updates(tester) == 6
 
 
+def test_what_each_partition_has_lost_is_written_down(pair, rows):
+    tester = filled(pair, rows, partitions=3)
+    before = len(tester.decisions())
+    lost = [
+        sum(partition_of(b"r%d" % i, 3) == partition for i in range(6)) for partition in range(3)
+    ]
+    for partition in range(3):
+        tester.publish("in", change(TableChangeKind.TRUNCATED), partition=partition)
+    words = [one.words for one in tester.decisions()[before:]]
+    assert words == [f"table 'in' truncated: {count} elements removed" for count in lost if count]
+
+
 def test_what_is_written_after_the_change_stays(pair, rows):
     tester = filled(pair, rows, partitions=3)
     tester.publish("in", change(TableChangeKind.TRUNCATED), partition=partition_of(b"r0", 3))

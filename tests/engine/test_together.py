@@ -371,6 +371,7 @@ def test_records_that_decide_nothing_are_taken_in_few_passes():
         Bound("k", ContainerId("c"), sequence=SequenceBound(50.0)),
         Bound("k", ContainerId("c"), sequence=SequenceBound(5.0, distinct=True)),
         Bound("k", ContainerId("c"), value=ValueBound(Metric.ABSOLUTE, 7.0)),
+        Bound("k", ContainerId("c"), value=ValueBound(Metric.AGAINST, 3.0, 1.0)),
     ],
 )
 def test_a_launch_has_the_cut_of_the_record_that_reached_the_bound(bound):
@@ -378,10 +379,26 @@ def test_a_launch_has_the_cut_of_the_record_that_reached_the_bound(bound):
     records = [*records_of(log, 4), *records_of(log, 45), *records_of(log, 100, b"8")]
     driven.take(records)
     (launch,) = [one for one in driven.told if isinstance(one, Launch)]
-    reached = {"updates": 50, "distinct": 9, "absolute": 50}
-    kind = "absolute" if bound.value else "distinct" if bound.sequence.distinct else "updates"
+    reached = {"updates": 50, "distinct": 9, "absolute": 50, "against": 51}
+    sequence = "distinct" if bound.sequence and bound.sequence.distinct else "updates"
+    kind = bound.value.metric if bound.value else sequence
     assert launch.cut.position(updates_topic("t"), 0) == reached[kind]
     assert driven.engine.cut.position(updates_topic("t"), 0) == 149
+
+
+def test_a_sum_that_comes_down_again_later_in_the_poll_launches_where_it_was_reached():
+    driven, log = (
+        flow(Bound("k", ContainerId("c"), value=ValueBound(Metric.AGAINST, 3.0, 1.0))),
+        Log(),
+    )
+
+    def put(row: bytes, value: bytes) -> RecordArrived:
+        return log.record(("write", "t", None, [[(UpdateKind.PUT, row, b"f:a", value)]]))
+
+    driven.take([*records_of(log, 5), put(b"r0", b"6")])  # 10 of 15
+    driven.take([put(b"r1", b"5"), put(b"r2", b"5"), *(put(b"r0", b"1") for _ in range(30))])
+    (launch,) = [one for one in driven.told if isinstance(one, Launch)]
+    assert launch.cut.position(updates_topic("t"), 0) == 8
 
 
 def test_evaluations_after_which_nothing_ran_are_counted_alike_together_and_singly():

@@ -23,6 +23,7 @@ from headgate.engine import (
 )
 from headgate.events import (
     VERSION,
+    Item,
     Outcome,
     RequestPart,
     UpdateBatch,
@@ -49,6 +50,20 @@ def write(
         VERSION, "other", 1, sequence, 0, "in", (request,), bytes([kind]), (b"r0",), (column,),
         (timestamp,), (value,),
     )  # fmt: skip
+
+
+def beside(one: UpdateBatch, other: UpdateBatch, *, row: bytes) -> UpdateBatch:
+    """Return both in one message, the other in this row."""
+    (request,) = other.requests
+    return replace(
+        one,
+        requests=(*one.requests, replace(request, intent=request.intent + 1)),
+        kinds=one.kinds + other.kinds,
+        rows=(*one.rows, row),
+        columns=one.columns + other.columns,
+        timestamps=one.timestamps + other.timestamps,
+        values=one.values + other.values,
+    )
 
 
 def after_a_run(pair, rows, *bounds, answering=True, **step):
@@ -93,10 +108,29 @@ def test_the_cell_is_read_before_the_bound_decides(pair, rows, message):
 
 
 @pytest.mark.parametrize("message", UNCERTAIN.values(), ids=UNCERTAIN.keys())
+def test_so_it_is_among_others_that_are_certain(pair, rows, message):
+    tester = after_a_run(pair, rows, answering=False)
+    tester.publish("in", beside(message, write(value=b"10"), row=b"r1"))
+    (question,) = asked(tester.wave("a"))
+    assert (question.rows, question.columns) == ((b"r0",), (b"f:x",))
+
+
+@pytest.mark.parametrize("message", UNCERTAIN.values(), ids=UNCERTAIN.keys())
 def test_the_update_counts_for_sequence_at_once(pair, rows, message):
     tester = after_a_run(pair, rows, Bound("k", "in", sequence=SequenceBound(1)))
     tester.publish("in", message)
     assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_read_and_a_scan_name_the_container_and_its_table(pair):
+    share = Bound("s", "in", sequence=SequenceBound(75, SequenceUnit.PERCENT))
+    tester = pair(FIVE, share, items=(Item("table"),), answering=False)
+    (scan,) = [one for one in tester.instructions if isinstance(one, ScanContainer)]
+    tester.tell(tester.answer(scan))
+    tester.publish("table", replace(write(ambiguous=(0,)), table="table"))
+    (read,) = asked(tester.wave("a"))
+    for question in (scan, read):
+        assert (question.container, question.table) == ("in", "table")
 
 
 def test_a_read_that_finds_the_old_value_runs_nothing(pair, rows):
@@ -189,12 +223,50 @@ def test_rising_explicit_timestamps_need_no_read(pair):
     assert asked(told) == []
 
 
+@pytest.mark.parametrize(("deleted", "left"), [(999, 1), (1000, 0), (1001, 0)])
+def test_a_delete_up_to_a_timestamp_removes_what_was_written_at_it_or_before(pair, deleted, left):
+    tester = pair(FIVE)
+    tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
+    tester.publish("in", write(UpdateKind.DELETE_COLUMN, None, sequence=2, timestamp=deleted))
+    (container,) = tester.engine.explain(0).containers
+    assert (container.cells, container.unsettled) == (left, 0)
+
+
+def test_a_delete_up_to_a_timestamp_of_a_cell_that_nobody_knows_needs_no_read(pair, rows):
+    tester = after_a_run(pair, rows)
+    message = write(UpdateKind.DELETE_COLUMN, None, timestamp=5)
+    tester.publish("in", replace(message, rows=(b"new",)))
+    assert tester.engine.explain(0).containers[0].unsettled == 0
+
+
+def test_a_read_that_finds_no_number_where_one_was_finds_a_change(pair, rows):
+    tester = after_a_run(pair, rows, Bound("k", "in", value=ValueBound(Metric.CHANGED, 0.3)))
+    tester.publish("in", write(value=b"10", outcome=Outcome.UNKNOWN))
+    tester.tables["in"][KEY] = b"broken"
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_cell_of_which_only_an_increment_is_known_has_not_moved_until_it_is_read(pair, rows):
+    tester = after_a_run(pair, rows)
+    message = write(UpdateKind.INCREMENT_DELTA, b"\0" * 8)
+    tester.publish("in", replace(message, rows=(b"new",)))
+    (result,) = tester.engine.explain(0).actions[1].result.parts
+    assert "is at 0 of 5, with 1 cells to be read again" in result.vectors[0].words
+
+
 def test_an_older_explicit_timestamp_changes_no_value(pair):
     tester = pair(Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 50)))
     tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
     tester.publish("in", write(value=b"40", sequence=2, timestamp=900))
     result = tester.engine.explain(0).actions[1].result
     assert result.parts[0].vectors[0].value == 7
+
+
+def test_of_two_puts_with_one_timestamp_the_later_stands(pair):
+    tester = pair(Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 50)))
+    tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
+    tester.publish("in", write(value=b"40", sequence=2, timestamp=1000))
+    assert tester.engine.cells["in", "in"].contents() == {KEY: 40}
 
 
 AHEAD = 3_000_000_000  # milliseconds, a thousand seconds after all that is received here
