@@ -353,6 +353,38 @@ def test_a_checkpoint_encodes_what_has_changed(whole: int, monkeypatch: pytest.M
     assert comparable(Engine(tester.spec, head)) == comparable(tester.engine)
 
 
+def test_of_a_small_state_each_lane_gets_one_piece(pair):
+    written = many(pair, 300).engine.checkpoint(LOGGED).log.written
+    assert [piece.lane for piece in written] == ["b", "c"]
+    with patch("headgate.engine.changelog._PIECE", 100):
+        written = many(pair, 300).engine.checkpoint(LOGGED).log.written
+    assert [piece.lane for piece in written] == ["b", "b", "c"]
+
+
+def test_distinct_elements_that_came_since_the_last_checkpoint_are_not_forgotten(pair, rows):
+    tester = pair(Bound("k", IN, sequence=SequenceBound(90, distinct=True)))
+    log = Log()
+    for first in (0, 3):
+        tester.write("in", rows(3, first=first))
+        log.save(tester.engine.checkpoint(LOGGED))
+    ((_, pending),) = Engine(tester.spec, log.saved()).actions["b"].all_parts()
+    assert set(pending.distinct) == set(rows(6))
+
+
+def test_what_strangers_wrote_since_the_last_checkpoint_is_not_forgotten(pair, rows):
+    bound = Bound("k", IN, value=ValueBound(Metric.RELATIVE, 1e9))
+    tester = EngineTester(replace(pair(bound).spec, feeders=()))
+    tester.write("in", rows(2), by="a")
+    log = Log()
+    for value in (None, 3, 4):
+        if value is not None:
+            tester.write("in", rows(1, value))
+        log.save(tester.engine.checkpoint(LOGGED))
+    again = Engine(tester.spec, log.saved()).cells[IN, "in"].told
+    assert list(again) == [(b"r0", b"f:x")]
+    assert again.all() == tester.engine.cells[IN, "in"].told.all()
+
+
 def test_the_log_stays_in_proportion_to_what_it_holds(pair):
     tester = many(pair, 2000)
     log = Log()
@@ -408,6 +440,23 @@ def test_a_log_is_read_under_another_specification(pair, rows):
     spec = replace(tester.spec, actions=(a, replace(b, bounds=(counted,))))
     again = Engine(spec, log.saved())
     assert [p.updates for cells in again.cells.values() for p in cells.pendings] == [3]
+
+
+def test_a_log_of_keys_alone_is_none_of_their_values(pair):
+    tester = pair(Bound("k", IN, sequence=SequenceBound(90, SequenceUnit.PERCENT)))
+    for row in (b"r2", b"r0", b"r1"):
+        tester.write("in", {row: {b"f:x": row[1:]}})
+    log = Log()
+    log.save(tester.engine.checkpoint(LOGGED))
+    a, b = tester.spec.actions
+    valued = replace(b, bounds=(Bound("k", IN, value=ValueBound(Metric.RELATIVE, 1e9)),))
+    tester.spec = replace(tester.spec, actions=(a, valued))
+    tester.engine = Engine(tester.spec, log.saved(), log_number=1000)
+    tester.tell(Restarted(tester.now))
+    log.save(tester.engine.checkpoint(LOGGED))
+    again = Engine(tester.spec, log.saved(), log_number=2000)
+    (cells,) = again.cells.values()
+    assert cells.contents() == {(b"r%d" % i, b"f:x"): i for i in range(3)}
 
 
 @pytest.fixture

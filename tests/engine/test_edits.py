@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import pytest
 from msgspec.structs import replace
 
 from headgate.engine import (
@@ -13,6 +14,7 @@ from headgate.engine import (
     Engine,
     EngineTester,
     Evaluation,
+    FirstChanges,
     MemoryIndex,
     Metric,
     SequenceBound,
@@ -24,7 +26,7 @@ from headgate.engine import (
     check_invariants,
     launched,
 )
-from headgate.events import Container, Item
+from headgate.events import GONE, Container, Item, updates_topic
 
 
 class Counting:
@@ -123,10 +125,96 @@ def test_a_value_bound_that_is_added_counts_what_a_first_run_has_not_seen(pair):
     assert launched(tester.wave("a")) == ["b", "c"]
 
 
+def test_from_an_edit_on_a_step_looks_at_values_that_another_looks_at_already(pair):
+    tester = pair(Bound("k", "in", sequence=SequenceBound(10_000)))
+    other = replace(tester.spec.actions[1], name="c", bounds=(far(1e9),))
+    spec = replace(tester.spec, actions=(*tester.spec.actions, other))
+    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.write("in", {b"%d" % i: {b"f:x": b"10"} for i in range(10)})
+    for name in ("b", "c"):
+        tester.request(name)
+        tester.finish(name)
+    tester.tell(
+        SpecificationChanged(
+            tester.now,
+            replace(
+                spec, actions=(spec.actions[0], replace(spec.actions[1], bounds=(far(0.5),)), other)
+            ),
+        )
+    )
+    tester.write("in", {b"0": {b"f:x": b"59"}})
+    assert launched(tester.wave("a")) == []
+    tester.write("in", {b"0": {b"f:x": b"60"}})
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_a_predecessor_that_comes_back_is_waited_for_anew(pair):
+    spec = pair().spec
+    a, b = spec.actions
+    spec = replace(spec, actions=(a, replace(a, name="c"), replace(b, after=("a", "c"))))
+    tester = EngineTester(spec)
+    tester.write("in", {b"r": {b"f:x": b"1"}})
+    tester.wave("a")
+    for after in (("c",), ("a", "c")):
+        tester.tell(
+            SpecificationChanged(
+                tester.now, replace(spec, actions=(*spec.actions[:2], replace(b, after=after)))
+            )
+        )
+    assert launched(tester.wave("c")) == []
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_cells_that_are_gone_leave_no_room_when_the_runs_that_knew_them_have_ended(pair):
+    tester = pair(far(1e9))
+    tester.write("in", {b"%d" % i: {b"f:x": b"1"} for i in range(1500)})
+    tester.request("b")
+    tester.finish("b")
+    tester.write("in", {b"%d" % i: {b"f:x": None} for i in range(10, 1500)})
+    tester.request("b")
+    tester.finish("b")
+    assert tester.engine.cells["in", "in"].grid.rows == 10
+
+
+@pytest.mark.parametrize("first", FirstChanges)
+def test_of_a_container_that_a_step_begins_to_read_everything_is_new_to_it(pair, first):
+    spec = pair().spec
+    aside = WatchedContainer(Container("aside", (Item("aside"),)))
+    feed, b = spec.actions
+    feed = replace(feed, writes=("in", "aside"))
+    c = replace(b, name="c", reads=("aside",))
+    b = replace(b, first_changes=first)
+    spec = replace(spec, containers=(*spec.containers, aside), actions=(feed, b, c))
+    tester = EngineTester(spec)
+    for table in ("in", "aside", "in", "aside"):
+        tester.write(table, {b"r": {b"f:x": b"1"}})
+    tester.wave("a")
+    tester.finish("b")
+    b = replace(b, reads=("in", "aside"))
+    tester.tell(SpecificationChanged(tester.now, replace(spec, actions=(feed, b, c))))
+    tester.write("aside", {b"r": {b"f:x": b"2"}})
+    tester.wave("a")
+    launch = tester.launches("b")[-1]
+    assert launch.since.position(updates_topic("in"), 0) == 2
+    known = GONE if first is FirstChanges.SNAPSHOT else 2
+    assert launch.since.position(updates_topic("aside"), 0) == known
+
+
 def test_distinct_elements_that_were_not_remembered_may_be_any_number(pair):
     tester, _ = filled(pair, Bound("k", "in", sequence=SequenceBound(10_000)))
     distinct = Bound("k", "in", sequence=SequenceBound(400, distinct=True))
     tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct)))
+    assert launched(tester.wave("a")) == ["b"]
+
+
+def test_distinct_elements_that_were_remembered_still_count_once(pair):
+    def distinct(limit: float) -> Bound:
+        return Bound("k", "in", sequence=SequenceBound(limit, distinct=True))
+
+    tester, _ = filled(pair, distinct(10_000))
+    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct(501))))
+    assert launched(tester.wave("a")) == []
+    tester.write("in", {b"new": {b"f:x": b"1"}})
     assert launched(tester.wave("a")) == ["b"]
 
 

@@ -27,6 +27,7 @@ from headgate.engine import (
     Restarted,
     Role,
     SavedEngine,
+    ScanBegun,
     ScanContainer,
     SequenceBound,
     SequenceUnit,
@@ -408,6 +409,36 @@ def test_only_rows_ahead_are_remembered_of_what_is_deleted_meanwhile(rescanning:
         rescanning.delete_row(row, b"f:")
     assert set(rescanning.cells.scanning.deleted_rows) == {b"r12"}
     assert set(rescanning.cells.scanning.deleted_families) == {(b"r12", b"f:")}
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_who_takes_over_a_first_scan_knows_what_was_said_of_rows_ahead(logged: bool) -> None:
+    world = World(specification("values", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in HIDDEN}
+    world.look(b"r10")
+    world.take()
+    world.write("in", {b"r12": {b"f:a": b"5"}})
+    world.delete_row(b"r14")
+    world.delete_row(b"r16", b"f:")
+    world.save(logged=logged)
+    world.crash()
+    assert set(world.cells.scanning.written) == {(b"r12", b"f:a")}
+    assert set(world.cells.scanning.deleted_rows) == {b"r14"}
+    assert set(world.cells.scanning.deleted_families) == {(b"r16", b"f:")}
+
+
+def test_who_takes_over_a_first_scan_knows_no_cell_that_is_gone_when_it_is_read() -> None:
+    world = World(specification("values", "table", Count.ROWS))
+    world.tables["in"] = {(row, b"f:a"): b"1" for row in HIDDEN}
+    world.look(b"r10")
+    world.take()
+    world.write("in", {b"r12": {b"f:a": b"5"}, b"r14": {b"f:a": b"5"}})
+    world.tell(ScanBegun(world.now, IN, "in", b"r10"))
+    world.save()
+    world.crash()
+    world.hide(b"r12", b"f:a", None)
+    world.end_scans()
+    assert world.contents() == world.present()
 
 
 def test_a_cell_is_settled_by_the_stretch_that_shows_it_or_when_all_have_come() -> None:

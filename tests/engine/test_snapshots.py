@@ -1,5 +1,8 @@
 """State as bytes, restarts, and specifications that change."""
 
+import zlib
+
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -40,6 +43,13 @@ def test_a_restored_engine_has_the_same_snapshot(pair, rows):
     tester.write("in", rows(2, 11))
     again = Engine(tester.spec, tester.engine.snapshot())
     assert read_snapshot(again.snapshot()) == read_snapshot(tester.engine.snapshot())
+
+
+def test_a_snapshot_takes_less_room_than_what_it_says(pair, rows):
+    tester = pair(FULL)
+    tester.write("in", rows(300, 10))
+    state = tester.engine.snapshot()
+    assert len(state) < len(zlib.decompress(state)) / 3
 
 
 def test_counts_survive_a_restart(pair, rows):
@@ -117,10 +127,6 @@ def test_what_is_no_snapshot_is_refused(pair, data):
 
 
 def test_a_snapshot_of_a_later_version_says_so(pair):
-    import zlib
-
-    import msgspec
-
     tester = pair()
     later = replace(read_snapshot(tester.engine.snapshot()), version=99)
     with pytest.raises(SnapshotError, match="upgrade"):

@@ -97,7 +97,14 @@ def meaning(engine: Engine) -> object:
         for place, one in engine.cells.items()
     }
     actions = {
-        name: (one.state, one.number, one.since, None if one.run is None else one.run.run, one.seen)
+        name: (
+            one.state,
+            one.number,
+            one.since,
+            None if one.run is None else one.run.run,
+            one.seen,
+            one.seen_at,
+        )
         for name, one in engine.actions.items()
     }
     return cells, actions, engine.cut
