@@ -20,6 +20,9 @@ from headgate.engine import (
     FrequencyUnit,
     Interval,
     Paused,
+    Reference,
+    Resource,
+    ResourceSample,
     Role,
     SequenceBound,
     SequenceUnit,
@@ -32,6 +35,7 @@ from headgate.engine import (
     launched,
 )
 from headgate.engine.adjustment import Adjuster
+from headgate.engine.resources import Machines
 from headgate.engine.votes import together
 from headgate.events import Container, ContainerId, Item
 
@@ -209,6 +213,12 @@ def test_a_limit_in_updates_is_a_whole_number():
     assert limit(tester) == 2
 
 
+def test_a_limit_in_percent_is_any_number():
+    bound = Bound("k", "in", sequence=SequenceBound(Interval(1, 3), SequenceUnit.PERCENT))
+    spec = msgspec.structs.replace(SPEC, start=1 / 4)
+    assert limit(EngineTester(flow(bound, adjustment=spec))) == 1.5
+
+
 def test_a_limit_that_comes_down_to_what_was_written_launches_at_once():
     spec = msgspec.structs.replace(SPEC, start=1.0)
     tester = EngineTester(flow(BOUND, adjustment=spec, evaluation=Evaluation(write=True)))
@@ -216,6 +226,15 @@ def test_a_limit_that_comes_down_to_what_was_written_launches_at_once():
     assert tester.launches("b") == []
     tester.pass_time(300)
     assert launched(tester.launches("b")) == ["b"]
+
+
+def test_a_time_that_is_reached_before_the_next_vote_is_waited_for():
+    tester = EngineTester(flow(BOUND, Bound("late", ContainerId("in"), time=3.0)))
+    begun = tester.now
+    tester.write("in", many(1))
+    assert tester.notify_at == begun + 3
+    tester.pass_time(3)
+    assert tester.notify_at == begun + SPEC.every
 
 
 def test_a_shorter_time_is_waited_for_from_the_moment_it_is_set():
@@ -321,6 +340,36 @@ def test_the_weighted_majority_of_machines_decides():
     assert limit(tester) > 600
 
 
+@pytest.mark.parametrize(
+    ("busy", "quiet", "vote"),
+    [
+        (8, 2, Vote.RELAX),
+        (0.08, 0.02, Vote.RELAX),
+        (7, 3, Vote.NONE),
+        (3, 7, Vote.NONE),
+        (2, 8, Vote.RESTRICT),
+    ],
+)
+def test_a_machine_counts_by_its_weight_among_all(busy, quiet, vote):
+    machines = Machines()
+    machines.take(
+        (
+            ResourceSample("one", 0.0, {Resource.CPU: BUSY}, busy),
+            ResourceSample("two", 0.0, {Resource.CPU: QUIET}, quiet),
+        )
+    )
+    assert machines.assess(0.0, SPEC).vote is vote
+
+
+def test_where_samples_are_rarer_than_windows_the_last_one_alone_stands():
+    machines, spec = Machines(), msgspec.structs.replace(SPEC, window=60.0, silence=100.0)
+    machines.take(
+        ResourceSample("one", time, {Resource.CPU: cpu})
+        for time, cpu in ((0.0, BUSY), (90.0, QUIET))
+    )
+    assert machines.assess(160.0, spec).vote is Vote.RESTRICT
+
+
 def test_one_resource_makes_a_machine_overloaded_and_all_make_it_idle():
     tester = EngineTester(flow(BOUND))
     pass_minutes(tester, 1.5, writes=8)
@@ -331,6 +380,17 @@ def test_one_resource_makes_a_machine_overloaded_and_all_make_it_idle():
     tester.sample(cpu=5, memory=80)
     tester.pass_time(10)
     assert explained(tester).resources.vote is Vote.NONE
+
+
+def test_what_a_machine_has_used_is_said_with_its_unit():
+    machines = Machines()
+    used = dict.fromkeys(Resource, 60.0)
+    machines.take([ResourceSample("one", 0.0, used)])
+    looked_at = dict.fromkeys(Resource, Reference(50, 90))
+    spec = msgspec.structs.replace(SPEC, resources=looked_at)
+    assert machines.assess(0.0, spec).words == (
+        "one: cpu 60 %, memory 60 %, disk 60 %, network 60 B/s, load 60 per core"
+    )
 
 
 def test_a_machine_that_falls_silent_says_nothing_any_more():

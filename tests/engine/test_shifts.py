@@ -41,6 +41,12 @@ def test_one_run_alone_is_chance_however_far_out():
     assert not any(noted(calm(), 0.0, *[1.0] * 20))
 
 
+@pytest.mark.parametrize("change", [0.01, 100.0])
+def test_it_takes_two_runs_however_little_is_enough(change):
+    shifts = calm(chance=0.05)
+    assert [shifts.note(change, 0.0, TOLERANCE, 1.0) for _ in range(2)] == [0, 2]
+
+
 def test_what_is_no_shift_is_hardly_ever_taken_for_one():
     alarms = 0
     for seed in range(20):
@@ -62,6 +68,12 @@ def test_runs_under_suspicion_are_not_what_later_ones_are_compared_with():
 
 def test_an_output_that_has_never_changed_has_no_chance_to_compare_with():
     assert not any(noted(Shifts(), *[0.0] * 9, 1.0, 1.0))
+
+
+def test_the_first_runs_are_what_later_ones_are_compared_with():
+    shifts = Shifts()
+    noted(shifts, 1.0, 9.0, 1.0)
+    assert (shifts.calm, shifts.suspected) == ([1.0, 9.0, 1.0], [])
 
 
 def test_few_runs_tell_of_no_shift():

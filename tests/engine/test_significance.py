@@ -30,7 +30,9 @@ from headgate.engine import (
     check_specification,
     launched,
 )
-from headgate.engine.significance import MOST_UPDATES, Search, Taken
+from headgate.engine.measurements import Measurement
+from headgate.engine.shifts import Shifts
+from headgate.engine.significance import MOST_UPDATES, Search, SearchState, Taken
 from headgate.events import Container, ContainerId, Item
 
 TARGET = 0.05
@@ -170,6 +172,11 @@ def test_each_step_of_a_search_is_a_decision_and_explaining_shows_its_state():
     assert explained["feed"].search is None
 
 
+def test_a_step_whose_search_has_not_its_turn_yet_says_what_it_waits_for():
+    explained = {a.action: a for a in Pipeline(flow()).tester.engine.explain(0).actions}
+    assert "its successors are searched for first" in explained["first"].search.words
+
+
 def test_a_restart_goes_on_with_the_search():
     one, other = Pipeline(flow()), Pipeline(flow())
     for pipeline in (one, other):
@@ -246,6 +253,41 @@ def test_whatever_way_the_output_follows_its_input_the_limit_is_found(steepness,
     drive(search, lambda u: (u / 1000) ** steepness, 3 * 17 + 60, updates)
     assert search.found
     assert search.change == pytest.approx(target, rel=0.1)
+
+
+@pytest.mark.parametrize(("before", "dimension"), [(1, "sequence"), (2, "value")])
+def test_after_three_limits_that_did_not_last_updates_do_not_predict_the_output(before, dimension):
+    search = Search(0.1, 5)
+    search.open(0.1)
+    apart = [Measurement(10, 10, change, 0.1) for change in (0.02, 0.3, 0.02, 0.3)]
+    search.state = SearchState(
+        SearchPhase.FOUND, limit=10, target=0.1, expected=0.1, brief=before, baseline=True,
+        measurements=apart, shifts=Shifts([0.1] * 8),
+    )  # fmt: skip
+    said = []
+    for _ in range(3):
+        search.launched(Taken(10, 0.1))
+        said.append(search.finished(1.0))
+    assert any("opened again" in words for words in said if words)
+    assert search.state.dimension == dimension
+
+
+def test_where_a_little_more_is_sought_than_a_wave_has_two_are_tried():
+    search = Search(0.1, 5)
+    search.open(0.108)
+    limits = drive(search, lambda u: u / 1000, 20, updates=100)
+    assert next(limit for limit in limits if limit > 100) == 200
+
+
+def test_a_target_between_one_wave_and_two_is_found_as_near_as_it_comes():
+    search = Search(0.1, 5)
+    search.open(0.15)
+    said = []
+    for wave in range(1, 60):
+        search.launched(Taken(100, 0.1) if search.state.limit <= 100 else Taken(200, 0.2))
+        said.append(search.finished(0.1 if search.state.limit <= 100 else 0.2))
+        search.wave(100 * wave, 1000)
+    assert any("as near as it comes: σ 100 updates" in words for words in said if words)
 
 
 def test_where_one_wave_alone_changes_more_the_least_limit_holds():
