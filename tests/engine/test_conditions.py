@@ -64,6 +64,7 @@ def test_what_is_written_reads_back(text):
         ("a b", 2, "expected 'and' or 'or'"),
         ("(a or b", 7, r"expected '\)'"),
         ("a or or b", 5, "expected a bound"),
+        ("a or and b", 5, "expected a bound"),
         ("a)", 1, "expected 'and' or 'or'"),
     ],
 )

@@ -60,6 +60,15 @@ def count(tester) -> float:
     return tester.engine.explain(0).actions[1].result.parts[0].vectors[0].value
 
 
+def test_what_the_imagined_store_publishes_is_in_sequence(pair, rows):
+    tester = pair(BOUND, partitions=2)
+    for _ in range(3):
+        tester.write("in", rows(8))
+    assert {source.sequence for *_, source in tester.engine.deliveries.sources} == {3}
+    tester.publish("in", replace(batch(99, sequence=4), observer="tester"))
+    assert tester.decisions()[-1].kind is DecisionKind.GAP
+
+
 def test_a_record_read_again_counts_once(pair):
     tester = pair(BOUND)
     tester.publish("in", batch(1, 2))

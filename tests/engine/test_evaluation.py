@@ -17,6 +17,7 @@ from headgate.engine import (
     all_of,
     launched,
 )
+from headgate.engine.conditions import leaves
 from headgate.events import Container, ContainerId, Item
 
 TWO = Bound("k", "in", sequence=SequenceBound(2))
@@ -172,6 +173,21 @@ def test_every_evaluation_is_written_down_with_its_reason(pair, rows):
     assert launch.kind == DecisionKind.LAUNCHED
     assert launch.words == "σ of `in` reached 2 of 2 updates (end of the wave of `a`)"
     assert launch.result.reached
+
+
+def test_at_writes_it_is_written_down_when_other_bounds_are_reached_than_before(pair, rows):
+    bounds = (
+        Bound("ab", "in", value=ValueBound(Metric.ABSOLUTE, 5)),
+        Bound("a", "in", sequence=SequenceBound(2)),
+        Bound("b", "in", sequence=SequenceBound(2)),
+        Bound("never", "in", sequence=SequenceBound(99)),
+    )
+    tester = pair(*bounds, evaluation=Evaluation(write=True))
+    for amount in (7, 0):
+        tester.write("in", rows(1, amount))
+    first, second = tester.decisions()
+    assert [leaf.bound for leaf in leaves(first.result) if leaf.reached] == ["ab"]
+    assert [leaf.bound for leaf in leaves(second.result) if leaf.reached] == ["a", "b"]
 
 
 def test_evaluations_at_writes_are_written_down_only_when_they_change(pair, rows):

@@ -61,6 +61,16 @@ def test_a_bound_that_is_reached_again_during_a_run_holds_for_the_next_one(pair,
     assert holding(tester) == []
 
 
+def test_nobody_waits_for_an_action_whose_predecessor_has_never_run(chain, rows):
+    tester = chain(Bound("two", "out", sequence=SequenceBound(2), block=True), evaluation=WRITE)
+    tester.write("out", rows(3))
+    assert holding(tester) == []
+    tester.write("in", rows(1))
+    assert launched(tester.wave("a")) == ["b"]
+    assert launched(tester.finish("b")) == ["c"]
+    assert holding(tester) == ["two"]
+
+
 def test_a_divergence_that_is_taken_back_lets_writers_go(pair, rows):
     far = Bound("far", "in", value=ValueBound(Metric.ABSOLUTE, 5), block=True)
     tester = pair(far, FIVE, evaluation=WRITE)

@@ -5,6 +5,7 @@ import pytest
 from headgate.engine import (
     Bound,
     DecisionKind,
+    FirstChanges,
     Launch,
     Metric,
     Quarantine,
@@ -14,11 +15,13 @@ from headgate.engine import (
     RunStarted,
     RunState,
     SequenceBound,
+    TopicsOpened,
     ValueBound,
     launched,
 )
 from headgate.engine.runs import TRANSITIONS, RunEvent
 from headgate.engine.stimuli import Paused, Resumed, RetryRequested
+from headgate.events import Cut, updates_topic
 
 TWO = Bound("k", "in", sequence=SequenceBound(2))
 RETRY = RetryPolicy(attempts=3, first=10.0, maximum=15.0)
@@ -345,3 +348,17 @@ def test_losses_before_a_failure_of_its_own_are_forgiven(pair, rows):
     tester.fail("b")
     assert len([i for i in tester.pass_time(10.0) if isinstance(i, Launch)]) == 1
     assert restarts(tester, 3) == [1, 1, 1]
+
+
+def test_what_a_first_run_is_to_be_shown_is_as_old_as_the_first_sight_of_its_topic(pair):
+    """Of an action that is shown all that stands nothing is too old."""
+    topics = [Cut({updates_topic(table): (3,)}) for table in ("in", "other")]
+    seen = {}
+    for first in FirstChanges:
+        tester = pair(TWO, first_changes=first)
+        begun = tester.now
+        for topic in topics:
+            tester.tell(TopicsOpened(tester.now, topic))
+            tester.pass_time(60)
+        seen[first] = tester.engine.actions["b"].seen_at
+    assert seen == {FirstChanges.SNAPSHOT: None, FirstChanges.NONE: begun}

@@ -1,9 +1,12 @@
 """Predecessors: strict synchrony, first runs, one active run per action."""
 
+import pytest
+
 from headgate.engine import (
     ActionSpec,
     Bound,
     DataflowSpec,
+    DecisionKind,
     EngineTester,
     Evaluation,
     Role,
@@ -11,6 +14,8 @@ from headgate.engine import (
     WatchedContainer,
     launched,
 )
+from headgate.engine.actions import ActionInputs
+from headgate.engine.policy import Synchronous
 from headgate.events import Container, ContainerId, Item
 
 IN = ContainerId("in")
@@ -95,6 +100,31 @@ def test_an_input_whose_output_nobody_declares_has_run_when_its_wave_ended():
     assert launched(EngineTester(spec).wave("a")) == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("named", "kind", "words"),
+    [
+        ("nobody", DecisionKind.REFUSED, "a wave of 'nobody' ended, which is no input action"),
+        ("fed later", DecisionKind.HELD, "its wave ended before anything came"),
+    ],
+)
+def test_a_wave_that_comes_to_nothing_says_so_and_keeps_no_other_back(named, kind, words):
+    later = ActionSpec("fed later", Role.INPUT, writes=(IN,))
+    fed = ActionSpec("fed", Role.INPUT)
+    watched = WatchedContainer(Container(IN, (Item("in"),)))
+    spec = DataflowSpec("flow", (watched,), (later, fed, ActionSpec("b", after=("fed",))))
+    tester = EngineTester(spec)
+    assert launched(tester.wave(named, "fed")) == ["b"]
+    (said, _) = tester.decisions()
+    assert (said.kind, said.words) == (kind, words)
+
+
+def test_all_that_follow_an_input_from_which_something_came_are_its_followers(rows):
+    tester = diamond()
+    assert tester.engine.followers(["a"]) == set()
+    tester.write("in", rows(1))
+    assert tester.engine.followers(["a"]) == {"b", "c", "d"}
+
+
 def test_a_second_run_waits_for_the_first(pair, rows):
     tester = pair()
     tester.write("in", rows(1))
@@ -138,3 +168,10 @@ def test_the_end_of_another_predecessors_run_is_not_forgotten_while_active(rows)
     tester.finish("d")
     tester.request("c")
     assert launched(tester.finish("c")) == ["d"]
+
+
+def test_whether_an_action_without_bounds_runs_is_always_judged(rows):
+    tester = diamond()
+    tester.write("in", rows(1))
+    inputs = ActionInputs(tester.engine.actions["d"], tester.now)
+    assert not Synchronous().rests(inputs, tester.now, None)
