@@ -150,6 +150,17 @@ def test_by_default_frequency_is_compared_with_what_is_usual():
     assert {a.outcome for a in adjustments(tester)} == {Vote.RELAX}
 
 
+def test_what_is_usual_is_known_after_two_windows():
+    adjuster = Adjuster(BOUND, AdjustmentSpec())
+    none, words = Assessment(Vote.NONE, ""), []
+    for time in range(0, 121, 10):
+        adjuster.assess(float(time), 6 * time, none)
+        words.append(adjuster.state.last[0].words)
+    assert words[5] == "writes not watched for 60 s yet"
+    assert words[6] == words[11] == "360 updates in 60 s, what is usual is not known yet"
+    assert words[12] == "360 updates in 60 s, usually 360"
+
+
 def test_a_decision_shows_both_votes_and_the_limits():
     tester = EngineTester(flow(BOUND))
     pass_minutes(tester, 2, writes=50, cpu=BUSY)

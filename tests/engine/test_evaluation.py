@@ -42,6 +42,24 @@ def test_on_write_a_message_runs_the_step_at_once(pair, rows):
     assert launched(tester.wave("a")) == []
 
 
+@pytest.mark.parametrize(
+    ("bounds", "evaluation"),
+    [
+        ((TWO,), Evaluation(write=True)),
+        ((TWO,), Evaluation(every=10.0)),
+        ((), Evaluation(every=10.0)),
+    ],
+)
+def test_a_step_with_moments_of_its_own_is_not_evaluated_when_a_predecessor_ends(
+    pair, rows, bounds, evaluation
+):
+    tester = pair(*bounds, evaluation=evaluation)
+    tester.write("in", rows(1))
+    before = tester.decisions()
+    tester.wave("a")
+    assert tester.decisions() == before
+
+
 def test_every_evaluates_periodically_from_when_the_step_could_run(pair, rows):
     tester = pair(TWO, evaluation=Evaluation(every=10.0))
     tester.pass_time(7)
@@ -190,6 +208,14 @@ def test_at_writes_it_is_written_down_when_other_bounds_are_reached_than_before(
     assert [leaf.bound for leaf in leaves(second.result) if leaf.reached] == ["a", "b"]
 
 
+def test_an_evaluation_at_a_wave_is_written_down_whatever_those_at_writes_said(pair, rows):
+    tester = pair(TWO, evaluation=Evaluation(write=True, action_end=True))
+    tester.write("in", rows(1))
+    for _ in range(2):
+        tester.wave("a")
+    assert [d.moment for d in tester.decisions()] == ["write", *["end of the wave of `a`"] * 2]
+
+
 def test_evaluations_at_writes_are_written_down_only_when_they_change(pair, rows):
     tester = pair(
         TWO, Bound("m", "in", sequence=SequenceBound(9)), evaluation=Evaluation(write=True)
@@ -197,3 +223,4 @@ def test_evaluations_at_writes_are_written_down_only_when_they_change(pair, rows
     for _ in range(5):
         tester.write("in", rows(1))
     assert [d.kind for d in tester.decisions()] == [DecisionKind.SKIPPED] * 2
+    assert tester.engine.take_rests() == {"b": 3}

@@ -1,9 +1,12 @@
 """Why the last run happened and what is missing for the next, in words."""
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.engine import (
     Bound,
+    DataflowSpec,
+    EngineTester,
     Evaluation,
     Metric,
     RunFailed,
@@ -74,6 +77,14 @@ def test_a_step_without_bounds_waits_for_the_end_of_its_predecessor(pair, rows):
     tester = pair()
     tester.write("in", rows(1))
     assert words(tester) == "It has not run yet. The next run needs the end of a."
+
+
+def test_a_step_that_follows_nothing_and_has_bounds_waits_for_them(pair, rows):
+    spec = pair(Bound("k", "in", sequence=SequenceBound(3))).spec
+    alone = DataflowSpec("flow", spec.containers, (replace(spec.actions[1], after=()),))
+    tester = EngineTester(alone)
+    tester.write("in", rows(1))
+    assert words(tester, 0) == "It has not run yet. The next run needs 2 more updates of `in`."
 
 
 def test_a_time_bound_says_that_it_has_not_begun(pair):

@@ -100,6 +100,7 @@ def test_a_paused_dataflow_holds_for_an_attempt_under_way_and_for_nothing_else(p
 def test_nobody_waits_for_an_action_in_quarantine(pair, rows):
     tester = pair(TWO, FIVE, evaluation=WRITE, retry=RetryPolicy(1))
     tester.write("in", rows(5))
+    tester.write("in", rows(3))
     tester.fail("b")
     assert holding(tester) == []
     tester.write("in", rows(3))

@@ -113,6 +113,13 @@ def test_what_came_before_the_second_observer_was_heard_is_in_doubt():
     assert rivals.doubtful(told("b", (103.0, (b"r",)))) == []
 
 
+@pytest.mark.parametrize(("received", "doubtful"), [(102.0, [0]), (102.001, [])])
+def test_what_came_two_seconds_after_the_first_was_heard_is_in_no_doubt(received, doubtful):
+    rivals = Rivals()
+    rivals.doubtful(told("a", (100.0, (b"r",))))
+    assert rivals.doubtful(told("b", (received, (b"new",)))) == doubtful
+
+
 def test_a_row_stays_in_doubt_while_its_first_writer_goes_on():
     rivals = Rivals()
     rivals.doubtful(told("b", (95.0, (b"else",))))

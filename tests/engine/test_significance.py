@@ -157,6 +157,24 @@ def test_the_change_can_be_taken_against_a_reference():
     assert 0.7 < ratio < 1.4
 
 
+def test_a_step_that_is_not_searched_for_runs_before_one_that_is():
+    pipeline = Pipeline(flow(searched=("second",)))
+    for _ in range(3):
+        pipeline.wave(0.01)
+    assert pipeline.runs["first"] == [1, 2, 3]
+    assert pipeline.tester.engine.actions["first"].search is None
+    assert len(pipeline.search("second").state.measurements) == 2
+
+
+def test_the_reference_is_one_for_the_output_alone():
+    pipeline = Pipeline(flow(against=1000.0))
+    for _ in range(3):
+        pipeline.wave(0.01)
+    first, second = (pipeline.search(name).state.measurements[-1] for name in ("first", "second"))
+    assert first.change == pytest.approx(first.input)  # each copies its input
+    assert second.change == pytest.approx(second.input * pipeline.values.mean() / 1000, rel=0.02)
+
+
 def test_each_step_of_a_search_is_a_decision_and_explaining_shows_its_state():
     pipeline = Pipeline(flow())
     pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
@@ -277,6 +295,18 @@ def test_where_a_little_more_is_sought_than_a_wave_has_two_are_tried():
     search.open(0.108)
     limits = drive(search, lambda u: u / 1000, 20, updates=100)
     assert next(limit for limit in limits if limit > 100) == 200
+
+
+def test_a_limit_that_changed_too_much_before_and_too_little_now_tells_of_none_above():
+    search = Search(0.1, 5)
+    search.open(0.108)
+    search.state = SearchState(
+        SearchPhase.CONVERGING, limit=100, target=0.108, high=100, baseline=True,
+        settled=True, arrived=[100.0] * 8,
+    )  # fmt: skip
+    search.launched(Taken(100, 0.1))
+    search.finished(0.1)
+    assert (search.state.limit, search.state.low, search.state.high) == (200, 100, None)
 
 
 def test_a_target_between_one_wave_and_two_is_found_as_near_as_it_comes():

@@ -18,6 +18,7 @@ from headgate.engine import (
     ContainerScanned,
     Count,
     DataflowSpec,
+    DecisionKind,
     Engine,
     Evaluation,
     Instruction,
@@ -386,19 +387,36 @@ def test_a_launch_has_the_cut_of_the_record_that_reached_the_bound(bound):
     assert driven.engine.cut.position(updates_topic("t"), 0) == 149
 
 
-def test_a_sum_that_comes_down_again_later_in_the_poll_launches_where_it_was_reached():
-    driven, log = (
-        flow(Bound("k", ContainerId("c"), value=ValueBound(Metric.AGAINST, 3.0, 1.0))),
-        Log(),
-    )
+@pytest.mark.parametrize(
+    ("limit", "standing", "written", "later"),
+    [
+        (3.0, [b"6", b"1", b"1", b"1", b"1"], [b"6", b"5", b"5"], b"1"),  # 10 of 15, and back
+        (0.7, [b"0.5"] * 5, [b"0.9"] * 3, b"0.9"),  # 2.5 of 3.5, and 0.4 more each
+    ],
+)
+def test_a_sum_launches_where_it_was_reached_whatever_comes_later_in_the_poll(
+    limit, standing, written, later
+):
+    bound = Bound("k", ContainerId("c"), value=ValueBound(Metric.AGAINST, limit, 1.0))
+    driven, log = flow(bound), Log()
 
-    def put(row: bytes, value: bytes) -> RecordArrived:
-        return log.record(("write", "t", None, [[(UpdateKind.PUT, row, b"f:a", value)]]))
+    def put(row: int, value: bytes) -> RecordArrived:
+        return log.record(("write", "t", None, [[(UpdateKind.PUT, ROWS[row], b"f:a", value)]]))
 
-    driven.take([*records_of(log, 5), put(b"r0", b"6")])  # 10 of 15
-    driven.take([put(b"r1", b"5"), put(b"r2", b"5"), *(put(b"r0", b"1") for _ in range(30))])
+    driven.take([put(row, b"0.1") for row in range(5)])
+    driven.take([put(row, value) for row, value in enumerate(standing)])
+    driven.take([*map(put, range(3), written), *(put(0, later) for _ in range(30))])
     (launch,) = [one for one in driven.told if isinstance(one, Launch)]
-    assert launch.cut.position(updates_topic("t"), 0) == 8
+    assert launch.cut.position(updates_topic("t"), 0) == 13
+
+
+def test_a_message_that_is_missing_in_the_middle_of_a_poll_is_noticed():
+    driven, log = flow(Bound("k", ContainerId("c"), sequence=SequenceBound(1000.0))), Log()
+    driven.take(records_of(log, 20))
+    records = records_of(log, 40)
+    driven.take([*records[:20], *records[21:]])
+    kinds = [one.decision.kind for one in driven.told if isinstance(one, RecordDecision)]
+    assert kinds.count(DecisionKind.GAP) == 1
 
 
 def test_evaluations_after_which_nothing_ran_are_counted_alike_together_and_singly():

@@ -253,7 +253,7 @@ def leaves(result: ConditionResult) -> tuple[BoundResult, ...]:
 def reasons(result: ConditionResult) -> tuple[str, ...]:
     """Return in words what was reached: one sentence per vector."""
     if isinstance(result, PredecessorsResult):
-        return (f"{_list_words(result.ended)} ended",) if result.reached and result.ended else ()
+        return (f"{_list_words(result.ended)} ended",) if result.reached else ()
     return tuple(
         vector.words for leaf in leaves(result) for vector in leaf.vectors if vector.reached
     )
