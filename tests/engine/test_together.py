@@ -432,6 +432,14 @@ def test_evaluations_after_which_nothing_ran_are_counted_alike_together_and_sing
         assert driven.engine.take_rests() == {}
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_evaluations_before_a_launch_are_counted_each(together):
+    driven = flow(Bound("b", ContainerId("c"), sequence=SequenceBound(50.0)))
+    driven.together = together
+    driven.take(records_of(Log(), 149))
+    assert driven.engine.take_rests() == {"s": 48}, "all but the first, and the one that launched"
+
+
 def test_only_records_of_the_watched_container_are_evaluations():
     log = Log()
     driven = flow(Bound("b", ContainerId("c"), sequence=SequenceBound(1000.0)))

@@ -210,7 +210,9 @@ class Together(Requests):
             return self._take_pass(records[:quiet], tried)
         self._width = max(2, 2 * quiet)
         self._single = 1  # the one that may decide something
-        return self._take_pass(records[:quiet], self._pass_of(records[:quiet]))
+        shorter = self._pass_of(records[:quiet])
+        self._quiet(shorter)  # all of it, and what evaluating each action leaves
+        return self._take_pass(records[:quiet], shorter)
 
     def _is_worth(self, tried: Pass) -> bool:
         """Tell whether containers are touched much less often than by the records singly."""
@@ -332,7 +334,7 @@ class Together(Requests):
         for one, places in doubtful:
             self._doubt(one, places)
             same = False
-        if same and whole.found:
+        if same:
             for name, missed in whole.found.items():
                 self.actions[name].missed = missed
                 if missed is None:
