@@ -190,6 +190,15 @@ def test_a_limit_moves_one_step_at_a_time_to_the_end_of_its_interval():
     assert shares == pytest.approx([step / 10 for step in range(1, 11)])
 
 
+@pytest.mark.parametrize(
+    ("start", "vote", "end"), [(0.95, Vote.RELAX, 1.0), (0.05, Vote.RESTRICT, 0.0)]
+)
+def test_a_step_ends_where_the_interval_does(start, vote, end):
+    adjuster = Adjuster(BOUND, msgspec.structs.replace(SPEC, start=start, confirmations=1))
+    adjuster.assess(0.0, 0, Assessment(vote, ""))
+    assert adjuster.state.share == end
+
+
 def test_a_lone_vote_between_others_moves_nothing():
     adjuster = Adjuster(BOUND, msgspec.structs.replace(SPEC, start=0.5))
     none, relax = Assessment(Vote.NONE, ""), Assessment(Vote.RELAX, "")

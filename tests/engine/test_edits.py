@@ -165,15 +165,18 @@ def test_a_predecessor_that_comes_back_is_waited_for_anew(pair):
     assert launched(tester.wave("a")) == ["b"]
 
 
-def test_cells_that_are_gone_leave_no_room_when_the_runs_that_knew_them_have_ended(pair):
+def test_cells_that_are_gone_leave_no_room_when_the_runs_that_knew_them_have_ended(
+    pair, monkeypatch
+):
+    monkeypatch.setattr("headgate.engine.grid._FEW_ROWS", 0)
     tester = pair(far(1e9))
-    tester.write("in", {b"%d" % i: {b"f:x": b"1"} for i in range(1500)})
+    tester.write("in", {b"%d" % i: {b"f:x": b"1"} for i in range(60)})
     tester.request("b")
     tester.finish("b")
-    tester.write("in", {b"%d" % i: {b"f:x": None} for i in range(10, 1500)})
+    tester.write("in", {b"%d" % i: {b"f:x": None} for i in range(5, 60)})
     tester.request("b")
     tester.finish("b")
-    assert tester.engine.cells["in", "in"].grid.rows == 10
+    assert tester.engine.cells["in", "in"].grid.rows == 5
 
 
 @pytest.mark.parametrize("first", FirstChanges)
@@ -198,6 +201,23 @@ def test_of_a_container_that_a_step_begins_to_read_everything_is_new_to_it(pair,
     assert launch.since.position(updates_topic("in"), 0) == 2
     known = GONE if first is FirstChanges.SNAPSHOT else 2
     assert launch.since.position(updates_topic("aside"), 0) == known
+
+
+def test_what_an_edit_lets_a_step_forget_leaves_no_room(pair, monkeypatch):
+    monkeypatch.setattr("headgate.engine.grid._FEW_ROWS", 0)
+    spec = pair(far(1e9)).spec
+    feed, b = spec.actions
+    spec = replace(spec, actions=(feed, b, replace(b, name="c")))
+    tester = EngineTester(spec)
+    tester.write("in", {b"%d" % i: {b"f:x": b"1"} for i in range(60)})
+    counted = replace(b, bounds=(Bound("k", "in", sequence=SequenceBound(1e9)),))
+    actions = (feed, counted, replace(b, name="c"))
+    tester.tell(SpecificationChanged(tester.now, replace(spec, actions=actions)))
+    tester.write("in", {b"%d" % i: {b"f:x": None} for i in range(5, 60)})
+    for _ in range(2):
+        tester.request("c")
+        tester.finish("c")
+    assert tester.engine.cells["in", "in"].grid.rows == 5
 
 
 def test_distinct_elements_that_were_not_remembered_may_be_any_number(pair):

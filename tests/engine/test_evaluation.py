@@ -139,14 +139,15 @@ def test_own_writes_move_the_previous_values_along(chain, rows):
     assert launched(tester.finish("b")) == []
 
 
-def test_an_own_write_of_the_value_that_is_there_ends_its_divergence(chain, rows):
+@pytest.mark.parametrize("number", [1, 3, 20])
+def test_an_own_write_of_the_value_that_is_there_ends_its_divergence(chain, rows, number):
     tester = chain(Bound("k", "out", value=ValueBound(Metric.ABSOLUTE, 5)))
     tester.write("in", rows(1))
     tester.wave("a")
-    tester.write("out", rows(3, 10), by="b")
+    tester.write("out", rows(number, 10), by="b")
     tester.finish("b")
-    tester.write("out", rows(3, 20))
-    tester.write("out", rows(3, 20), by="c")
+    tester.write("out", rows(number, 20))
+    tester.write("out", rows(number, 20) | rows(1, 9, first=30), by="c")
     assert launched(tester.finish("c")) == []
     tester.wave("a")
     assert launched(tester.finish("b")) == []

@@ -145,6 +145,14 @@ def test_who_goes_on_after_a_restart_knows_when_others_were_heard():
     assert again.doubtful(told("b", (103.0, (b"r",)))) == []
 
 
+def test_a_row_of_the_generation_before_is_remembered():
+    rivals = Rivals()
+    for observer, received, row in (("b", 95.0, b"x"), ("a", 100.0, b"y"), ("b", 99.0, b"z")):
+        rivals.doubtful(told(observer, (received, (row,))))
+    rivals.doubtful(told("a", (107.5, (b"r",))))
+    assert rivals.doubtful(told("b", (108.0, (b"new", b"r")))) == [1]
+
+
 def test_rows_are_not_remembered_for_ever():
     rivals = Rivals()
     for second in range(200):

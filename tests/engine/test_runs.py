@@ -47,6 +47,17 @@ def test_a_launch_says_what_it_consumes_and_why(pair, rows):
     assert launch.cause.words == "σ of `in` reached 2 of 2 updates (end of the wave of `a`)"
 
 
+def test_the_end_of_what_is_no_action_is_refused(pair):
+    tester = pair()
+    tester.tell(RunFinished(tester.now, "nobody", "flow-nobody-1", 1))
+    assert tester.decisions()[-1].kind is DecisionKind.REFUSED
+
+
+def test_what_does_not_run_cannot_end(pair):
+    with pytest.raises(LookupError, match="'b' has no active run"):
+        pair().finish("b")
+
+
 def test_the_next_launch_starts_where_the_last_committed_run_ended(pair, rows):
     tester = active(pair, rows)
     tester.finish("b")

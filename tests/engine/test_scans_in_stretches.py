@@ -551,6 +551,21 @@ def test_what_stretches_found_is_evaluated_when_the_scan_ends_even_after_a_crash
     assert len(world.launches("b")) == 1
 
 
+def test_as_much_that_changed_as_is_gone_is_evaluated_when_a_scan_has_found_it() -> None:
+    bound = Bound("k", IN, sequence=SequenceBound(2.0), value=ValueBound(Metric.ABSOLUTE, 1e9))
+    spec = specification("values", "table", Count.ROWS)
+    step = ActionSpec("b", after=("a",), reads=(IN,), bounds=(bound,), evaluation=AT_WRITE)
+    world = World(DataflowSpec("flow", spec.containers, (spec.actions[0], step)))
+    world.end_scans()
+    world.write("in", {b"r00": {b"f:a": b"1"}, b"r02": {b"f:a": b"1"}})
+    world.finish("b")
+    world.tell(ReconciliationDue(world.now))
+    world.hide(b"r00", b"f:a", b"5")
+    world.hide(b"r02", b"f:a", None)
+    world.end_scans()
+    assert len(world.launches("b")) == 2
+
+
 def test_an_edit_in_the_middle_of_a_scan_has_all_of_it_read() -> None:
     world = World(specification("keys", "table", Count.ROWS))
     world.tables["in"] = {(row, b"f:a"): b"1" for row in TOLD}

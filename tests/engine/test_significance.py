@@ -163,7 +163,7 @@ def test_a_step_that_is_not_searched_for_runs_before_one_that_is():
         pipeline.wave(0.01)
     assert pipeline.runs["first"] == [1, 2, 3]
     assert pipeline.tester.engine.actions["first"].search is None
-    assert len(pipeline.search("second").state.measurements) == 2
+    assert pipeline.search("second").state.phase is SearchPhase.DOUBLING
 
 
 def test_the_reference_is_one_for_the_output_alone():
@@ -307,6 +307,25 @@ def test_a_limit_that_changed_too_much_before_and_too_little_now_tells_of_none_a
     search.launched(Taken(100, 0.1))
     search.finished(0.1)
     assert (search.state.limit, search.state.low, search.state.high) == (200, 100, None)
+
+
+def test_two_limits_between_which_one_wave_more_lies_are_near_enough():
+    search = Search(0.1, 5)
+    search.state = SearchState(
+        SearchPhase.CONVERGING, limit=52, target=0.55, low=50, baseline=True, settled=True,
+        arrived=[10.0] * 8, measurements=[Measurement(50, 50, 0.5, 0.1)],
+    )  # fmt: skip
+    search.launched(Taken(60, 0.1))
+    assert "as near as it comes: σ 50 updates" in search.finished(0.6)
+
+
+def test_the_output_change_at_a_limit_is_that_of_runs_which_took_more_than_it():
+    search = Search(0.1, 5)
+    search.state = SearchState(SearchPhase.DOUBLING, limit=10, target=0.9, baseline=True)
+    search.launched(Taken(12, 0.1))
+    search.finished(0.3)
+    search.state.limit = 10
+    assert search.change == pytest.approx(0.3)
 
 
 def test_a_target_between_one_wave_and_two_is_found_as_near_as_it_comes():
@@ -477,6 +496,20 @@ def test_a_run_that_is_far_out_is_looked_at_twice_and_not_once():
     assert search.state.opened > opened
     # What was measured before says nothing of what comes now.
     assert {run.change for run in search.state.measurements} == {0.5}
+
+
+@pytest.mark.parametrize(("patience", "runs"), [(1, 2), (2, 3), (4, 3), (5, 3), (8, 3), (9, 3)])
+def test_an_average_that_is_far_off_is_looked_at_twice_at_least(patience, runs):
+    search = Search(0.1, patience)
+    search.state = SearchState(
+        SearchPhase.FOUND, limit=10, target=0.1, expected=0.1, baseline=True,
+        measurements=[Measurement(10, 10, 0.1, 0.1)] * 2, shifts=Shifts([0.01, 1.0] * 12),
+    )  # fmt: skip
+    said: list[str | None] = []
+    while not any(said):
+        search.launched(Taken(10, 0.1))
+        said.append(search.finished(0.9))
+    assert len(said) == runs
 
 
 def test_waves_without_a_run_say_nothing_about_a_limit():

@@ -262,6 +262,14 @@ def test_an_older_explicit_timestamp_changes_no_value(pair):
     assert result.parts[0].vectors[0].value == 7
 
 
+def test_what_is_put_back_with_the_timestamp_of_what_was_deleted_is_read(pair):
+    tester = pair(FIVE)
+    tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
+    tester.publish("in", write(UpdateKind.DELETE_COLUMN, None, sequence=2))
+    tester.publish("in", write(value=b"7", sequence=3, timestamp=900))
+    assert tester.engine.explain(0).containers[0].unsettled == 1
+
+
 def test_of_two_puts_with_one_timestamp_the_later_stands(pair):
     tester = pair(Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 50)))
     tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
@@ -324,6 +332,17 @@ def test_so_is_the_next_put_until_the_time_has_come(pair, rows):
     (request,) = later.requests
     tester.publish("in", replace(later, requests=(replace(request, received=3.1e6),)))
     assert asked(tester.wave("a")) == []
+
+
+@pytest.mark.parametrize(("seconds", "reads"), [(-1.0, 1), (1.0, 0)])
+def test_a_put_is_read_that_was_received_before_the_time_of_the_version(pair, seconds, reads):
+    tester = pair(FIVE)
+    tester.publish("in", write(value=b"11", timestamp=AHEAD))
+    put = write(sequence=101)
+    (request,) = put.requests
+    request = replace(request, received=AHEAD / 1000 + seconds)
+    tester.publish("in", replace(put, requests=(request,)))
+    assert tester.engine.explain(0).containers[0].unsettled == reads
 
 
 @pytest.mark.parametrize("together", [1, 3, 20])

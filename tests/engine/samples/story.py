@@ -88,11 +88,19 @@ def meaning(engine: Engine) -> object:
             # What is no number equals itself.
             {key: str(value) for key, value in one.contents().items()},
             [
-                (p.action, p.updates, p.received, p.committed, set(p.distinct), p.fresh)
+                (
+                    p.action,
+                    p.updates,
+                    p.received,
+                    p.committed,
+                    set(p.distinct),
+                    p.fresh,
+                    p.uncounted,
+                )
                 for p in one.pendings
             ],
             [{k: str(v) for k, v in one.previous(p.past).items()} for p in one.pendings],
-            {name: (c.updates, set(c.distinct)) for name, c in one.consumed.items()},
+            {n: (c.updates, set(c.distinct), c.uncounted) for n, c in one.consumed.items()},
         )
         for place, one in engine.cells.items()
     }
