@@ -361,12 +361,13 @@ def test_of_a_small_state_each_lane_gets_one_piece(pair):
     assert [piece.lane for piece in written] == ["b", "b", "c"]
 
 
-def test_distinct_elements_that_came_since_the_last_checkpoint_are_not_forgotten(pair, rows):
+@pytest.mark.parametrize("whole", [LOGGED, EVERYTHING])
+def test_distinct_elements_that_came_since_the_last_checkpoint_are_not_forgotten(pair, rows, whole):
     tester = pair(Bound("k", IN, sequence=SequenceBound(90, distinct=True)))
     log = Log()
     for first in (0, 3):
         tester.write("in", rows(3, first=first))
-        log.save(tester.engine.checkpoint(LOGGED))
+        log.save(tester.engine.checkpoint(whole))
     ((_, pending),) = Engine(tester.spec, log.saved()).actions["b"].all_parts()
     assert set(pending.distinct) == set(rows(6))
 

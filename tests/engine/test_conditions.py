@@ -109,6 +109,11 @@ def test_missing_says_what_each_way_needs():
     assert missing(evaluate(majority("abc"), nothing)) == "2 of: more a; more b; more c"
 
 
+def test_missing_says_each_vector_of_a_bound():
+    (time,), (other,) = (result(name, reached=False).vectors for name in "ab")
+    assert missing(BoundResult("k", "c", False, (time, other))) == "more a or more b"
+
+
 def test_missing_leaves_out_what_is_reached():
     assert (
         missing(evaluate(A & B, {"a": result("a", reached=True), "b": result("b", reached=False)}))

@@ -430,10 +430,10 @@ def test_who_takes_over_a_first_scan_knows_what_was_said_of_rows_ahead(logged: b
 def test_who_takes_over_a_first_scan_knows_no_cell_that_is_gone_when_it_is_read() -> None:
     world = World(specification("values", "table", Count.ROWS))
     world.tables["in"] = {(row, b"f:a"): b"1" for row in HIDDEN}
-    world.look(b"r10")
+    world.look(b"r12")
     world.take()
     world.write("in", {b"r12": {b"f:a": b"5"}, b"r14": {b"f:a": b"5"}})
-    world.tell(ScanBegun(world.now, IN, "in", b"r10"))
+    world.tell(ScanBegun(world.now, IN, "in", b"r12"))
     world.save()
     world.crash()
     world.hide(b"r12", b"f:a", None)

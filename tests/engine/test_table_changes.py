@@ -87,6 +87,14 @@ def test_what_each_partition_has_lost_is_written_down(pair, rows):
     assert words == [f"table 'in' truncated: {count} elements removed" for count in lost if count]
 
 
+def test_a_table_that_was_altered_is_written_down_once(pair, rows):
+    tester = filled(pair, rows, partitions=3)
+    before = len(tester.decisions())
+    for partition in range(3):
+        tester.publish("in", change(TableChangeKind.MODIFIED), partition=partition)
+    assert [one.words for one in tester.decisions()[before:]] == ["table 'in' modified"]
+
+
 def test_what_is_written_after_the_change_stays(pair, rows):
     tester = filled(pair, rows, partitions=3)
     tester.publish("in", change(TableChangeKind.TRUNCATED), partition=partition_of(b"r0", 3))

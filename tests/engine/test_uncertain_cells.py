@@ -10,6 +10,7 @@ from headgate.engine import (
     CellsRead,
     Codec,
     CodecName,
+    DecisionKind,
     EngineTester,
     Evaluation,
     Metric,
@@ -109,10 +110,15 @@ def test_the_cell_is_read_before_the_bound_decides(pair, rows, message):
 
 @pytest.mark.parametrize("message", UNCERTAIN.values(), ids=UNCERTAIN.keys())
 def test_so_it_is_among_others_that_are_certain(pair, rows, message):
-    tester = after_a_run(pair, rows, answering=False)
-    tester.publish("in", beside(message, write(value=b"10"), row=b"r1"))
-    (question,) = asked(tester.wave("a"))
-    assert (question.rows, question.columns) == ((b"r0",), (b"f:x",))
+    certain = write(value=b"10")
+    for both in (
+        beside(message, certain, row=b"r1"),
+        beside(replace(certain, rows=(b"r1",)), message, row=b"r0"),
+    ):
+        tester = after_a_run(pair, rows, answering=False)
+        tester.publish("in", both)
+        (question,) = asked(tester.wave("a"))
+        assert (question.rows, question.columns) == ((b"r0",), (b"f:x",))
 
 
 @pytest.mark.parametrize("message", UNCERTAIN.values(), ids=UNCERTAIN.keys())
@@ -131,6 +137,15 @@ def test_a_read_and_a_scan_name_the_container_and_its_table(pair):
     (read,) = asked(tester.wave("a"))
     for question in (scan, read):
         assert (question.container, question.table) == ("in", "table")
+
+
+def test_what_is_waited_for_is_written_down(pair, rows):
+    tester = after_a_run(pair, rows, answering=False)
+    tester.publish("in", write(ambiguous=(0,)))
+    tester.wave("a")
+    held = tester.decisions()[-1]
+    assert held.kind is DecisionKind.HELD
+    assert held.words == "cells are read again; needs 3 more divergence of `in`"
 
 
 def test_a_read_that_finds_the_old_value_runs_nothing(pair, rows):
