@@ -161,6 +161,15 @@ def test_what_is_usual_is_known_after_two_windows():
     assert words[12] == "360 updates in 60 s, usually 360"
 
 
+def test_where_updates_are_counted_from_zero_again_nothing_is_known_of_their_frequency():
+    adjuster = Adjuster(BOUND, SPEC)
+    for time in range(0, 101, 10):
+        adjuster.assess(float(time), 60 * time, Assessment(Vote.NONE, ""))
+    assert adjuster.state.last[0].vote is Vote.RELAX
+    adjuster.assess(110.0, 5, Assessment(Vote.NONE, ""))
+    assert adjuster.state.last[0] == Assessment(Vote.NONE, "writes not watched for 60 s yet")
+
+
 def test_a_decision_shows_both_votes_and_the_limits():
     tester = EngineTester(flow(BOUND))
     pass_minutes(tester, 2, writes=50, cpu=BUSY)

@@ -386,6 +386,20 @@ def test_what_strangers_wrote_since_the_last_checkpoint_is_not_forgotten(pair, r
     assert again.all() == tester.engine.cells[IN, "in"].told.all()
 
 
+def test_who_takes_over_hands_on_what_it_has_not_changed(pair, rows):
+    tester = pair(Bound("k", IN, value=ValueBound(Metric.RELATIVE, 1e9)))
+    tester.write("in", rows(5, 10))
+    tester.request("b")
+    tester.finish("b")
+    tester.write("in", rows(3, 11))
+    log, engine = Log(), tester.engine
+    for taken_over in range(1, 4):
+        log.save(engine.checkpoint(LOGGED))
+        engine = Engine(tester.spec, log.saved(), log_number=1000 * taken_over)
+    ((_, pending),) = engine.actions["b"].all_parts()
+    assert pending.measured() == (3, 3.0, 1.0)
+
+
 def test_the_log_stays_in_proportion_to_what_it_holds(pair):
     tester = many(pair, 2000)
     log = Log()

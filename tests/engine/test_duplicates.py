@@ -98,12 +98,15 @@ def test_a_watermark_covers_the_message_that_carries_it_only_afterwards(pair):
     assert count(tester) == 2
 
 
-def test_only_what_lies_above_the_watermark_is_remembered(pair):
+@pytest.mark.parametrize("requests", [1, 3])
+def test_only_what_lies_above_the_watermark_is_remembered(pair, requests):
     tester = pair(BOUND)
     for i in range(100):
-        tester.publish("in", batch(i, sequence=i, watermark=i))
+        first = requests * i
+        some = range(first, first + requests)
+        tester.publish("in", batch(*some, sequence=i, watermark=first))
     ((*_, source),) = tester.engine.deliveries.sources
-    assert len(source.seen) == 1
+    assert len(source.seen) == requests
 
 
 def test_pieces_of_one_request_all_count(pair):
