@@ -532,6 +532,13 @@ def test_all_bounds_must_be_reached_unless_the_condition_says_otherwise(
     assert len(launched(tester.wave("a"))) == runs
 
 
+def test_an_interval_of_values_starts_at_its_minimum_at_writes_too(pair, rows):
+    bound = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, Interval(5, 50)))
+    tester = pair(bound, evaluation=Evaluation(write=True))
+    for amount, runs in ((1, []), (4, []), (5, ["b"])):
+        assert launched(tester.write("in", rows(1, amount))) == runs
+
+
 def test_an_interval_starts_at_its_minimum(pair, rows):
     tester = pair(Bound("k", "in", sequence=SequenceBound(Interval(3, 30))))
     tester.write("in", rows(3))

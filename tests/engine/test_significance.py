@@ -314,6 +314,17 @@ def test_a_limit_that_changed_too_much_before_and_too_little_now_tells_of_none_a
     assert (search.state.limit, search.state.low, search.state.high) == (200, 100, None)
 
 
+def test_the_next_limit_follows_the_curve_of_the_runs():
+    search = Search(0.1, 5)
+    search.state = SearchState(
+        SearchPhase.CONVERGING, limit=40, target=0.32, low=20, baseline=True,
+        measurements=[Measurement(n, n, n * n / 10_000, 0.1) for n in (8, 20)],
+    )  # fmt: skip
+    search.launched(Taken(40, 0.1))
+    search.finished(0.16)
+    assert search.state.limit == round(40 * 2**0.5)
+
+
 def test_two_limits_between_which_one_wave_more_lies_are_near_enough():
     search = Search(0.1, 5)
     search.state = SearchState(

@@ -24,7 +24,7 @@ from headgate.engine import (
     launched,
 )
 from headgate.engine.snapshot import read_snapshot
-from headgate.engine.stimuli import Paused
+from headgate.engine.stimuli import Paused, Resumed
 
 THREE = Bound("k", "in", sequence=SequenceBound(3))
 FULL = Bound(
@@ -115,6 +115,15 @@ def test_a_pause_survives_a_restart(pair, rows):
     assert launched(tester.wave("a")) == []
 
 
+def test_a_run_that_was_asked_for_during_a_pause_survives_a_restart(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(1))
+    tester.tell(Paused(tester.now))
+    tester.request("b")
+    tester.restart()
+    assert launched(tester.tell(Resumed(tester.now))) == ["b"]
+
+
 def test_an_open_scan_is_asked_for_again(pair):
     tester = pair(FULL, answering=False)
     assert any(isinstance(i, ScanContainer) for i in tester.restart())
@@ -131,6 +140,17 @@ def test_a_snapshot_of_a_later_version_says_so(pair):
     later = replace(read_snapshot(tester.engine.snapshot()), version=99)
     with pytest.raises(SnapshotError, match="upgrade"):
         Engine(tester.spec, zlib.compress(msgspec.msgpack.encode(later)))
+
+
+def test_a_state_that_does_not_say_whether_updates_are_missing_misses_none(pair, rows):
+    tester = pair(THREE)
+    tester.write("in", rows(2))
+    state = msgspec.msgpack.decode(zlib.decompress(tester.engine.snapshot()))
+    for cells in state["cells"]:
+        for pending in cells["pendings"]:
+            del pending["now"]["uncounted"]
+    tester.engine = Engine(tester.spec, zlib.compress(msgspec.msgpack.encode(state)))
+    assert launched(tester.wave("a")) == []
 
 
 def with_bounds(spec, *bounds, **changes):

@@ -71,6 +71,7 @@ WRONG = [
         "cycle: a -> b -> c -> a",
     ),
     (flow(step(after=("b",))), "cycle: b -> b"),
+    (flow(ActionSpec("a"), step(after=("a", "c")), ActionSpec("c", after=("b",))), "cycle: b -> c"),
 ]
 
 
