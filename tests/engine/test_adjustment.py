@@ -390,6 +390,29 @@ def test_a_machine_counts_by_its_weight_among_all(busy, quiet, vote):
     assert machines.assess(0.0, SPEC).vote is vote
 
 
+@pytest.mark.parametrize(
+    ("resource", "idle", "overloaded"),
+    [
+        (Resource.CPU, 30, 85),
+        (Resource.MEMORY, 70, 92),
+        (Resource.DISK, 30, 85),
+        (Resource.LOAD, 0.5, 1.5),
+    ],
+)
+def test_each_resource_has_values_from_which_on_a_machine_is_not_idle_or_overloaded(
+    resource, idle, overloaded
+):
+    for used, vote in (
+        (idle - 0.01, Vote.RESTRICT),
+        (idle, Vote.NONE),
+        (overloaded - 0.01, Vote.NONE),
+        (overloaded, Vote.RELAX),
+    ):
+        machines = Machines()
+        machines.take([ResourceSample("one", 0.0, {resource: used})])
+        assert machines.assess(0.0, SPEC).vote is vote
+
+
 def test_where_samples_are_rarer_than_windows_the_last_one_alone_stands():
     machines, spec = Machines(), msgspec.structs.replace(SPEC, window=60.0, silence=100.0)
     machines.take(

@@ -227,6 +227,14 @@ def test_distinct_elements_that_were_not_remembered_may_be_any_number(pair):
     assert launched(tester.wave("a")) == ["b"]
 
 
+def test_elements_that_no_bound_counts_any_more_are_forgotten(pair):
+    tester, _ = filled(pair, Bound("k", "in", sequence=SequenceBound(10_000, distinct=True)))
+    plain = Bound("k", "in", sequence=SequenceBound(10_000))
+    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, plain)))
+    ((_, pending),) = tester.engine.actions["b"].all_parts()
+    assert (pending.updates, len(pending.distinct)) == (500, 0)
+
+
 def test_distinct_elements_that_were_remembered_still_count_once(pair):
     def distinct(limit: float) -> Bound:
         return Bound("k", "in", sequence=SequenceBound(limit, distinct=True))

@@ -526,6 +526,7 @@ def test_an_average_that_is_far_off_is_looked_at_twice_at_least(patience, runs):
         search.launched(Taken(10, 0.1))
         said.append(search.finished(0.9))
     assert len(said) == runs
+    assert f"in {runs - 1} runs the output has changed by 90 %" in said[-1]
 
 
 def test_waves_without_a_run_say_nothing_about_a_limit():
