@@ -35,6 +35,7 @@ from headgate.engine import (
     SpecificationChanged,
     ValueBound,
     WatchedContainer,
+    changelog,
     check_invariants,
 )
 from headgate.engine import encoded as encoding
@@ -411,6 +412,42 @@ def test_the_log_stays_in_proportion_to_what_it_holds(pair):
         log.save(tester.engine.checkpoint(LOGGED))
     assert sum(map(len, log.pieces.values())) < 8 * size(first)
     assert len(log.pieces) < 200
+
+
+@pytest.mark.parametrize(("changed", "turn", "checkpoints"), [(50, 1000, 2), (1, 3, 3)])
+def test_what_was_written_before_a_turn_goes_when_it_has_come_to_all(
+    pair, changed, turn, checkpoints
+):
+    tester = many(pair, 100)
+    log = Log()
+    log.save(tester.engine.checkpoint(LOGGED))
+    with patch("headgate.engine.changelog._TURN", turn):
+        first = []
+        for wave in range(2 * checkpoints):  # the first turn began with the log
+            rows = {b"%06d" % i: {b"f:x": b"%d" % (1000 + wave)} for i in range(changed)}
+            tester.write("in", rows)
+            log.save(tester.engine.checkpoint(LOGGED))
+            first.append(next(one.first for one in log.kept if one.lane == "c"))
+    assert first == [0] * (2 * checkpoints - 1) + [checkpoints + 1]
+
+
+def test_the_head_says_how_many_items_of_lists_and_small_pieces_the_log_has(pair, rows):
+    tester, log = many(pair, 1), Log()
+    for wave, whole in enumerate([LOGGED] * 6 + [EVERYTHING] + [LOGGED] * 6):
+        tester.write("in", rows(10, first=10 * wave))
+        with patch("headgate.engine.changelog._RECENT", 15):
+            log.save(tester.engine.checkpoint(whole))
+        lists = [place for place in places(log.kept) if place[0] != "c"]
+        items = sum(
+            len(part.items)
+            for place in lists
+            for part in msgspec.msgpack.decode(
+                zlib.decompress(log.pieces[place]), type=changelog.Parts
+            ).lists
+        )
+        said = read_snapshot(log.head).log
+        if whole == LOGGED:
+            assert (said.items, said.small) == (items, sum(lane == "a" for lane, _ in lists))
 
 
 def test_a_small_state_is_saved_whole_and_takes_no_log(pair, rows):

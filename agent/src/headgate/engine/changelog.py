@@ -213,6 +213,18 @@ class Logged:
         """Whether all cells must be written, since they have other slots."""
 
 
+class _Turn(Struct):
+    """A turn that is under way, to write all cells again."""
+
+    began: int
+    """The number of the first piece since it began."""
+    order: list[tuple[ContainerId, str]]
+    """The containers to which it comes."""
+    place: int = 0
+    """The container to which it comes next, and the slot."""
+    slot: int = 0
+
+
 class Changelog:
     """Writes the log of one engine.
 
@@ -235,11 +247,7 @@ class Changelog:
         self._valid = 0
         """Lists with lower numbers are not in the log."""
         self.items = items
-        self._turn = (0, 0)
-        """The container and the slot to which the turn comes next."""
-        self._turn_began: int | None = None
-        self._turn_of: list[tuple[ContainerId, str]] = []
-        """The containers to which the turn comes, in their order."""
+        self._turn: _Turn | None = None
 
     def adopt(self, cells: Cells, keys: Listed, names: Listed) -> None:
         """Go on with cells that were read from this log, and have the slots that they had."""
@@ -253,7 +261,7 @@ class Changelog:
         self.items = 0
         for lane in self._lanes:
             lane.cut(lane.next)
-        self._turn, self._turn_began = (0, 0), None
+        self._turn = None
 
     def forget_cells(self, gone: Iterable[Cells]) -> None:
         """Write cells of these containers anew, if there are any: the log has others."""
@@ -264,14 +272,13 @@ class Changelog:
         """Write what changed."""
         held = [cells for cells in engine.cells.values() if cells.detail is not Detail.COUNTS]
         self._write_lists(engine, held)
-        began = self._cells.next
         order = [(cells.watched.id, cells.table) for cells in held]
-        if self._turn_began is None or order != self._turn_of:
+        if self._turn is None or order != self._turn.order:
             # Among other containers nobody knows to which of them the turn has come.
-            self._turn, self._turn_began, self._turn_of = (0, 0), began, order
+            self._turn = _Turn(self._cells.next, order)
         changed = sum(map(self._write_changed, held))
         if changed:
-            self._take_turns(held, changed)
+            self._take_turn(self._turn, held, changed)
 
     def change(self) -> LogChange:
         """Return what has become of the log since the last call."""
@@ -318,6 +325,7 @@ class Changelog:
             if merging:
                 listed.merged = length
         if merging:
+            self._lists.flush()  # the head says how many small ones there are
             self._recent.cut(self._recent.next)
 
     def _keys(self, held: Sequence[Cells]) -> Iterator[_List]:
@@ -366,21 +374,22 @@ class Changelog:
         moved, logged.moved = logged.moved, False
         return 0 if moved else len(slots)
 
-    def _take_turns(self, held: Sequence[Cells], changed: int) -> None:
+    def _take_turn(self, turn: _Turn, held: Sequence[Cells], changed: int) -> None:
         extents = [cells.grid.extent for cells in held]
         due = max(changed, sum(extents) // _TURN + 1)
-        place, slot = self._turn
-        while due > 0 and place < len(held):
-            stop = min(slot + due, extents[place])
-            if stop > slot:
-                self._write_cells(held[place], held[place].grid.find_used(slot, stop))
-                due -= stop - slot
-            place, slot = (place, stop) if stop < extents[place] else (place + 1, 0)
-        self._turn = place, slot
-        if place == len(held) and self._turn_began is not None:
+        while due > 0 and turn.place < len(held):
+            cells, extent = held[turn.place], extents[turn.place]
+            stop = min(turn.slot + due, extent)
+            if stop > turn.slot:
+                self._write_cells(cells, cells.grid.find_used(turn.slot, stop))
+                due -= stop - turn.slot
+            turn.slot = stop
+            if stop == extent:
+                turn.place, turn.slot = turn.place + 1, 0
+        if turn.place == len(held):
             self._cells.flush()
-            self._cells.cut(self._turn_began)
-            self._turn, self._turn_began = (0, 0), None
+            self._cells.cut(turn.began)
+            self._turn = None
 
     def _write_cells(self, cells: Cells, slots: Array) -> None:
         step = _OPAQUE if cells.values is not None and not cells.numeric else _SLOTS
