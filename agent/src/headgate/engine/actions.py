@@ -55,6 +55,7 @@ class Action:
         self.missed: str | None = None
         """The moment of an evaluation that could not take place or not decide."""
         self.requested = False
+        """Whether somebody asked for a run; then its evaluation is missed until it is launched."""
         self.reading = False
         self.next_evaluation: float | None = None
         self.adjusters: list[Adjuster] = []

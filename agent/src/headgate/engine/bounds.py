@@ -213,7 +213,7 @@ def _value(
     amount = _amount(value, divergence_of(parts, metric))
     reached = amount >= limit
     unsettled = _unsettled(parts)
-    if not reached and unsettled and precision is Precision.OPTIMISTIC:
+    if unsettled and precision is Precision.OPTIMISTIC:
         reached = True
     verb = "reached" if reached else "is at"
     words = (

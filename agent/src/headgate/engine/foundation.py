@@ -126,10 +126,7 @@ class Foundation:
             name
             for name, action in self.actions.items()
             if action.run is not None
-            or (
-                (action.missed is not None or action.requested)
-                and self.obstacle(action) in (None, READING)
-            )
+            or (action.missed is not None and self.obstacle(action) in (None, READING))
         )
 
     def take_rests(self) -> Counter[str]:

@@ -262,7 +262,7 @@ class Records(Evaluation):
             self._look_again(cells)
         elif again:
             self._look_for_gone(cells)
-        self._take_up(action for action in self.graph.watching(cells) if action.missed is not None)
+        self._take_up(self.graph.watching(cells))
 
     def _read(self, stimulus: CellsRead) -> None:
         cells = self.cells.get((stimulus.container, stimulus.table))
