@@ -201,6 +201,15 @@ def test_the_first_scan_and_what_came_meanwhile_make_what_the_table_holds(
     assert cells.contents() == {key: NUMBERS[value] for key, value in table.items()}
 
 
+def test_a_scan_says_stretch_by_stretch_how_many_elements_it_has_found_changed():
+    cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
+    for value in (b"1", b"2"):
+        cells.start_scan()
+        found = [cells.scan([row], [b"f:a"], [value], stop=row + b"\0") for row in ROWS[:3]]
+        cells.scan([], [], [])
+    assert found == [1, 2, 3]
+
+
 def test_a_delete_that_may_have_left_something_has_what_a_scan_finds_read_again():
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
     cells.start_scan()
