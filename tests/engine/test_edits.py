@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from headgate.engine import (
     check_invariants,
     launched,
 )
+from headgate.engine.pending import Pending
 from headgate.events import GONE, Container, Item, updates_topic
 
 
@@ -95,6 +97,15 @@ def test_other_limits_look_at_no_cell_and_leave_none_behind(pair):
     assert index.asked == 0
     assert storage.open == [index]
     check_invariants(tester.engine)
+
+
+def test_what_goes_on_under_another_limit_is_not_begun_anew(pair, rows):
+    tester = pair(far(0.5))
+    tester.write("in", rows(3))
+    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, far(1))))
+    with patch.object(Pending, "begin") as begin:
+        tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, far(2))))
+    assert not begin.called
 
 
 def test_a_container_that_is_watched_otherwise_gives_back_what_it_had(pair):
