@@ -6,7 +6,7 @@ import asyncio
 from enum import Enum
 from typing import Final, cast
 
-from headgate.observer.upstreams.dialing import Dialer
+from headgate.observer.upstreams.dialing import Dialed, Dialer
 from headgate.observer.upstreams.pool import Upstream
 from headgate.wire import (
     Cursor,
@@ -90,7 +90,7 @@ def answer_in(reply: Message) -> Answer:
     return Answer.RESULT if cursor.next_field() and not cursor.field_id else Answer.ERROR
 
 
-class _Question(asyncio.Protocol):
+class _Question(Dialed):
     """One call on a connection of its own."""
 
     def __init__(self, call: bytes) -> None:
@@ -116,9 +116,6 @@ class _Question(asyncio.Protocol):
         else:
             if reply is not None:
                 self.reply.set_result(reply)
-
-    def dropped(self) -> None:
-        """Miss nothing: nobody waits for the reply."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - closed is closed
         if not self.reply.done():

@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -40,14 +40,8 @@ class UpstreamsUnreachable(ConnectionError):
             super().__init__(f"none of HBase's Thrift servers can be reached: {told}")
 
 
-class Dialed(Protocol):
-    """What a connection is opened for: a protocol of asyncio's that may have to do without."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Take its end."""
+class Dialed(asyncio.Protocol):
+    """What a connection is opened for: a protocol that may have to do without."""
 
     def dropped(self) -> None:
         """Take it that there is no connection: whoever dialled has given up, or its time was over.
@@ -56,14 +50,11 @@ class Dialed(Protocol):
         """
 
 
-class _Visitor(asyncio.Protocol):
+class _Visitor(Dialed):
     """Closes its connection at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
-
-    def dropped(self) -> None:
-        """Miss nothing."""
 
 
 class Dialer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol, cast
 
+from headgate.observer.upstreams.dialing import Dialed
 from headgate.observer.upstreams.formats import UpstreamFormats
 from headgate.observer.upstreams.interpreter import Interpreter, Speaker
 from headgate.observer.upstreams.pool import Upstream, UpstreamPool
@@ -32,7 +33,7 @@ class Owner(Speaker, Protocol):
         """Break both connections."""
 
 
-class PinnedConnection(asyncio.Protocol):
+class PinnedConnection(Dialed):
     """Passes replies to the session, through an interpreter until both sides are known to agree."""
 
     def __init__(
