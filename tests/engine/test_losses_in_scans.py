@@ -14,13 +14,14 @@ from headgate.engine import (
     ValueBound,
 )
 from headgate.events import (
-    GONE,
     VERSION,
     BarrierMark,
     Gap,
     Outcome,
     TableChange,
     TableChangeKind,
+    lost_after,
+    told_from,
     updates_topic,
 )
 
@@ -121,7 +122,7 @@ UNTOLD = (missing, reset, observer_lost, written_round)
 
 
 def is_told_what_is_missing(launch):
-    return GONE in launch.since.offsets[updates_topic("in")]
+    return min(launch.since.offsets[updates_topic("in")]) < 0
 
 
 def run(tester):
@@ -139,6 +140,34 @@ def test_the_next_run_is_told_that_changes_are_missing(pair, rows, loss):
     assert is_told_what_is_missing(run(tester))
     tester.finish("b")
     assert not is_told_what_is_missing(run(tester))
+
+
+@pytest.mark.parametrize("loss", [missing, observer_lost, written_round])
+def test_it_is_told_too_from_where_on_updates_tell_of_deletes(pair, rows, loss):
+    tester = pair(BOUND)
+    tester.write("in", rows(6, 10))
+    topic, first = updates_topic("in"), run(tester)
+    tester.finish("b")
+    loss(tester)
+    second = run(tester)
+    assert told_from(second.since.position(topic, 0)) == first.cut.position(topic, 0) > 0
+
+
+def test_so_are_the_next_attempt_and_the_next_run_where_one_is_under_way(pair, rows):
+    tester = pair(BOUND)
+    tester.write("in", rows(6, 10))
+    topic = updates_topic("in")
+    run(tester)
+    tester.finish("b")
+    second = run(tester)
+    observer_lost(tester)
+    tester.fail("b")
+    (again,) = [i for i in tester.pass_time(600.0) if isinstance(i, Launch)]
+    assert told_from(again.since.position(topic, 0)) == second.since.position(topic, 0)
+    assert again.cut.position(topic, 0) == lost_after(second.cut.position(topic, 0))
+    tester.finish("b")
+    third = run(tester)
+    assert third.since.position(topic, 0) == again.cut.position(topic, 0)
 
 
 @pytest.mark.parametrize("loss", UNTOLD)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.events import Cut
+from headgate.events import GONE, Cut, lost_after, told_from
 
 PLACES = st.tuples(st.sampled_from(["s", "t"]), st.integers(0, 3))
 ADVANCES = st.lists(st.tuples(PLACES, st.integers(0, 50)), max_size=12)
@@ -66,3 +66,23 @@ def test_a_cut_is_not_changed_by_advancing_it():
     cut.advanced("t", 0, 9)
 
     assert cut.position("t", 0) == 1
+
+
+def test_a_loss_keeps_in_mind_from_where_on_something_is_told() -> None:
+    for position in (0, 1, 17):
+        assert lost_after(position) < GONE
+        assert told_from(lost_after(position)) == told_from(position) == position
+    assert lost_after(GONE) == GONE
+    assert lost_after(lost_after(3)) == lost_after(3)
+    assert told_from(GONE) is None
+
+
+def test_a_cut_with_a_loss_covers_what_it_tells_of() -> None:
+    lost = Cut({"t": (lost_after(5),)})
+    assert Cut({"t": (lost_after(9),)}).covers(lost)
+    assert Cut({"t": (5,)}).covers(lost)
+    assert not Cut({"t": (4,)}).covers(lost)
+    assert lost.covers(Cut({"t": (5,)}))
+    assert lost.covers(Cut({"t": (GONE,)}))
+    assert not Cut({"t": (GONE,)}).covers(Cut({"t": (0,)}))
+    assert not lost.has("t", 0, 0)

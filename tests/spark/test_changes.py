@@ -237,3 +237,19 @@ def test_deleted_rows_take_as_long_as_they_are_many() -> None:
 
     assert cells.unread() == sorted(rows)
     assert Counted.compared < 20 * len(rows)
+
+
+def test_cells_that_are_told_of_and_not_there_are_deleted() -> None:
+    cells = changed()
+    cells.add(batch((PUT, b"r1", b"f:a", b"1"), (PUT, b"r2", b"f:a", b"2"), intent=1), 0)
+    gone = [(UpdateKind.DELETE_COLUMN, row, b"f:a", None) for row in (b"r2", b"r3")]
+    cells.add(batch(*gone, intent=2), 0)
+    there = {(b"r1", b"f:a"): b"5", (b"r3", b"f:a"): b"6", (b"r4", b"f:b"): b"7"}
+    assert cells.with_deleted(dict(there)) == {**there, (b"r2", b"f:a"): None}
+
+
+def test_of_a_row_that_is_there_only_columns_known_by_name_are_deleted() -> None:
+    cells = changed(Item("t"))
+    cells.add(batch((UpdateKind.DELETE_ROW, b"r", b"", None), intent=1), 0)
+    assert cells.with_deleted({(b"r", b"f:a"): b"1"}) == {(b"r", b"f:a"): b"1"}
+    assert cells.with_deleted({}) == {(b"r", b""): None}

@@ -1,6 +1,6 @@
 """Which updates lie between two cuts."""
 
-from headgate.events import GONE, Cut
+from headgate.events import GONE, Cut, lost_after
 from headgate.spark.updates import OffsetRange, is_broken, ranges_between
 
 
@@ -24,3 +24,15 @@ def test_what_was_deleted_before_either_cut_breaks_it() -> None:
 
 def test_a_cut_before_the_earlier_one_is_of_a_topic_made_again() -> None:
     assert is_broken("t", Cut({"t": (9,)}), Cut({"t": (2,)}))
+
+
+def test_behind_a_loss_what_is_told_is_known() -> None:
+    since = Cut({"t": (lost_after(3), 4, GONE, lost_after(0))})
+    until = Cut({"t": (5, lost_after(9), 7, lost_after(2))})
+    assert is_broken("t", since, Cut({"t": (5, 9, 7, 2)}))
+    assert is_broken("t", Cut({"t": (3,)}), Cut({"t": (lost_after(5),)}))
+    assert ranges_between("t", since, until) == [
+        OffsetRange("t", 0, 3, 5),
+        OffsetRange("t", 1, 4, 9),
+        OffsetRange("t", 3, 0, 2),
+    ]

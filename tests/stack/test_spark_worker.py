@@ -32,6 +32,7 @@ from headgate.events import (
     UpdateBatch,
     UpdateKind,
     encode_update,
+    lost_after,
     updates_topic,
 )
 from headgate.spark import (
@@ -499,6 +500,35 @@ def test_what_no_run_has_seen_is_the_whole_container(
         "r2 b 3.0 False",
         "r3 a None False",  # it is there, and no number
         "r3 b 4.0 False",
+    ]
+
+
+@pytest.mark.parametrize("step", ["changed", "changed_by_tasks"])
+def test_after_a_loss_the_whole_container_is_shown_and_what_is_told_to_be_deleted(
+    bench: Bench, tables: tuple[str, str], step: str
+) -> None:
+    source, _ = tables
+    gone = UpdateKind.DELETE_COLUMN
+    before = publish(bench, source, update(source, 0, [(gone, b"r8", b"f:a", None)]))
+    cut = publish(
+        bench,
+        source,
+        update(source, 1, [(UpdateKind.PUT, b"r7", b"f:a", b"1")]),
+        update(source, 2, [(gone, b"r7", b"f:a", None), (gone, b"r2", b"f:b", None)]),
+    )
+    positions = {t: tuple(map(lost_after, each)) for t, each in before.offsets.items()}
+    request = bench.request(step, pair(tables), since=Cut(positions), cut=cut)
+    (ended,) = bench.carry_out(request)
+
+    assert ended.ending is Ending.COMMITTED, ended.detail
+    printed = Path(ended.log).read_text().splitlines()
+    assert sorted(line for line in printed if not line.startswith("row ")) == [
+        "r1 a 1.5 False",
+        "r1 b 2.0 False",
+        "r2 b 3.0 False",  # it was written again, which the next run is told
+        "r3 a None False",
+        "r3 b 4.0 False",
+        "r7 a None True",
     ]
 
 

@@ -25,7 +25,6 @@ from headgate.engine.actions import Action
 from headgate.engine.bounds import current_limit
 from headgate.engine.runs import RunState
 from headgate.events import (
-    GONE,
     Cut,
     Gate,
     UpdateBatch,
@@ -258,7 +257,7 @@ class AgentOracle:
             if cut is None or action.run is not None or unsure:
                 continue
             for topic in {updates_topic(t) for t in self._life.spec.tables(action.spec)}:
-                if GONE in action.seen.offsets.get(topic, ()):
+                if min(action.seen.offsets.get(topic, ()), default=0) < 0:
                     continue  # all that stands will be shown, for which Kafka keeps nothing
                 age = self._oldest(topic, cut)
                 said = world.needs.get(topic, 0.0)
@@ -271,7 +270,7 @@ class AgentOracle:
         ages = [0.0]
         for partition, log in enumerate(world.topic(topic)):
             at = cut.position(topic, partition)
-            if topic not in cut.offsets or at == GONE:
+            if topic not in cut.offsets or at < 0:
                 continue
             for message in log[at:]:
                 if isinstance(message, UpdateBatch):

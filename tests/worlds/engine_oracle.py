@@ -34,7 +34,6 @@ from headgate.engine.cells import Cells
 from headgate.engine.known import Detail
 from headgate.engine.runs import RunState
 from headgate.events import (
-    GONE,
     ContainerId,
     Cut,
     Item,
@@ -367,7 +366,7 @@ class Oracle:
                     require(holds=since <= limit, words=words)
                 elif committed is None and self._life.shows_everything(launch.action):
                     words = f"the first run {launch.run} begins at {since} of {topic}"
-                    require(holds=since == GONE or (partition >= 1 and since <= 0), words=words)
+                    require(holds=since < 0 or (partition >= 1 and since <= 0), words=words)
 
     def _check_sequence(self, action: Action, name: str, launch: Launch) -> None:
         bound = action.bounds[name]

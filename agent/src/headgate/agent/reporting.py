@@ -9,7 +9,7 @@ from headgate.agent.standing import Standing
 from headgate.agent.store import RunRecord
 from headgate.agent.views import ActionStatus, FlowExplanation, FlowStatus, Phase
 from headgate.engine import BoundResult, ConditionResult, GroupResult, Role
-from headgate.events import GONE, updates_topic
+from headgate.events import updates_topic
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 
@@ -107,7 +107,7 @@ class Reporting(Standing):
                 continue
             for topic in {updates_topic(table) for table in spec.tables(action)}:
                 since, until = known.seen.offsets.get(topic, ()), position.offsets.get(topic, ())
-                if since != until and GONE not in since:
+                if since != until and min(since, default=0) >= 0:
                     ages[topic] = max(ages.get(topic, 0.0), now - known.seen_at)
         return ages
 

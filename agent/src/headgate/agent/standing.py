@@ -195,7 +195,10 @@ class Standing(ABC):
         raised = dict(position.offsets)
         for topic, first in self._progress.start.offsets.items():
             known = raised.get(topic, first)
-            raised[topic] = tuple(map(max, zip_longest(first, known, fillvalue=0)))
+            raised[topic] = tuple(
+                at if at < 0 else max(begun, at)  # what is lost stays so
+                for begun, at in zip_longest(first, known, fillvalue=0)
+            )
         return Cut(raised)
 
     def _subscribe(self, now: float) -> None:

@@ -26,11 +26,13 @@ from headgate.events import (
     GONE,
     NOTIFY_FAMILY,
     ContainerId,
+    Cut,
     Gap,
     Outcome,
     TableChange,
     TableChangeKind,
     UpdateBatch,
+    lost_after,
     updates_topic,
 )
 
@@ -70,19 +72,24 @@ class Records(Evaluation):
     def _reset(self, stimulus: PartitionReset) -> None:
         topic, partition = stimulus.topic, stimulus.partition
         self.deliveries.reset(topic, partition)
-        self._untold(topic, partition)
+        self._untold(topic, partition, GONE)  # offsets may have begun anew
         self._lost(
             self.graph.tables_of(topic),
             f"Kafka has deleted records of {topic}, partition {partition}, before they were read",
         )
 
-    def _untold(self, topic: str, partition: int = 0) -> None:
+    def _untold(self, topic: str, partition: int = 0, position: int | None = None) -> None:
         """Have whoever reads changes from the last cut on learn that some are missing."""
+
+        def lost(cut: Cut) -> Cut:
+            known = partition < len(cut.offsets.get(topic, ()))
+            there = lost_after(cut.position(topic, partition)) if known else GONE
+            return cut.moved(topic, partition, there if position is None else position)
+
         for action in self.actions.values():
-            action.seen = action.seen.moved(topic, partition, GONE)
+            action.seen = lost(action.seen)
             if action.run is not None:
-                action.run.since = action.run.since.moved(topic, partition, GONE)
-                action.run.cut = action.run.cut.moved(topic, partition, GONE)
+                action.run.since, action.run.cut = lost(action.run.since), lost(action.run.cut)
 
     def _rivals(self, table: str) -> Rivals:
         """Return who tells of a table."""

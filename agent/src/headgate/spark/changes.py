@@ -170,6 +170,17 @@ class ChangedCells:
                     known[column] = there.get(column)
             self._astray.discard(row)
 
+    def with_deleted(self, found: LatestCells) -> LatestCells:
+        """Return all cells of a container, and as deleted those told of that are not there."""
+        rows = {row for row, _ in found}
+        gone: LatestCells = {
+            (row, column): None
+            for row, column in self.cells
+            # Of a row whose deleted columns nobody knows by name, those that are there tell all.
+            if column in self._view.declared or row not in rows
+        }
+        return gone | found
+
 
 def _latest(kind: UpdateKind, value: bytes | None) -> Latest:
     if kind in _VALUE:

@@ -314,7 +314,8 @@ class Run:
 
         Updates are read from Kafka; a value that they do not tell for certain is read from HBase.
         Where no run of the action has seen the table yet, updates were lost, or the table was
-        emptied, all cells of the container are returned: never too few.
+        emptied, all cells of the container are returned, and those that updates tell of and that
+        are not there: never too few. A cell that was deleted is missing if its update was lost.
 
         Args:
             container: its name in the dataflow.
@@ -333,12 +334,15 @@ class Run:
         """
         view = self._view(container, table)
         decoding = self._decoding(view, kind, on_undecodable)
-        cells = self._changed(view)
-        if cells is None:
-            wanted = self._wanted(view, None)
-            cells = self._everything(view, None if wanted is None else self._driver_rows)
-        if cells is None:
-            return self._everything_large(view, decoding)
+        changed = self._changed(view)
+        if not changed.everything:
+            cells = self._newest(view, changed)
+            return self.spark.createDataFrame(self._as_changes(view, cells, decoding))
+        wanted = self._wanted(view, None)
+        found = self._everything(view, None if wanted is None else self._driver_rows)
+        if found is None:
+            return self._everything_large(view, decoding, changed)
+        cells = changed.with_deleted(found)
         return self.spark.createDataFrame(self._as_changes(view, cells, decoding))
 
     def changes_arrow(
@@ -351,10 +355,13 @@ class Run:
     ) -> pa.Table:
         """Return the same as ``changes`` as an Arrow table."""
         view = self._view(container, table)
-        cells = self._changed(view)
-        if cells is None:
-            cells = self._everything(view, None)
-        assert cells is not None  # noqa: S101 - without a limit it is always read
+        changed = self._changed(view)
+        if changed.everything:
+            found = self._everything(view, None)
+            assert found is not None  # noqa: S101 - without a limit it is always read
+            cells = changed.with_deleted(found)
+        else:
+            cells = self._newest(view, changed)
         return self._as_changes(view, cells, self._decoding(view, kind, on_undecodable))
 
     def _decoding(
@@ -393,7 +400,9 @@ class Run:
                 cells |= {(row, name): v for name, v in columns.items() if view.has(row, name)}
         return cells
 
-    def _everything_large(self, view: ContainerView, decoding: Decoding) -> DataFrame:
+    def _everything_large(
+        self, view: ContainerView, decoding: Decoding, changed: ChangedCells
+    ) -> DataFrame:
         columns = {
             name: column for column, name in names_of(self._wanted(view, None) or ()).items()
         }
@@ -401,24 +410,31 @@ class Run:
         frame = self._read_large(view, None, raw, OnUndecodable.NULL)
         value = _SQL_TYPES[decoding.kind]
         schema = f"`{ROW}` string, column string, value {value}, deleted boolean"
-        return frame.mapInArrow(partial(cell_by_cell, columns=columns, decoding=decoding), schema)
+        cells = frame.mapInArrow(partial(cell_by_cell, columns=columns, decoding=decoding), schema)
+        told = changed.with_deleted({})
+        if not told:
+            return cells
+        gone = self.spark.createDataFrame(self._as_changes(view, told, decoding))
+        place = [ROW, "column"]
+        left = gone.join(cells.select(*place), place, "left_anti").select(*cells.columns)
+        return cells.unionByName(left)
 
-    def _changed(self, view: ContainerView) -> LatestCells | None:
-        """Return what was written between the two cuts; None where records of it are missing."""
+    def _changed(self, view: ContainerView) -> ChangedCells:
+        """Return what was written between the two cuts, as far as records tell it."""
         changed = ChangedCells(view)
         topic = updates_topic(view.table)
         ranges = ranges_between(topic, self.since, self.cut)
-        if is_broken(topic, self.since, self.cut):
-            changed.everything = True
-        elif ranges:
+        changed.everything = is_broken(topic, self.since, self.cut)
+        if ranges:
             with self._readers() as reader:
-                if reader.expired(ranges):
-                    changed.everything = True
-                else:
-                    for record in reader.read(ranges):
-                        changed.add(record.message, record.partition)
-        if changed.everything:
-            return None
+                there = reader.there(ranges)
+                changed.everything = changed.everything or there != ranges
+                for record in reader.read(there):
+                    changed.add(record.message, record.partition)
+        return changed
+
+    def _newest(self, view: ContainerView, changed: ChangedCells) -> LatestCells:
+        """Return the newest values of cells that changed."""
         unread = changed.unread()
         if unread:
             changed.settle(unread, self._cells_of(view, unread))

@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
-from headgate.events import GONE, VERSION, Cut, Gap, UpdateMessage, decode_update
+from headgate.events import VERSION, Cut, Gap, UpdateMessage, decode_update, told_from
 
 PATIENCE: Final = 30.0
 """Seconds without any record after which Kafka counts as unreachable: above its own failover."""
@@ -40,12 +40,16 @@ class Record(Struct, frozen=True):
 
 
 def ranges_between(topic: str, since: Cut, until: Cut) -> list[OffsetRange]:
-    """Return what lies between two cuts in a topic's partitions; empty ones are left out."""
-    return [
-        OffsetRange(topic, partition, since.position(topic, partition), stop)
-        for partition, stop in enumerate(until.offsets.get(topic, ()))
-        if since.position(topic, partition) < stop
-    ]
+    """Return what lies between two cuts in a topic's partitions; empty ones are left out.
+
+    Where records were lost it is what of the others is told; see ``is_broken``.
+    """
+    found = []
+    for partition, position in enumerate(until.offsets.get(topic, ())):
+        start, stop = told_from(since.position(topic, partition)), told_from(position)
+        if start is not None and stop is not None and start < stop:
+            found.append(OffsetRange(topic, partition, start, stop))
+    return found
 
 
 def is_broken(topic: str, since: Cut, until: Cut) -> bool:
@@ -54,7 +58,7 @@ def is_broken(topic: str, since: Cut, until: Cut) -> bool:
     The topic may have been made again meanwhile, so that its offsets began anew.
     """
     positions = (since.offsets.get(topic, ()), until.offsets.get(topic, ()))
-    return GONE in (*positions[0], *positions[1]) or any(
+    return any(position < 0 for position in (*positions[0], *positions[1])) or any(
         since.position(topic, partition) > stop for partition, stop in enumerate(positions[1])
     )
 
@@ -89,22 +93,23 @@ class UpdateReader:
         """Leave Kafka."""
         self._consumer.close()
 
-    def expired(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-        """Return the ranges of which Kafka has deleted records: by its retention, or all at once.
+    def there(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+        """Return the ranges without what Kafka has deleted: by its retention, or all at once.
 
         Raises:
             UpdatesUnavailable: Kafka does not answer.
         """
-        gone = []
+        found = []
         for part in ranges:
             place = TopicPartition(part.topic, part.partition)
             try:
                 low, high = self._consumer.get_watermark_offsets(place, timeout=PATIENCE)
             except KafkaException as error:
                 raise self._unavailable(part.topic, str(error)) from error
-            if part.start < low or part.stop > high:
-                gone.append(part)
-        return gone
+            start, stop = max(part.start, low), min(part.stop, high)
+            if start < stop:
+                found.append(OffsetRange(part.topic, part.partition, start, stop))
+        return found
 
     def read(self, ranges: Sequence[OffsetRange], patience: float = PATIENCE) -> Iterator[Record]:
         """Yield the records of ranges of one topic, in order within each partition.

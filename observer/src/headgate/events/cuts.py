@@ -14,6 +14,21 @@ It lies before all records, so whatever is read from there on is known to be inc
 """
 
 
+def lost_after(position: int) -> int:
+    """Return where a partition stands that stood at ``position`` and has lost records since.
+
+    It is negative too; what is told from there on is known to be incomplete, but not of no use.
+    """
+    return position if position < 0 else -2 - position
+
+
+def told_from(position: int) -> int | None:
+    """Return from which offset on records tell something of what came; None: nobody knows."""
+    if position >= 0:
+        return position
+    return None if position == GONE else -2 - position
+
+
 class Cut(Struct, frozen=True):
     """The next offset to read, by topic and then by partition (list index).
 
@@ -47,9 +62,14 @@ class Cut(Struct, frozen=True):
         return Cut({t: positions for t, positions in self.offsets.items() if t not in topics})
 
     def covers(self, other: Cut) -> bool:
-        """Tell whether everything in the other cut is in this one."""
+        """Tell whether everything in the other cut is in this one, as far as it is told."""
         return all(
-            position <= self.position(topic, partition)
+            _reach(position) <= _reach(self.position(topic, partition))
             for topic, positions in other.offsets.items()
             for partition, position in enumerate(positions)
         )
+
+
+def _reach(position: int) -> int:
+    told = told_from(position)
+    return position if told is None else told
