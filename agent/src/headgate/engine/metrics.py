@@ -7,15 +7,13 @@ needs to look at the cells again.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from headgate.engine.codecs import Number
 from headgate.engine.spec import Metric
-
-_LARGEST = sys.float_info.max
+from headgate.engine.sums import LARGEST
 
 
 class Divergence(Struct, frozen=True):
@@ -38,7 +36,7 @@ class Divergence(Struct, frozen=True):
             self.cells + other.cells,
             self.difference + other.difference,
             max(self.largest, other.largest),
-            min(self.magnitude + other.magnitude, _LARGEST),
+            min(self.magnitude + other.magnitude, LARGEST),
         )
 
 

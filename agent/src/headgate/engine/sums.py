@@ -12,7 +12,8 @@ from headgate.engine.storage import Array
 
 _ROUNDING = 2.0**-52
 """Relative error of one addition and of one subtraction together, at most."""
-_LARGEST = sys.float_info.max
+LARGEST = sys.float_info.max
+"""What stands for sums of magnitudes that are larger."""
 
 
 class RunningSum:
@@ -78,7 +79,7 @@ def magnitude(values: Array) -> Number:
     found = total(np.abs(values))
     if found != found:
         found = total(np.abs(np.nan_to_num(values)))
-    return min(found, _LARGEST)
+    return min(found, LARGEST)
 
 
 def rough_magnitude(values: Array) -> Number:
