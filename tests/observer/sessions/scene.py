@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 from headgate.events import (
     ORIGIN_ATTRIBUTE,
@@ -85,6 +86,17 @@ class Wire:
         data = bytes(self.data)
         self.data.clear()
         return data
+
+
+def bare_endpoint(dialect: Dialect, **known: Any) -> Endpoint:
+    """Return an endpoint behind which nobody is, but for what is given."""
+    nobody: Any = Mock()
+    nobody.closed = False
+    those = dict.fromkeys(("loop", "dialer", "recorder", "admission", "gates", "notify"), nobody)
+    control, metrics = ControlState(), Metrics()
+    return Endpoint(
+        dialect=dialect, limits=Limits(), control=control, metrics=metrics, **{**those, **known}
+    )
 
 
 class Scene:

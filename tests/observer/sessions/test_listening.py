@@ -10,11 +10,11 @@ from unittest.mock import Mock
 
 import pytest
 import uvloop
+from scene import bare_endpoint
 
 from headgate.hbase import Dialect
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig
 from headgate.observer.config import Limits as LimitsConfig
-from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
 from headgate.observer.security.keyring import Keyring
@@ -22,7 +22,6 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.listening import Listeners
 from headgate.observer.sessions.sweeping import Stage
 from headgate.observer.starting import Addresses, StartError
-from headgate.wire import Limits
 
 NOBODY = "127.0.0.1:1"
 
@@ -49,21 +48,8 @@ def endpoint_of(
     name: str, dialer: Any = None, formats: Any = None, guard: Guard | None = None
 ) -> Endpoint:
     """Return an endpoint behind which nobody is."""
-    nobody: Any = Mock()
-    return Endpoint(
-        loop=asyncio.get_running_loop(),
-        dialect=Dialect(name),
-        dialer=dialer,
-        limits=Limits(),
-        control=ControlState(),
-        recorder=nobody,
-        admission=nobody,
-        gates=nobody,
-        notify=nobody,
-        metrics=Metrics(),
-        formats=formats,
-        guard=guard,
-    )
+    loop = asyncio.get_running_loop()
+    return bare_endpoint(Dialect(name), loop=loop, dialer=dialer, formats=formats, guard=guard)
 
 
 def run(script: Callable[[], Awaitable[Any]]) -> Any:

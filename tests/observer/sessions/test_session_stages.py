@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 from unittest.mock import Mock
 
 import pytest
+from scene import bare_endpoint
 
 from headgate.hbase import Dialect
-from headgate.observer.control.state import ControlState
-from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Stage
-from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
+from headgate.wire import MessageType, StructWriter, Transport, write_message
 
 
 class Connection:
@@ -49,20 +48,7 @@ class Connection:
 
 @pytest.fixture
 def endpoint() -> Endpoint:
-    nobody: Any = Mock()
-    nobody.closed = False
-    return Endpoint(
-        loop=nobody,
-        dialect=Dialect.THRIFT1,
-        dialer=nobody,
-        limits=Limits(),
-        control=ControlState(),
-        recorder=nobody,
-        admission=nobody,
-        gates=nobody,
-        notify=nobody,
-        metrics=Metrics(),
-    )
+    return bare_endpoint(Dialect.THRIFT1)
 
 
 def connect(endpoint: Endpoint) -> tuple[Session, Connection]:
