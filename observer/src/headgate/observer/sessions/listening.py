@@ -245,9 +245,8 @@ class Listeners:
         for endpoint in self.endpoints:
             for session in list(endpoint.sessions):
                 session.abort()
-        while any(endpoint.sessions for endpoint in self.endpoints):
+        while left := sum(len(endpoint.sessions) for endpoint in self.endpoints):
             if self._loop.time() > until + _BREAK_SECONDS:
-                left = sum(len(endpoint.sessions) for endpoint in self.endpoints)
                 _log.error("connections do not end; what they had under way is unknown", left=left)
                 break
             await asyncio.sleep(_DRAIN_SECONDS)
