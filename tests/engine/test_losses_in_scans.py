@@ -122,7 +122,7 @@ UNTOLD = (missing, reset, observer_lost, written_round)
 
 
 def is_told_what_is_missing(launch):
-    return min(launch.since.offsets[updates_topic("in")]) < 0
+    return launch.since.has_lost(updates_topic("in"))
 
 
 def run(tester):

@@ -191,7 +191,7 @@ class AgentLife:
             if watched.id == container
             for table in watched.container.tables
         }
-        if any(topic not in cut.offsets or min(cut.offsets[topic]) < 0 for topic in topics):
+        if any(topic not in cut.offsets or cut.has_lost(topic) for topic in topics):
             return None
         later = {
             topic: tuple(

@@ -257,7 +257,7 @@ class AgentOracle:
             if cut is None or action.run is not None or unsure:
                 continue
             for topic in {updates_topic(t) for t in self._life.spec.tables(action.spec)}:
-                if min(action.seen.offsets.get(topic, ()), default=0) < 0:
+                if action.seen.has_lost(topic):
                     continue  # all that stands will be shown, for which Kafka keeps nothing
                 age = self._oldest(topic, cut)
                 said = world.needs.get(topic, 0.0)

@@ -107,7 +107,7 @@ class Reporting(Standing):
                 continue
             for topic in {updates_topic(table) for table in spec.tables(action)}:
                 since, until = known.seen.offsets.get(topic, ()), position.offsets.get(topic, ())
-                if since != until and min(since, default=0) >= 0:
+                if since != until and not known.seen.has_lost(topic):
                     ages[topic] = max(ages.get(topic, 0.0), now - known.seen_at)
         return ages
 

@@ -32,7 +32,6 @@ from headgate.events import (
     TableChange,
     TableChangeKind,
     UpdateBatch,
-    lost_after,
     updates_topic,
 )
 
@@ -72,24 +71,25 @@ class Records(Evaluation):
     def _reset(self, stimulus: PartitionReset) -> None:
         topic, partition = stimulus.topic, stimulus.partition
         self.deliveries.reset(topic, partition)
-        self._untold(topic, partition, GONE)  # offsets may have begun anew
+        self._untold(topic, partition, anew=True)
         self._lost(
             self.graph.tables_of(topic),
             f"Kafka has deleted records of {topic}, partition {partition}, before they were read",
         )
 
-    def _untold(self, topic: str, partition: int = 0, position: int | None = None) -> None:
-        """Have whoever reads changes from the last cut on learn that some are missing."""
+    def _untold(self, topic: str, partition: int = 0, *, anew: bool = False) -> None:
+        """Have whoever reads changes from the last cut on learn that some are missing.
 
-        def lost(cut: Cut) -> Cut:
-            known = partition < len(cut.offsets.get(topic, ()))
-            there = lost_after(cut.position(topic, partition)) if known else GONE
-            return cut.moved(topic, partition, there if position is None else position)
+        With ``anew`` offsets may have begun anew, so that those of before tell nothing.
+        """
+
+        def lose(cut: Cut) -> Cut:
+            return cut.moved(topic, partition, GONE) if anew else cut.lost(topic, partition)
 
         for action in self.actions.values():
-            action.seen = lost(action.seen)
+            action.seen = lose(action.seen)
             if action.run is not None:
-                action.run.since, action.run.cut = lost(action.run.since), lost(action.run.cut)
+                action.run.since, action.run.cut = lose(action.run.since), lose(action.run.cut)
 
     def _rivals(self, table: str) -> Rivals:
         """Return who tells of a table."""

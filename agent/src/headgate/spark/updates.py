@@ -57,10 +57,10 @@ def is_broken(topic: str, since: Cut, until: Cut) -> bool:
 
     The topic may have been made again meanwhile, so that its offsets began anew.
     """
-    positions = (since.offsets.get(topic, ()), until.offsets.get(topic, ()))
-    return any(position < 0 for position in (*positions[0], *positions[1])) or any(
-        since.position(topic, partition) > stop for partition, stop in enumerate(positions[1])
-    )
+    if since.has_lost(topic) or until.has_lost(topic):
+        return True
+    stops = until.offsets.get(topic, ())
+    return any(since.position(topic, partition) > stop for partition, stop in enumerate(stops))
 
 
 class UpdateReader:

@@ -24,9 +24,12 @@ def lost_after(position: int) -> int:
 
 def told_from(position: int) -> int | None:
     """Return from which offset on records tell something of what came; None: nobody knows."""
-    if position >= 0:
-        return position
-    return None if position == GONE else -2 - position
+    reach = _reach(position)
+    return None if reach == GONE else reach
+
+
+def _reach(position: int) -> int:
+    return position if position >= 0 else -2 - position
 
 
 class Cut(Struct, frozen=True):
@@ -57,6 +60,16 @@ class Cut(Struct, frozen=True):
         """Return a cut in which the partition stands at ``position`` or where it was, if later."""
         return self.moved(topic, partition, max(self.position(topic, partition), position))
 
+    def lost(self, topic: str, partition: int = 0) -> Cut:
+        """Return a cut from which on records of the partition are known to be missing."""
+        positions = self.offsets.get(topic, ())
+        known = partition < len(positions)
+        return self.moved(topic, partition, lost_after(positions[partition]) if known else GONE)
+
+    def has_lost(self, topic: str) -> bool:
+        """Tell whether records of a topic are known to be missing from there on."""
+        return any(position < 0 for position in self.offsets.get(topic, ()))
+
     def without(self, topics: Collection[str]) -> Cut:
         """Return a cut that says nothing of these topics."""
         return Cut({t: positions for t, positions in self.offsets.items() if t not in topics})
@@ -68,8 +81,3 @@ class Cut(Struct, frozen=True):
             for topic, positions in other.offsets.items()
             for partition, position in enumerate(positions)
         )
-
-
-def _reach(position: int) -> int:
-    told = told_from(position)
-    return position if told is None else told
