@@ -52,30 +52,47 @@ def test_an_event_without_value_tells_of_its_row() -> None:
 def test_a_row_is_missed_where_only_runs_of_other_cuts_were_shown_it() -> None:
     told = [put(0, b"a"), put(1, b"a"), put(2, b"b")]
     notes = [note([0], [1], b"a"), note([1], [3], b"b")]
-    assert missed_rows(TOPIC, told, notes, whole=100) == [(0, 1, b"a")]
+    assert missed_rows(TOPIC, told, notes) == [(0, 1, b"a")]
 
 
 def test_what_no_cut_covers_is_missed() -> None:
     notes = [note([0], [1], b"a", b"b")]
-    assert missed_rows(TOPIC, [put(0, b"a"), put(1, b"b")], notes, whole=100) == [(0, 1, b"b")]
+    assert missed_rows(TOPIC, [put(0, b"a"), put(1, b"b")], notes) == [(0, 1, b"b")]
 
 
 def test_a_partition_that_a_cut_does_not_have_stands_at_its_beginning() -> None:
     told = [put(0, b"a", partition=1)]
-    assert missed_rows(TOPIC, told, [note([5], [9, 1], b"a")], whole=100) == []
-    assert missed_rows(TOPIC, told, [note([5], [9], b"a")], whole=100) == [(1, 0, b"a")]
+    assert missed_rows(TOPIC, told, [note([5], [9, 1], b"a")]) == []
+    assert missed_rows(TOPIC, told, [note([5], [9], b"a")]) == [(1, 0, b"a")]
 
 
 def test_what_was_not_applied_for_sure_need_not_be_shown() -> None:
     unsure = Told(0, 0, b"a", b"1", applied=False, deleted=False)
-    assert missed_rows(TOPIC, [unsure], [], whole=100) == []
+    assert missed_rows(TOPIC, [unsure], []) == []
 
 
-def test_what_was_deleted_before_all_was_shown_is_excused_and_nothing_else() -> None:
+def test_what_was_deleted_before_a_first_run_is_excused_and_nothing_else() -> None:
     told = [put(0, b"a"), deleted(1, b"a"), put(2, b"b")]
-    shown = note([0], [3], b"c", b"d")
-    assert missed_rows(TOPIC, told, [shown], whole=2) == [(0, 2, b"b")]
-    assert len(missed_rows(TOPIC, told, [shown], whole=3)) == 3
+    assert missed_rows(TOPIC, told, [note([-1], [3], b"c")]) == [(0, 2, b"b")]
+    assert len(missed_rows(TOPIC, told, [note([0], [3], b"c")])) == 3
+
+
+def test_what_was_put_again_after_its_delete_is_not_excused() -> None:
+    told = [deleted(0, b"a"), put(1, b"a")]
+    assert missed_rows(TOPIC, told, [note([-1], [1]), note([1], [2])]) == [(0, 1, b"a")]
+    assert missed_rows(TOPIC, told, [note([-1], [2])]) == [(0, 1, b"a")]
+
+
+def test_after_a_loss_a_delete_that_was_told_is_shown() -> None:
+    told = [put(0, b"a"), deleted(1, b"a")]
+    assert missed_rows(TOPIC, told, [note([-2], [2], b"c")]) == [(0, 0, b"a"), (0, 1, b"a")]
+    assert missed_rows(TOPIC, told, [note([-2], [2], b"a")]) == []
+
+
+def test_a_cut_that_lost_records_ends_where_it_stood() -> None:
+    told = [put(0, b"a"), put(1, b"a")]
+    assert missed_rows(TOPIC, told, [note([0], [-3], b"a")]) == [(0, 1, b"a")]
+    assert len(missed_rows(TOPIC, told, [note([0], [-1], b"a")])) == 2
 
 
 def test_rows_differ_by_value_and_by_being_there() -> None:

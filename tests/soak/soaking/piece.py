@@ -245,8 +245,7 @@ class Piece:
     def _check_changes(self, told: list[topics.Told]) -> None:
         notes = read_notes(self._stand.folder / "notes.jsonl")
         topic = updates_topic(dataflows.CHANGING.input)
-        whole = int(0.9 * len(self._stand.rows(dataflows.CHANGING.input)))
-        missed = verdict.missed_rows(topic, told, notes, whole)
+        missed = verdict.missed_rows(topic, told, notes)
         if missed:
             self._problem(f"changed rows that no run.changes had: {examples(missed)}")
         self._outcome.figures["changing: attempts"] = len(notes)

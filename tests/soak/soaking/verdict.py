@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from headgate.events import told_from
 from soaking.topics import Told
 
 SHOWN = 5  # examples that a sentence names
@@ -31,7 +32,12 @@ class Note:
 
     def covers(self, topic: str, partition: int, offset: int) -> bool:
         """Tell whether a message lies between its cuts."""
-        return _at(self.since, topic, partition) <= offset < _at(self.cut, topic, partition)
+        until = told_from(_at(self.cut, topic, partition))
+        return until is not None and _at(self.since, topic, partition) <= offset < until
+
+    def knew_nothing(self, topic: str, partition: int) -> bool:
+        """Tell whether no update says what came before it: all there is was shown."""
+        return told_from(_at(self.since, topic, partition)) is None
 
 
 def _at(offsets: Offsets, topic: str, partition: int) -> int:
@@ -55,22 +61,23 @@ def lost_writes(
 
 
 def missed_rows(
-    topic: str, told: Iterable[Told], notes: Sequence[Note], whole: int
+    topic: str, told: Iterable[Told], notes: Sequence[Note]
 ) -> list[tuple[int, int, bytes]]:
     """Return partition, offset and row of each applied update that no run was shown.
+
+    A first run is shown all there is, so it need not be shown a row that was deleted by then.
+    So it is with a run that no update tells anything of what came before.
 
     Args:
         topic: of the table.
         told: what its events tell.
         notes: what the steps were shown.
-        whole: rows from which on a run was shown the whole container; then cells that were
-            deleted meanwhile are not told, as documented.
     """
-    deleted: dict[bytes, list[Told]] = defaultdict(list)
+    deleted: dict[tuple[int, bytes], list[int]] = defaultdict(list)
     events = list(told)
     for each in events:
         if each.deleted:
-            deleted[each.row].append(each)
+            deleted[each.partition, each.row].append(each.offset)
     showing: dict[bytes, list[Note]] = defaultdict(list)
     for note in notes:
         for row in note.rows:
@@ -81,10 +88,12 @@ def missed_rows(
         if not each.applied or any(note.covers(*place) for note in showing[each.row]):
             continue
         gone = any(
-            len(note.rows) >= whole and note.covers(topic, other.partition, other.offset)
+            each.offset <= offset
+            and note.covers(*place)
+            and note.covers(topic, each.partition, offset)
             for note in notes
-            if note.covers(*place)
-            for other in deleted[each.row]
+            if note.knew_nothing(topic, each.partition)
+            for offset in deleted[each.partition, each.row]
         )
         if not gone:
             found.append((each.partition, each.offset, each.row))
