@@ -51,7 +51,7 @@ class Reach:
         return self._by_seconds(set().union(*(index.get(line, ()) for line in lines)))
 
     def of_folder(self, folder: str) -> list[str]:
-        """Tests that execute any line below a folder, which ends in a slash; the fastest first."""
+        """Tests that execute any line of a file or below a folder/, the fastest first."""
         return self._by_seconds(
             name
             for name, each in self.tests.items()

@@ -120,7 +120,7 @@ class Trials:
         names = reach.of(path, *mutant.lines) or reach.of(path, *mutant.statement)
         if not self._is_function(mutant):
             room = path[: path.rfind("/") + 1]
-            names = names + reach.of_folder(room)
+            names = names + reach.of_folder(path) + reach.of_folder(room)
         names = [name for name in dict.fromkeys(names) if name in self._items]
         near = self._killers[f"{path}:{mutant.scope}"]
         far = dict(self._killers[path].most_common(10))
