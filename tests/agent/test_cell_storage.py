@@ -28,7 +28,7 @@ from headgate.engine import (
     WatchedContainer,
     check_invariants,
 )
-from headgate.engine.stimuli import ContainerScanned
+from headgate.engine.protocol.stimuli import ContainerScanned
 from headgate.events import (
     VERSION,
     Container,

@@ -45,7 +45,7 @@ from headgate.engine import (
     WatchedContainer,
     WaveEnded,
 )
-from headgate.engine.stimuli import ContainerScanned
+from headgate.engine.protocol.stimuli import ContainerScanned
 from headgate.events import (
     VERSION,
     Container,

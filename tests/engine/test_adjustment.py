@@ -34,9 +34,9 @@ from headgate.engine import (
     check_specification,
     launched,
 )
-from headgate.engine.adjustment import Adjuster
-from headgate.engine.resources import Machines
-from headgate.engine.votes import together
+from headgate.engine.tuning.adjustment import Adjuster
+from headgate.engine.tuning.resources import Machines
+from headgate.engine.tuning.votes import together
 from headgate.events import Container, ContainerId, Item
 
 BOUND = Bound("k", ContainerId("in"), sequence=SequenceBound(Interval(100, 1100)))

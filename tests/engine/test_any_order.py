@@ -56,8 +56,8 @@ from headgate.engine import (
     check_invariants,
     majority,
 )
-from headgate.engine.conditions import leaves
-from headgate.engine.stimuli import ContainerScanned, RecordArrived, Stimulus
+from headgate.engine.protocol.stimuli import ContainerScanned, RecordArrived, Stimulus
+from headgate.engine.spec.conditions import leaves
 from headgate.events import (
     VERSION,
     Container,

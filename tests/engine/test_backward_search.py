@@ -28,7 +28,7 @@ from headgate.engine import (
     at_least_one,
     launched,
 )
-from headgate.engine.significance import Search
+from headgate.engine.triggers.significance.search import Search
 from headgate.events import Container, ContainerId, Item
 
 Numbers = npt.NDArray[np.float64]

@@ -35,11 +35,11 @@ from headgate.engine import (
     SpecificationChanged,
     ValueBound,
     WatchedContainer,
-    changelog,
     check_invariants,
 )
-from headgate.engine import encoded as encoding
-from headgate.engine.snapshot import read_snapshot
+from headgate.engine.checkpoint import changelog
+from headgate.engine.checkpoint import encoded as encoding
+from headgate.engine.checkpoint.snapshot import read_snapshot
 from headgate.events import (
     VERSION,
     Container,
@@ -251,7 +251,7 @@ stories = st.lists(
 )
 codecs = st.sampled_from([CodecName.UTF8, CodecName.OPAQUE])
 small = patch.multiple(
-    "headgate.engine.changelog",
+    "headgate.engine.checkpoint.changelog",
     _PIECE=100,
     _ITEMS=2,
     _SLOTS=4,
@@ -263,7 +263,7 @@ small = patch.multiple(
     _TURN=3,
 )
 
-in_columns = patch("headgate.engine.cells._FEW", 1)
+in_columns = patch("headgate.engine.cells.cells._FEW", 1)
 
 
 @settings(max_examples=200)
@@ -279,7 +279,7 @@ def test_whoever_takes_over_has_what_was_there(codec, count, whole, story):
 @given(codecs, st.sampled_from(Count), st.integers(1, 4), stories)
 def test_it_holds_where_slots_move(codec, count, widest, story):
     grid = {"_WIDEST": widest, "_FEW_ROWS": 0, "_SPARSE": 2}
-    with small, in_columns, patch.multiple("headgate.engine.grid", **grid):
+    with small, in_columns, patch.multiple("headgate.engine.cells.grid", **grid):
         told = Story(codec, count)
         for step in story:
             told.play(step)
@@ -334,7 +334,7 @@ def test_a_checkpoint_encodes_what_has_changed(whole: int, monkeypatch: pytest.M
             encoded.append(getattr(thing, "name", None) or thing.watched.id)
             return state_of(thing, *more)
 
-        monkeypatch.setattr(f"headgate.engine.encoded.{name}", note)
+        monkeypatch.setattr(f"headgate.engine.checkpoint.encoded.{name}", note)
 
     noting(encoding.action_state, "action_state")
     noting(encoding.cells_state, "cells_state")
@@ -357,7 +357,7 @@ def test_a_checkpoint_encodes_what_has_changed(whole: int, monkeypatch: pytest.M
 def test_of_a_small_state_each_lane_gets_one_piece(pair):
     written = many(pair, 300).engine.checkpoint(LOGGED).log.written
     assert [piece.lane for piece in written] == ["b", "c"]
-    with patch("headgate.engine.changelog._PIECE", 100):
+    with patch("headgate.engine.checkpoint.changelog._PIECE", 100):
         written = many(pair, 300).engine.checkpoint(LOGGED).log.written
     assert [piece.lane for piece in written] == ["b", "b", "c"]
 
@@ -421,7 +421,7 @@ def test_what_was_written_before_a_turn_goes_when_it_has_come_to_all(
     tester = many(pair, 100)
     log = Log()
     log.save(tester.engine.checkpoint(LOGGED))
-    with patch("headgate.engine.changelog._TURN", turn):
+    with patch("headgate.engine.checkpoint.changelog._TURN", turn):
         first = []
         for wave in range(2 * checkpoints):  # the first turn began with the log
             rows = {b"%06d" % i: {b"f:x": b"%d" % (1000 + wave)} for i in range(changed)}
@@ -435,7 +435,7 @@ def test_the_head_says_how_many_items_of_lists_and_small_pieces_the_log_has(pair
     tester, log = many(pair, 1), Log()
     for wave, whole in enumerate([LOGGED] * 6 + [EVERYTHING] + [LOGGED] * 6):
         tester.write("in", rows(10, first=10 * wave))
-        with patch("headgate.engine.changelog._RECENT", 15):
+        with patch("headgate.engine.checkpoint.changelog._RECENT", 15):
             log.save(tester.engine.checkpoint(whole))
         lists = [place for place in places(log.kept) if place[0] != "c"]
         items = sum(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine import Codec, CodecName
-from headgate.engine.codecs import decode_column, decode_one, decoder_of
+from headgate.engine.spec.codecs import decode_column, decode_one, decoder_of
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine import Codec, CodecName, Count, WatchedContainer
-from headgate.engine.arrivals import Arrivals
-from headgate.engine.cells import Cells
-from headgate.engine.known import Detail
-from headgate.engine.routing import Router
-from headgate.engine.storage import MemoryStorage
+from headgate.engine.cells.arrivals import Arrivals
+from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.known import Detail
+from headgate.engine.cells.routing import Router
+from headgate.engine.cells.storage import MemoryStorage
 from headgate.events import Container, ContainerId, Item, Outcome, RequestPart, UpdateKind
 
 ROWS = [b"r%d" % i for i in range(9)]
@@ -75,7 +75,7 @@ def play(cells: Cells, step: tuple, *, few: int) -> None:
     pendings = {pending.action: pending for pending in cells.pendings}
     match step:
         case ("write", writer, parts):
-            with patch("headgate.engine.cells._FEW", few):
+            with patch("headgate.engine.cells.cells._FEW", few):
                 for container, positions in Router([cells]).route(arrivals(writer, parts)):
                     container.take(arrivals(writer, parts), positions)
         case ("delete", row, column, kind):
@@ -93,7 +93,7 @@ def play(cells: Cells, step: tuple, *, few: int) -> None:
             cells.start_scan()
             cells.scan([r for r, _ in inside], [c for _, c in inside], list(inside.values()))
         case ("tidy",):
-            with patch("headgate.engine.grid._FEW_ROWS", 0):
+            with patch("headgate.engine.cells.grid._FEW_ROWS", 0):
                 cells.tidy()
 
 
@@ -132,7 +132,7 @@ def test_columns_and_single_updates_leave_the_same(shape, story):
 def test_cells_with_numbers_of_their_own_are_the_same_cells(shape, story, widest):
     packed, wide = cells_of(*shape), cells_of(*shape)
     for step in story:
-        with patch("headgate.engine.grid._WIDEST", widest):
+        with patch("headgate.engine.cells.grid._WIDEST", widest):
             play(packed, step, few=0)
         play(wide, step, few=0)
         assert seen(packed) == seen(wide)
@@ -142,7 +142,7 @@ def test_cells_with_numbers_of_their_own_are_the_same_cells(shape, story, widest
 def test_rows_with_few_of_many_columns_are_kept_by_cell(shape, story):
     sparse, wide = cells_of(*shape), cells_of(*shape)
     for step in story:
-        with patch.multiple("headgate.engine.grid", _FEW_ROWS=0, _SPARSE=1):
+        with patch.multiple("headgate.engine.cells.grid", _FEW_ROWS=0, _SPARSE=1):
             play(sparse, step, few=0)
         play(wide, step, few=0)
         assert seen(sparse) == seen(wide)
@@ -181,7 +181,7 @@ def test_the_first_scan_and_what_came_meanwhile_make_what_the_table_holds(
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
     cells.start_scan()
     found: dict[tuple[bytes, bytes], bytes] = {}
-    with patch("headgate.engine.grid._WIDEST", widest):
+    with patch("headgate.engine.cells.grid._WIDEST", widest):
         for moment, change in enumerate([*changes, None] + [None] * 8):
             for row, at in zip(ROWS, read, strict=False):
                 if at == moment:
@@ -287,7 +287,7 @@ def test_a_grid_has_about_as_much_room_as_its_cells_take():
 def test_of_a_cell_that_comes_again_the_last_stands(small, detail):
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, detail)
     again = [(b"r", b"f:a", b"1"), (b"s", b"f:a", b"2"), (b"r", b"f:a", b"3")]
-    with patch("headgate.engine.grid._SMALL", small):
+    with patch("headgate.engine.cells.grid._SMALL", small):
         play(cells, ("write", None, [again]), few=0)
     values = (3.0, 2.0) if detail is Detail.VALUES else (1.0, 1.0)
     assert cells.contents() == dict(zip([(b"r", b"f:a"), (b"s", b"f:a")], values, strict=True))

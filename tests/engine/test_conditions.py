@@ -15,7 +15,7 @@ from headgate.engine import (
     parse_condition,
     write_condition,
 )
-from headgate.engine.conditions import evaluate, missing, reasons
+from headgate.engine.spec.conditions import evaluate, missing, reasons
 
 A, B, C = map(BoundReached, "abc")
 

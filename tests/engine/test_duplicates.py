@@ -17,8 +17,8 @@ from headgate.engine import (
     SequenceUnit,
     SpecificationChanged,
     TopicsOpened,
-    duplicates,
 )
+from headgate.engine.intake import duplicates
 from headgate.events import (
     GONE,
     VERSION,

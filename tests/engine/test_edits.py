@@ -27,7 +27,7 @@ from headgate.engine import (
     check_invariants,
     launched,
 )
-from headgate.engine.pending import Pending
+from headgate.engine.cells.pending import Pending
 from headgate.events import GONE, Container, Item, updates_topic
 
 
@@ -179,7 +179,7 @@ def test_a_predecessor_that_comes_back_is_waited_for_anew(pair):
 def test_cells_that_are_gone_leave_no_room_when_the_runs_that_knew_them_have_ended(
     pair, monkeypatch
 ):
-    monkeypatch.setattr("headgate.engine.grid._FEW_ROWS", 0)
+    monkeypatch.setattr("headgate.engine.cells.grid._FEW_ROWS", 0)
     tester = pair(far(1e9))
     tester.write("in", {b"%d" % i: {b"f:x": b"1"} for i in range(60)})
     tester.request("b")
@@ -215,7 +215,7 @@ def test_of_a_container_that_a_step_begins_to_read_everything_is_new_to_it(pair,
 
 
 def test_what_an_edit_lets_a_step_forget_leaves_no_room(pair, monkeypatch):
-    monkeypatch.setattr("headgate.engine.grid._FEW_ROWS", 0)
+    monkeypatch.setattr("headgate.engine.cells.grid._FEW_ROWS", 0)
     spec = pair(far(1e9)).spec
     feed, b = spec.actions
     spec = replace(spec, actions=(feed, b, replace(b, name="c")))

@@ -17,7 +17,7 @@ from headgate.engine import (
     all_of,
     launched,
 )
-from headgate.engine.conditions import leaves
+from headgate.engine.spec.conditions import leaves
 from headgate.events import Container, ContainerId, Item
 
 TWO = Bound("k", "in", sequence=SequenceBound(2))

@@ -15,8 +15,8 @@ from headgate.engine import (
     ValueBound,
     at_least_one,
 )
-from headgate.engine.bounds import seconds_words
-from headgate.engine.stimuli import Paused
+from headgate.engine.protocol.stimuli import Paused
+from headgate.engine.triggers.bounds import seconds_words
 
 BOUNDS = (
     Bound("few", "in", sequence=SequenceBound(20, SequenceUnit.PERCENT)),

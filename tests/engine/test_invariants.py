@@ -15,8 +15,8 @@ from headgate.engine import (
     ValueBound,
     check_invariants,
 )
-from headgate.engine.known import Detail
-from headgate.engine.pending import Pending
+from headgate.engine.cells.known import Detail
+from headgate.engine.cells.pending import Pending
 from headgate.events import Cut, Item, updates_topic
 
 BOUND = Bound("k", "in", None, SequenceBound(9, distinct=True), ValueBound(Metric.ABSOLUTE, 5))

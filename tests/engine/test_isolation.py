@@ -15,10 +15,10 @@ from headgate.engine import (
     SequenceBound,
     ValueBound,
     counted_part,
-    told,
 )
-from headgate.engine.arrivals import SERVER_TIME
-from headgate.engine.told import digest
+from headgate.engine.cells import told
+from headgate.engine.cells.arrivals import SERVER_TIME
+from headgate.engine.cells.told import digest
 from headgate.events import (
     VERSION,
     Origin,

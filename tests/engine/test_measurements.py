@@ -2,7 +2,13 @@
 
 import pytest
 
-from headgate.engine.measurements import Measurement, deviation, exponent, mean_run, spread
+from headgate.engine.triggers.significance.measurements import (
+    Measurement,
+    deviation,
+    exponent,
+    mean_run,
+    spread,
+)
 
 
 def runs(*both: tuple[float, float]) -> list[Measurement]:

@@ -5,7 +5,7 @@ from enum import StrEnum
 import pytest
 
 from headgate import engine
-from headgate.engine.runs import RunEvent
+from headgate.engine.actions.runs import RunEvent
 
 NAMED = [
     kind

@@ -17,7 +17,7 @@ from headgate.engine import (
     ValueBound,
     launched,
 )
-from headgate.engine.rivals import Rivals, doubted
+from headgate.engine.intake.rivals import Rivals, doubted
 from headgate.events import (
     VERSION,
     Outcome,

@@ -19,8 +19,8 @@ from headgate.engine import (
     ValueBound,
     launched,
 )
-from headgate.engine.runs import TRANSITIONS, RunEvent
-from headgate.engine.stimuli import Paused, Resumed, RetryRequested
+from headgate.engine.actions.runs import TRANSITIONS, RunEvent
+from headgate.engine.protocol.stimuli import Paused, Resumed, RetryRequested
 from headgate.events import Cut, updates_topic
 
 TWO = Bound("k", "in", sequence=SequenceBound(2))

@@ -35,7 +35,7 @@ from headgate.engine import (
     ValueBound,
     WatchedContainer,
 )
-from headgate.engine.snapshot import read_snapshot
+from headgate.engine.checkpoint.snapshot import read_snapshot
 from headgate.events import (
     VERSION,
     Container,

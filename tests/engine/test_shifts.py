@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from headgate.engine.shifts import Shifts
+from headgate.engine.triggers.significance.shifts import Shifts
 
 TOLERANCE = 0.1
 ENOUGH = 5.0

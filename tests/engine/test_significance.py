@@ -30,9 +30,9 @@ from headgate.engine import (
     check_specification,
     launched,
 )
-from headgate.engine.measurements import Measurement
-from headgate.engine.shifts import Shifts
-from headgate.engine.significance import MOST_UPDATES, Search, SearchState, Taken
+from headgate.engine.triggers.significance.measurements import Measurement
+from headgate.engine.triggers.significance.search import MOST_UPDATES, Search, SearchState, Taken
+from headgate.engine.triggers.significance.shifts import Shifts
 from headgate.events import Container, ContainerId, Item
 
 TARGET = 0.05

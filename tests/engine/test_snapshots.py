@@ -23,8 +23,8 @@ from headgate.engine import (
     ValueBound,
     launched,
 )
-from headgate.engine.snapshot import read_snapshot
-from headgate.engine.stimuli import Paused, Resumed
+from headgate.engine.checkpoint.snapshot import read_snapshot
+from headgate.engine.protocol.stimuli import Paused, Resumed
 
 THREE = Bound("k", "in", sequence=SequenceBound(3))
 FULL = Bound(

@@ -2,7 +2,7 @@
 
 import math
 
-from headgate.engine.sums import RunningSum
+from headgate.engine.cells.sums import RunningSum
 
 
 def test_a_sum_that_was_counted_as_infinite_stays_so_while_nothing_goes():

@@ -14,8 +14,8 @@ from headgate.engine import (
     WatchedContainer,
     launched,
 )
-from headgate.engine.actions import ActionInputs
-from headgate.engine.policy import Synchronous
+from headgate.engine.actions.action import ActionInputs
+from headgate.engine.triggers.policy import Synchronous
 from headgate.events import Container, ContainerId, Item
 
 IN = ContainerId("in")

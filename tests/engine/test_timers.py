@@ -1,5 +1,5 @@
 from headgate.engine import Bound, SequenceBound, at_least_one
-from headgate.engine.timers import Timers
+from headgate.engine.core.timers import Timers
 
 
 def test_an_action_is_due_at_its_earliest_time():

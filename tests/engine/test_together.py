@@ -40,8 +40,8 @@ from headgate.engine import (
     at_least_one,
     check_invariants,
 )
-from headgate.engine.cells import Cells
-from headgate.engine.snapshot import CellsState, ConsumedState, read_snapshot
+from headgate.engine.cells.cells import Cells
+from headgate.engine.checkpoint.snapshot import CellsState, ConsumedState, read_snapshot
 from headgate.events import (
     VERSION,
     BarrierMark,

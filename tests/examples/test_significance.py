@@ -30,7 +30,7 @@ from headgate.engine import (
     WatchedContainer,
     launched,
 )
-from headgate.engine.significance import MOST_UPDATES, Search, Taken
+from headgate.engine.triggers.significance.search import MOST_UPDATES, Search, Taken
 from headgate.events import Container, ContainerId, Item
 
 SIDE = 50

@@ -211,7 +211,7 @@ def _room(path: str) -> str:
 def main() -> int:
     options = arguments()
     rooms = options.rooms or list(ROOMS)
-    compiled = [str(path) for room in rooms for path in (ROOT / ROOMS[room]).glob("*.so")]
+    compiled = [str(path) for room in rooms for path in (ROOT / ROOMS[room]).rglob("*.so")]
     if compiled:
         print(f"{compiled[0]} is compiled, so no mutant would be executed: remove *.so first")
         return 2
@@ -219,7 +219,7 @@ def main() -> int:
     chosen = sample(found, options.seed, options.count, options.least)
     options.cache.mkdir(parents=True, exist_ok=True)
     sources = sorted(
-        str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / ROOMS[room]).glob("*.py")
+        str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / ROOMS[room]).rglob("*.py")
     )
     reach = recorded(ROOT, sources, TESTS, options.cache / "reach.json")
     outcomes = Outcomes.read(
@@ -238,7 +238,7 @@ def main() -> int:
 def _found(folder: Path) -> list[Mutant]:
     return [
         mutant
-        for path in sorted(folder.glob("*.py"))
+        for path in sorted(folder.rglob("*.py"))
         for mutant in mutants(path.read_text(), str(path.relative_to(ROOT)))
     ]
 

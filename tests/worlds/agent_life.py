@@ -23,7 +23,7 @@ from headgate.agent.errors import Refused
 from headgate.agent.runtime import Runtime
 from headgate.agent.views import WaveStatus
 from headgate.engine import DataflowSpec, Engine
-from headgate.engine.runs import RunState
+from headgate.engine.actions.runs import RunState
 from headgate.events import (
     ContainerId,
     UpdateBatch,

@@ -21,9 +21,9 @@ from headgate.engine import (
     WatchedContainer,
     check_invariants,
 )
-from headgate.engine.actions import Action
-from headgate.engine.bounds import current_limit
-from headgate.engine.runs import RunState
+from headgate.engine.actions.action import Action
+from headgate.engine.actions.runs import RunState
+from headgate.engine.triggers.bounds import current_limit
 from headgate.events import (
     Cut,
     Gate,

@@ -54,7 +54,7 @@ from headgate.engine import (
     WaveEnded,
     check_invariants,
 )
-from headgate.engine.runs import RunState
+from headgate.engine.actions.runs import RunState
 from headgate.events import (
     ContainerId,
     Cut,

@@ -28,11 +28,11 @@ from headgate.engine import (
     ValueBound,
     leaves,
 )
-from headgate.engine.actions import Action
-from headgate.engine.bounds import current_limit
-from headgate.engine.cells import Cells
-from headgate.engine.known import Detail
-from headgate.engine.runs import RunState
+from headgate.engine.actions.action import Action
+from headgate.engine.actions.runs import RunState
+from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.known import Detail
+from headgate.engine.triggers.bounds import current_limit
 from headgate.events import (
     ContainerId,
     Cut,

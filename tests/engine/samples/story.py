@@ -26,7 +26,7 @@ from headgate.engine import (
     ValueBound,
     WatchedContainer,
 )
-from headgate.engine.snapshot import read_snapshot
+from headgate.engine.checkpoint.snapshot import read_snapshot
 from headgate.events import Container, ContainerId, Item
 
 FOLDER = Path(__file__).parent

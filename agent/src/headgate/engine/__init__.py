@@ -6,33 +6,13 @@ through ``Engine.arrive``, everything else through ``Engine.handle``) and instru
 ``Restarted`` first to an engine made from a snapshot.
 """
 
-from headgate.engine.adjustment import Adjustment
-from headgate.engine.changelog import Checkpoint, Kept, LogChange, Piece, SavedEngine
-from headgate.engine.codecs import Codec, CodecName, OnUndecodable, decode_one, decoder_of
-from headgate.engine.conditions import (
-    AllOf,
-    AnyOf,
-    AtLeast,
-    BoundReached,
-    BoundResult,
-    Condition,
-    ConditionError,
-    ConditionResult,
-    Dimension,
-    GroupResult,
-    PredecessorsResult,
-    VectorResult,
-    all_of,
-    at_least_one,
-    bounds_of,
-    leaves,
-    majority,
-    parse_condition,
-    write_condition,
-)
-from headgate.engine.duplicates import Deliveries
-from headgate.engine.engine import Engine
-from headgate.engine.explain import (
+from headgate.engine.actions.runs import PastRun, RunState
+from headgate.engine.cells.storage import Array, Index, MemoryIndex, MemoryStorage, Storage, blank
+from headgate.engine.checkpoint.changelog import Checkpoint, Kept, LogChange, Piece, SavedEngine
+from headgate.engine.checkpoint.logged import SnapshotError
+from headgate.engine.checkpoint.saved import SNAPSHOT_VERSION
+from headgate.engine.core.engine import Engine
+from headgate.engine.core.explain import (
     ActionExplanation,
     ActiveExplanation,
     AdjusterExplanation,
@@ -41,7 +21,10 @@ from headgate.engine.explain import (
     SearchExplanation,
     UpdatesExplanation,
 )
-from headgate.engine.instructions import (
+from headgate.engine.intake.duplicates import Deliveries
+from headgate.engine.intake.isolation import counted_part
+from headgate.engine.intake.rivals import Rivals
+from headgate.engine.protocol.instructions import (
     Cause,
     Decision,
     DecisionKind,
@@ -53,55 +36,7 @@ from headgate.engine.instructions import (
     RecordDecision,
     ScanContainer,
 )
-from headgate.engine.invariants import BrokenInvariant, check_invariants
-from headgate.engine.isolation import counted_part
-from headgate.engine.logged import SnapshotError
-from headgate.engine.policy import (
-    Inputs,
-    NeedsReading,
-    Nothing,
-    Run,
-    TriggerPolicy,
-    Verdict,
-    WaitUntil,
-)
-from headgate.engine.references import (
-    RESOURCES,
-    AdjustmentSpec,
-    FrequencyUnit,
-    Reference,
-    Resource,
-    WriteReference,
-)
-from headgate.engine.resources import ResourceSample
-from headgate.engine.rivals import Rivals
-from headgate.engine.runs import PastRun, RunState
-from headgate.engine.saved import SNAPSHOT_VERSION
-from headgate.engine.significance import SearchPhase
-from headgate.engine.spec import (
-    SOUGHT_SEQUENCE,
-    SOUGHT_VALUE,
-    ActionSpec,
-    Bound,
-    Count,
-    DataflowSpec,
-    Evaluation,
-    FirstChanges,
-    Interval,
-    Limit,
-    Metric,
-    RetryPolicy,
-    Role,
-    SequenceBound,
-    SequenceUnit,
-    SignificanceSpec,
-    SpecificationError,
-    ValueBound,
-    WatchedContainer,
-    check_specification,
-    launch_order,
-)
-from headgate.engine.stimuli import (
+from headgate.engine.protocol.stimuli import (
     CellsRead,
     ClockMoved,
     ContainerScanned,
@@ -127,9 +62,74 @@ from headgate.engine.stimuli import (
     TopicsOpened,
     WaveEnded,
 )
-from headgate.engine.storage import Array, Index, MemoryIndex, MemoryStorage, Storage, blank
-from headgate.engine.tester import EngineTester, launched
-from headgate.engine.votes import Assessment, Vote
+from headgate.engine.spec.codecs import Codec, CodecName, OnUndecodable, decode_one, decoder_of
+from headgate.engine.spec.conditions import (
+    AllOf,
+    AnyOf,
+    AtLeast,
+    BoundReached,
+    BoundResult,
+    Condition,
+    ConditionError,
+    ConditionResult,
+    Dimension,
+    GroupResult,
+    PredecessorsResult,
+    VectorResult,
+    all_of,
+    at_least_one,
+    bounds_of,
+    leaves,
+    majority,
+    parse_condition,
+    write_condition,
+)
+from headgate.engine.spec.dataflow import (
+    SOUGHT_SEQUENCE,
+    SOUGHT_VALUE,
+    ActionSpec,
+    Bound,
+    Count,
+    DataflowSpec,
+    Evaluation,
+    FirstChanges,
+    Interval,
+    Limit,
+    Metric,
+    RetryPolicy,
+    Role,
+    SequenceBound,
+    SequenceUnit,
+    SignificanceSpec,
+    SpecificationError,
+    ValueBound,
+    WatchedContainer,
+    check_specification,
+    launch_order,
+)
+from headgate.engine.spec.references import (
+    RESOURCES,
+    AdjustmentSpec,
+    FrequencyUnit,
+    Reference,
+    Resource,
+    WriteReference,
+)
+from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
+from headgate.engine.testing.tester import EngineTester, launched
+from headgate.engine.triggers.policy import (
+    Inputs,
+    NeedsReading,
+    Nothing,
+    Run,
+    TriggerPolicy,
+    Verdict,
+    WaitUntil,
+)
+from headgate.engine.triggers.significance.search import SearchPhase
+from headgate.engine.tuning.adjustment import Adjustment
+from headgate.engine.tuning.resources import ResourceSample
+from headgate.engine.tuning.votes import Assessment, Vote
 
 __all__ = [
     "RESOURCES",

@@ -1,0 +1,1 @@
+"""One action: its run, its clock, and what it has not consumed."""

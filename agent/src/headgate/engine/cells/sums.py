@@ -1,0 +1,90 @@
+"""Sums of distances and magnitudes: kept update by update, with a bound of what rounding did."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+
+from headgate.engine.cells.storage import Array
+from headgate.engine.spec.codecs import Number
+
+_ROUNDING = 2.0**-52
+"""Relative error of one addition and of one subtraction together, at most."""
+LARGEST = sys.float_info.max
+"""What stands for sums of magnitudes that are larger."""
+
+
+class RunningSum:
+    """A sum of terms that come and go; the exact one lies within ``error`` of ``value``.
+
+    A single large term that comes and goes takes the digits of all others with it: then ``error``
+    is large, and whoever depends on the sum has it counted again.
+    """
+
+    __slots__ = ("error", "value")
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self.error = 0.0
+
+    def set(self, value: Number) -> None:
+        """Take the sum as it was counted from scratch."""
+        self.value = value
+        self.error = 0.0
+
+    def move(self, added: Number, gone: Number, terms: int) -> None:
+        """Add the sum of so many terms, all at least 0, and take as many others away."""
+        if self.value == math.inf and not self.error and not gone:
+            return  # counted, and whatever makes it infinite has not gone
+        self.error += _ROUNDING * terms * (abs(self.value) + added + gone)
+        self.value += added - gone
+        if not math.isfinite(self.value):
+            self.error = math.inf
+
+    @property
+    def most(self) -> Number:
+        """The largest sum that it may be."""
+        return self.value + self.error if self.error < math.inf else math.inf
+
+    @property
+    def least(self) -> Number:
+        """The smallest sum that it may be."""
+        return max(0.0, self.value - self.error) if self.error < math.inf else 0.0
+
+
+def total(terms: Array) -> Number:
+    """Return Σ of terms that are at least 0, exactly rounded; infinity where it is too large."""
+    try:
+        return math.fsum(terms.tolist())
+    except OverflowError:
+        return math.inf
+
+
+def rough_total(terms: Array) -> Number:
+    """Return Σ of terms that are at least 0, with an error that a ``RunningSum`` allows for."""
+    with np.errstate(over="ignore"):
+        return float(terms.sum())
+
+
+def magnitude(values: Array) -> Number:
+    """Return Σ|x|, exactly rounded, so that it is the same in whatever order cells came.
+
+    It is finite: a change against values that are too large for their sum is told too large, never
+    too small. What has no number counts as 0.
+    """
+    if values.dtype == object:
+        return 0.0
+    found = total(np.abs(values))
+    if found != found:
+        found = total(np.abs(np.nan_to_num(values)))
+    return min(found, LARGEST)
+
+
+def rough_magnitude(values: Array) -> Number:
+    """Return Σ|x| with an error that a ``RunningSum`` allows for."""
+    if values.dtype == object:
+        return 0.0
+    found = rough_total(np.abs(values))
+    return rough_total(np.abs(np.nan_to_num(values))) if found != found else found

@@ -1,0 +1,145 @@
+"""Actions and cells as bytes, each kept for as long as it stays what it is.
+
+A checkpoint comes before every launch. It looks at each action and container, and encodes anew
+those that have changed since the last. What changes with nearly every update, how many of them are
+pending, stands beside them in columns.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from headgate.engine.actions.action import Action
+from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.known import Detail
+from headgate.engine.cells.pending import Pending
+from headgate.engine.checkpoint.changelog import Changelog
+from headgate.engine.checkpoint.saved import LEVEL, SNAPSHOT_VERSION, Counts
+from headgate.engine.checkpoint.snapshot import action_state, cells_state, frame_of, list_state
+
+if TYPE_CHECKING:
+    from headgate.engine.core.foundation import Foundation
+
+Mark = tuple[Any, ...]
+"""Of two states with equal marks the bytes are the same, but for how many updates are pending."""
+Known = tuple[Mark | None, Raw]
+"""Bytes, and the mark of what they say; None where that may change and the mark would not."""
+N = TypeVar("N", bound=Hashable)
+T = TypeVar("T")
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class EncodedState:
+    """An engine's state in bytes, as it was written last."""
+
+    def __init__(self) -> None:
+        self._actions: dict[Hashable, Known] = {}
+        self._cells: dict[Hashable, Known] = {}
+
+    def write(self, engine: Foundation, log: Changelog | None = None) -> bytes:
+        """Return a snapshot of the state, without what the log has where there is one."""
+        self._actions = _renewed(self._actions, engine.actions, _mark_of_action, action_state)
+        self._cells = _renewed(
+            self._cells, engine.cells, partial(_mark_of_cells, log), partial(_state_of_cells, log)
+        )
+        head = msgspec.structs.asdict(frame_of(engine, log)) | {
+            "version": SNAPSHOT_VERSION,
+            "actions": [data for _, data in self._actions.values()],
+            "cells": [data for _, data in self._cells.values()],
+            "counts": Counts.of(engine.cells.values()),
+        }
+        return zlib.compress(_encode(head), LEVEL)
+
+
+def _renewed(
+    known: Mapping[Hashable, Known],
+    things: Mapping[N, T],
+    mark_of: Callable[[T], Mark | None],
+    state_of: Callable[[T], Struct],
+) -> dict[Hashable, Known]:
+    """Return the bytes of things: those of before, where their marks are what they were."""
+    renewed: dict[Hashable, Known] = {}
+    for name, thing in things.items():
+        mark = mark_of(thing)
+        found = known.get(name)
+        if mark is None or found is None or found[0] != mark:
+            found = mark, Raw(_encode(state_of(thing)))
+        renewed[name] = found
+    return renewed
+
+
+def _mark_of_action(action: Action) -> Mark | None:
+    if action.run is not None or action.adjusters or action.search is not None:
+        return None  # these change in place
+    return (
+        action.state,
+        action.last,
+        action.number,
+        action.has_run,
+        action.since,
+        tuple(action.ended),
+        action.missed,
+        action.requested,
+        action.reading,
+        action.next_evaluation,
+        action.failure,
+        action.shown,
+        action.found,
+        action.looked_at,
+        action.wait_until,
+        action.seen,
+        action.seen_at,
+    )
+
+
+def _state_of_cells(log: Changelog | None, cells: Cells) -> Struct:
+    return cells_state(cells, log)
+
+
+def _mark_of_cells(log: Changelog | None, cells: Cells) -> Mark | None:
+    if cells.unsettled or cells.told or cells.consumed or cells.scanning is not None:
+        return None
+    logged: Mark = ()
+    if cells.detail is not Detail.COUNTS:
+        if log is None:
+            return None  # they are among the bytes themselves
+        known, grid = log.of(cells), cells.grid
+        logged = (known.keys.number, grid.keys_known, known.keys.merged)
+        logged += (known.names.number, grid.names_known, known.names.merged, grid.shape)
+    elif cells.stamps is not None:
+        return None
+    pendings = []
+    for pending in cells.pendings:
+        if log is None and pending.distinct:
+            return None
+        pendings.append(_mark_of_pending(pending))
+    return (
+        log is None,
+        cells.watched,
+        cells.detail,
+        cells.deletes,
+        cells.read_awaited,
+        cells.scanned,
+        cells.dead_letters,
+        logged,
+        *pendings,
+    )
+
+
+def _mark_of_pending(pending: Pending) -> Mark:
+    past, distinct = pending.past, pending.distinct
+    return (
+        pending.action,
+        pending.keeps_values,
+        pending.fresh,
+        pending.uncounted,
+        0 if past is None else past.logged,
+        list_state(distinct) if distinct else None,
+    )

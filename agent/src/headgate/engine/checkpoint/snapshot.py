@@ -1,0 +1,482 @@
+"""The engine's state as bytes: msgpack, compressed, with a version.
+
+Cells are stored in columns; where they are many, they are in a log beside it (``changelog``). What
+a specification no longer has, or has otherwise, is left out when a snapshot is read back: the rest
+keeps its state.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from headgate.engine.actions.action import Action
+from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.elements import Element, Elements
+from headgate.engine.cells.grid import Column
+from headgate.engine.cells.known import PRESENT, Detail, Scanning
+from headgate.engine.cells.pending import Consumed, Past, Pending, Value
+from headgate.engine.cells.storage import Array
+from headgate.engine.checkpoint.changelog import Changelog
+from headgate.engine.checkpoint.logged import (
+    ListState,
+    LoggedState,
+    LogReader,
+    LogState,
+    SnapshotError,
+    listed,
+)
+from headgate.engine.checkpoint.saved import (
+    LEVEL,
+    NO_ELEMENTS,
+    NO_KEYS,
+    PLAIN_VERSION,
+    SNAPSHOT_VERSION,
+    ActionState,
+    CellsState,
+    ConsumedState,
+    Counts,
+    EngineState,
+    KeyColumns,
+    PendingState,
+    ScanningState,
+    element_columns,
+    elements_of,
+    key_columns,
+)
+from headgate.engine.intake.rivals import Rivals
+from headgate.events import Cut
+
+if TYPE_CHECKING:
+    from headgate.engine.core.foundation import Foundation
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(EngineState)
+
+
+def write_snapshot(engine: Foundation) -> bytes:
+    """Return the engine's state, whole."""
+    return zlib.compress(_encoder.encode(state_of(engine, engine.cells.values())), LEVEL)
+
+
+def state_of(engine: Foundation, held: Iterable[Cells]) -> EngineState:
+    """Return the engine's state with these of its cells, whole."""
+    return msgspec.structs.replace(
+        frame_of(engine),
+        actions=tuple(action_state(action) for action in engine.actions.values()),
+        cells=tuple(cells_state(cells) for cells in held),
+    )
+
+
+def frame_of(engine: Foundation, log: Changelog | None = None) -> EngineState:
+    """Return the engine's state without its actions and cells."""
+    return EngineState(
+        version=PLAIN_VERSION,
+        dataflow=engine.spec.name,
+        incarnation=engine.incarnation,
+        paused=engine.paused,
+        positions={topic: tuple(p) for topic, p in engine.deliveries.positions.items()},
+        sources=tuple(engine.deliveries.sources),
+        actions=(),
+        cells=(),
+        retired=engine.retired,
+        samples=tuple(s for samples in engine.machines.samples.values() for s in samples),
+        log=None if log is None else LogState(log.items, log.small),
+        saved=engine.now,
+        rivals=tuple(
+            (table, observer, newest)
+            for table, rivals in engine.rivals.items()
+            for observer, newest in rivals.newest.items()
+        ),
+    )
+
+
+def read_snapshot(data: bytes) -> EngineState:
+    """Return the state in a snapshot.
+
+    Raises:
+        SnapshotError: the bytes are none, or a later version wrote them.
+    """
+    try:
+        state = _decoder.decode(zlib.decompress(data))
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise SnapshotError(f"not a snapshot of an engine: {error}") from error
+    if state.version > SNAPSHOT_VERSION:
+        raise SnapshotError(
+            f"a snapshot of version {state.version}; this headgate reads up to {SNAPSHOT_VERSION}: "
+            "upgrade it"
+        )
+    return state if state.counts is None else _counted(state, state.counts)
+
+
+def _counted(state: EngineState, counts: Counts) -> EngineState:
+    """Have cells say what is counted of them.
+
+    Raises:
+        SnapshotError: there are more or fewer of them.
+    """
+    pendings = [pending for cells in state.cells for pending in cells.pendings]
+    try:
+        counted = iter(
+            [
+                msgspec.structs.replace(
+                    pending,
+                    now=msgspec.structs.replace(pending.now, updates=updates),
+                    received=received,
+                    committed=committed,
+                )
+                for pending, updates, received, committed in zip(
+                    pendings, counts.updates, counts.received, counts.committed, strict=True
+                )
+            ]
+        )
+    except ValueError as error:
+        raise SnapshotError(f"a snapshot of an engine does not count all: {error}") from error
+    cells = tuple(
+        msgspec.structs.replace(one, pendings=tuple(islice(counted, len(one.pendings))))
+        for one in state.cells
+    )
+    return msgspec.structs.replace(state, cells=cells, counts=None)
+
+
+def restore(
+    engine: Foundation,
+    state: EngineState,
+    pieces: Iterable[bytes] = (),
+    log: Changelog | None = None,
+) -> None:
+    """Give a newly built engine the state of what it has in common with the snapshot.
+
+    ``pieces`` are those of the log, which then goes on as ``log``.
+
+    Raises:
+        SnapshotError: the log is not whole.
+    """
+    engine.incarnation = state.incarnation
+    engine.paused = state.paused
+    engine.saved_at = state.saved
+    engine.deliveries.positions = {topic: list(p) for topic, p in state.positions.items()}
+    engine.deliveries.restore(state.sources)
+    for table in dict.fromkeys(table for table, _, _ in state.rivals):
+        engine.rivals[table] = Rivals((who, when) for of, who, when in state.rivals if of == table)
+    engine.machines.take(state.samples)
+    common = [
+        (cells, stored)
+        for stored in state.cells
+        if (cells := engine.cells.get((stored.watched.id, stored.table))) is not None
+        and cells.watched == stored.watched
+    ]
+    reader = LogReader()
+    for cells, stored in common:
+        _want(cells, stored, reader)
+    reader.read(pieces)
+    for cells, stored in common:
+        _restore_cells(cells, stored, reader)
+        if log is not None and stored.logged is not None and cells.detail == stored.detail:
+            log.adopt(cells, listed(stored.logged.keys), listed(stored.logged.names))
+    for saved in state.actions:
+        action = engine.actions.get(saved.name)
+        if action is not None:
+            _restore_action(action, saved)
+    numbers = {**state.retired, **{saved.name: saved.number for saved in state.actions}}
+    for action in engine.actions.values():
+        action.number = numbers.pop(action.name, 0)
+    engine.retired = {name: number for name, number in numbers.items() if number}
+    for cells in engine.cells.values():
+        for pending in cells.pendings:
+            if not pending.begun:
+                watcher = engine.actions.get(pending.action)
+                has_run = watcher is not None and watcher.number > 0 and cells.scanned
+                pending.begin(fresh=pending.fresh and not has_run)
+
+
+def action_state(action: Action) -> ActionState:
+    """Return what is saved of an action."""
+    return ActionState(
+        name=action.name,
+        state=action.state,
+        run=action.run,
+        last=action.last,
+        number=action.number,
+        has_run=action.has_run,
+        since=action.since,
+        ended=tuple(sorted(action.ended)),
+        missed=action.missed,
+        requested=action.requested,
+        reading=action.reading,
+        next_evaluation=action.next_evaluation,
+        failure=action.failure,
+        shown=action.shown,
+        found=action.found,
+        looked_at=action.looked_at,
+        wait_until=action.wait_until,
+        adjusters={adjuster.bound.name: adjuster.state for adjuster in action.adjusters},
+        search=None if action.search is None else action.search.state,
+        seen=action.seen,
+        seen_at=action.seen_at,
+    )
+
+
+def _restore_action(action: Action, state: ActionState) -> None:
+    action.state = state.state
+    action.run = state.run
+    action.last = state.last
+    before = Cut() if state.last is None else state.last.cut
+    action.seen = before if state.seen is None else state.seen
+    action.seen_at = state.seen_at
+    if state.seen_at is None and state.last is not None:
+        action.seen_at = state.last.launched_at  # in states of before
+    action.number = state.number
+    action.has_run = state.has_run
+    action.since = state.since
+    action.ended = {name for name in state.ended if name in action.spec.after}
+    action.missed = state.missed
+    action.requested = state.requested
+    action.reading = state.reading and any(c.read_awaited for c, _ in action.all_parts())
+    every = action.spec.effective_evaluation.every
+    action.next_evaluation = state.next_evaluation if every is not None else None
+    for adjuster in action.adjusters:
+        adjuster.state = state.adjusters.get(adjuster.bound.name, adjuster.state)
+    if action.search is not None and state.search is not None:
+        action.search.state = state.search
+    action.take_limits()
+    action.failure = state.failure
+    action.shown = state.shown
+    action.found = state.found
+    action.looked_at = state.looked_at
+    action.wait_until = state.wait_until
+
+
+def cells_state(cells: Cells, log: Changelog | None = None) -> CellsState:
+    """Return what is saved of cells, without what the log has of them where there is one."""
+    known = _logged_state(cells, log) if log and cells.detail is not Detail.COUNTS else None
+    stamped = np.flatnonzero(() if cells.stamps is None else cells.stamps.data)
+    told, versions = cells.told.all()
+    return CellsState(
+        watched=cells.watched,
+        table=cells.table,
+        detail=int(cells.detail),
+        keys=NO_KEYS if known else _keys_at(cells, cells.slots),
+        values=() if known or cells.values is None else _values_at(cells.values, cells.slots),
+        stamped=NO_KEYS if known else _keys_at(cells, stamped),
+        timestamps=() if known or not len(stamped) else _timestamps_at(cells, stamped),
+        deletes=cells.deletes,
+        unsettled=key_columns(sorted(cells.unsettled)),
+        reading=key_columns(sorted(cells.reading)),
+        read_awaited=cells.read_awaited,
+        scanning=_scanning_state(cells, log),
+        scanned=cells.scanned,
+        dead_letters=cells.dead_letters,
+        pendings=tuple(_pending_state(cells, pending, log) for pending in cells.pendings),
+        logged=known,
+        strangers=key_columns(told),
+        versions=versions,
+    )
+
+
+def _logged_state(cells: Cells, log: Changelog) -> LoggedState:
+    known, grid = log.of(cells), cells.grid
+    return LoggedState(
+        ListState(known.keys.number, grid.keys_known, known.keys.merged),
+        ListState(known.names.number, grid.names_known, known.names.merged),
+        grid.shape,
+    )
+
+
+def _scanning_state(cells: Cells, log: Changelog | None) -> ScanningState | None:
+    scanning = cells.scanning
+    if scanning is None:
+        return None
+    # Which cells a later scan has not seen is not saved, nor why it is to be followed by another.
+    at = b"" if cells.scanned or scanning.again else scanning.at
+    if log is not None:
+        both = (list_state(scanning.written), list_state(scanning.deleted_rows))
+        places = (list_state(scanning.deleted_families), list_state(scanning.doubtful))
+        return ScanningState(
+            NO_KEYS,
+            (),
+            scanning.emptied,
+            both,
+            places=places,
+            at=at,
+            found=scanning.found,
+            lossless=scanning.lossless,
+        )
+    return ScanningState(
+        key_columns(sorted(scanning.written)),
+        tuple(sorted(scanning.deleted_rows)),
+        scanning.emptied,
+        deleted_families=key_columns(sorted(scanning.deleted_families)),
+        doubtful=key_columns(sorted(scanning.doubtful)),
+        at=at,
+        found=scanning.found,
+        lossless=scanning.lossless,
+    )
+
+
+def list_state(elements: Elements[Any]) -> ListState | None:
+    """Return which list of the log has these elements; None where there are none."""
+    known = elements.listed
+    return ListState(known.number, len(elements), known.merged) if known and elements else None
+
+
+def _values_at(column: Column, slots: Array) -> tuple[Any, ...]:
+    return tuple(column.data[slots].tolist())
+
+
+def _timestamps_at(cells: Cells, slots: Array) -> tuple[int, ...]:
+    return tuple(cells.stamp_at(slot) or 0 for slot in slots.tolist())
+
+
+def _want(cells: Cells, state: CellsState, reader: LogReader) -> None:
+    """Have read what the log has of cells and the new engine has too."""
+    logged = state.logged if cells.detail == state.detail else None
+    if logged is not None:
+        reader.want(cells, logged)
+    if state.scanning is not None:
+        for elements in (*state.scanning.listed, *state.scanning.places):
+            reader.want_elements(elements)
+    for pending, stored in _matching(cells, state):
+        for consumed in filter(None, (stored.now, stored.taken)):
+            reader.want_elements(consumed.listed)
+            if logged is not None and pending.keeps_values and consumed.past:
+                reader.want_past(logged, pending.new_past(), consumed.past)
+
+
+def _matching(cells: Cells, state: CellsState) -> Iterator[tuple[Pending, PendingState]]:
+    for stored in state.pendings:
+        for pending in cells.pendings:
+            if pending.action == stored.action:
+                yield pending, stored
+
+
+def _restore_cells(cells: Cells, state: CellsState, reader: LogReader) -> None:
+    cells.dead_letters = state.dead_letters
+    if cells.detail == state.detail:
+        if state.logged is None:
+            values: Sequence[Value] = state.values or [PRESENT] * len(state.keys.rows)
+            cells.load(*state.keys.apart(), values)
+        if state.stamped.rows:
+            slots = cells.grid.slots(*state.stamped.apart())
+            there = cells.grid.present.data[slots]
+            cells.stamp(slots[there], np.array(state.timestamps)[there])
+        cells.deletes = state.deletes
+        cells.unsettled = set(state.unsettled.keys())
+        cells.reading = set(state.reading.keys())
+        cells.read_awaited = state.read_awaited
+        cells.scanned = state.scanned
+        for key, version in zip(state.strangers.keys(), state.versions, strict=True):
+            cells.told.add(key, version, known=False)
+        if state.scanning is not None:
+            cells.scanning = Scanning()
+            written, deleted = state.scanning.listed
+            cells.scanning.written = reader.elements(written)
+            cells.scanning.written.update(dict.fromkeys(state.scanning.written.keys()))
+            cells.scanning.deleted_rows = reader.elements(deleted)
+            cells.scanning.deleted_rows.update(dict.fromkeys(state.scanning.deleted_rows))
+            families, doubtful = state.scanning.places
+            cells.scanning.deleted_families = reader.elements(families)
+            cells.scanning.deleted_families.update(
+                dict.fromkeys(state.scanning.deleted_families.keys())
+            )
+            cells.scanning.doubtful = reader.elements(doubtful)
+            cells.scanning.doubtful.update(dict.fromkeys(state.scanning.doubtful.keys()))
+            cells.scanning.emptied = state.scanning.emptied
+            cells.scanning.at = state.scanning.at
+            cells.scanning.found = state.scanning.found
+            cells.scanning.lossless = state.scanning.lossless
+    for pending, stored in _matching(cells, state):
+        _restore_pending(cells, pending, stored, _Source(state.logged, reader))
+
+
+class _Source(Struct, frozen=True):
+    """Where x′ of a container's cells is, where it is in the log."""
+
+    logged: LoggedState | None
+    reader: LogReader
+
+
+def _pending_state(cells: Cells, pending: Pending, log: Changelog | None) -> PendingState:
+    taken = cells.consumed.get(pending.action)
+    now = Consumed(
+        pending.updates, pending.distinct, pending.past, pending.fresh, pending.uncounted
+    )
+    return PendingState(
+        action=pending.action,
+        values=pending.keeps_values,
+        now=_consumed_state(cells, now, log),
+        received=pending.received,
+        committed=pending.committed,
+        taken=None if taken is None else _consumed_state(cells, taken, log),
+    )
+
+
+def _restore_pending(cells: Cells, pending: Pending, state: PendingState, source: _Source) -> None:
+    now = _consumed(cells, pending, state.now, source)
+    pending.updates = now.updates
+    pending.distinct = now.distinct
+    pending.past = now.past
+    pending.fresh = now.fresh
+    pending.uncounted = now.uncounted
+    pending.received = state.received
+    pending.committed = state.committed
+    if pending.keeps_distinct and pending.updates and not pending.distinct:
+        pending.uncounted = True  # of which elements they were was not remembered
+    pending.begun = state.values
+    pending.recount()
+    if state.taken is not None:
+        cells.consumed[pending.action] = _consumed(cells, pending, state.taken, source)
+
+
+def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> ConsumedState:
+    past = consumed.past
+    if log is not None:
+        return ConsumedState(
+            consumed.updates,
+            NO_ELEMENTS,
+            NO_KEYS,
+            (),
+            consumed.fresh,
+            list_state(consumed.distinct),
+            0 if past is None else past.logged,
+            consumed.uncounted,
+        )
+    return ConsumedState(
+        consumed.updates,
+        element_columns(consumed.distinct),
+        key_columns(()) if past is None else _keys_at(cells, past.slots),
+        () if past is None else _values_at(past.values, past.slots),
+        consumed.fresh,
+        uncounted=consumed.uncounted,
+    )
+
+
+def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Source) -> Consumed:
+    past: Past | None = None
+    if source.logged is not None:
+        past = source.reader.past(source.logged, state.past)
+    elif pending.keeps_values and state.previous:
+        slots = cells.grid.slots(*state.keys.apart())
+        past = pending.new_past()
+        past.put(slots, cells.column_of(state.previous))
+    distinct: Elements[Element] = source.reader.elements(state.listed)
+    distinct.update(dict.fromkeys(elements_of(state.distinct)))
+    if not pending.keeps_distinct:
+        distinct = Elements()
+    return Consumed(state.updates, distinct, past, state.fresh, state.uncounted)
+
+
+def _keys_at(cells: Cells, slots: Array) -> KeyColumns:
+    if not len(slots):
+        return NO_KEYS  # without a look at all rows
+    rows, columns = cells.grid.keys(slots)
+    known = sorted(set(columns), key=cells.grid.names.__getitem__)
+    places = {number: place for place, number in enumerate(known)}
+    names = tuple(cells.grid.names[number] for number in known)
+    return KeyColumns(tuple(rows), tuple(map(places.__getitem__, columns)), names)

@@ -1,0 +1,1 @@
+"""The engine: from stimuli to instructions."""

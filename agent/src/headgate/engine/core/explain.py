@@ -1,0 +1,292 @@
+"""Why each action last ran, and what is missing for it to run again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from headgate.engine.actions.action import Action, ActionInputs
+from headgate.engine.actions.runs import PastRun, RunState
+from headgate.engine.spec.conditions import ConditionResult, Dimension, missing
+from headgate.engine.spec.dataflow import Role
+from headgate.engine.triggers.bounds import Precision, seconds_words
+from headgate.engine.triggers.policy import Bounded
+from headgate.engine.triggers.significance.search import Search, SearchPhase
+from headgate.engine.tuning.adjustment import Adjuster
+from headgate.engine.tuning.votes import Assessment, Vote, together
+
+if TYPE_CHECKING:
+    from headgate.engine.cells.cells import Cells
+    from headgate.engine.cells.pending import Pending
+    from headgate.engine.core.engine import Engine
+
+
+class ActiveExplanation(Struct, frozen=True):
+    """The run under way. ``retry_at`` (Unix seconds) while it waits for its next attempt."""
+
+    run: str
+    attempt: int
+    launched_at: float
+    words: str
+    retry_at: float | None = None
+    failure: str = ""
+
+
+class UpdatesExplanation(Struct, frozen=True):
+    """Where the updates are that an action counted of one container's part in one table.
+
+    ``counted`` since it was submitted; of them committed runs have ``consumed`` some, the run under
+    way has ``taken`` some, and the rest is ``pending``.
+    """
+
+    container: str
+    table: str
+    counted: int
+    consumed: int
+    taken: int
+    pending: int
+
+
+class AdjusterExplanation(Struct, frozen=True):
+    """Where the limits of a bound are in their intervals, and what both factors said last.
+
+    ``share`` is 0 at the minimum and 1 at the maximum; ``writes`` and ``resources`` are None before
+    the first vote.
+    """
+
+    bound: str
+    share: float
+    limits: dict[Dimension, float]
+    moved: Vote
+    moved_at: float | None
+    writes: Assessment | None
+    resources: Assessment | None
+    words: str
+
+
+class SearchExplanation(Struct, frozen=True):
+    """Where the search for an action's limits is (see ``SearchState``); changes are ratios."""
+
+    phase: SearchPhase
+    dimension: Dimension
+    limit: float
+    target: float | None
+    change: float | None
+    """The output change at this limit, as measured."""
+    waves: int
+    opened: int
+    words: str
+
+
+class ActionExplanation(Struct, frozen=True):
+    """One action, in data and in words.
+
+    ``result`` is its condition as it stands now, None for an input. ``missing`` says what is needed
+    for the next run; ``words`` says it all in two sentences.
+    """
+
+    action: str
+    role: Role
+    state: RunState
+    has_run: bool
+    active: ActiveExplanation | None
+    last: PastRun | None
+    result: ConditionResult | None
+    missing: str
+    words: str
+    updates: tuple[UpdatesExplanation, ...] = ()
+    adjusted: tuple[AdjusterExplanation, ...] = ()
+    search: SearchExplanation | None = None
+    requested: bool = False
+    """Whether somebody asked for a run that has not been launched yet."""
+
+
+class ContainerExplanation(Struct, frozen=True):
+    """What is known of a container's part in one table."""
+
+    container: str
+    table: str
+    scanned: bool
+    elements: int
+    cells: int
+    unsettled: int
+    dead_letters: int
+    """Values that the declared codec could not read; each counted as a change."""
+
+
+class Explanation(Struct, frozen=True):
+    """A dataflow at one moment."""
+
+    dataflow: str
+    time: float
+    paused: bool
+    actions: tuple[ActionExplanation, ...]
+    containers: tuple[ContainerExplanation, ...]
+
+
+def explain_dataflow(engine: Engine, now: float) -> Explanation:
+    """Return the explanation of all actions, predecessors first."""
+    return Explanation(
+        dataflow=engine.spec.name,
+        time=now,
+        paused=engine.paused,
+        actions=tuple(_explain(engine, action, now) for action in engine.actions.values()),
+        containers=tuple(
+            ContainerExplanation(
+                container=cells.watched.id,
+                table=cells.table,
+                scanned=cells.scanned,
+                elements=cells.elements,
+                cells=cells.size,
+                unsettled=len(cells.unsettled),
+                dead_letters=cells.dead_letters,
+            )
+            for cells in engine.cells.values()
+        ),
+    )
+
+
+def _explain(engine: Engine, action: Action, now: float) -> ActionExplanation:
+    result = None if action.is_input else current_result(action, now)
+    needed = "" if result is None else _needed(engine, action, result)
+    run = action.run
+    active = None
+    if run is not None:
+        active = ActiveExplanation(
+            run.run, run.attempt, run.launched_at, run.cause.words, run.retry_at, run.failure
+        )
+    sentences = [_last_words(action, now)]
+    if run is not None:
+        sentences.append(_active_words(action, now))
+    elif needed:
+        sentences.append(f"The next run {needed}.")
+    return ActionExplanation(
+        action=action.name,
+        role=action.spec.role,
+        state=action.state,
+        has_run=action.has_run,
+        active=active,
+        last=action.last,
+        result=result,
+        missing=needed,
+        words=" ".join(sentences),
+        updates=tuple(_updates(action, cells, pending) for cells, pending in action.all_parts()),
+        adjusted=tuple(_adjusted(adjuster, now) for adjuster in action.adjusters),
+        search=None if action.search is None else _searched(action.search),
+        requested=action.requested,
+    )
+
+
+def _searched(search: Search) -> SearchExplanation:
+    state = search.state
+    return SearchExplanation(
+        phase=state.phase,
+        dimension=state.dimension,
+        limit=state.limit,
+        target=state.target,
+        change=search.change,
+        waves=state.waves,
+        opened=state.opened,
+        words=f"Search for its limit: {search.words()}.",
+    )
+
+
+def _adjusted(adjuster: Adjuster, now: float) -> AdjusterExplanation:
+    state = adjuster.state
+    writes, resources = state.last or (None, None)
+    words = f"Bound `{adjuster.bound.name}` is {state.share:.0%} of the way to its maximum"
+    if state.moved_at is not None:
+        ago = seconds_words(max(0.0, now - state.moved_at))
+        words += f", {_MOVED[state.moved]} {ago} ago"
+    if writes is not None and resources is not None:
+        outcome = together(writes.vote, resources.vote)
+        words += (
+            f". Last outcome: {outcome} (writes say {writes.vote}: {writes.words}; "
+            f"resources say {resources.vote}: {resources.words})"
+        )
+    return AdjusterExplanation(
+        bound=adjuster.bound.name,
+        share=state.share,
+        limits=adjuster.limits,
+        moved=state.moved,
+        moved_at=state.moved_at,
+        writes=writes,
+        resources=resources,
+        words=f"{words}.",
+    )
+
+
+_MOVED = {Vote.RELAX: "relaxed", Vote.RESTRICT: "restricted", Vote.NONE: "moved"}
+
+
+def _updates(action: Action, cells: Cells, pending: Pending) -> UpdatesExplanation:
+    taken = cells.consumed.get(action.name)
+    return UpdatesExplanation(
+        container=cells.watched.id,
+        table=cells.table,
+        counted=pending.received,
+        consumed=pending.committed,
+        taken=0 if taken is None else taken.updates,
+        pending=pending.updates,
+    )
+
+
+def current_result(action: Action, now: float) -> ConditionResult:
+    """Return the action's condition as it stands now."""
+    inputs = ActionInputs(action, now, read=True)
+    if isinstance(action.policy, Bounded):
+        return action.policy.result(inputs, Precision.RUNNING)
+    return action.policy.judge(inputs, now).result
+
+
+def _needed(engine: Engine, action: Action, result: ConditionResult) -> str:
+    parked = engine.parked(action.name)
+    if parked is not None:
+        return f"was asked for and waits: {parked}"
+    if action.state is RunState.QUARANTINED:
+        return f"needs a release from quarantine ({action.failure})"
+    awaited = engine.graph.awaited(action)
+    if awaited:
+        return f"needs the first run of {' and '.join(f'`{name}`' for name in awaited)}"
+    if not action.spec.bounds and not action.spec.after:
+        return "has to be asked for"
+    if engine.paused:
+        return "waits until the dataflow is resumed"
+    if action.reading:
+        return "waits for cells that are being read again"
+    if result.reached:
+        return f"comes {_moments(action)}"
+    return f"needs {missing(result)}"
+
+
+def _moments(action: Action) -> str:
+    evaluation = action.spec.effective_evaluation
+    moments = []
+    if evaluation.write:
+        moments.append("at the next write")
+    if evaluation.action_end:
+        moments.append("when a predecessor ends")
+    if evaluation.every is not None:
+        moments.append(f"within {seconds_words(evaluation.every)}")
+    return " or ".join(moments)
+
+
+def _last_words(action: Action, now: float) -> str:
+    if action.is_input:
+        return "Fed from outside." if action.has_run else "Fed from outside, nothing has come yet."
+    if action.last is None:
+        return "It has not run yet."
+    ago = seconds_words(max(0.0, now - action.last.launched_at))
+    return f"Run {action.last.run} started {ago} ago: {action.last.cause.words}."
+
+
+def _active_words(action: Action, now: float) -> str:
+    run = action.run
+    if run is None:
+        return ""
+    if run.retry_at is not None:
+        wait = seconds_words(max(0.0, run.retry_at - now))
+        return f"Run {run.run} failed ({run.failure}) and is tried again in {wait}."
+    ago = seconds_words(max(0.0, now - run.launched_at))
+    return f"Run {run.run}, attempt {run.attempt}, began {ago} ago: {run.cause.words}."

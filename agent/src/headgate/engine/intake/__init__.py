@@ -1,0 +1,1 @@
+"""What stands between Kafka and cells: duplicates, gaps, rivals, and whose updates count."""

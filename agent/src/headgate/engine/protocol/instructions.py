@@ -1,0 +1,125 @@
+"""What the engine wants done. The service carries it out in order and decides nothing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from headgate.engine.spec.conditions import ConditionResult
+from headgate.engine.tuning.adjustment import Adjustment
+from headgate.events import ContainerId, Cut
+
+
+class Cause(Struct, frozen=True):
+    """Why a run happens. ``moment`` is what made the engine look, ``words`` is for people."""
+
+    moment: str
+    words: str
+    result: ConditionResult | None = None
+    """The condition as it stood; None for a run that somebody asked for."""
+
+
+class Launch(Struct, frozen=True, tag="launch"):
+    """Run the action on what its ``cut`` holds; ``since`` is the cut of its last committed run.
+
+    A further attempt has the same run, cut, since and cause. The service saves a snapshot first.
+    """
+
+    action: str
+    run: str
+    attempt: int
+    cut: Cut
+    since: Cut
+    cause: Cause
+    timeout: float | None = None
+
+
+class NotifyAt(Struct, frozen=True, tag="notify-at"):
+    """Send a ``Tick`` at this Unix time. Replaces the one before; None: none is needed."""
+
+    time: float | None
+
+
+class ScanContainer(Struct, frozen=True, tag="scan"):
+    """Read cells of the container's part in one table and answer ``ContainerScanned``.
+
+    The rows from ``start`` on, whole rows in order, and as many as are to be in memory at once: the
+    engine asks for the next ones as long as the answer says where they begin.
+    """
+
+    container: ContainerId
+    table: str
+    values: bool
+    start: bytes = b""
+
+
+class ReadCells(Struct, frozen=True, tag="read"):
+    """Read the newest versions of these cells and answer ``CellsRead``: a value bound waits."""
+
+    container: ContainerId
+    table: str
+    rows: tuple[bytes, ...]
+    columns: tuple[bytes, ...]
+
+
+class Quarantine(Struct, frozen=True, tag="quarantine"):
+    """The run failed too often: the action stays still until it is released."""
+
+    action: str
+    run: str
+    reason: str
+
+
+class DecisionKind(StrEnum):
+    """What a decision is about."""
+
+    LAUNCHED = "launched"
+    SKIPPED = "skipped"
+    """The bounds were evaluated and nothing runs."""
+    HELD = "held"
+    """A run is due and something else is waited for: a predecessor, a read, a resume."""
+    RETRIED = "retried"
+    FINISHED = "finished"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    RELEASED = "released"
+    REFUSED = "refused"
+    """What was asked for makes no sense now."""
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    GAP = "gap"
+    """Updates may be missing."""
+    TABLE_CHANGED = "table-changed"
+    SPECIFICATION_CHANGED = "specification-changed"
+    ADJUSTED = "adjusted"
+    """The limits of an interval moved."""
+    SUBMITTED = "submitted"
+    """The dataflow is watched from here on."""
+    WAVE_ENDED = "wave-ended"
+    SCANNED = "scanned"
+    """A container was read from its table."""
+
+
+class Decision(Struct, frozen=True):
+    """One line of the dataflow's history, for people and for ``headgate.decisions``."""
+
+    time: float
+    dataflow: str
+    kind: DecisionKind
+    words: str
+    action: str = ""
+    run: str = ""
+    attempt: int = 0
+    moment: str = ""
+    result: ConditionResult | None = None
+    adjustment: Adjustment | None = None
+
+
+class RecordDecision(Struct, frozen=True, tag="decision"):
+    """Write the decision down."""
+
+    decision: Decision
+
+
+Instruction = Launch | NotifyAt | ScanContainer | ReadCells | Quarantine | RecordDecision

@@ -1,0 +1,254 @@
+"""What the engine is told. All carry ``now``, Unix time in seconds: the engine has no clock.
+
+Between ``ClockMoved`` it never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from headgate.engine.spec.dataflow import DataflowSpec
+from headgate.engine.tuning.resources import ResourceSample
+from headgate.events import ContainerId, Cut, UpdateMessage
+
+
+class RecordArrived(Struct, frozen=True):
+    """One Kafka record of a watched table's topic; ``partitions`` is their number in the topic.
+
+    A record below the engine's position in its partition is ignored, so reading again does no harm.
+    """
+
+    now: float
+    topic: str
+    partition: int
+    offset: int
+    message: UpdateMessage
+    partitions: int = 0
+
+
+class TopicsOpened(Struct, frozen=True):
+    """Topics are read from these positions on; those that are read already stay where they are."""
+
+    now: float
+    positions: Cut
+
+
+class PartitionReset(Struct, frozen=True):
+    """Kafka does not have the records any more that come next: it is read on from the oldest.
+
+    Retention has deleted them, or the topic was made again, whose offsets then begin anew.
+    """
+
+    now: float
+    topic: str
+    partition: int
+
+
+class WaveEnded(Struct, frozen=True):
+    """The wave of these input actions ended; sent after a barrier on the tables that they write."""
+
+    now: float
+    actions: tuple[str, ...]
+
+
+class RunStarted(Struct, frozen=True):
+    """The attempt has claimed its run and begun to work."""
+
+    now: float
+    action: str
+    run: str
+    attempt: int
+    recovered: bool = False
+    """Whether it is what an attempt began that outlived its agent, and so was not lost."""
+
+
+class RunFinished(Struct, frozen=True):
+    """The run has committed; sent after a barrier on the tables that the action writes."""
+
+    now: float
+    action: str
+    run: str
+    attempt: int
+
+
+class RunRehearsed(Struct, frozen=True):
+    """The run counts as committed though nothing was started: its step has seen no update."""
+
+    now: float
+    action: str
+    run: str
+    attempt: int
+
+
+class RunFailed(Struct, frozen=True):
+    """The attempt ended without commit. ``detail`` is a traceback or the like."""
+
+    now: float
+    action: str
+    run: str
+    attempt: int
+    reason: str
+    detail: str = ""
+
+
+class Tick(Struct, frozen=True):
+    """Time has come: answers ``NotifyAt``. One too many does no harm."""
+
+    now: float
+
+
+class ScanBegun(Struct, frozen=True):
+    """Rows from ``start`` on are about to be read, for a ``ScanContainer`` that asked for them.
+
+    What was written before the records that were consumed by now is in what will be found.
+    """
+
+    now: float
+    container: ContainerId
+    table: str
+    start: bytes = b""
+
+
+class ContainerScanned(Struct, frozen=True):
+    """The present cells of a container's part in one table: answers ``ScanContainer``.
+
+    They are those of the rows from ``start``, where the question was to begin, to before ``stop``;
+    with ``stop`` None there are no more. ``rows[i]``, ``columns[i]`` (``family:qualifier``) and
+    ``values[i]`` are one cell; ``values`` is empty where none were asked for.
+    """
+
+    now: float
+    container: ContainerId
+    table: str
+    rows: Sequence[bytes]
+    columns: Sequence[bytes]
+    values: Sequence[bytes | None] = ()
+    marked: frozenset[bytes] = frozenset()
+    """In isolation, the rows with the dataflow's notify cell: those that it has written."""
+    recent: tuple[int, ...] = ()
+    """Cells (by their place) so new that updates are still to tell of them, in observer mode."""
+    start: bytes = b""
+    stop: bytes | None = None
+
+
+class CellsRead(Struct, frozen=True):
+    """Current values of the cells of a ``ReadCells``, in its order; None where there is no cell."""
+
+    now: float
+    container: ContainerId
+    table: str
+    rows: Sequence[bytes]
+    columns: Sequence[bytes]
+    values: Sequence[bytes | None]
+
+
+class SpecificationChanged(Struct, frozen=True):
+    """The dataflow is another from here on. What is unchanged keeps its state."""
+
+    now: float
+    spec: DataflowSpec
+
+
+class Paused(Struct, frozen=True):
+    """Launch nothing; go on counting."""
+
+    now: float
+
+
+class Resumed(Struct, frozen=True):
+    """Launch again, first what became due while paused."""
+
+    now: float
+
+
+class RunRequested(Struct, frozen=True):
+    """Somebody wants the action to run, whatever its bounds say."""
+
+    now: float
+    action: str
+
+
+class RetryRequested(Struct, frozen=True):
+    """Somebody wants an action that failed to run at once.
+
+    One that waits for its next attempt keeps its run and its cut; one in quarantine has a new run.
+    """
+
+    now: float
+    action: str
+
+
+class Released(Struct, frozen=True):
+    """Somebody lets the action out of quarantine."""
+
+    now: float
+    action: str
+
+
+class Restarted(Struct, frozen=True):
+    """The service has come back; the first stimulus of an engine restored from a snapshot."""
+
+    now: float
+
+
+class ResourcesSampled(Struct, frozen=True):
+    """How busy the machines are on which steps run. The service may leave it out at any time."""
+
+    now: float
+    samples: tuple[ResourceSample, ...]
+
+
+class ObserverLost(Struct, frozen=True):
+    """An observer has ended without having published all that it forwarded, and will not any more.
+
+    What of it is missing, and of which tables, nobody can tell.
+    """
+
+    now: float
+    observer: str
+
+
+class ClockMoved(Struct, frozen=True):
+    """The clock was set ``by`` seconds ahead, or back where it is negative: no time has passed.
+
+    ``now`` is by the clock as it is set. Everything that is due stays due after as long a time.
+    """
+
+    now: float
+    by: float
+
+
+class ReconciliationDue(Struct, frozen=True):
+    """Look through the containers of tables, or through all, for what no update told."""
+
+    now: float
+    tables: tuple[str, ...] | None = None
+
+
+Stimulus = (
+    RecordArrived
+    | TopicsOpened
+    | PartitionReset
+    | WaveEnded
+    | RunStarted
+    | RunFinished
+    | RunRehearsed
+    | RunFailed
+    | Tick
+    | ScanBegun
+    | ContainerScanned
+    | CellsRead
+    | SpecificationChanged
+    | Paused
+    | Resumed
+    | RunRequested
+    | RetryRequested
+    | Released
+    | Restarted
+    | ResourcesSampled
+    | ReconciliationDue
+    | ClockMoved
+    | ObserverLost
+)

@@ -1,0 +1,1 @@
+"""Dataflows as plain data: actions, containers, bounds, conditions over them."""

@@ -1,0 +1,265 @@
+"""An engine with a scripted clock and an imagined store: decisions without services.
+
+``EngineTester`` writes to tables that exist only in memory, publishes each write as an observer
+would, answers scans and reads, and collects what the engine wants. Nothing in it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from headgate.engine.core.engine import Engine
+from headgate.engine.protocol.instructions import (
+    Decision,
+    Instruction,
+    Launch,
+    NotifyAt,
+    ReadCells,
+    RecordDecision,
+    ScanContainer,
+)
+from headgate.engine.protocol.stimuli import (
+    CellsRead,
+    ClockMoved,
+    ContainerScanned,
+    RecordArrived,
+    Released,
+    ResourcesSampled,
+    Restarted,
+    RunFailed,
+    RunFinished,
+    RunRequested,
+    RunStarted,
+    Stimulus,
+    Tick,
+    WaveEnded,
+)
+from headgate.engine.spec.dataflow import DataflowSpec
+from headgate.engine.spec.references import Resource
+from headgate.engine.testing.invariants import check_invariants
+from headgate.engine.tuning.resources import ResourceSample
+from headgate.events import (
+    VERSION,
+    Origin,
+    Outcome,
+    RequestPart,
+    UpdateBatch,
+    UpdateKind,
+    UpdateMessage,
+    partition_of,
+    updates_topic,
+)
+
+Row = Mapping[bytes, bytes | None]
+"""Values by ``family:qualifier``; None deletes the column."""
+
+
+class EngineTester:
+    """Drives an engine by what people do: write, end waves, finish runs, let time pass.
+
+    Args:
+        spec: the dataflow.
+        now: where the clock starts, in Unix seconds.
+        partitions: of every topic.
+        answering: whether scans and reads are answered at once, from the imagined tables.
+        check: looks at the engine after every stimulus; it takes longer than the engine itself.
+    """
+
+    def __init__(
+        self,
+        spec: DataflowSpec,
+        *,
+        now: float = 1_000_000.0,
+        partitions: int = 1,
+        answering: bool = True,
+        check: Callable[[Engine], None] = check_invariants,
+    ) -> None:
+        self.spec = spec
+        self.now = now
+        self.partitions = partitions
+        self.answering = answering
+        self.engine = Engine(spec)
+        self._check = check
+        self.tables: dict[str, dict[tuple[bytes, bytes], bytes]] = {}
+        self.instructions: list[Instruction] = []
+        self.notify_at: float | None = None
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._sequences: dict[tuple[str, int], int] = {}
+        self._intents = 0
+        self.tell(Tick(self.now))
+
+    def tell(self, stimulus: Stimulus) -> list[Instruction]:
+        """Hand a stimulus to the engine; return what it wants, after scans and reads."""
+        told: list[Instruction] = []
+        waiting: list[Stimulus] = [stimulus]
+        while waiting:
+            for instruction in self.engine.handle(waiting.pop(0)):
+                told.append(instruction)
+                if isinstance(instruction, NotifyAt):
+                    self.notify_at = instruction.time
+                elif self.answering and isinstance(instruction, ScanContainer | ReadCells):
+                    waiting.append(self.answer(instruction))
+        self.instructions += told
+        self._check(self.engine)
+        return told
+
+    def answer(
+        self, question: ScanContainer | ReadCells, stop: bytes | None = None
+    ) -> ContainerScanned | CellsRead:
+        """Return what a scan, to before the row ``stop``, or a read of imagined tables finds."""
+        table = self.tables.get(question.table, {})
+        if isinstance(question, ReadCells):
+            values = [table.get(key) for key in zip(question.rows, question.columns, strict=True)]
+            return CellsRead(
+                self.now,
+                question.container,
+                question.table,
+                question.rows,
+                question.columns,
+                values,
+            )
+        matcher = self.engine.cells[question.container, question.table].matcher
+        found = [
+            (row, column)
+            for row, column in sorted(table)
+            if matcher.has(row, column) and row >= question.start and (stop is None or row < stop)
+        ]
+        return ContainerScanned(
+            self.now,
+            question.container,
+            question.table,
+            [row for row, _ in found],
+            [column for _, column in found],
+            [table[key] for key in found] if question.values else [],
+            start=question.start,
+            stop=stop,
+        )
+
+    def write(
+        self, table: str, rows: Mapping[bytes, Row], *, by: str | None = None
+    ) -> list[Instruction]:
+        """Write rows in one request, maybe as a step of the dataflow; return what comes of it."""
+        known = self.tables.setdefault(table, {})
+        told: list[Instruction] = []
+        active = self.engine.actions[by].run if by is not None else None
+        run = active.run if active is not None else "run"
+        origin = None if by is None else Origin(self.spec.name, by, run, 1)
+        parts: dict[int, list[tuple[bytes, bytes, bytes | None]]] = {}
+        for row, columns in rows.items():
+            for column, value in columns.items():
+                parts.setdefault(partition_of(row, self.partitions), []).append(
+                    (row, column, value)
+                )
+                if value is None:
+                    known.pop((row, column), None)
+                else:
+                    known[row, column] = value
+        self._intents += 1
+        for partition, cells in sorted(parts.items()):
+            sequence = self._sequences.get((table, partition), 0)
+            self._sequences[table, partition] = sequence + 1
+            request = RequestPart(
+                self._intents, "mutateRows", Outcome.APPLIED, self.now, len(cells), origin=origin
+            )
+            message = UpdateBatch(
+                version=VERSION,
+                observer="tester",
+                epoch=1,
+                sequence=sequence,
+                watermark=self._intents,
+                table=table,
+                requests=(request,),
+                kinds=bytes(
+                    UpdateKind.DELETE_COLUMN if value is None else UpdateKind.PUT
+                    for _, _, value in cells
+                ),
+                rows=tuple(row for row, _, _ in cells),
+                columns=tuple(column for _, column, _ in cells),
+                timestamps=(-1,) * len(cells),
+                values=tuple(value for _, _, value in cells),
+            )
+            told += self.publish(table, message, partition=partition)
+        return told
+
+    def publish(
+        self, table: str, message: UpdateMessage, *, partition: int = 0
+    ) -> list[Instruction]:
+        """Append a message to a partition of the table's topic; return what comes of it."""
+        offset = self._offsets.get((table, partition), 0)
+        self._offsets[table, partition] = offset + 1
+        topic = updates_topic(table)
+        return self.tell(
+            RecordArrived(self.now, topic, partition, offset, message, self.partitions)
+        )
+
+    def wave(self, *actions: str) -> list[Instruction]:
+        """End the wave of these input actions."""
+        return self.tell(WaveEnded(self.now, actions))
+
+    def finish(self, action: str) -> list[Instruction]:
+        """Let the active run of the action start and commit."""
+        run, attempt = self._active(action)
+        started = self.tell(RunStarted(self.now, action, run, attempt))
+        return started + self.tell(RunFinished(self.now, action, run, attempt))
+
+    def fail(self, action: str, reason: str = "it failed") -> list[Instruction]:
+        """Let the active attempt of the action fail."""
+        run, attempt = self._active(action)
+        return self.tell(RunFailed(self.now, action, run, attempt, reason))
+
+    def _active(self, action: str) -> tuple[str, int]:
+        run = self.engine.actions[action].run
+        if run is None:
+            raise LookupError(f"{action!r} has no active run")
+        return run.run, run.attempt
+
+    def sample(self, machine: str = "host", **used: float) -> list[Instruction]:
+        """Tell how busy a machine is: ``cpu=95``."""
+        measured = {Resource(name): amount for name, amount in used.items()}
+        sample = ResourceSample(machine, self.now, measured)
+        return self.tell(ResourcesSampled(self.now, (sample,)))
+
+    def request(self, action: str) -> list[Instruction]:
+        """Ask for a run."""
+        return self.tell(RunRequested(self.now, action))
+
+    def release(self, action: str) -> list[Instruction]:
+        """Let the action out of quarantine."""
+        return self.tell(Released(self.now, action))
+
+    def pass_time(self, seconds: float) -> list[Instruction]:
+        """Let time pass; ticks come exactly when the engine asked for them."""
+        until = self.now + seconds
+        told: list[Instruction] = []
+        while self.notify_at is not None and self.notify_at <= until:
+            self.now = max(self.now, self.notify_at)
+            told += self.tell(Tick(self.now))
+        self.now = until
+        return told
+
+    def leap(self, seconds: float) -> list[Instruction]:
+        """Set the clock ahead, or back; no time passes."""
+        self.now += seconds
+        return self.tell(ClockMoved(self.now, seconds))
+
+    def restart(self) -> list[Instruction]:
+        """Go on with an engine made from a snapshot."""
+        self.engine = Engine(self.spec, self.engine.snapshot())
+        return self.tell(Restarted(self.now))
+
+    def launches(self, action: str | None = None) -> list[Launch]:
+        """Return the launches so far, of one action or of all."""
+        return [
+            i
+            for i in self.instructions
+            if isinstance(i, Launch) and (action is None or i.action == action)
+        ]
+
+    def decisions(self) -> list[Decision]:
+        """Return the decisions so far."""
+        return [i.decision for i in self.instructions if isinstance(i, RecordDecision)]
+
+
+def launched(instructions: Iterable[Instruction]) -> list[str]:
+    """Return the names of the actions launched, in order."""
+    return [i.action for i in instructions if isinstance(i, Launch)]

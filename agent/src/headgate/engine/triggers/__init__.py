@@ -1,0 +1,1 @@
+"""When an action runs: policies, and what they measure."""

@@ -1,0 +1,322 @@
+"""Bounds measured: θ, σ and ν against their limits, in numbers and in words (design: section 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from functools import reduce
+
+from msgspec import Struct
+
+from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.metrics import METRICS, Divergence, ratio
+from headgate.engine.cells.pending import NO_RISE, Pending, Rise
+from headgate.engine.spec.conditions import BoundResult, Dimension, VectorResult
+from headgate.engine.spec.dataflow import (
+    Bound,
+    Interval,
+    Limit,
+    Metric,
+    SequenceBound,
+    SequenceUnit,
+    ValueBound,
+)
+
+
+class Precision(Enum):
+    """How value bounds are measured."""
+
+    RUNNING = "running"
+    """From sums kept update by update, counted again where rounding may have taken them over."""
+    EXACT = "exact"
+    """From scratch: the same whatever the order of updates was."""
+    OPTIMISTIC = "optimistic"
+    """Running, and what is not known yet is taken as reached: may anything come of it?"""
+
+
+_TRUST = 1e-6
+"""Share of the limit by which the most that updates may add must miss it: it is a rough sum."""
+
+
+class Clock(Struct, frozen=True):
+    """``now``, and when the action was launched or first could be (None: not yet). Unix seconds."""
+
+    now: float
+    since: float | None
+
+
+Part = tuple[Cells, Pending]
+_NOTHING_COMES: Mapping[Pending, Rise] = {}
+Rises = Mapping[Pending, Rise]
+"""What updates that are not taken yet may add, where they add anything."""
+Limits = Mapping[tuple[str, Dimension], float]
+"""Current limits of intervals, by bound and vector."""
+
+
+def current_limit(limits: Limits, bound: str, dimension: Dimension, limit: Limit) -> float:
+    """Return the limit that holds now: of an interval its current value."""
+    if isinstance(limit, Interval):
+        return limits.get((bound, dimension), limit.minimum)
+    return limit
+
+
+def measure(
+    bound: Bound,
+    limits: Limits,
+    parts: Sequence[Part],
+    clock: Clock,
+    precision: Precision,
+) -> BoundResult:
+    """Return how far each vector of the bound is; one whose limit is infinite is left out.
+
+    Args:
+        bound: what to measure.
+        limits: current limits of intervals.
+        parts: the bound's container, table by table, with what the action has pending there.
+        clock: since when time counts.
+        precision: how to take value bounds.
+    """
+    vectors = []
+    if bound.time is not None:
+        limit = current_limit(limits, bound.name, Dimension.TIME, bound.time)
+        vectors.append(_time(clock, limit))
+    if bound.sequence is not None:
+        limit = current_limit(limits, bound.name, Dimension.SEQUENCE, bound.sequence.limit)
+        if limit < math.inf:
+            vectors.append(_sequence(bound, bound.sequence, limit, parts, precision))
+    if bound.value is not None:
+        limit = current_limit(limits, bound.name, Dimension.VALUE, bound.value.limit)
+        if limit < math.inf:
+            vectors.append(_value(bound, bound.value, limit, parts, precision))
+    reached = any(vector.reached for vector in vectors)
+    return BoundResult(bound.name, bound.container, reached, tuple(vectors))
+
+
+def is_below(
+    bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock, rises: Rises
+) -> bool:
+    """Tell cheaply that no vector of the bound is reached, and that nothing of it is unknown.
+
+    With ``rises``: nor will be at any time while these updates are taken, which are all puts.
+    False says nothing: then ``measure`` tells. Between two runs most evaluations end here.
+    """
+    if bound.time is not None and clock.since is not None:
+        limit = current_limit(limits, bound.name, Dimension.TIME, bound.time)
+        if clock.now >= clock.since + limit:
+            return False
+    sequence, value = bound.sequence, bound.value
+    if sequence is not None:
+        limit = current_limit(limits, bound.name, Dimension.SEQUENCE, sequence.limit)
+        known = sequence.unit is not SequenceUnit.PERCENT or _scanned(parts)
+        if not known or _uncounted(parts) or _counted(sequence, parts, rises)[2] >= limit:
+            return False
+    if value is not None:
+        limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
+        if not _scanned(parts) or _unsettled(parts):
+            return False
+        amount = _amount(value, _extreme(parts, value.metric, rises, most=True))
+        if not amount < limit - _TRUST * limit:
+            return False
+    return True
+
+
+def _counted(
+    sequence: SequenceBound, parts: Sequence[Part], rises: Rises = _NOTHING_COMES
+) -> tuple[int, int, float]:
+    """Return updates (or distinct elements), all elements, and the bound's value of them."""
+    updates = elements = 0
+    for cells, pending in parts:
+        elements += cells.elements
+        rise = rises.get(pending, NO_RISE)
+        if sequence.distinct:
+            updates += len(pending.distinct) + rise.distinct
+        else:
+            updates += pending.updates + rise.updates
+    if sequence.unit is SequenceUnit.PERCENT:
+        # Not 100 * (updates / elements): of 100 elements 29 would be 28.999999999999996 %.
+        return updates, elements, ratio(100 * updates, elements)
+    return updates, elements, float(updates)
+
+
+def _scanned(parts: Iterable[Part]) -> bool:
+    return all([cells.scanned for cells, _ in parts])  # noqa: C419 -- asked at every write
+
+
+def _uncounted(parts: Iterable[Part]) -> bool:
+    return any([pending.uncounted for _, pending in parts])  # noqa: C419 -- asked at every write
+
+
+def _unsettled(parts: Iterable[Part]) -> int:
+    unsettled = 0
+    for cells, _ in parts:
+        unsettled += len(cells.unsettled)
+    return unsettled
+
+
+def _time(clock: Clock, limit: float) -> VectorResult:
+    if clock.since is None:
+        words = f"θ starts when every predecessor has run (limit {seconds_words(limit)})"
+        return VectorResult(Dimension.TIME, None, limit, "s", reached=False, words=words)
+    elapsed = clock.now - clock.since
+    # Not elapsed >= limit: rounding must not make a timer come too early for its own bound.
+    reached = clock.now >= clock.since + limit
+    verb = "reached" if reached else "is at"
+    words = f"θ {verb} {seconds_words(elapsed)} of {seconds_words(limit)}"
+    missing = "" if reached else seconds_words(limit - elapsed)
+    return VectorResult(Dimension.TIME, elapsed, limit, "s", reached, words, missing)
+
+
+def _sequence(
+    bound: Bound,
+    sequence: SequenceBound,
+    limit: float,
+    parts: Sequence[Part],
+    precision: Precision,
+) -> VectorResult:
+    percent = sequence.unit is SequenceUnit.PERCENT
+    unit = "%" if percent else "updates"
+    if percent and not _scanned(parts):
+        return _unknown(Dimension.SEQUENCE, bound, limit, unit, precision)
+    updates, elements, value = _counted(sequence, parts)
+    uncounted = _uncounted(parts)
+    # Twice, never not at all: of what is missing there may have been any number.
+    reached = uncounted or value >= limit
+    verb = "reached" if reached else "is at"
+    kind = "distinct elements" if sequence.distinct else "updates"
+    if percent:
+        amount = f"{_figure(value, '%')} of {limit:g} % ({updates} {kind} of {elements})"
+    else:
+        amount = f"{updates} of {limit:g} {kind}"
+    words = f"σ of `{bound.container}` {verb} {amount}"
+    if uncounted:
+        words += ", for updates are missing and nobody knows how many"
+    missing = ""
+    if not reached:
+        needed = limit * elements / 100 if percent else limit
+        left = max(1, math.ceil(needed - updates - _TRUST))
+        missing = f"{left} more {_plural(kind, left)} of `{bound.container}`"
+    return VectorResult(Dimension.SEQUENCE, value, limit, unit, reached, words, missing)
+
+
+def _value(
+    bound: Bound, value: ValueBound, limit: float, parts: Sequence[Part], precision: Precision
+) -> VectorResult:
+    unit = "" if value.metric is Metric.ABSOLUTE else "%"
+    scale = 1.0 if value.metric is Metric.ABSOLUTE else 100.0
+    if not _scanned(parts):
+        return _unknown(Dimension.VALUE, bound, limit, unit, precision)
+    metric = value.metric
+    if precision is Precision.EXACT or not _is_certain(value, limit, parts):
+        for _, pending in parts:
+            pending.recount()
+    amount = _amount(value, divergence_of(parts, metric))
+    reached = amount >= limit
+    unsettled = _unsettled(parts)
+    if unsettled and precision is Precision.OPTIMISTIC:
+        reached = True
+    verb = "reached" if reached else "is at"
+    words = (
+        f"ν of `{bound.container}` ({value.metric.value}) {verb} "
+        f"{_figure(amount * scale, unit)} of {_figure(limit * scale, unit)}"
+    )
+    if unsettled:
+        words += f", with {unsettled} cells to be read again"
+    missing = ""
+    if not reached:
+        missing = (
+            f"{_figure((limit - amount) * scale, unit)} more divergence of `{bound.container}`"
+        )
+    return VectorResult(Dimension.VALUE, amount, limit, unit, reached, words, missing)
+
+
+def _unknown(
+    dimension: Dimension, bound: Bound, limit: float, unit: str, precision: Precision
+) -> VectorResult:
+    symbol = "σ" if dimension is Dimension.SEQUENCE else "ν"
+    words = f"{symbol} of `{bound.container}` waits for the container's first scan"
+    missing = f"the first scan of `{bound.container}`"
+    reached = precision is Precision.OPTIMISTIC
+    return VectorResult(dimension, None, limit, unit, reached, words, missing)
+
+
+def _is_certain(value: ValueBound, limit: float, parts: Sequence[Part]) -> bool:
+    """Tell whether rounding of the running sums cannot have moved them over the limit."""
+    sums = (total for _, pending in parts for total in (pending.difference, pending.magnitude))
+    if not all(total.error < math.inf for total in sums):
+        return False  # a sum that overflowed stands for nothing, beside whatever others
+    least = _amount(value, _extreme(parts, value.metric, _NOTHING_COMES, most=False))
+    most = _amount(value, _extreme(parts, value.metric, _NOTHING_COMES, most=True))
+    return most < limit or least >= limit
+
+
+def _amount(value: ValueBound, divergence: Divergence) -> float:
+    return METRICS[value.metric](divergence, value.constant or 0.0)
+
+
+def divergence_of(parts: Iterable[Part], metric: Metric) -> Divergence:
+    """Return what the metric needs of how far the parts of a container have moved."""
+    return _together(
+        Divergence(
+            pending.changed,
+            cells.size,
+            pending.difference.value,
+            _largest(pending, metric),
+            pending.magnitude.value,
+        )
+        for cells, pending in parts
+    )
+
+
+def _extreme(parts: Iterable[Part], metric: Metric, rises: Rises, *, most: bool) -> Divergence:
+    """Return the most (or least) that it can be, whatever was rounded.
+
+    With ``rises`` it is the most that these updates may make of it, all of them puts.
+    """
+    found = []
+    for cells, pending in parts:
+        rise = rises.get(pending, NO_RISE)
+        difference, magnitude = pending.difference, pending.magnitude
+        found.append(
+            Divergence(
+                pending.changed + rise.changed,
+                cells.size,
+                (difference.most if most else difference.least) + rise.difference,
+                max(_largest(pending, metric), rise.largest),
+                magnitude.least if most else magnitude.most,
+            )
+        )
+    return _together(found)
+
+
+def _largest(pending: Pending, metric: Metric) -> float:
+    return pending.largest() if metric is Metric.ABSOLUTE else 0.0
+
+
+def _together(found: Iterable[Divergence]) -> Divergence:
+    one, *others = found
+    return reduce(Divergence.__add__, others, one)
+
+
+def _figure(value: float, unit: str) -> str:
+    if math.isinf(value):
+        return "∞"  # there was nothing before
+    return f"{value:.4g} {unit}".rstrip()
+
+
+_MINUTE = 60
+_HOUR = 3600
+
+
+def seconds_words(seconds: float) -> str:
+    """Return a duration for people: ``41 s``, ``5 min 20 s``, ``3 h 5 min``."""
+    if seconds < _MINUTE:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+
+
+def _plural(kind: str, number: int) -> str:
+    return kind.removesuffix("s") if number == 1 else kind
