@@ -33,7 +33,7 @@ MEANINGLESS_NAMES = re.compile(
 MAX_LINES = 1000
 """Longest Python file. A file is about one thing, and one thing is rarely longer."""
 LONGER_FOR_A_REASON = {
-    "agent/src/headgate/agent/runtime.py": "one thread owns a dataflow's whole state, and is here",
+    "agent/src/headgate/agent/dataflow/runtime.py": "one thread owns a dataflow's state",
 }
 """Files that are longer, each with its reason."""
 

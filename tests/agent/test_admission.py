@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headgate.agent.admission import Admission
+from headgate.agent.launchers.admission import Admission
 from headgate.agent.scripted import World
 
 

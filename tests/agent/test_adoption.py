@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.agent.adoption import Adoption, AdoptionSettings, Doubts
+from headgate.agent.ownership.adoption import Adoption, AdoptionSettings, Doubts
 from headgate.agent.scripted import SEALS, MemoryRows
-from headgate.agent.sealed import (
+from headgate.agent.state.sealed import (
     Definition,
     Lease,
     Owner,
@@ -20,7 +20,7 @@ from headgate.agent.sealed import (
     RowState,
     SetAside,
 )
-from headgate.agent.store import Listing, Listings, StateStore
+from headgate.agent.state.store import Listing, Listings, StateStore
 from headgate.agent.supervision import Supervision
 
 NOTHING = Listings((), ())

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.dataflow.views import RunAnswer, WaveStatus
 from headgate.agent.errors import Refused
-from headgate.agent.runtime import Runtime
 from headgate.agent.scripted import ScriptedAgent, World
-from headgate.agent.views import RunAnswer, WaveStatus
 from headgate.flows import parse_dataflow
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headgate.agent.bad_records import Suspects
-from headgate.agent.feed import Record
+from headgate.agent.dataflow.bad_records import Suspects
+from headgate.agent.dataflow.views import FlowStatus
+from headgate.agent.kafka.feed import Record
 from headgate.agent.scripted import ScriptedAgent, World
-from headgate.agent.views import FlowStatus
 from headgate.engine import Engine, RecordArrived
 from headgate.events import UpdateBatch, updates_topic
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headgate.agent.barriers import Barrier
-from headgate.agent.observers import ObserverTable
+from headgate.agent.kafka.barriers import Barrier
+from headgate.agent.kafka.observers import ObserverTable
 from headgate.events import BarrierMark, ObserverLease, updates_topic
 
 TOPIC = updates_topic("t")

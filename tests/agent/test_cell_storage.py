@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headgate.agent.cell_storage import CellStorage
+from headgate.agent.state.cell_storage import CellStorage
 from headgate.engine import (
     ActionSpec,
     Bound,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.agent.clock_watch import ClockWatch
+from headgate.agent.ownership.clock_watch import ClockWatch
 
 
 class Clocks:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headgate.agent import ConfigurationError, load_configuration, parse_configuration
-from headgate.agent.serving import own_names
+from headgate.agent.process import own_names
 
 LEAST = """
 [hbase]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headgate.agent.scripted import ScriptedAgent, World
-from headgate.agent.store import RunOutcome
+from headgate.agent.state.store import RunOutcome
 from headgate.engine import DecisionKind
 
 

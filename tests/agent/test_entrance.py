@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from headgate.agent import ConfigurationError, Workers
-from headgate.agent.entrance import Folder, Presence, require_observer
+from headgate.agent.ownership.entrance import Folder, Presence, require_observer
 from headgate.agent.scripted import SEALS, MemoryRows
-from headgate.agent.sealed import Owner
+from headgate.agent.state.sealed import Owner
 from headgate.hbase import Dialect
 from headgate.observer.doctor.recognition import Spoken, Way
 from headgate.observer.sessions.introduction import Introduction
@@ -28,7 +28,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, dialect: Dialect, by: Introductio
     async def recognise(*_: object, **__: object) -> Spoken:
         return Spoken(Way(framed=False, compact=False), dialect, by, 0.0)
 
-    monkeypatch.setattr("headgate.agent.entrance.recognise", recognise)
+    monkeypatch.setattr("headgate.agent.ownership.entrance.recognise", recognise)
 
 
 def test_an_observers_thrift2_listener_is_what_an_agent_needs(
@@ -75,7 +75,7 @@ def test_a_killed_agent_leaves_its_folder_free(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
         "from headgate.agent import Workers\n"
-        "from headgate.agent.entrance import Folder\n"
+        "from headgate.agent.ownership.entrance import Folder\n"
         "folder = Folder(Workers(directory=sys.argv[1]))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
-from headgate.agent import feed as feeds
-from headgate.agent.feed import KafkaFeed, Record
+from headgate.agent.kafka import feed as feeds
+from headgate.agent.kafka.feed import KafkaFeed, Record
 from headgate.agent.supervision import Supervision
 from headgate.events import Cut
 

@@ -1,6 +1,6 @@
 """Messages made of what a scan found."""
 
-from headgate.agent.found_cells import found_updates
+from headgate.agent.scans.found_cells import found_updates
 from headgate.client import Cell
 from headgate.events import decode_update, encode_update, partition_of
 

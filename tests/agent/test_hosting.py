@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
-from headgate.agent.feed import BATCHES_WAITING, Record
-from headgate.agent.hosting import Hosted
-from headgate.agent.runtime import Runtime
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.kafka.feed import BATCHES_WAITING, Record
+from headgate.agent.ownership.hosting import Hosted
 
 
 def test_a_feed_that_finds_no_room_is_told_so_instead_of_waiting_for_ever() -> None:
@@ -64,7 +64,7 @@ class Told:
 def test_a_runtime_hears_that_the_clock_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     leaps = iter([0.0, -3600.0])
     watch = types.SimpleNamespace(leap=lambda: next(leaps, 0.0))
-    monkeypatch.setattr("headgate.agent.hosting.ClockWatch", lambda: watch)
+    monkeypatch.setattr("headgate.agent.ownership.hosting.ClockWatch", lambda: watch)
     told = Told()
     hosted = Hosted("flow", 1, lambda _: cast(Runtime, told), lambda *_: None)
     hosted.begin()

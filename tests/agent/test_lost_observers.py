@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.agent.observers import ObserverTable
+from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.engine import DecisionKind
 from headgate.events import VERSION, ObserverLease

@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from headgate.agent.executors import SparkExecutors
-from headgate.agent.machines import MachineSampler
-from headgate.agent.sampling import resource_sample
+from headgate.agent.resources.executors import SparkExecutors
+from headgate.agent.resources.machines import MachineSampler
+from headgate.agent.resources.sampling import resource_sample
 from headgate.engine import Resource, ResourceSample
 from headgate.events import VERSION, MachineLoad
 

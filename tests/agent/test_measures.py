@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headgate.agent.measures import Measures
+from headgate.agent.metrics import Measures
 from headgate.agent.scripted import World
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/agent.rules.yml"

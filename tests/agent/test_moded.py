@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from headgate.agent.scans.table_scan import Extent
 from headgate.agent.scripted import ScriptedAgent, World
-from headgate.agent.table_scan import Extent
 from headgate.engine import ReconciliationDue
 from headgate.events import Notify, WatchList
 from headgate.flows import parse_dataflow

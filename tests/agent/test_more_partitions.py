@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import zlib
 
-from headgate.agent.barriers import Barrier
-from headgate.agent.feed import Record
+from headgate.agent.kafka.barriers import Barrier
+from headgate.agent.kafka.feed import Record
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.events import VERSION, BarrierMark, updates_topic
 from headgate.flows import parse_dataflow

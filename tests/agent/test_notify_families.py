@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.agent.notify_families import NotifyFamilies
+from headgate.agent.scans.notify_families import NotifyFamilies
 from headgate.agent.scripted import MemoryRows
 from headgate.client import RequestRefused
 

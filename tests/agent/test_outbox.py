@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headgate.agent.outbox import Outbox
+from headgate.agent.kafka.outbox import Outbox
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.replay import RecordedDecision
 

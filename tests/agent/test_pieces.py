@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from headgate.agent.errors import DamagedState, Fenced
-from headgate.agent.pieces import CHUNK, first_piece
 from headgate.agent.scripted import SEALS, MemoryRows, TimedStore
-from headgate.agent.sealed import Definition, Owner, RememberedRevisions
-from headgate.agent.store import Ownership, Progress, SavedState, StateStore
+from headgate.agent.state.log_segments import CHUNK, first_piece
+from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
+from headgate.agent.state.store import Ownership, Progress, SavedState, StateStore
 from headgate.engine import Kept, LogChange, Piece
 from headgate.events import Cut
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.agent.pool_turns import PooledRun, PoolTurns
+from headgate.agent.launchers.warm.pool_turns import PooledRun, PoolTurns
 
 A, B, C, D = (PooledRun(name, "run") for name in "abcd")
 

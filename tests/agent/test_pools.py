@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headgate.agent.pools import SessionPools
-from headgate.agent.resting import Rest
-from headgate.agent.seams import AttemptDisplaced, Report, WorkerLost, WorkerState
-from headgate.agent.sessions import SessionLauncher
+from headgate.agent.launchers.warm.pools import SessionPools
+from headgate.agent.launchers.warm.resting import Rest
+from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
 from headgate.agent.supervision import Supervision
 from headgate.spark import (
     Ending,

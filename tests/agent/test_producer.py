@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headgate.agent import broker as brokers
-from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import Kafka
 from headgate.agent.errors import Unreachable
-from headgate.agent.observers import ObserverTable
+from headgate.agent.kafka import broker as brokers
+from headgate.agent.kafka.broker import KafkaBroker
+from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.supervision import Supervision
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headgate.agent.observers import ObserverTable
-from headgate.agent.read_counts import container_reads
+from headgate.agent.dataflow.views import FlowExplanation
+from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.kafka.read_counts import container_reads
 from headgate.agent.scripted import World
-from headgate.agent.views import FlowExplanation
 from headgate.events import Container, ContainerId, Item, ObserverLease
 
 READS = {

@@ -24,7 +24,7 @@ from headgate.agent import (
     Workers,
     parse_configuration,
 )
-from headgate.agent.measures import Measures
+from headgate.agent.metrics import Measures
 from headgate.settings import ServerTls, UpstreamTls
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.agent.resting import Rest, lead_of
+from headgate.agent.launchers.warm.resting import Rest, lead_of
 from headgate.agent.scripted import World
 from headgate.flows import parse_dataflow
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.agent.errors import Unreachable
-from headgate.agent.feed import Record
-from headgate.agent.retention import (
+from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.retention import (
     Change,
     Raised,
     Retention,

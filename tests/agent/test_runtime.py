@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.dataflow.views import FlowStatus, WaveStatus
 from headgate.agent.errors import Fenced, Refused
-from headgate.agent.feed import Record
-from headgate.agent.runtime import Runtime
+from headgate.agent.kafka.feed import Record
+from headgate.agent.ports import WorkerLost
 from headgate.agent.scripted import ScriptedAgent, World
-from headgate.agent.sealed import Definition, Owner
-from headgate.agent.seams import WorkerLost
-from headgate.agent.store import RunRecord, SavedState
-from headgate.agent.views import FlowStatus, WaveStatus
+from headgate.agent.state.sealed import Definition, Owner
+from headgate.agent.state.store import RunRecord, SavedState
 from headgate.events import (
     GONE,
     VERSION,

@@ -3,10 +3,10 @@
 import pytest
 
 from headgate.agent.errors import Fenced, Held
-from headgate.agent.scan_store import ScanStore
+from headgate.agent.scans.store import ScanStore
+from headgate.agent.scans.table_scan import Extent, ScanProgress
 from headgate.agent.scripted import SEALS, MemoryRows, TimedScanStore
-from headgate.agent.sealed import Owner
-from headgate.agent.table_scan import Extent, ScanProgress
+from headgate.agent.state.sealed import Owner
 from headgate.events import Cut
 
 ONE = Owner("one", "1", "host:1")

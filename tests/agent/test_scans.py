@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.agent import scans
-from headgate.agent.container_rows import RowsLimit, Stretch, stretches
 from headgate.agent.errors import Unreachable
-from headgate.agent.scans import TableScanner
-from headgate.agent.seams import Cells
+from headgate.agent.ports import Cells
+from headgate.agent.scans import reader as scans
+from headgate.agent.scans.container_rows import RowsLimit, Stretch, stretches
+from headgate.agent.scans.reader import TableScanner
 from headgate.agent.supervision import Supervision
 from headgate.client import Cell, RequestRefused, ScanRange
 from headgate.events import Container, ContainerId, Item, Notify

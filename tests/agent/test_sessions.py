@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headgate.agent.resting import Rest
-from headgate.agent.seams import Report, WorkerLost, WorkerState
-from headgate.agent.sessions import SessionLauncher
+from headgate.agent.launchers.warm.resting import Rest
+from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.ports import Report, WorkerLost, WorkerState
 from headgate.agent.supervision import Supervision
 from headgate.spark import (
     Ending,

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headgate.agent.pools import SessionPools
-from headgate.agent.seams import Report, WorkerLost, WorkerState
-from headgate.agent.sessions import SessionLauncher
-from headgate.agent.spares import SpareSessions
+from headgate.agent.launchers.warm.pools import SessionPools
+from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.spares import SpareSessions
+from headgate.agent.ports import Report, WorkerLost, WorkerState
 from headgate.agent.supervision import Supervision
 from headgate.spark import Ending, StartSession, StepEnded, StepRequest, Thrift2Address
 

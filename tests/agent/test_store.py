@@ -8,8 +8,8 @@ import pytest
 
 from headgate.agent.errors import DamagedState, Fenced, Held, UnknownDataflow
 from headgate.agent.scripted import SEALS, MemoryRows, TimedStore
-from headgate.agent.sealed import Definition, Owner, RememberedRevisions
-from headgate.agent.store import (
+from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
+from headgate.agent.state.store import (
     CHUNK,
     Listings,
     Progress,

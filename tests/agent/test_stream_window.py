@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from headgate.agent.stream_window import StreamWindow
+from headgate.agent.scans.stream_window import StreamWindow
 from headgate.events import (
     VERSION,
     Cut,

@@ -16,36 +16,37 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from headgate.agent import broker as brokers
-from headgate.agent import feed as feeds
-from headgate.agent import retention as retentions
-from headgate.agent import sampling as samplings
-from headgate.agent import sessions, supervision
-from headgate.agent import spares as spare_sessions
-from headgate.agent.access import connections
-from headgate.agent.adoption import Adoption, AdoptionSettings
-from headgate.agent.broker import KafkaBroker
+from headgate.agent import supervision
+from headgate.agent.api.access import connections
 from headgate.agent.configuration import Kafka, Resources
-from headgate.agent.container_rows import RowsLimit
-from headgate.agent.feed import KafkaFeed, Record
+from headgate.agent.kafka import broker as brokers
+from headgate.agent.kafka import feed as feeds
+from headgate.agent.kafka import retention as retentions
+from headgate.agent.kafka.broker import KafkaBroker
+from headgate.agent.kafka.feed import KafkaFeed, Record
+from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.kafka.retention import RetentionKeeper
 from headgate.agent.launchers.attended import Over
 from headgate.agent.launchers.job import JobKey
 from headgate.agent.launchers.launcher import JobsLauncher
-from headgate.agent.measures import Measures
-from headgate.agent.observers import ObserverTable
-from headgate.agent.retention import RetentionKeeper
-from headgate.agent.sampling import Sampling
-from headgate.agent.scan_hosting import ScanSettings, TableScans
-from headgate.agent.scan_store import ScanStore
-from headgate.agent.scans import TableScanner
+from headgate.agent.launchers.warm import sessions
+from headgate.agent.launchers.warm import spares as spare_sessions
+from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.spares import SpareSessions
+from headgate.agent.metrics import Measures
+from headgate.agent.ownership.adoption import Adoption, AdoptionSettings
+from headgate.agent.process import answer_requests
+from headgate.agent.resources import sampling as samplings
+from headgate.agent.resources.sampling import Sampling
+from headgate.agent.scans.container_rows import RowsLimit
+from headgate.agent.scans.hosting import ScanSettings, TableScans
+from headgate.agent.scans.reader import TableScanner
+from headgate.agent.scans.store import ScanStore
+from headgate.agent.scans.table_scan import Extent
 from headgate.agent.scripted import SEALS, MemoryRows
-from headgate.agent.sealed import Definition, Owner, RememberedRevisions
-from headgate.agent.serving import answer_requests
-from headgate.agent.sessions import SessionLauncher
-from headgate.agent.spares import SpareSessions
-from headgate.agent.store import StateStore
+from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
+from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import Supervision, ThreadKind
-from headgate.agent.table_scan import Extent
 from headgate.events import (
     VERSION,
     Cut,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from headgate.agent.feed import Deliver, Record
-from headgate.agent.found_cells import SCANNER, Found
-from headgate.agent.observers import ObserverTable
-from headgate.agent.table_scan import (
+from headgate.agent.kafka.feed import Deliver, Record
+from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.scans.found_cells import SCANNER, Found
+from headgate.agent.scans.table_scan import (
     Chunk,
     Extent,
     ScanProgress,

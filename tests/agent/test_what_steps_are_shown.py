@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from headgate.agent.feed import Record
-from headgate.agent.runtime import Runtime
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.kafka.feed import Record
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.events import UpdateBatch, updates_topic
 from headgate.flows import parse_dataflow

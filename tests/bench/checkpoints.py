@@ -19,11 +19,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from headgate.agent.pieces import first_piece
-from headgate.agent.rows import HBaseConnections, HBaseRows, Rows
 from headgate.agent.scripted import SEALS, MemoryRows
-from headgate.agent.sealed import Definition, Owner, RememberedRevisions
-from headgate.agent.store import Progress, SavedState, StateStore
+from headgate.agent.state.log_segments import first_piece
+from headgate.agent.state.rows import HBaseConnections, HBaseRows, Rows
+from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
+from headgate.agent.state.store import Progress, SavedState, StateStore
 from headgate.client import RequestRefused
 from headgate.engine import (
     ActionSpec,

@@ -23,9 +23,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headgate.agent.container_rows import RowsLimit
-from headgate.agent.scans import TableScanner
-from headgate.agent.seams import Cells
+from headgate.agent.ports import Cells
+from headgate.agent.scans.container_rows import RowsLimit
+from headgate.agent.scans.reader import TableScanner
 from headgate.agent.supervision import Supervision
 from headgate.client import ScanRange
 from headgate.engine import (

@@ -33,12 +33,12 @@ from typing import ClassVar
 import happybase
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from headgate.agent import provision
 from headgate.agent.configuration import parse_configuration
+from headgate.agent.dataflow.views import Phase
 from headgate.agent.launchers.job import Job
-from headgate.agent.seams import Report
-from headgate.agent.service import Agent
-from headgate.agent.views import Phase
+from headgate.agent.ownership import provision
+from headgate.agent.ownership.service import Agent
+from headgate.agent.ports import Report
 from headgate.events import (
     VERSION,
     Cut,

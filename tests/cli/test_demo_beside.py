@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.cli.demo_beside import StepBeside, difference, reference
+from headgate.cli.demo.beside import StepBeside, difference, reference
 from headgate.flows import parse_dataflow
 
 TREE = {

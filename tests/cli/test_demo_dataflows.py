@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headgate.cli.demo_dataflows import AgentDataflows, DemoError
+from headgate.cli.demo.dataflows import AgentDataflows, DemoError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headgate.cli.demo_beside import Beside, read_example
-from headgate.cli.demo_crawl import StalePostings, _hurry
-from headgate.cli.demo_fire_risk import _against_record
+from headgate.cli.demo.beside import Beside, read_example
+from headgate.cli.demo.crawl import StalePostings, _hurry
+from headgate.cli.demo.fire_risk import _against_record
 from headgate.flows import parse_dataflow
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))

@@ -15,7 +15,7 @@ from aqhi.readings import Readings
 from aqhi.synchronous import synchronous
 from aqhi.variants import City, dataflow
 
-from headgate.cli.demo_record import SynchronousRecord
+from headgate.cli.demo.record import SynchronousRecord
 from headgate.flows import parse_dataflow
 from headgate.replay import Candidate
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from headgate.cli import demo_stand
+from headgate.cli.demo import stand as demo_stand
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from headgate.cli.flow import app
+from headgate.cli.flow.commands import app
 
 GOOD = "name: n\nactions: {a: {step: 'm:f', after: b}, b: {input: c}}\ncontainers: {c: t}\n"
 WRONG = "name: n\nactions: {a: {step: steps.py}}\n"

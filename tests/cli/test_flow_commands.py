@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headgate.agent import Seals
-from headgate.cli.flow import app
+from headgate.cli.flow.commands import app
 from headgate.settings import read_keys
 
 FILE = """\

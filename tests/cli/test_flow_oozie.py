@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from headgate.cli.flow import app
+from headgate.cli.flow.commands import app
 
 WORKFLOW = """\
 <workflow-app name="news" xmlns="uri:oozie:workflow:0.2">

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from headgate.cli.flow_views import Row, attempt_words, list_lines, show_lines, table
+from headgate.cli.flow.views import Row, attempt_words, list_lines, show_lines, table
 
 CAUSE = (
     "bound `readings`: 1,204 updates of 1,000; bound `other`: relative divergence of 7.1 % of 5 % "

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headgate.agent import Role
-from headgate.agent.access import Caller, TokenFile
+from headgate.agent.api.access import Caller, TokenFile
 from headgate.cli.app import app
 
 

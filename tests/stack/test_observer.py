@@ -431,7 +431,7 @@ def test_what_is_down_at_start_is_waited_for_and_then_named(
 
 def test_a_signal_while_it_waits_ends_it(stack, desk, tmp_path: Path) -> None:
     config = configuration(stack, desk, tmp_path, kafka=Kafka("127.0.0.1:1"))
-    from headgate.observer.process import as_toml
+    from headgate.observer.lifecycle.process import as_toml
 
     path = tmp_path / "observer.toml"
     path.write_text(as_toml(config))

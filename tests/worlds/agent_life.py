@@ -19,9 +19,9 @@ from engine_oracle import Base
 from hostile_store import Cell, Fate
 from msgspec.structs import replace
 
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.dataflow.views import WaveStatus
 from headgate.agent.errors import Refused
-from headgate.agent.runtime import Runtime
-from headgate.agent.views import WaveStatus
 from headgate.engine import DataflowSpec, Engine
 from headgate.engine.actions.runs import RunState
 from headgate.events import (

@@ -12,7 +12,7 @@ from contradiction import require
 from engine_oracle import Base, Oracle
 from msgspec.structs import asdict
 
-from headgate.agent.views import WaveStatus
+from headgate.agent.dataflow.views import WaveStatus
 from headgate.engine import (
     ActionSpec,
     Dimension,

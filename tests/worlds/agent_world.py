@@ -15,19 +15,19 @@ from hostile_store import Cell, Fate, HostileStore, Observer
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.errors import AgentError, Fenced, Refused, Unreachable
-from headgate.agent.feed import KafkaFeed, Record
-from headgate.agent.observers import ObserverTable
-from headgate.agent.runtime import Runtime
+from headgate.agent.kafka.feed import KafkaFeed, Record
+from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.ports import Cells
 from headgate.agent.scripted import SEALS, MemoryRows, ScriptedAgent, World
 from headgate.agent.scripted.agent import Killed
 from headgate.agent.scripted.broker import ScriptedBroker
 from headgate.agent.scripted.tables import ScriptedTables
 from headgate.agent.scripted.worker import ScriptedWorker
-from headgate.agent.sealed import Definition, RememberedRevisions
-from headgate.agent.seams import Cells
-from headgate.agent.store import StateStore
-from headgate.agent.surroundings import Surroundings
+from headgate.agent.state.sealed import Definition, RememberedRevisions
+from headgate.agent.state.store import StateStore
 from headgate.events import (
     VERSION,
     BarrierRequest,

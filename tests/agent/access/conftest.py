@@ -11,11 +11,19 @@ import anyio.to_thread
 import httpx
 import pytest
 
-from headgate.agent.access import Guard, GuardSettings, OwnTokens, Peers, Role, TokenFile, hash_of
-from headgate.agent.api import make_application
+from headgate.agent.api.access import (
+    Guard,
+    GuardSettings,
+    OwnTokens,
+    Peers,
+    Role,
+    TokenFile,
+    hash_of,
+)
+from headgate.agent.api.routes import make_application
 from headgate.agent.configuration import AgentConfiguration, HBase, Kafka
 from headgate.agent.errors import UnknownDataflow
-from headgate.agent.measures import Measures
+from headgate.agent.metrics import Measures
 
 OWN = "headgate_the-agents-own-token"
 TOKENS = {role: f"headgate_token-of-{role.value}-0123456789" for role in Role}

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.agent.access import CertificateGrant, Role, guard
-from headgate.agent.access.guard import OPEN_PATHS, host_name
-from headgate.agent.api import PROBES, ROUTES, ApiRoute, make_application
+from headgate.agent.api.access import CertificateGrant, Role, guard
+from headgate.agent.api.access.guard import OPEN_PATHS, host_name
+from headgate.agent.api.routes import PROBES, ROUTES, ApiRoute, make_application
 
 BODIES = {
     "/v1/flows": b'{"source": "x"}',

@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 from structlog.testing import capture_logs
 
-from headgate.agent.access import Caller, CertificateGrant, OwnTokens, Peers, Role
+from headgate.agent.api.access import Caller, CertificateGrant, OwnTokens, Peers, Role
 from headgate.agent.configuration import (
     Access,
     AgentConfiguration,
@@ -25,7 +25,7 @@ from headgate.agent.configuration import (
     Kafka,
 )
 from headgate.agent.errors import Unreachable
-from headgate.agent.serving import Guarding
+from headgate.agent.process import Guarding
 from headgate.settings import ServerTls, UpstreamTls, upstream_side
 
 GRANTS = (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.agent.access import OwnTokens, find_token, user_token_file
+from headgate.agent.api.access import OwnTokens, find_token, user_token_file
 from headgate.settings import ConfigurationError
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from headgate.agent.access import Role
-from headgate.agent.hosting import Hosted
-from headgate.agent.service import Agent, FlowRow
+from headgate.agent.api.access import Role
+from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.ownership.service import Agent, FlowRow
 
 _WAITING = 60
 """More than there are threads for requests (40)."""

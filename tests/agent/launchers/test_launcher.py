@@ -13,7 +13,7 @@ from msgspec import structs
 from headgate.agent.launchers.attended import Gone, JobState, Over, Underway
 from headgate.agent.launchers.job import Job, JobKey
 from headgate.agent.launchers.launcher import JobsLauncher
-from headgate.agent.seams import Report, WorkerLost
+from headgate.agent.ports import Report, WorkerLost
 from headgate.agent.supervision import Supervision
 from headgate.flows import CommandLauncher
 from headgate.spark import Ending, StepEnded, StepStarted

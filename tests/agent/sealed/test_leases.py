@@ -6,8 +6,8 @@ import pytest
 
 from headgate.agent.errors import Held
 from headgate.agent.scripted import SEALS, MemoryRows
-from headgate.agent.sealed import Owner
-from headgate.agent.sealed.leases import Lease, LeaseRows
+from headgate.agent.state.sealed import Owner
+from headgate.agent.state.sealed.leases import Lease, LeaseRows
 
 ROW = b"flow/x"
 DAY = 86_400.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.agent.sealed import SavedRevisions
+from headgate.agent.state.sealed import SavedRevisions
 from headgate.settings import ConfigurationError
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from headgate.agent.errors import DamagedState, Held, UnknownDataflow
 from headgate.agent.errors import Refused as RequestRefused
+from headgate.agent.scans.table_scan import Extent
 from headgate.agent.scripted import SEALS, MemoryRows, TimedScanStore, TimedStore
-from headgate.agent.sealed import (
+from headgate.agent.state.sealed import (
     Definition,
     Owner,
     RememberedRevisions,
@@ -22,8 +23,7 @@ from headgate.agent.sealed import (
     sign,
     unsigned,
 )
-from headgate.agent.store import Progress, SavedState, StateStore
-from headgate.agent.table_scan import Extent
+from headgate.agent.state.store import Progress, SavedState, StateStore
 from headgate.events import Cut
 from headgate.settings import KeyRing
 

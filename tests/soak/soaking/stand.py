@@ -16,7 +16,7 @@ import msgspec
 from headgate.cli.agent_client import connect
 from headgate.local import Lifetime, LocalStack, Part
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig
-from headgate.observer.process import as_toml
+from headgate.observer.lifecycle.process import as_toml
 from soaking import dataflows
 from soaking.clocks import Clock, Faketime
 from soaking.happenings import AGENTS, OBSERVERS

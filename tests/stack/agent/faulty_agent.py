@@ -13,17 +13,18 @@ from typing import Any
 
 import uvicorn
 
-from headgate.agent import retention, scans
-from headgate.agent.broker import KafkaBroker
-from headgate.agent.feed import KafkaFeed
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.kafka import retention
+from headgate.agent.kafka.broker import KafkaBroker
+from headgate.agent.kafka.feed import KafkaFeed
+from headgate.agent.kafka.retention import RetentionKeeper
 from headgate.agent.launchers.launcher import JobsLauncher
-from headgate.agent.retention import RetentionKeeper
-from headgate.agent.runtime import Runtime
-from headgate.agent.sampling import MachineSampler, Sampling
-from headgate.agent.sessions import SessionLauncher
-from headgate.agent.store import StateStore
+from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.resources.sampling import MachineSampler, Sampling
+from headgate.agent.scans import reader as scans
+from headgate.agent.scans.table_scan import TableScan
+from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import ThreadKind
-from headgate.agent.table_scan import TableScan
 from headgate.cli import main
 
 FAULTS = Path(os.environ["FAULTS"])

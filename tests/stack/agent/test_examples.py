@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from headgate.cli.demo_beside import Beside, Wave
-from headgate.cli.demo_crawl import StalePostings
+from headgate.cli.demo.beside import Beside, Wave
+from headgate.cli.demo.crawl import StalePostings
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 

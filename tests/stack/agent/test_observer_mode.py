@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from thriftpy2.thrift import TException
 
-from headgate.agent.rows import HBaseConnections, HBaseRows
-from headgate.agent.store import _state
+from headgate.agent.state.rows import HBaseConnections, HBaseRows
+from headgate.agent.state.store import _state
 from headgate.client import ClientError, Thrift2Connection
 from headgate.engine import Engine
 from headgate.flows import parse_dataflow

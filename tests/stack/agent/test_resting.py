@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from headgate.agent.resting import lead_of
+from headgate.agent.launchers.warm.resting import lead_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from headgate.agent.broker import KafkaBroker
 from headgate.agent.configuration import Kafka
-from headgate.agent.observers import ObserverTable
-from headgate.agent.retention import Retention
+from headgate.agent.kafka.broker import KafkaBroker
+from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.kafka.retention import Retention
 from headgate.agent.supervision import Supervision
 from headgate.events import updates_topic
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from headgate.events import UpdateBatch, updates_topic
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess, Watching
-from headgate.observer.process import as_toml
+from headgate.observer.lifecycle.process import as_toml
 
 pytestmark = pytest.mark.stack
 

@@ -41,7 +41,7 @@ from headgate.observer import (
 )
 from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
 from headgate.observer.doctor.findings import Verdict
-from headgate.observer.process import as_toml
+from headgate.observer.lifecycle.process import as_toml
 
 pytestmark = pytest.mark.stack
 

@@ -29,7 +29,7 @@ from headgate.observer import (
     ObserverProcess,
     Scheduling,
 )
-from headgate.observer.process import as_toml
+from headgate.observer.lifecycle.process import as_toml
 from headgate.observer.upstreams.asking import FORMATS, PING, call
 
 pytestmark = pytest.mark.stack

@@ -1,6 +1,6 @@
 """The agent's service: carries updates to engines, steps to workers and state to HBase."""
 
-from headgate.agent.access import (
+from headgate.agent.api.access import (
     CertificateGrant,
     Role,
     TokenEntry,
@@ -36,15 +36,15 @@ from headgate.agent.errors import (
     UnknownDataflow,
     Unreachable,
 )
-from headgate.agent.replays import RECORDED, FlowRecording, FlowReplay
-from headgate.agent.sealed import Seals, sign, unsigned
-from headgate.agent.sensor import (
+from headgate.agent.history.replays import RECORDED, FlowRecording, FlowReplay
+from headgate.agent.process import serve
+from headgate.agent.resources.sensor import (
     SensorConfiguration,
     SensorKafka,
     load_sensor_configuration,
     serve_sensor,
 )
-from headgate.agent.serving import serve
+from headgate.agent.state.sealed import Seals, sign, unsigned
 from headgate.settings import ConfigurationError
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from headgate.agent.access.certificates import CertificateGrant
+from headgate.agent.api.access.certificates import CertificateGrant
 from headgate.events import CONTROL_TOPIC, MACHINES_TOPIC
 from headgate.settings import (
     Places,

@@ -30,8 +30,9 @@ from headgate.observer.doctor.findings import Finding, Verdict
 from headgate.observer.doctor.recognition import Spoken, recognise
 from headgate.observer.embedded.observer import EmbeddedObserver, ObserverEnded
 from headgate.observer.embedded.passages import Passage
-from headgate.observer.foreground import run_in_foreground
-from headgate.observer.process import ObserverProcess
+from headgate.observer.lifecycle.foreground import run_in_foreground
+from headgate.observer.lifecycle.process import ObserverProcess
+from headgate.observer.lifecycle.running import run
 from headgate.observer.publishing.kafka import KafkaPlace, KafkaUnavailable
 from headgate.observer.reading.event_lines import (
     Layout,
@@ -49,7 +50,6 @@ from headgate.observer.reading.following import (
     Unreadable,
 )
 from headgate.observer.recording.journal_errors import JournalError
-from headgate.observer.running import run
 from headgate.observer.starting import Addresses, StartError
 from headgate.settings import ConfigurationError, UpstreamTls
 

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from headgate.observer.foreground import run_in_foreground
+from headgate.observer.lifecycle.foreground import run_in_foreground
 
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 

@@ -14,7 +14,7 @@ from msgspec import structs
 from headgate.agent.configuration import Airflow, Launchers, Workers
 from headgate.agent.launchers.job import Job
 from headgate.agent.launchers.launcher import JobsLauncher
-from headgate.agent.sessions import SessionLauncher
+from headgate.agent.launchers.warm.sessions import SessionLauncher
 from headgate.flows import (
     AirflowLauncher,
     CommandLauncher,

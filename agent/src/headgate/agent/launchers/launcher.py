@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from headgate.agent.launchers.attended import LOOK, Gone, JobState, Over, Underway
 from headgate.agent.launchers.job import Job, JobKey
-from headgate.agent.seams import Report, WorkerLost
+from headgate.agent.ports import Report, WorkerLost
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.spark import Ending, StepStarted
 

@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.agent.admission import Admission
-from headgate.agent.cell_storage import CellStorage
-from headgate.agent.feed import Record
-from headgate.agent.measures import Measures
-from headgate.agent.observers import ObserverTable
-from headgate.agent.runtime import Runtime
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.dataflow.surroundings import Surroundings
+from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.launchers.admission import Admission
+from headgate.agent.metrics import Measures
+from headgate.agent.ports import Report, WorkerState
 from headgate.agent.scripted.broker import ScriptedBroker
 from headgate.agent.scripted.rows import SEALS
 from headgate.agent.scripted.tables import ScriptedTables
 from headgate.agent.scripted.worker import ScriptedWorker
-from headgate.agent.sealed import Owner
-from headgate.agent.seams import Report, WorkerState
-from headgate.agent.store import RunRecord, SavedState
-from headgate.agent.surroundings import Surroundings
+from headgate.agent.state.cell_storage import CellStorage
+from headgate.agent.state.sealed import Owner
+from headgate.agent.state.store import RunRecord, SavedState
 from headgate.engine import Kept
 from headgate.events import VERSION, ObserverLease
 from headgate.spark import Thrift2Address

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from headgate.agent.feed import Deliver, Record
+from headgate.agent.kafka.feed import Deliver, Record
 from headgate.events import ControlMessage, Cut, updates_topic
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from headgate.agent.sealed import Seals
+from headgate.agent.state.sealed import Seals
 from headgate.events import Origin
 from headgate.settings import KeyRing
 

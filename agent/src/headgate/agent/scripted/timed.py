@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headgate.agent.rows import Rows
-from headgate.agent.scan_store import ScanStore
-from headgate.agent.sealed import Owner, Seals
-from headgate.agent.sealed.revisions import Revisions
-from headgate.agent.store import Ownership, StateStore
-from headgate.agent.table_scan import ScanProgress
+from headgate.agent.scans.store import ScanStore
+from headgate.agent.scans.table_scan import ScanProgress
+from headgate.agent.state.rows import Rows
+from headgate.agent.state.sealed import Owner, Seals
+from headgate.agent.state.sealed.revisions import Revisions
+from headgate.agent.state.store import Ownership, StateStore
 
 
 class TimedStore(StateStore):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headgate.agent.seams import AttemptDisplaced, Report, WorkerLost
+from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost
 from headgate.flows import Launcher
 from headgate.spark import (
     Claimed,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from headgate.agent.bad_records import Suspects
+from headgate.agent.dataflow.bad_records import Suspects
+from headgate.agent.scans.table_scan import Extent
 from headgate.agent.scripted.agent import Killed, ScriptedAgent
 from headgate.agent.scripted.rows import SEALS, LedgerRows, MemoryRows
-from headgate.agent.sealed import Definition, RememberedRevisions
-from headgate.agent.store import StateStore
-from headgate.agent.table_scan import Extent
+from headgate.agent.state.sealed import Definition, RememberedRevisions
+from headgate.agent.state.store import StateStore
 from headgate.events import (
     MORE_PARTITIONS,
     VERSION,

@@ -1,0 +1,41 @@
+"""Who may ask the agent's API for what, and what is taken from nobody."""
+
+from headgate.agent.api.access.certificates import CertificateGrant
+from headgate.agent.api.access.connections import IdentifiedConnection, RenewedContext, follow_files
+from headgate.agent.api.access.guard import CALLER, Guard, GuardSettings, Note, note
+from headgate.agent.api.access.peers import FORWARDED, Peers
+from headgate.agent.api.access.roles import Caller, Role
+from headgate.agent.api.access.tokens import (
+    OwnTokens,
+    TokenEntry,
+    TokenFile,
+    find_token,
+    hash_of,
+    new_token,
+    read_entries,
+    user_token_file,
+)
+
+__all__ = [
+    "CALLER",
+    "FORWARDED",
+    "Caller",
+    "CertificateGrant",
+    "Guard",
+    "GuardSettings",
+    "IdentifiedConnection",
+    "Note",
+    "OwnTokens",
+    "Peers",
+    "RenewedContext",
+    "Role",
+    "TokenEntry",
+    "TokenFile",
+    "find_token",
+    "follow_files",
+    "hash_of",
+    "new_token",
+    "note",
+    "read_entries",
+    "user_token_file",
+]

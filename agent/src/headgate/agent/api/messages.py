@@ -1,0 +1,136 @@
+"""What the HTTP API is asked and what it answers, as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from headgate.agent.dataflow.views import FlowStatus
+from headgate.agent.ownership.service import FlowRow
+from headgate.agent.state.store import RunRecord
+from headgate.flows import Change
+
+
+class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A dataflow file: its text, its name for messages, the directory its paths start from."""
+
+    source: str
+    file: str = "dataflow"
+    directory: str = "."
+    profile: str | None = None
+    name: str | None = None
+    """Of the instance, where it is another than the file's own."""
+    shadow: bool = False
+    """Whether it is to decide only, and to launch nothing."""
+    allow_missing_tables: bool = False
+    """Whether tables may be created later."""
+
+
+class UpdateRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be another of a dataflow; the rest stays as it was submitted.
+
+    ``profile`` null is none at all. ``reload`` starts a new Spark session in any case, so that
+    changed modules are read again.
+    """
+
+    source: str | None = None
+    file: str = "dataflow"
+    directory: str | None = None
+    profile: str | UnsetType | None = UNSET
+    shadow: bool | None = None
+    reload: bool = False
+    allow_missing_tables: bool = False
+
+
+class UpdateView(Struct, frozen=True):
+    """An updated dataflow, and what is another now."""
+
+    flow: FlowRow
+    changes: tuple[Change, ...]
+
+
+class SignRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The bytes of a definition that an agent shall believe, and a signature of them."""
+
+    value: bytes
+    seal: bytes
+
+
+class ActionRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names an action; releasing and retrying without one means all for which it makes sense."""
+
+    action: str | None = None
+
+
+class LogRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names an action, of which the newest attempt is meant, or a run."""
+
+    of: str
+    attempt: int | None = None
+    lines: Annotated[int, Meta(ge=1)] = 1000
+
+
+class WaveRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names the input actions whose wave ends; all of them where none is named."""
+
+    actions: tuple[str, ...] = ()
+
+
+class Wave(Struct, frozen=True):
+    """The number of the wave that was ended."""
+
+    wave: int
+
+
+class Released(Struct, frozen=True):
+    """What was let out of quarantine."""
+
+    actions: tuple[str, ...]
+
+
+class Retried(Struct, frozen=True):
+    """What is tried again."""
+
+    actions: tuple[str, ...]
+
+
+class FlowView(Struct, frozen=True):
+    """A dataflow whole: as listed, and as its owner sees it."""
+
+    flow: FlowRow
+    status: FlowStatus
+    runs: tuple[RunRecord, ...]
+
+
+class ProblemView(Struct, frozen=True):
+    """One fault of a dataflow file."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    cure: str
+
+
+class ErrorView(Struct, frozen=True):
+    """Why a request was not carried out."""
+
+    error: str
+    problems: tuple[ProblemView, ...] = ()
+
+
+class Liveness(Struct, frozen=True):
+    """Whether the agent can get on by itself."""
+
+    status: str
+    words: str
+
+
+class Health(Struct, frozen=True):
+    """How the agent is."""
+
+    status: str
+    words: str
+    dataflows: int
+    observers: tuple[str, ...]

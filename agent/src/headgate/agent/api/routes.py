@@ -1,0 +1,539 @@
+"""The agent's HTTP API. Any agent answers for any dataflow: what runs elsewhere is asked there.
+
+No handler holds a thread while it waits for anything but HBase, so that probes are always answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import httpx
+import msgspec
+import structlog
+from msgspec import Meta, Struct, UnsetType
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headgate.agent.api.access import CALLER, FORWARDED, Caller, Note, Peers, Role, note
+from headgate.agent.api.logs import LogView, read_log
+from headgate.agent.api.messages import (
+    ActionRequest,
+    ErrorView,
+    FlowView,
+    Health,
+    Liveness,
+    LogRequest,
+    ProblemView,
+    Released,
+    Retried,
+    SignRequest,
+    SubmitRequest,
+    UpdateRequest,
+    UpdateView,
+    Wave,
+    WaveRequest,
+)
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.dataflow.views import FlowStatus, Phase, WaveStatus
+from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
+from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.ownership.service import NOT_RUN, Agent, FlowRow, tables_of
+from headgate.agent.state.sealed import RowState
+from headgate.agent.state.store import RunRecord
+from headgate.flows import Change, ChangeKind, Dataflow, DataflowErrors, changes, parse_dataflow
+
+log = structlog.get_logger("headgate.agent.api")
+
+_NO_OBSERVER = 10.0  # seconds a submit waits for a first observer before it says that there is none
+_WATCHING = (Phase.RUNNING, Phase.PAUSED)
+_LOOK = 0.02  # seconds until the first look whether a dataflow has started
+_LONGEST_LOOK = 0.5  # seconds between two looks at one that starts slowly
+_FORWARD = 90.0  # seconds another agent may take to answer, beyond any wait that was asked for
+_JSON = "application/json"
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(content), status, media_type=_JSON)
+
+
+_Wait = Annotated[float, Meta(ge=0, le=3600)]
+
+
+class _Api:
+    def __init__(self, agent: Agent, peers: Peers) -> None:
+        self._agent = agent
+        self._peers = peers
+
+    # -- dataflows -------------------------------------------------------------------------------
+
+    async def submit(self, request: Request) -> Response:
+        agent = self._agent
+        body = await _body(request, SubmitRequest)
+        dataflow = await agent.blocking(
+            lambda: agent.parse(body.source, body.file, body.profile, body.name)
+        )
+        name = dataflow.name
+        note(request.scope, Note(name))
+        if not body.allow_missing_tables:
+            await agent.blocking(lambda: agent.check_tables(dataflow))
+        here = agent.hosted(name)
+        if here is None:
+            try:
+                row = await agent.row(name)
+            except UnknownDataflow:
+                row = None
+            if row is not None and row.owner and not row.here:
+                return await self._forward(request, row)
+        await self._define(here, body)
+        row = await self._wait_started(name)
+        if row.state == "elsewhere":
+            await self._wait_elsewhere(row, _caller(request))
+        return _json(row)
+
+    async def _wait_elsewhere(self, row: FlowRow, caller: Caller) -> None:
+        """Wait until the agent that has taken the dataflow has its watches in effect."""
+        deadline = time.monotonic() + self._agent.configuration.submit_seconds
+        looks = _Looks()
+        while True:
+            try:
+                answer = await self._peers.ask(caller, row.address, "GET", f"/v1/flows/{row.name}")
+                view = msgspec.json.decode(answer.content)
+                if answer.is_success and view["status"]["phase"] in _WATCHING:
+                    return
+                reason = f"agent {row.owner} has not started it"
+            except httpx.HTTPError as error:
+                reason = f"agent {row.owner} does not answer at {row.address}: {error}"
+            if time.monotonic() > deadline:
+                raise Unreachable(
+                    f"dataflow {row.name} is saved but does not run yet: {reason}; it starts by "
+                    "itself when that changes"
+                )
+            await looks.pause()
+
+    async def _define(self, here: Hosted | None, body: SubmitRequest) -> None:
+        agent = self._agent
+        dataflow = await agent.blocking(
+            lambda: agent.parse(body.source, body.file, body.profile, body.name)
+        )
+        if here is not None:
+            old = await agent.running(here)
+            same = (old.source, old.directory, old.profile, old.shadow) == (
+                body.source,
+                body.directory,
+                dataflow.profile,
+                body.shadow,
+            )
+            if same and await agent.blocking(lambda: agent.stands(old)):
+                return
+        definition = await agent.blocking(
+            lambda: agent.define(dataflow, body.directory, shadow=body.shadow)
+        )
+        if here is not None:
+            await agent.change(here, definition, dataflow)
+
+    async def update(self, request: Request) -> Response:
+        body = await _body(request, UpdateRequest)
+        return await self._owner(request, lambda flow: self._update(flow, body))
+
+    async def _update(self, flow: Hosted, body: UpdateRequest) -> UpdateView:
+        agent = self._agent
+        old = await agent.running(flow)
+        profile = old.profile if isinstance(body.profile, UnsetType) else body.profile
+        source = old.source if body.source is None else body.source
+
+        def parse() -> tuple[Dataflow, Dataflow]:
+            before = parse_dataflow(old.source, flow.name, old.profile, flow.name)
+            after = agent.parse(source, body.file, profile, flow.name)
+            if not body.allow_missing_tables:
+                # A table that is watched already may have been dropped.
+                agent.check_tables(after, tables_of(before))
+            return before, after
+
+        before, after = await agent.blocking(parse)
+        directory = old.directory if body.directory is None else body.directory
+        shadow = old.shadow if body.shadow is None else body.shadow
+        found = changes(before, after)
+        if shadow != old.shadow:
+            words = "it decides and launches nothing" if shadow else "it launches from now"
+            found = (*found, Change(ChangeKind.CHANGED, "shadow mode", words))
+        same = (old.source, old.directory, old.profile, old.shadow) == (
+            source,
+            directory,
+            profile,
+            shadow,
+        )
+        if not (same and await agent.blocking(lambda: agent.stands(old))):
+            definition = await agent.blocking(lambda: agent.define(after, directory, shadow=shadow))
+            await agent.change(flow, definition, after)
+        if body.reload:
+            await agent.call(flow, lambda runtime, _: runtime.reload())
+        return UpdateView(await agent.row(flow.name), found)
+
+    async def _wait_started(self, name: str) -> FlowRow:
+        """Wait until the dataflow's watches are in effect, wherever it runs."""
+        agent = self._agent
+        started = time.monotonic()
+        looks = _Looks()
+        while True:
+            row = await agent.row(name)
+            waited = time.monotonic() - started
+            if row.state in {Phase.RUNNING, Phase.PAUSED, "elsewhere"}:
+                return row
+            if row.state in NOT_RUN:
+                raise Refused(f"dataflow {name} cannot run: {row.words}")
+            nobody = not agent.observers.live(time.time())
+            limit = agent.configuration.submit_seconds
+            if waited > limit or (nobody and waited > min(limit, _NO_OBSERVER)):
+                raise Unreachable(
+                    f"dataflow {name} is saved but does not run yet: {row.words or row.state}; it "
+                    "starts by itself when that changes"
+                )
+            await looks.pause()
+
+    async def flows(self, _: Request) -> Response:
+        return _json(await self._agent.rows())
+
+    async def flow(self, request: Request) -> Response:
+        def view(runtime: Runtime, now: float) -> tuple[FlowStatus, tuple[RunRecord, ...]]:
+            return runtime.status(now), tuple(runtime.records)
+
+        async def answer(flow: Hosted) -> FlowView:
+            status, runs = await self._agent.call(flow, view)
+            return FlowView(await self._agent.row(flow.name), status, runs)
+
+        return await self._owner(request, answer)
+
+    async def remove(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        row = await self._agent.row(name)
+        if not row.here and row.state in set(RowState):
+            await self._agent.blocking(lambda: self._agent.discard(name))
+            return _json({})
+        if not row.here and not row.owner and row.state == "failed":
+            raise Refused(
+                f"dataflow {name} cannot run: {row.words}; submit one that can, then remove"
+            )
+        return await self._owner(request, self._agent.remove)
+
+    async def unsigned(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return _json(await self._agent.blocking(lambda: self._agent.unsigned(name)))
+
+    async def sign(self, request: Request) -> Response:
+        body = await _body(request, SignRequest)
+        name = request.path_params["name"]
+        await self._agent.blocking(lambda: self._agent.sign(name, body.value, body.seal))
+        return _json(await self._agent.row(name))
+
+    async def pause(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, now: runtime.pause(now))
+
+    async def resume(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, now: runtime.resume(now))
+
+    async def run(self, request: Request) -> Response:
+        body = await _body(request, ActionRequest)
+        if body.action is None:
+            raise Refused("name the action to run")
+        action = body.action
+        note(request.scope, Note(request.path_params["name"], action))
+        return await self._called(request, lambda runtime, now: runtime.run(action, now))
+
+    async def cancel(self, request: Request) -> Response:
+        body = await _body(request, ActionRequest)
+        if body.action is None:
+            raise Refused("name the action to cancel")
+        action = body.action
+        note(request.scope, Note(request.path_params["name"], action))
+        return await self._called(request, lambda runtime, _: runtime.cancel(action))
+
+    async def logs(self, request: Request) -> Response:
+        try:
+            asked = msgspec.convert(dict(request.query_params), LogRequest, strict=False)
+        except msgspec.ValidationError as error:
+            raise HTTPException(400, f"{error}; ask as in ?of=ACTION&lines=100") from error
+
+        async def answer(flow: Hosted) -> LogView:
+            run, path = await self._agent.call(
+                flow, lambda runtime, _: runtime.log_of(asked.of, asked.attempt)
+            )
+            return await self._agent.blocking(lambda: read_log(run, path, asked.lines))
+
+        return await self._owner(request, answer)
+
+    async def release(self, request: Request) -> Response:
+        body = await _body(request, ActionRequest)
+        note(request.scope, Note(request.path_params["name"], body.action or ""))
+        return await self._called(
+            request, lambda runtime, now: Released(runtime.release(body.action, now))
+        )
+
+    async def retry(self, request: Request) -> Response:
+        body = await _body(request, ActionRequest)
+        note(request.scope, Note(request.path_params["name"], body.action or ""))
+        return await self._called(
+            request, lambda runtime, now: Retried(runtime.retry(body.action, now))
+        )
+
+    async def explain(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, now: runtime.explain(now))
+
+    async def runs(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, _: tuple(runtime.records))
+
+    async def decisions(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, _: tuple(runtime.decisions))
+
+    # -- waves -----------------------------------------------------------------------------------
+
+    async def mark(self, request: Request) -> Response:
+        body = await _body(request, WaveRequest)
+        return await self._called(
+            request, lambda runtime, now: Wave(runtime.mark(body.actions, now))
+        )
+
+    async def wave(self, request: Request) -> Response:
+        number = int(request.path_params["wave"])
+        seconds = _seconds(request)
+        name = request.path_params["name"]
+        flow = self._agent.hosted(name)
+        if flow is None:
+            return await self._forward(request, await self._agent.row(name))
+        if seconds:
+            await self._wait_settled(flow, number, seconds)
+        return await self._called(request, lambda runtime, _: runtime.wave_status(number))
+
+    async def _wait_settled(self, flow: Hosted, number: int, seconds: float) -> None:
+        settled: Future[WaveStatus] = Future()
+
+        def told(status: WaveStatus) -> None:
+            if not settled.done():
+                settled.set_result(status)
+
+        def ask(runtime: Runtime, _: float) -> None:
+            runtime.when_settled(number, told)
+
+        await self._agent.call(flow, ask)
+        try:
+            async with asyncio.timeout(seconds):
+                while not settled.done():
+                    if not flow.alive:
+                        raise Refused(f"dataflow {flow.name} has been stopped here")
+                    await asyncio.wait([asyncio.wrap_future(settled)], timeout=1.0)
+        except TimeoutError:
+            settled.cancel()
+
+    # -- the agent itself ------------------------------------------------------------------------
+
+    async def livez(self, _: Request) -> Response:
+        """Say whether the agent can get on by itself; HBase that is away is not for it to mend."""
+        stuck = self._agent.stuck()
+        return _json(Liveness("stuck" if stuck else "ok", "; ".join(stuck)), 503 if stuck else 200)
+
+    async def healthz(self, _: Request) -> Response:
+        agent = self._agent
+        trouble = [*filter(None, [agent.trouble()]), *agent.stuck()]
+        health = Health(
+            "impaired" if trouble else "ok",
+            "; ".join(trouble),
+            agent.hosted_count(),
+            tuple(agent.observers.live(time.time())),
+        )
+        return _json(health, 503 if trouble else 200)
+
+    async def metrics(self, _: Request) -> Response:
+        await self._agent.refresh_measures()
+        return Response(self._agent.measures.text(), media_type="text/plain; version=0.0.4")
+
+    # -- whose it is -----------------------------------------------------------------------------
+
+    async def _called(self, request: Request, work: Callable[[Runtime, float], Any]) -> Response:
+        return await self._owner(request, lambda flow: self._agent.call(flow, work))
+
+    async def _owner(self, request: Request, work: Callable[[Hosted], Awaitable[Any]]) -> Response:
+        name = request.path_params["name"]
+        flow = self._agent.hosted(name)
+        if flow is None:
+            return await self._forward(request, await self._agent.row(name))
+        result = await work(flow)
+        return _json({} if result is None else result)
+
+    async def _forward(self, request: Request, row: FlowRow) -> Response:
+        if row.state == "failed":
+            raise Refused(f"dataflow {row.name} cannot run: {row.words}; submit a corrected one")
+        if row.state in NOT_RUN:
+            raise Refused(f"dataflow {row.name} is not run: {row.words}")
+        if not row.owner or row.here or FORWARDED in request.headers:
+            raise Unreachable(
+                f"dataflow {row.name} is with no agent at the moment; one takes it over within "
+                f"{self._agent.configuration.lease_seconds:g} s"
+            )
+        try:
+            answer = await self._peers.ask(
+                _caller(request),
+                row.address,
+                request.method,
+                request.scope["raw_path"].decode("ascii"),
+                request.url.query,
+                await request.body(),
+                seconds=_FORWARD + _seconds(request),
+            )
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"dataflow {row.name} is with agent {row.owner}, which does not answer at "
+                f"{row.address}: {error}; it is taken over when its lease ends"
+            ) from error
+        return Response(answer.content, answer.status_code, media_type=_JSON)
+
+
+class ApiRoute(Struct, frozen=True):
+    """What may be asked, and by whom at least."""
+
+    method: str
+    path: str
+    role: Role
+    handler: Callable[[_Api, Request], Awaitable[Response]]
+
+
+_FLOW = "/v1/flows/{name}"
+ROUTES = (
+    ApiRoute("GET", "/v1/flows", Role.READ, _Api.flows),
+    ApiRoute("GET", _FLOW, Role.READ, _Api.flow),
+    ApiRoute("GET", f"{_FLOW}/logs", Role.READ, _Api.logs),
+    ApiRoute("GET", f"{_FLOW}/explain", Role.READ, _Api.explain),
+    ApiRoute("GET", f"{_FLOW}/runs", Role.READ, _Api.runs),
+    ApiRoute("GET", f"{_FLOW}/decisions", Role.READ, _Api.decisions),
+    ApiRoute("GET", f"{_FLOW}/waves/{{wave:int}}", Role.READ, _Api.wave),
+    ApiRoute("POST", f"{_FLOW}/pause", Role.OPERATE, _Api.pause),
+    ApiRoute("POST", f"{_FLOW}/resume", Role.OPERATE, _Api.resume),
+    ApiRoute("POST", f"{_FLOW}/run", Role.OPERATE, _Api.run),
+    ApiRoute("POST", f"{_FLOW}/cancel", Role.OPERATE, _Api.cancel),
+    ApiRoute("POST", f"{_FLOW}/retry", Role.OPERATE, _Api.retry),
+    ApiRoute("POST", f"{_FLOW}/release", Role.OPERATE, _Api.release),
+    ApiRoute("POST", f"{_FLOW}/waves", Role.OPERATE, _Api.mark),
+    ApiRoute("POST", "/v1/flows", Role.DEFINE, _Api.submit),
+    ApiRoute("POST", f"{_FLOW}/update", Role.DEFINE, _Api.update),
+    ApiRoute("GET", f"{_FLOW}/sign", Role.DEFINE, _Api.unsigned),
+    ApiRoute("POST", f"{_FLOW}/sign", Role.DEFINE, _Api.sign),
+    ApiRoute("DELETE", _FLOW, Role.DEFINE, _Api.remove),
+)
+"""All of the API; a route without a role cannot be written."""
+PROBES = (
+    ApiRoute("GET", "/livez", Role.READ, _Api.livez),
+    ApiRoute("GET", "/readyz", Role.READ, _Api.healthz),
+    ApiRoute("GET", "/healthz", Role.READ, _Api.healthz),
+    ApiRoute("GET", "/metrics", Role.READ, _Api.metrics),
+)
+"""What is for everybody, unless the configuration says otherwise."""
+
+
+class _Looks:
+    """Pauses between looks at something that takes a moment, or a minute."""
+
+    def __init__(self) -> None:
+        self._pause = _LOOK
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self._pause)
+        self._pause = min(_LONGEST_LOOK, self._pause * 1.5)
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.scope["state"][CALLER]
+    return caller
+
+
+def _seconds(request: Request) -> float:
+    try:
+        return msgspec.convert(request.query_params.get("wait", "0"), _Wait, strict=False)
+    except msgspec.ValidationError as error:
+        raise HTTPException(400, f"wait: {error}; give seconds, as in ?wait=30") from error
+
+
+async def _body(request: Request, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(await request.body() or b"{}", type=kind)
+    except msgspec.MsgspecError as error:
+        raise HTTPException(400, f"the body is no such request: {error}") from error
+
+
+def _status(error: Exception) -> int:
+    match error:
+        case UnknownDataflow():
+            return 404
+        case Refused():
+            return 409
+        case _:
+            return 503
+
+
+async def _agent_error(_: Request, error: Exception) -> Response:
+    return _json(ErrorView(str(error)), _status(error))
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = error.detail if isinstance(error, HTTPException) else str(error)
+    return _json(ErrorView(words), status)
+
+
+async def _dataflow_errors(_: Request, error: Exception) -> Response:
+    found = error.problems if isinstance(error, DataflowErrors) else ()
+    problems = tuple(ProblemView(p.file, p.line, p.column, p.message, p.cure) for p in found)
+    return _json(ErrorView("the dataflow file is not in order", problems), 422)
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    log.error("request failed", path=request.url.path, exc_info=error)
+    words = f"the agent failed to answer ({type(error).__name__}); its log says where"
+    return _json(ErrorView(words), 500)
+
+
+def _guarded(api: _Api, route: ApiRoute) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        caller = request.scope.get("state", {}).get(CALLER)
+        if "name" in request.path_params:
+            note(request.scope, Note(request.path_params["name"]))
+        if caller is None and route not in PROBES:
+            raise HTTPException(401, "nobody asked: the guard is not before the API")
+        if caller is not None and not caller.role.covers(route.role):
+            raise HTTPException(
+                403,
+                f"this wants the role {route.role.value}, and {caller.name} has "
+                f"{caller.role.value}; ask with a token that has it",
+            )
+        return await route.handler(api, request)
+
+    return serve
+
+
+def make_application(agent: Agent, peers: Peers) -> Starlette:
+    """Return the API of an agent, to be served behind a guard."""
+    api = _Api(agent, peers)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await peers.close()
+
+    return Starlette(
+        routes=[
+            Route(route.path, _guarded(api, route), methods=[route.method])
+            for route in (*ROUTES, *PROBES)
+        ],
+        exception_handlers={
+            AgentError: _agent_error,
+            DataflowErrors: _dataflow_errors,
+            HTTPException: _http_error,
+            Exception: _fault,
+        },
+        lifespan=lifespan,
+    )

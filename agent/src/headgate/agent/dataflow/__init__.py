@@ -1,0 +1,1 @@
+"""One dataflow on its agent: stimuli to its engine, and instructions out."""

@@ -1,0 +1,78 @@
+"""What barriers are asked for: what happens when one has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from headgate.agent.ports import Cells
+from headgate.agent.scans.table_scan import TimeRange
+from headgate.engine import Launch, ScanContainer
+
+
+class WatchesInEffect(Struct, frozen=True):
+    """Every observer publishes what the dataflow watches."""
+
+
+class EndOfWave(Struct, frozen=True):
+    """All input of a wave was consumed."""
+
+    number: int
+    actions: tuple[str, ...]
+
+
+class EndOfRun(Struct, frozen=True):
+    """All output of a run was consumed."""
+
+    action: str
+    run: str
+    attempt: int
+
+
+class MayStart(Struct, frozen=True):
+    """No earlier attempt of the run can write any more."""
+
+    launch: Launch
+    token: int
+
+
+class WatchesGone(Struct, frozen=True):
+    """No observer sets notify columns for the dataflow any more, which is being removed."""
+
+    told: Callable[[], None]
+
+
+class RowsMoved(Struct, frozen=True):
+    """What lay in the former partitions of rows of these tables was consumed."""
+
+    tables: tuple[str, ...]
+
+
+class ScanStarts(Struct, frozen=True):
+    """What a scan finds is no older than what was consumed."""
+
+    scan: ScanContainer
+    untold: TimeRange | None
+    """How cells are dated that another scan is to tell of; it may have told of some by now."""
+
+
+class ScanEnds(Struct, frozen=True):
+    """What was written while the scan ran was consumed."""
+
+    scan: ScanContainer
+    cells: Cells
+    recent: tuple[int, ...]
+    """Places of cells that another scan tells of."""
+
+
+Purpose = (
+    WatchesInEffect
+    | WatchesGone
+    | EndOfWave
+    | EndOfRun
+    | MayStart
+    | RowsMoved
+    | ScanStarts
+    | ScanEnds
+)

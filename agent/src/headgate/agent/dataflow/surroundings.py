@@ -1,0 +1,76 @@
+"""What a runtime works with: its seams, and where its checkpoints go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from msgspec import Struct
+
+from headgate.agent.dataflow.bad_records import Suspects
+from headgate.agent.kafka.broker import Broker
+from headgate.agent.kafka.feed import Deliver
+from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.launchers.admission import Admission
+from headgate.agent.metrics import FlowMeasures
+from headgate.agent.ports import (
+    Families,
+    Launcher,
+    Ledger,
+    Observation,
+    RetentionNeeds,
+    Scanner,
+)
+from headgate.agent.state.cell_storage import CellStorage
+from headgate.agent.state.sealed import Seals
+from headgate.agent.state.store import RunRecord, SavedState
+from headgate.engine import Kept
+from headgate.spark import Thrift2Address
+
+
+class Store(Protocol):
+    """Where this dataflow's checkpoints go; the epoch is known to it."""
+
+    def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
+        """Save in one step. Raises ``Fenced`` when another agent has taken the dataflow over."""
+
+    def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
+        """Yield pieces of the engine's log. Raises ``DamagedState`` and ``Fenced``."""
+
+    def trim(self, numbers: Iterable[int]) -> None:
+        """Delete records, by their numbers."""
+
+
+class Surroundings(Struct, frozen=True):
+    """What a runtime works with."""
+
+    store: Store
+    broker: Broker
+    storage: CellStorage
+    launcher: Launcher
+    admission: Admission
+    ledger: Ledger
+    scanner: Scanner
+    observation: Observation
+    retention: RetentionNeeds
+    families: Families
+    observers: ObserverTable
+    measures: FlowMeasures
+    requester: str
+    """Names this agent in barrier requests."""
+    hbase: Thrift2Address
+    kafka: str
+    kafka_properties: dict[str, str | int | float | bool]
+    seals: Seals
+    """Of the state table, in which the run ledger is."""
+    checkpoint_seconds: float
+    saved_whole: int
+    """Cells up to which a checkpoint is the whole state."""
+    barrier_repeat: float
+    history: int
+    post: Callable[[Callable[[float], None]], None]
+    """Has a call made on the runtime's thread, with the time; for seams that answer later."""
+    suspects: Suspects
+    """Of the dataflow; they outlive the runtime."""
+    deliver: Deliver
+    """Where the feed hands records to; they come back by ``Runtime.consume``."""

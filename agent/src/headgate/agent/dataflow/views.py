@@ -1,0 +1,87 @@
+"""How a dataflow stands, as its owner tells it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from headgate.agent.dataflow.bad_records import BadRecord
+from headgate.agent.kafka.read_counts import ContainerReads
+from headgate.agent.ports import WorkerState
+from headgate.agent.state.store import RunRecord
+from headgate.engine import Explanation
+
+
+class Phase(StrEnum):
+    """Where a dataflow stands in this agent."""
+
+    STARTING = "starting"
+    """Its watches are not in effect yet."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPING = "stopping"
+
+
+class WaveStatus(Struct, frozen=True):
+    """How a wave stands: settled when its consequences have come to rest."""
+
+    wave: int
+    settled: bool
+    waiting: str = ""
+    """For what, where it is not settled."""
+    troubles: tuple[str, ...] = ()
+    """What keeps steps from answering it, where it is settled: a quarantine, a pause, no input."""
+
+
+class RunAnswer(Struct, frozen=True):
+    """What became of a run that somebody asked for."""
+
+    action: str
+    run: str | None
+    """The run that was launched; None where it waits."""
+    waits: str = ""
+    """For what."""
+    follows: bool = False
+    """Whether it waits only for the end of the run before it."""
+
+
+class ActionStatus(Struct, frozen=True):
+    """An action as ``flow show`` lists it."""
+
+    name: str
+    role: str
+    state: str
+    runs: int
+    skipped: int
+    last: RunRecord | None
+
+
+class FlowStatus(Struct, frozen=True):
+    """A dataflow as its owner sees it."""
+
+    name: str
+    phase: Phase
+    words: str
+    revision: int
+    epoch: int
+    worker: WorkerState
+    actions: tuple[ActionStatus, ...]
+    waves: int
+    settled: int
+    lag: int
+    consumed: int
+    shadow: bool = False
+    """Whether it decides and launches nothing."""
+    profile: str | None = None
+    """Which of the file's bound profiles applies."""
+    set_aside: int = 0
+    """Records that were left out: they could not be read, or the engine failed on them."""
+    bad_records: tuple[BadRecord, ...] = ()
+    """The newest of them, the newest first."""
+
+
+class FlowExplanation(Explanation, frozen=True):
+    """What the engine says, and how often what its bounds watch is read."""
+
+    reads: tuple[ContainerReads, ...] = ()

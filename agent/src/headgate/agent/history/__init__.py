@@ -1,0 +1,1 @@
+"""What Kafka still has of the past of dataflows, and replays of it."""

@@ -1,0 +1,1 @@
+"""What an agent reads from Kafka and publishes there."""

@@ -1,0 +1,1 @@
+"""Warm Spark sessions: of one dataflow, of several, of none yet."""

@@ -1,0 +1,1 @@
+"""Which dataflows run here, on which threads, and with what."""

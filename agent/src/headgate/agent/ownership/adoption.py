@@ -1,0 +1,410 @@
+"""Which dataflows run here: taken over when they are this agent's, held by leases, handed on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import structlog
+from confluent_kafka import Consumer, TopicPartition
+from msgspec import Struct
+
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.errors import AgentError, DamagedState, Fenced, Held, Refused, Unreachable
+from headgate.agent.kafka.broker import KafkaBroker
+from headgate.agent.ownership.entrance import Presence
+from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.state.sealed import Definition, Owner, RowState
+from headgate.agent.state.store import Listing, Listings, Ownership, StateStore
+from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
+from headgate.events import FLOWS_TOPIC, partition_of
+from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
+
+log = structlog.get_logger("headgate.agent")
+
+_AGAIN = 1.0  # seconds until a dataflow that could not start is tried again
+_LEASE = "lease"  # in metrics and the log: that of a dataflow is nobody's
+_POLL = 0.1  # seconds a thread may take to notice that it shall stop
+_STEADY = 600.0  # seconds after which a dataflow that fails has not failed in a row
+
+
+class AdoptionSettings(Struct, frozen=True):
+    """What an adoption works with; the lease is in seconds."""
+
+    store: StateStore
+    broker: KafkaBroker
+    group: str
+    owner: Owner
+    lease: float
+    build: Callable[[Hosted, Ownership, Dataflow], Runtime]
+    """Makes the runtime of a dataflow, on its thread."""
+    refusal: Callable[[Dataflow, Definition], str | None]
+    """Returns why a dataflow may not run here, in words."""
+    ended: Callable[[str], None]
+    """Told the name of each dataflow that has ended here, on its thread."""
+    supervision: Supervision
+    presence: Presence | None = None
+    """Where the agent has a name that another could have, too."""
+
+
+class _Broken(Struct, frozen=True):
+    """Why a dataflow cannot run here, as of a revision of its definition."""
+
+    revision: int
+    words: str
+    failures: int = 0
+    """In a row, where something ended its thread that may not do so again."""
+    again: float | None = None
+    """When it is tried again, by the monotonic clock; None: after the next submit."""
+
+
+class Doubts:
+    """What of the state table is not believed; each is logged once for as long as it stands."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], str] = {}
+
+    def found(self, listings: Listings) -> None:
+        """Note what is not believed now."""
+        now = {(row.name, row.state.value): row.words for row in listings.set_aside}
+        now |= {(f.definition.name, _LEASE): f.doubt for f in listings.flows if f.doubt}
+        for (name, state), words in now.items():
+            if self._known.get((name, state)) != words:
+                log.warning("set aside", dataflow=name, state=state, reason=words)
+        self._known = now
+
+    def counts(self) -> dict[str, int]:
+        """Return how much that is, by the kind of doubt; all kinds are named."""
+        found = Counter(state for _, state in self._known)
+        return {state: found[state] for state in (*RowState, _LEASE)}
+
+
+class Adoption:
+    """Takes dataflows over and keeps their leases, from threads of its own.
+
+    Args:
+        settings: what it works with.
+        halting: ends the renewal of leases, and whatever waits for HBase.
+    """
+
+    def __init__(self, settings: AdoptionSettings, halting: threading.Event) -> None:
+        self._settings = settings
+        self._store = settings.store
+        self._halting = halting
+        self._stopping = threading.Event()
+        self._hosted: dict[str, Hosted] = {}
+        self._epochs: dict[str, int] = {}
+        self._removing: set[str] = set()
+        self._standing_by: dict[str, Held] = {}
+        self._doubts = Doubts()
+        self._broken: dict[str, _Broken] = {}
+        self._begun: dict[str, float] = {}
+        """When each dataflow began here, by the monotonic clock."""
+        self._not_before: dict[str, float] = {}
+        """When to try dataflows again that could not go on, by the monotonic clock."""
+        self._assigned: set[int] = set()
+        self._lock = threading.RLock()
+        self._look = threading.Event()
+        keep = settings.supervision.thread
+        self._threads = [
+            keep(ThreadKind.GROUP, "group", self._watch_flows, self._stopping),
+            keep(ThreadKind.ADOPT, "adopt", self._adopt_flows, self._stopping),
+            keep(ThreadKind.LEASES, "leases", self._renew_leases, halting),
+        ]
+
+    def start(self) -> None:
+        """Begin to take dataflows over."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Take no more and end what runs here; steps under way have so long. Does not wait."""
+        with self._lock:
+            self._stopping.set()
+        self._look.set()
+        for flow in self.flows():
+            flow.stop(seconds)
+
+    def join(self, seconds: float | None = None) -> bool:
+        """Wait until no dataflow runs here, for so long at most; tell whether none does."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        for flow in self.flows():
+            flow.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return not any(flow.alive for flow in self.flows())
+
+    def close(self) -> None:
+        """Wait for the threads; ``halting`` is set by now."""
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def look(self) -> None:
+        """Look for dataflows to take over now rather than a moment later."""
+        self._look.set()
+
+    def hosted(self, name: str) -> Hosted | None:
+        """Return the dataflow if it runs here."""
+        with self._lock:
+            flow = self._hosted.get(name)
+        return flow if flow is not None and flow.alive else None
+
+    def flows(self) -> tuple[Hosted, ...]:
+        """Return the dataflows that run here."""
+        with self._lock:
+            return tuple(self._hosted.values())
+
+    def set_aside(self) -> dict[str, int]:
+        """Return how many rows of the state table are not believed, by why."""
+        return self._doubts.counts()
+
+    def broken(self, definition: Definition) -> str | None:
+        """Say why a definition does not run here; None where nothing is known against it."""
+        broken = self._broken.get(definition.name)
+        if broken is None or broken.revision != definition.revision:
+            return None
+        if self.hosted(definition.name) is not None:
+            return None
+        return broken.words
+
+    def broken_count(self) -> int:
+        """Return how many dataflows this agent could not go on with, and nobody has changed."""
+        with self._lock:
+            return len(self._broken.keys() - self._hosted.keys())
+
+    def remove(self, flow: Hosted) -> None:
+        """End a dataflow that runs here and delete it from the store.
+
+        Raises:
+            Refused: it has just ended here.
+        """
+        with self._lock:
+            epoch = self._epochs.get(flow.name)
+            if epoch is None:
+                raise Refused(f"dataflow {flow.name} does not run here")
+            self._removing.add(flow.name)
+        try:
+            flow.stop(0.0, save=False)
+            flow.join()
+            self._store.remove(flow.name, epoch)
+        finally:
+            with self._lock:
+                self._removing.discard(flow.name)
+
+    def _watch_flows(self) -> None:
+        """Be a member of the group: it says which partitions' dataflows this agent may take."""
+        consumer = self._settings.broker.group(self._settings.group)
+
+        def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
+            with self._lock:
+                self._assigned |= {p.partition for p in partitions}
+            self._look.set()
+
+        def revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
+            # What runs here stays here while this agent lives: moving it would cost a warm session.
+            with self._lock:
+                self._assigned -= {p.partition for p in partitions}
+
+        with self._lock:
+            self._assigned.clear()  # a member that begins again is told anew
+        try:
+            consumer.subscribe(
+                [FLOWS_TOPIC], on_assign=assigned, on_revoke=revoked, on_lost=revoked
+            )
+            while not self._stopping.is_set():
+                message = consumer.poll(_POLL)
+                if message is None:
+                    continue
+                if message.error() is not None:
+                    log.warning("flows topic", problem=str(message.error()))
+                else:
+                    self._look.set()
+        finally:
+            consumer.close()
+
+    def _adopt_flows(self) -> None:
+        """Take over dataflows that are this agent's to take and that nobody else runs."""
+        while not self._stopping.is_set():
+            self._look.wait(self._patience())
+            self._look.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                listings = self._store.listings()
+            except AgentError as error:
+                log.warning("dataflows not looked through", reason=str(error))
+                continue
+            self._doubts.found(listings)
+            self._forget_broken(listings)
+            for listing in listings.flows:
+                if self._mine(listing.definition):
+                    self._try(listing)
+
+    def _forget_broken(self, listings: Listings) -> None:
+        """Forget what was removed since it could not run, was changed, or is another agent's."""
+        owner = self._settings.owner
+        stands = {
+            listing.definition.name: listing.definition.revision
+            for listing in listings.flows
+            if not listing.left or listing.lease.owner in (None, owner)
+        }
+        for name, broken in list(self._broken.items()):
+            if name not in stands or stands[name] > broken.revision:
+                del self._broken[name]
+
+    def _patience(self) -> float:
+        """Return the seconds until dataflows are to be looked through again."""
+        now = time.monotonic()
+        dues = [one.again for one in list(self._broken.values()) if one.again is not None]
+        left = [due - now for due in (*dues, *list(self._not_before.values())) if due > now]
+        return min([self._settings.lease / 3, *left])
+
+    def _try(self, listing: Listing) -> None:
+        name, revision = listing.definition.name, listing.definition.revision
+        try:
+            self._adopt(listing)
+        except DamagedState as error:
+            self._broken[name] = _Broken(revision, str(error))
+            log.warning("not taken", dataflow=name, reason=str(error))
+        except AgentError as error:
+            log.warning("not taken", dataflow=name, reason=str(error))
+        except Exception as error:  # noqa: BLE001 the other dataflows are looked at all the same
+            self._settings.supervision.failed(ThreadKind.ADOPT, name, error)
+            self._fail(name, revision, error)
+
+    def _fail(self, name: str, revision: int, error: BaseException) -> None:
+        """Note that something ended a dataflow's work, which is begun again in a while."""
+        before = self._broken.get(name)
+        lasted = time.monotonic() - self._begun.get(name, time.monotonic())
+        in_a_row = before is not None and before.revision == revision and lasted < _STEADY
+        failures = 1 + (before.failures if before is not None and in_a_row else 0)
+        pause = pause_after(failures)
+        words = f"{describe(error)}; tried again after {pause:g} s (failure {failures} in a row)"
+        self._broken[name] = _Broken(revision, words, failures, time.monotonic() + pause)
+
+    def _mine(self, definition: Definition) -> bool:
+        name = definition.name
+        broken = self._broken.get(name)
+        waits = (
+            broken is not None
+            and broken.revision == definition.revision
+            and (broken.again is None or time.monotonic() < broken.again)
+        )
+        with self._lock:
+            return (
+                partition_of(name.encode(), self._settings.broker.flow_partitions) in self._assigned
+                and name not in self._hosted
+                and name not in self._removing
+                and not waits
+                and time.monotonic() >= self._not_before.get(name, 0.0)
+            )
+
+    def _adopt(self, listing: Listing) -> None:
+        name = listing.definition.name
+        try:
+            ownership = self._store.acquire(
+                name, self._settings.owner, time.time(), self._settings.lease
+            )
+        except Held as held:
+            if name not in self._standing_by:
+                log.info(
+                    "standing by",
+                    dataflow=name,
+                    owner=held.owner,
+                    owner_address=held.address,
+                    seconds=round(held.until - time.time(), 1),
+                )
+            self._standing_by[name] = held
+            return
+        held_before = self._standing_by.pop(name, None)
+        log.info(
+            "taken over" if held_before else "taken",
+            dataflow=name,
+            epoch=ownership.epoch,
+            former=held_before.owner if held_before else None,
+        )
+        try:
+            definition = ownership.definition
+            dataflow = parse_dataflow(definition.source, name, definition.profile, name)
+        except DataflowErrors as error:
+            self._broken[name] = _Broken(definition.revision, f"its definition: {error}")
+            self._store.release(name, ownership.epoch)
+            return
+        refused = self._settings.refusal(dataflow, definition)
+        if refused is not None:
+            # Whoever saved it was another agent, or this one when it was told otherwise.
+            words = f"it may not run here: {refused}"
+            self._broken[name] = _Broken(definition.revision, words)
+            self._store.release(name, ownership.epoch)
+            return
+        flow = Hosted(
+            name,
+            definition.revision,
+            lambda hosted: self._settings.build(hosted, ownership, dataflow),
+            lambda hosted, error: self._flow_ended(hosted, error, definition.revision),
+        )
+        with self._lock:
+            begins = not self._stopping.is_set()
+            if begins:
+                self._epochs[name] = ownership.epoch
+                self._hosted[name] = flow
+                self._begun[name] = time.monotonic()
+                flow.begin()
+        if not begins:
+            self._store.release(name, ownership.epoch)
+
+    def _flow_ended(self, flow: Hosted, error: BaseException | None, revision: int) -> None:
+        """Give up what has ended; ``revision`` is that of the definition with which it began."""
+        try:
+            self._settings.ended(flow.name)
+        except Exception as problem:  # noqa: BLE001 what follows must follow
+            self._settings.supervision.failed(ThreadKind.FLOW, flow.name, problem)
+        if isinstance(error, DamagedState):
+            self._broken[flow.name] = _Broken(revision, str(error))
+        elif error is not None and not isinstance(error, AgentError):
+            self._settings.supervision.failed(ThreadKind.FLOW, flow.name, error)
+            self._fail(flow.name, flow.revision, error)
+        elif error is not None:
+            # Kafka or HBase was away: look again soon, not at once.
+            self._not_before[flow.name] = time.monotonic() + _AGAIN
+        self._release(flow, error)
+        # The last of all: from here on it may be taken again.
+        with self._lock:
+            if self._hosted.get(flow.name) is flow:
+                del self._hosted[flow.name]
+        self._look.set()
+
+    def _release(self, flow: Hosted, error: BaseException | None) -> None:
+        with self._lock:
+            # Before it is released: a renewal afterwards would take it back.
+            mine = self._hosted.get(flow.name) is flow
+            epoch = self._epochs.pop(flow.name, None) if mine else None
+        if epoch is None or isinstance(error, Fenced) or not flow.saves:
+            return
+        try:
+            self._store.release(flow.name, epoch)
+        except AgentError as problem:
+            log.warning("lease not released", dataflow=flow.name, reason=str(problem))
+        except Exception as problem:  # noqa: BLE001 it runs out by itself
+            self._settings.supervision.failed(ThreadKind.FLOW, flow.name, problem)
+
+    def _renew_leases(self) -> None:
+        while not self._halting.wait(self._settings.lease / 3):
+            if self._settings.presence is not None:
+                self._settings.presence.renew(time.time())
+            with self._lock:
+                owned = dict(self._epochs)
+            for name, epoch in owned.items():
+                settings = self._settings
+                try:
+                    self._store.renew(name, epoch, settings.owner, time.time(), settings.lease)
+                except Fenced as error:
+                    flow = self.hosted(name)
+                    if flow is not None:
+                        log.warning("taken over", dataflow=name, reason=str(error))
+                        flow.stop(0.0, save=False)
+                except Unreachable as error:
+                    log.warning("lease not renewed", dataflow=name, reason=str(error))
+                except Exception as error:  # noqa: BLE001 the other leases are renewed all the same
+                    self._settings.supervision.failed(ThreadKind.LEASES, name, error)

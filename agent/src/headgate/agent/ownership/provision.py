@@ -1,0 +1,213 @@
+"""What each dataflow gets of its agent: a runtime, a worker, its part of the connections."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from headgate.agent.configuration import AgentConfiguration
+from headgate.agent.dataflow.attempts import session_start
+from headgate.agent.dataflow.bad_records import Suspects
+from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.dataflow.surroundings import Surroundings
+from headgate.agent.kafka.broker import KafkaBroker
+from headgate.agent.kafka.observers import ObserverTable
+from headgate.agent.kafka.retention import RetentionKeeper
+from headgate.agent.launchers import AttendedJobs, FlowLaunchers, JobsLauncher
+from headgate.agent.launchers.admission import Admission
+from headgate.agent.launchers.warm.pools import SessionPools
+from headgate.agent.launchers.warm.resting import Rest
+from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.spares import SpareSessions
+from headgate.agent.metrics import Measures
+from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.scans.hosting import TableScans
+from headgate.agent.scans.notify_families import NotifyFamilies
+from headgate.agent.scans.reader import TableScanner
+from headgate.agent.scans.table_scan import Extent, TimeRange
+from headgate.agent.state.cell_storage import CellStorage
+from headgate.agent.state.rows import HBaseConnections
+from headgate.agent.state.sealed import Seals
+from headgate.agent.state.store import Ownership, RunRecord, SavedState, StateStore
+from headgate.agent.supervision import Supervision
+from headgate.engine import Kept
+from headgate.events import agent_origin
+from headgate.flows import Dataflow
+from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
+
+
+class Provision(Struct, frozen=True):
+    """What the dataflows of an agent share."""
+
+    configuration: AgentConfiguration
+    requester: str
+    """Names the agent in barrier requests."""
+    hbase: Thrift2Address
+    connections: HBaseConnections
+    seals: Seals
+    store: StateStore
+    broker: KafkaBroker
+    admission: Admission
+    scanner: TableScanner
+    scans: TableScans
+    retention: RetentionKeeper
+    families: NotifyFamilies
+    observers: ObserverTable
+    measures: Measures
+    supervision: Supervision
+    spares: SpareSessions
+    pools: SessionPools
+    suspects: dict[str, Suspects]
+    """By dataflow: what its thread failed on here."""
+
+    def runtime(self, hosted: Hosted, ownership: Ownership, dataflow: Dataflow) -> Runtime:
+        """Return the runtime of a dataflow, which posts to ``hosted``; its worker is started."""
+        configuration = self.configuration
+        directory = configuration.workers.path / dataflow.name
+        launcher = FlowLaunchers(
+            SessionLauncher(
+                session_start(dataflow, ownership.definition),
+                directory,
+                configuration.workers.python,
+                configuration.workers.start_seconds,
+                hosted.post_report,
+                self.supervision,
+                self.spares,
+                Rest(configuration.workers.idle_seconds),
+                self.pools,
+            ),
+            JobsLauncher(
+                AttendedJobs(directory / "jobs", configuration.history),
+                hosted.post_report,
+                self.supervision,
+                dataflow.name,
+            ),
+            configuration.workers,
+            configuration.launchers,
+        )
+        try:
+            return Runtime(
+                ownership,
+                dataflow,
+                Surroundings(
+                    store=_FlowStore(self.store, ownership),
+                    broker=self.broker,
+                    storage=CellStorage(configuration.cells.memory, configuration.cells.path),
+                    launcher=launcher,
+                    admission=self.admission,
+                    ledger=_HBaseLedger(self.connections, self.seals),
+                    scanner=self.scanner,
+                    observation=_Observation(self.scans, dataflow.name),
+                    retention=_Retention(self.retention, dataflow.name),
+                    families=_Families(self.families, dataflow.name),
+                    observers=self.observers,
+                    measures=self.measures.of(dataflow.name),
+                    requester=self.requester,
+                    hbase=self.hbase,
+                    kafka=configuration.kafka.bootstrap,
+                    kafka_properties=configuration.kafka.properties,
+                    seals=self.seals,
+                    checkpoint_seconds=configuration.checkpoint_seconds,
+                    saved_whole=configuration.cells.saved_whole,
+                    barrier_repeat=configuration.barriers.repeat_seconds,
+                    history=configuration.history,
+                    post=hosted.post,
+                    suspects=self.suspects.setdefault(dataflow.name, Suspects()),
+                    deliver=hosted.deliver,
+                ),
+            )
+        except BaseException:
+            launcher.close()
+            raise
+
+
+class _FlowStore:
+    """The state store as one dataflow's owner uses it."""
+
+    def __init__(self, store: StateStore, ownership: Ownership) -> None:
+        self._store = store
+        self._definition = ownership.definition
+        self._name = ownership.definition.name
+        self._epoch = ownership.epoch
+
+    def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
+        """See ``runtime.Store``."""
+        self._store.save(self._name, self._epoch, state, records, now)
+
+    def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
+        """See ``runtime.Store``."""
+        return self._store.pieces(self._definition, self._epoch, kept)
+
+    def trim(self, numbers: Iterable[int]) -> None:
+        """See ``runtime.Store``."""
+        self._store.trim(self._name, numbers)
+
+
+class _HBaseLedger:
+    """The run ledger through the agent's connections."""
+
+    def __init__(self, connections: HBaseConnections, seals: Seals) -> None:
+        self._connections = connections
+        self._seals = seals
+
+    def state(self, key: RunKey) -> RunState:
+        """See ``seams.Ledger``."""
+        return self._connections.call(lambda c: RunLedger(c, self._seals.table).state(key))
+
+    def forget(self, key: RunKey) -> None:
+        """See ``seams.Ledger``."""
+        origin = agent_origin(self._seals.proof((key.row,)))
+        self._connections.call(lambda c: c.delete(self._seals.table, [key.row], origin=origin))
+
+
+class _Observation:
+    """The scans of the agent, as one dataflow asks for them."""
+
+    def __init__(self, scans: TableScans, dataflow: str) -> None:
+        self._scans = scans
+        self._dataflow = dataflow
+
+    def want(self, extents: Mapping[str, Extent]) -> None:
+        """See ``seams.Observation``."""
+        self._scans.want(self._dataflow, extents)
+
+    def untold(self, table: str, now: float) -> TimeRange | None:
+        """See ``seams.Observation``."""
+        return self._scans.untold(table, now)
+
+    def withdraw(self, tables: Sequence[str]) -> None:
+        """See ``seams.Observation``."""
+        self._scans.withdraw(self._dataflow, tables)
+
+
+class _Retention:
+    """The retention of topics, as one dataflow needs it."""
+
+    def __init__(self, retention: RetentionKeeper, dataflow: str) -> None:
+        self._retention = retention
+        self._dataflow = dataflow
+
+    def need(self, ages: Mapping[str, float]) -> None:
+        """See ``seams.RetentionNeeds``."""
+        self._retention.need(self._dataflow, ages)
+
+    def kept(self, topic: str) -> float | None:
+        """See ``seams.RetentionNeeds``."""
+        return self._retention.kept(topic)
+
+
+class _Families:
+    """The families of notify columns, as one dataflow asks for them."""
+
+    def __init__(self, families: NotifyFamilies, dataflow: str) -> None:
+        self._families = families
+        self._dataflow = dataflow
+
+    def provide(self, tables: Iterable[str]) -> frozenset[str]:
+        """See ``seams.Families``."""
+        return self._families.provide(self._dataflow, tables)
+
+    def drop(self, tables: Collection[str]) -> None:
+        """See ``seams.Families``."""
+        self._families.drop(self._dataflow, tables)

@@ -1,0 +1,1 @@
+"""How busy the machines are on which steps run."""

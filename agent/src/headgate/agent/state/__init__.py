@@ -1,0 +1,1 @@
+"""What agents keep in their table in HBase, and what each remembers on its disk."""

@@ -1,0 +1,179 @@
+"""Leases: who may run a dataflow or scan a table, and for how long.
+
+A lease has ended when nothing has changed it for its length, by a clock of the agent that looks
+which nobody sets, counted from when that agent first saw it as it is. So the clocks of hosts do not
+matter, nor does one that leaps.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from headgate.agent.errors import Held
+from headgate.agent.state.cell_values import UnreadableCell, read_cell
+from headgate.agent.state.rows import Rows
+from headgate.agent.state.sealed.seals import Seals
+
+LEASE = b"state:lease"
+EPOCH = b"state:epoch"
+_SEAL = b"state:lease-seal"
+LEASE_CELLS = (LEASE, EPOCH, _SEAL)
+
+CREDIBLE = 1 << 30
+"""Epochs and revisions that nobody signed count below this only: they are parts of numbers of 64
+bits that only ever grow, and must not be used up by one forged row."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Owner(Struct, frozen=True):
+    """An agent process: its name, a value of its own, and where its API listens."""
+
+    name: str
+    incarnation: str
+    address: str
+
+
+class Lease(Struct, frozen=True):
+    """Who may run the dataflow, until when (Unix seconds). Nobody, where the owner is None.
+
+    ``until`` is by the owner's clock, for people; each renewal has another.
+    """
+
+    epoch: int
+    owner: Owner | None
+    until: float
+    revision: int = 0
+    """Of the dataflow, below which no definition is believed any more."""
+    seconds: float = 0.0
+    """Its length from each renewal on."""
+
+
+class LeaseRows:
+    """The leases in rows of the state table. Every call may raise ``Unreachable``.
+
+    Args:
+        rows: the state table.
+        seals: tell which leases agents have signed.
+        clock: returns seconds, and never leaps.
+    """
+
+    def __init__(
+        self, rows: Rows, seals: Seals, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rows = rows
+        self._seals = seals
+        self._clock = clock
+        self._met: dict[bytes, tuple[bytes, float]] = {}
+        """The lease of each row as it was last seen, and when it was first seen so."""
+
+    def read(self, row: bytes, columns: dict[bytes, bytes]) -> tuple[Lease, str]:
+        """Return the lease of a row, given its ``LEASE_CELLS``, and why it is not believed.
+
+        What is not believed is nobody's lease.
+        """
+        epoch = _epoch_of(columns.get(EPOCH))
+        value = columns.get(LEASE)
+        if value is None:
+            self._met.pop(row, None)
+            return Lease(epoch, None, 0.0), ""
+        self._meet(row, value)
+        try:
+            lease = read_cell(value, Lease)
+        except UnreadableCell as error:
+            return Lease(epoch, None, 0.0), f"its lease cannot be read: {error}"
+        if self._seals.holds(row, LEASE, value, columns.get(_SEAL, b"")):
+            higher = max(epoch, lease.epoch)
+            return msgspec.structs.replace(lease, epoch=higher), ""
+        # Of an earlier version, perhaps: then observers know the fences of its epochs.
+        if lease.epoch in range(CREDIBLE):
+            epoch = max(epoch, lease.epoch)
+        return Lease(epoch, None, 0.0), "no agent has signed its lease"
+
+    def left(self, row: bytes, seconds: float) -> float:
+        """Return in how many seconds a lease of this length ends, if it stays as it was read."""
+        met = self._met.get(row)
+        return 0.0 if met is None else max(0.0, met[1] + seconds - self._clock())
+
+    def _meet(self, row: bytes, value: bytes) -> None:
+        met = self._met.get(row)
+        if met is None or met[0] != value:
+            self._met[row] = (value, self._clock())
+
+    def take(
+        self, row: bytes, what: str, owner: Owner, now: float, seconds: float, revision: int = 0
+    ) -> Lease:
+        """Give an agent the next epoch of a row, and return its lease.
+
+        Args:
+            row: the row.
+            what: of which it is, in words.
+            owner: the agent; its own lease does not keep it away: it takes another epoch too, in
+                which tokens and barriers count anew.
+            now: Unix time, for the lease's end as people read it.
+            seconds: length of the new lease, and how long one that no agent signed is respected:
+                an agent of an earlier version that is at work renews its own without end.
+            revision: of the dataflow, the highest that the agent knows.
+
+        Raises:
+            Held: another agent's lease runs.
+        """
+        new = None
+        while True:
+            columns = self._rows.get(row, LEASE_CELLS)
+            lease, doubt = self.read(row, columns)
+            if lease == new:
+                return lease  # taken at the first attempt, whose reply was lost
+            left = self.left(row, seconds if doubt else lease.seconds)
+            if left and doubt:
+                raise Held(what, f"unknown ({doubt})", "no known address", now + left)
+            if left and lease.owner is not None and lease.owner != owner:
+                raise Held(what, lease.owner.name, lease.owner.address, now + left)
+            revision = max(revision, lease.revision)
+            new = Lease(lease.epoch + 1, owner, now + seconds, revision, seconds)
+            cells = self._opening(row, new)
+            if self._rows.check_and_put(row, LEASE, columns.get(LEASE), cells):
+                self._meet(row, cells[LEASE])
+                return new
+
+    def renew(self, row: bytes, lease: Lease) -> bool:
+        """Write a lease of the row's epoch; False where the row's epoch is another."""
+        cells = self._cells(row, lease)
+        if not self._rows.check_and_put(row, EPOCH, epoch_value(lease.epoch), cells):
+            return False
+        self._meet(row, cells[LEASE])
+        return True
+
+    def close(self, row: bytes, epoch: int, revision: int) -> bool:
+        """End an epoch of a row for good; False where somebody else has."""
+        gone = Lease(epoch + 1, None, 0.0, revision)
+        if self._rows.check_and_put(row, EPOCH, epoch_value(epoch), self._opening(row, gone)):
+            return True
+        # Else it may have been done at the first attempt.
+        return self.read(row, self._rows.get(row, LEASE_CELLS)) == (gone, "")
+
+    def _cells(self, row: bytes, lease: Lease) -> dict[bytes, bytes]:
+        """Return what to put for a lease of the epoch that the row has."""
+        value = _encode(lease)
+        return {LEASE: value, _SEAL: self._seals.seal(row, LEASE, value)}
+
+    def _opening(self, row: bytes, lease: Lease) -> dict[bytes, bytes]:
+        """Return what to put for a lease of an epoch that begins with it."""
+        return self._cells(row, lease) | {EPOCH: epoch_value(lease.epoch)}
+
+
+def epoch_value(epoch: int) -> bytes:
+    """Return an epoch as cells hold it."""
+    return struct.pack(">q", epoch)
+
+
+def _epoch_of(value: bytes | None) -> int:
+    if value is None or len(value) != len(epoch_value(0)):
+        return 0
+    epoch = int.from_bytes(value, "big", signed=True)
+    return epoch if epoch in range(CREDIBLE) else 0

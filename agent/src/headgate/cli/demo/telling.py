@@ -1,0 +1,152 @@
+"""How a demonstration tells what goes on, and how it ends."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from thriftpy2.thrift import TException
+
+from headgate.cli.demo.dataflows import DemoError
+from headgate.cli.demo.stand import StandError
+from headgate.local import LocalStackError, Progress
+
+if TYPE_CHECKING:
+    from aqhi.comparison import Followed, WaveDone
+
+HomeOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for all that runs. Default: $HEADGATE_HOME, else the user's data folder.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document.")]
+
+_INTERRUPTED = 130  # what shells give a command that Ctrl-C ended
+
+
+class Narrator:
+    """Tells what goes on: a moving bar on a terminal, one line for each thing elsewhere."""
+
+    def __init__(self, console: Console, waves: int) -> None:
+        self._console = console
+        self._began = time.monotonic()
+        self._bar = Bar(
+            TextColumn("[progress.description]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task("starting", total=waves)
+
+    def __enter__(self) -> Narrator:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """Tell one thing."""
+        self._console.print(
+            f"{time.monotonic() - self._began:6.1f} s  {escape(text)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def progress(self, progress: Progress) -> None:
+        """Tell what the stand is doing; of what is counted only the end is told line by line."""
+        if progress.total and progress.done < progress.total:
+            self._bar.update(
+                self._task,
+                description=f"{progress.subject} {progress.done}/{progress.total}",
+            )
+            return
+        self.say(f"{progress.subject}: {progress.text}")
+
+    def done(self, waves: int) -> None:
+        """Move the bar: so many waves are done."""
+        self._bar.update(self._task, completed=waves, description="waves")
+
+    def wave(self, done: WaveDone, ways: Sequence[Followed]) -> None:
+        """Tell what a wave brought."""
+        self._bar.update(self._task, completed=done.number, description="waves")
+        parts = [
+            f"{way.label} {''.join(done.ran[way.dataflow]) or '-':5} "
+            f"index {done.index[way.dataflow]:5.2f}"
+            for way in ways
+        ]
+        self.say(
+            f"{done.label}: {done.reported} detectors changed; {'; '.join(parts)}; "
+            f"{done.seconds:.1f} s"
+        )
+
+
+@contextmanager
+def outcome(console: Console, *input_errors: type[Exception]) -> Iterator[None]:
+    """Turn what goes wrong into one message and an exit code; SIGTERM ends as Ctrl-C does.
+
+    Args:
+        console: where to say it.
+        input_errors: what the example raises when its input cannot be read.
+    """
+    told: tuple[type[Exception], ...] = (LocalStackError, StandError, DemoError, *input_errors)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("interrupted; everything that was started has ended")
+        raise typer.Exit(_INTERRUPTED) from None
+    except told as error:
+        console.print(f"[red]headgate demo:[/red] {escape(str(error))}", soft_wrap=True)
+        raise typer.Exit(1) from error
+    except TException as error:
+        console.print(f"[red]headgate demo:[/red] HBase behind the proxy: {escape(str(error))}")
+        raise typer.Exit(1) from error
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_: int, __: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def example_file(name: str) -> Path:
+    """Return an example's dataflow file; its modules are importable from now."""
+    find_examples()
+    folder = next(path for path in map(Path, sys.path) if (path / name / "steps.py").is_file())
+    return folder / name / f"{name}.yaml"
+
+
+def find_examples() -> None:
+    """Make the examples importable: the installed package's, or the checkout's."""
+    room = Path(__file__).resolve().parents[1]
+    packaged, checkout = room / "examples", room.parents[3] / "examples"
+    for folder in (packaged, checkout):
+        if (folder / "aqhi" / "steps.py").is_file():
+            if str(folder) not in sys.path:
+                sys.path.insert(0, str(folder))
+            importlib.invalidate_caches()
+            return
+    typer.echo(
+        f"headgate demo: the examples are neither in {packaged} nor in {checkout}; install "
+        "headgate again, or restore the folder examples of the checkout",
+        err=True,
+    )
+    raise typer.Exit(1)

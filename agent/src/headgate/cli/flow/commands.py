@@ -1,0 +1,481 @@
+"""``headgate flow``: dataflow files and the dataflows that agents run."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from headgate.agent import Refused, Seals, unsigned
+from headgate.agent import sign as seal
+from headgate.cli.agent_client import (
+    ADDRESS_VARIABLE,
+    AgentOption,
+    base_url,
+    connect,
+    cure,
+    keep_shown,
+    shown_here,
+)
+from headgate.cli.flow.check import check, schema, show_problems
+from headgate.cli.flow.oozie import export_file, import_file
+from headgate.cli.flow.tune import flow_tune
+from headgate.cli.flow.views import Line, attempt_words, list_lines, show_lines
+from headgate.cli.json_document import JsonOption, print_document
+from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
+from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Check, submit and look at dataflows.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback()(keep_shown)
+app.command("check")(check)
+app.command("schema")(schema)
+app.command("tune")(flow_tune)
+app.command("import")(import_file)
+app.command("export")(export_file)
+
+_KEY_VARIABLE = "HEADGATE_KEY_FILE"
+_ANSWER = 120.0  # seconds: a submit waits for observers, and for a first Spark session if asked to
+_NOT_YET = 3  # exit status: the agent did what was asked, and it does not have the effect meant
+
+MissingOption = Annotated[
+    bool, typer.Option("--allow-missing-tables", help="Tables may be created later.")
+]
+WideOption = Annotated[
+    bool, typer.Option("--wide", help="One line a row, however long, with whole dates.")
+]
+NameArgument = Annotated[str, typer.Argument(help="Name of the dataflow.")]
+
+_console = Console()
+
+
+@app.command()
+def submit(
+    path: Annotated[Path, typer.Argument(help="Dataflow file (YAML).")],
+    *,
+    profile: Annotated[
+        str | None, typer.Option(help="Which of the file's bound profiles applies.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", help="Name of this instance, if not the file's own name."),
+    ] = None,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Decide, show what would run, launch nothing.")
+    ] = False,
+    allow_missing_tables: MissingOption = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Hand a dataflow to the agents and wait until what it watches is watched."""
+    dataflow = _loaded(path, profile, name, json=json)
+    body = {
+        "source": dataflow.source,
+        "file": str(path),
+        "directory": str(path.resolve().parent),
+        "profile": dataflow.profile,
+        "name": name,
+        "shadow": shadow,
+        "allow_missing_tables": allow_missing_tables,
+    }
+    row = _ask("POST", "/v1/flows", agent, body, json=json)
+    if not _printed({**row, "warnings": msgspec.to_builtins(dataflow.warnings)}, json=json):
+        where = f"with agent {row['owner']}" if row["owner"] else "here"
+        _console.print(f"Dataflow {row['name']}, revision {row['revision']}, runs {where}.")
+
+
+@app.command()
+def update(
+    name: NameArgument,
+    path: Annotated[
+        Path | None, typer.Argument(help="Dataflow file (YAML); what was submitted, if none.")
+    ] = None,
+    *,
+    profile: Annotated[
+        str | None, typer.Option(help="Which of the file's bound profiles applies from now.")
+    ] = None,
+    no_profile: Annotated[
+        bool, typer.Option("--no-profile", help="No profile: the file's own bounds apply.")
+    ] = False,
+    shadow: Annotated[
+        bool | None, typer.Option("--shadow/--launch", help="Decide only, or launch again.")
+    ] = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Start a new Spark session: modules are read again.")
+    ] = False,
+    allow_missing_tables: MissingOption = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change a dataflow while it runs; what is unchanged keeps its state."""
+    body: dict[str, Any] = {
+        "shadow": shadow,
+        "reload": reload,
+        "allow_missing_tables": allow_missing_tables,
+    }
+    warnings: tuple[Problem, ...] = ()
+    if path is not None:
+        # A profile that is in force already may be missing here: only the agent knows it.
+        dataflow = _loaded(path, profile, name, json=json)
+        warnings = dataflow.warnings
+        body |= {
+            "source": dataflow.source,
+            "file": str(path),
+            "directory": str(path.resolve().parent),
+        }
+    if profile is not None or no_profile:
+        body["profile"] = profile
+    updated = _ask("POST", f"/v1/flows/{name}/update", agent, body, json=json)
+    if _printed({**updated, "warnings": msgspec.to_builtins(warnings)}, json=json):
+        return
+    for change in updated["changes"]:
+        _console.print(
+            f"{change['part']}: {change['kind']}, {change['words']}", markup=False, highlight=False
+        )
+    same = "" if updated["changes"] else ", nothing is another than before"
+    _console.print(f"Dataflow {name}, revision {updated['flow']['revision']}{same}.")
+
+
+@app.command("list")
+def list_flows(
+    *, wide: WideOption = False, agent: AgentOption = None, json: JsonOption = False
+) -> None:
+    """List all dataflows."""
+    rows = _ask("GET", "/v1/flows", agent, json=json)
+    if _printed(rows, json=json):
+        return
+    if rows:
+        _show(list_lines(rows, _width(wide=wide)))
+    else:
+        _console.print("No dataflow was submitted yet.")
+
+
+@app.command()
+def show(
+    name: NameArgument,
+    *,
+    wide: WideOption = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a dataflow: its actions, its last runs, and the tracebacks of failed ones."""
+    view = _ask("GET", f"/v1/flows/{name}", agent, json=json)
+    if not _printed(view, json=json):
+        _show(show_lines(view, _width(wide=wide)))
+
+
+@app.command()
+def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Say why each action last ran and what is missing for its next run."""
+    explanation = _ask("GET", f"/v1/flows/{name}/explain", agent, json=json)
+    if _printed(explanation, json=json):
+        return
+    # An agent that has not been updated yet tells of none.
+    reads = {each["container"]: each["words"] for each in explanation.get("reads", ())}
+    for action in explanation["actions"]:
+        _console.print(f"[bold]{action['action']}[/bold] ({action['state']})")
+        _console.print(f"  {escape(action['words'])}", highlight=False)
+        if action["search"]:
+            _console.print(f"  {escape(action['search']['words'])}", highlight=False)
+        for adjusted in action["adjusted"]:
+            _console.print(f"  {escape(adjusted['words'])}", highlight=False)
+        for container in dict.fromkeys(each["container"] for each in action["updates"]):
+            if reads.get(container):
+                _console.print(f"  {escape(reads[container])}", highlight=False)
+    letters = [c for c in explanation["containers"] if c["dead_letters"]]
+    for container in letters:
+        _console.print(
+            f"[yellow]{container['container']}: {container['dead_letters']} values could not be "
+            "read by the declared codec; each counted as a change[/yellow]"
+        )
+
+
+@app.command()
+def pause(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Launch nothing any more; updates are still counted."""
+    answer = _ask("POST", f"/v1/flows/{name}/pause", agent, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Dataflow {name} is paused; updates are counted.")
+
+
+@app.command()
+def resume(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Launch again."""
+    answer = _ask("POST", f"/v1/flows/{name}/resume", agent, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Dataflow {name} is resumed.")
+
+
+@app.command()
+def remove(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
+    """Stop a dataflow and forget all of its state and history; tables stay as they are."""
+    answer = _ask("DELETE", f"/v1/flows/{name}", agent, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Dataflow {name} is removed.")
+
+
+@app.command()
+def sign(
+    name: NameArgument,
+    *,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="The key that the agents share, if not the one in your state folder "
+            f"[variable {_KEY_VARIABLE}]."
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Sign it without being asked.")] = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what a row of the state table would run, and have it run: of an earlier version."""
+    row = _ask("GET", f"/v1/flows/{name}/sign", agent, json=json)
+    value = b64decode(row["value"])
+    try:
+        definition = unsigned(name, value)
+        seals = Seals(_keys(key_file), row["table"])
+    except (Refused, ConfigurationError) as error:
+        _fail(str(error), json=json)
+    if not json:
+        _console.print(
+            f"[bold]{name}[/bold], revision {definition.revision}, profile "
+            f"{escape(ascii(definition.profile or 'none'))}; paths begin at "
+            f"{escape(ascii(definition.directory))}:"
+        )
+        shown = "".join(c if c.isprintable() or c == "\n" else ascii(c) for c in definition.source)
+        _console.print(shown, markup=False, highlight=False)
+    if not (yes or typer.confirm("Shall agents run this?", err=json)):
+        raise typer.Exit(1)
+    body = {"value": value, "seal": seal(seals, name, value)}
+    signed = _ask("POST", f"/v1/flows/{name}/sign", agent, body, json=json)
+    if not _printed(signed, json=json):
+        _console.print(f"Dataflow {name}, revision {signed['revision']}, is signed.")
+
+
+def _keys(key_file: Path | None) -> KeyRing:
+    path = key_file or Path(os.environ.get(_KEY_VARIABLE) or key_path()).expanduser()
+    return read_keys(path)
+
+
+@app.command()
+def run(
+    name: NameArgument,
+    action: Annotated[str, typer.Argument(help="The action to run, whatever its bounds say.")],
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run one action now; the exit status is 3 where the run has to wait for something else."""
+    answer = _ask("POST", f"/v1/flows/{name}/run", agent, {"action": action}, json=json)
+    if not _printed(answer, json=json):
+        if answer["run"] is not None:
+            told = f"{action} of {name} is launched as {answer['run']}"
+        elif answer["follows"]:
+            told = f"{action} of {name} runs again as soon as it can: {answer['waits']}"
+        else:
+            told = (
+                f"{action} of {name} is asked for and does not run yet: {answer['waits']}. "
+                "It runs once that is over"
+            )
+        _console.print(f"{told}; see `headgate flow show {name}`.", markup=False, highlight=False)
+    if answer["run"] is None and not answer["follows"]:
+        raise typer.Exit(_NOT_YET)
+
+
+@app.command()
+def cancel(
+    name: NameArgument,
+    action: Annotated[str, typer.Argument(help="The action whose attempt is to end.")],
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End an attempt; it is tried again as after any failure, unless the dataflow is paused."""
+    answer = _ask("POST", f"/v1/flows/{name}/cancel", agent, {"action": action}, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"The attempt of {action} of {name} is being ended.")
+
+
+@app.command()
+def logs(
+    name: NameArgument,
+    of: Annotated[str, typer.Argument(help="An action, whose newest attempt is shown, or a run.")],
+    *,
+    attempt: Annotated[int | None, typer.Option(help="Which attempt, if not the newest.")] = None,
+    lines: Annotated[int, typer.Option(help="How many lines from the end.", min=1)] = 200,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what an attempt printed."""
+    which = f"&attempt={attempt}" if attempt is not None else ""
+    path = f"/v1/flows/{name}/logs?of={quote(of, safe='')}&lines={lines}{which}"
+    view = _ask("GET", path, agent, json=json)
+    if _printed(view, json=json):
+        return
+    _console.print(attempt_words(view["run"]), markup=False, highlight=False)
+    if not view["file"]:
+        _console.print("It has no log on the host of the agent that runs the dataflow now.")
+        return
+    _console.print(view["file"], markup=False, highlight=False, soft_wrap=True)
+    typer.echo(view["text"])
+
+
+@app.command()
+def release(
+    name: NameArgument,
+    action: Annotated[
+        str | None, typer.Argument(help="The action; all that are in quarantine, if none.")
+    ] = None,
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let actions out of quarantine."""
+    answer = _ask("POST", f"/v1/flows/{name}/release", agent, {"action": action}, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Released: {', '.join(answer['actions'])}.")
+
+
+@app.command()
+def retry(
+    name: NameArgument,
+    action: Annotated[
+        str | None, typer.Argument(help="The action; all of which something failed, if none.")
+    ] = None,
+    *,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run at once what failed: without its backoff, or out of quarantine."""
+    answer = _ask("POST", f"/v1/flows/{name}/retry", agent, {"action": action}, json=json)
+    if not _printed(answer, json=json):
+        _console.print(f"Tried again: {', '.join(answer['actions'])}.")
+
+
+@app.command()
+def mark(
+    name: NameArgument,
+    action: Annotated[
+        list[str] | None,
+        typer.Argument(help="Input actions whose wave ends; all of them, if none."),
+    ] = None,
+    *,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait until the wave's runs have ended.", min=0)
+    ] = 0,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End a wave of input: bounds are evaluated on all that was written before.
+
+    With --wait the exit status is 3 where the wave is not settled in time, or settled although a
+    step could not answer it: it is in quarantine, paused, or nothing starts it.
+    """
+    body = {"actions": action or []}
+    wave = _ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)["wave"]
+    status: Any = {"wave": wave, "settled": False, "waiting": "", "troubles": []}
+    if wait:
+        path = f"/v1/flows/{name}/waves/{wave}?wait={wait:g}"
+        status = _ask("GET", path, agent, json=json, seconds=wait + _ANSWER)
+    if not _printed(status, json=json):
+        if not status["settled"]:
+            waiting = f"; waiting for {status['waiting']}" if status["waiting"] else ""
+            told = f"Wave {wave} of {name} has ended{waiting}."
+        elif status["troubles"]:
+            troubles = "".join(f"\n- {trouble}" for trouble in status["troubles"])
+            told = f"Wave {wave} of {name} is at rest, but not all of it is done:{troubles}"
+        else:
+            told = f"Wave {wave} of {name} is settled."
+        _console.print(told, markup=False, highlight=False)
+    if wait and (status["troubles"] or not status["settled"]):
+        raise typer.Exit(_NOT_YET)
+
+
+def _loaded(path: Path, profile: str | None, name: str | None, *, json: bool) -> Dataflow:
+    """Read a file, show what `check` warns of, and end with its problems if it has any."""
+    try:
+        dataflow = load_dataflow(path, profile, name)
+    except DataflowErrors as errors:
+        if json:
+            problems = msgspec.to_builtins(errors.problems)
+            _fail("the dataflow file is not in order", json=True, problems=problems)
+        lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []
+        show_problems(str(path), errors.problems, lines)
+        raise typer.Exit(1) from errors
+    if dataflow.warnings and not json:
+        show_problems(str(path), dataflow.warnings, dataflow.source.splitlines())
+    return dataflow
+
+
+def _ask(
+    method: str,
+    path: str,
+    agent: str | None,
+    body: Any = None,
+    *,
+    json: bool,
+    seconds: float = _ANSWER,
+) -> Any:
+    address = base_url(agent).removeprefix("http://")
+    try:
+        with connect(agent, seconds, shown_here()) as client:
+            answer = client.request(
+                method, path, content=msgspec.json.encode(body) if body is not None else None
+            )
+        content = msgspec.json.decode(answer.content)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        _fail(
+            f"no agent answers at {address} ({error or type(error).__name__}); start one with "
+            "`headgate agent --config agent.toml`, or name another with --agent or "
+            f"{ADDRESS_VARIABLE}",
+            json=json,
+        )
+    except ConfigurationError as error:
+        _fail(str(error), json=json)
+    except msgspec.DecodeError as error:
+        _fail(f"what answers at {address} is no agent: {error}; correct --agent", json=json)
+    if answer.is_error:
+        words = content.get("error", answer.text) + cure(answer.status_code)
+        _fail(words, json=json, problems=content.get("problems", []))
+    return content
+
+
+def _fail(message: str, *, json: bool, problems: Any = ()) -> Any:
+    if json:
+        document = {"error": message, "problems": problems}
+        print_document(document)
+    else:
+        typer.echo(f"headgate flow: {message}", err=True)
+        for problem in problems:
+            place = f"{problem['file']}:{problem['line']}:{problem['column']}"
+            typer.echo(f"{place}: {problem['message']}; {problem['cure']}", err=True)
+    raise typer.Exit(1)
+
+
+def _printed(content: Any, *, json: bool) -> bool:
+    if json:
+        print_document(content)
+    return json
+
+
+def _width(*, wide: bool) -> int | None:
+    return None if wide else _console.width
+
+
+def _show(lines: Iterable[Line]) -> None:
+    for line in lines:
+        _console.print(line.text, style=line.style, markup=False, highlight=False, soft_wrap=True)

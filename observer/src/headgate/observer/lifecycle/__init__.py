@@ -1,0 +1,1 @@
+"""An observer as a process: from its configuration to its end."""
