@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.chunks import read_chunk
-from headgate.agent.scans.table_scan import Extent, TimeRange
 from headgate.client import Cell, ScanRange
 
 OLD, NEW, FUTURE = 10, 20, 99  # milliseconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from headgate.agent.scans.table_scan import Extent
+from headgate.agent.ports import Extent
 from headgate.agent.scripted import ScriptedAgent, World
 from headgate.engine import ReconciliationDue
 from headgate.events import Notify, WatchList

@@ -3,8 +3,9 @@
 import pytest
 
 from headgate.agent.errors import Fenced, Held
+from headgate.agent.ports import Extent
 from headgate.agent.scans.store import ScanStore
-from headgate.agent.scans.table_scan import Extent, ScanProgress
+from headgate.agent.scans.table_scan import ScanProgress
 from headgate.agent.scripted import SEALS, MemoryRows, TimedScanStore
 from headgate.agent.state.sealed import Owner
 from headgate.events import Cut

@@ -35,6 +35,7 @@ from headgate.agent.launchers.warm.sessions import SessionLauncher
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import Measures
 from headgate.agent.ownership.adoption import Adoption, AdoptionSettings
+from headgate.agent.ports import Extent
 from headgate.agent.process import answer_requests
 from headgate.agent.resources import sampling as samplings
 from headgate.agent.resources.sampling import Sampling
@@ -42,7 +43,6 @@ from headgate.agent.scans.container_rows import RowsLimit
 from headgate.agent.scans.hosting import ScanSettings, TableScans
 from headgate.agent.scans.reader import TableScanner
 from headgate.agent.scans.store import ScanStore
-from headgate.agent.scans.table_scan import Extent
 from headgate.agent.scripted import SEALS, MemoryRows
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import StateStore

@@ -10,15 +10,9 @@ import pytest
 
 from headgate.agent.kafka.feed import Deliver, Record
 from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.scans.found_cells import SCANNER, Found
-from headgate.agent.scans.table_scan import (
-    Chunk,
-    Extent,
-    ScanProgress,
-    ScanSurroundings,
-    TableScan,
-    TimeRange,
-)
+from headgate.agent.ports import Extent, Found, TimeRange
+from headgate.agent.scans.found_cells import SCANNER
+from headgate.agent.scans.table_scan import Chunk, ScanProgress, ScanSurroundings, TableScan
 from headgate.client import Cell
 from headgate.events import (
     VERSION,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headgate.agent.errors import DamagedState, Held, UnknownDataflow
 from headgate.agent.errors import Refused as RequestRefused
-from headgate.agent.scans.table_scan import Extent
+from headgate.agent.ports import Extent
 from headgate.agent.scripted import SEALS, MemoryRows, TimedScanStore, TimedStore
 from headgate.agent.state.sealed import (
     Definition,

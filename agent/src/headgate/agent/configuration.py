@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from headgate.agent.api.access.certificates import CertificateGrant
+from headgate.agent.roles import Role
 from headgate.events import CONTROL_TOPIC, MACHINES_TOPIC
 from headgate.settings import (
     Places,
@@ -196,6 +196,22 @@ class Resources(Struct, frozen=True, forbid_unknown_fields=True):
     """Names of the machines whose sensors count, with ``*`` and ``?``."""
     spark: tuple[Text, ...] = ()
     """Spark drivers whose executors count, where no sensor runs: ``http://driver:4040``."""
+
+
+class CertificateGrant(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose a client's certificate is; exactly one of the last three says which ones are meant."""
+
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._@-]{1,100}$")]
+    role: Role
+    common_name: str = ""
+    dns: str = ""
+    uri: str = ""
+
+    @property
+    def patterns(self) -> tuple[tuple[str, str], ...]:
+        """What is said of the certificate, each with its kind."""
+        named = (("commonName", self.common_name), ("DNS", self.dns), ("URI", self.uri))
+        return tuple((kind, value) for kind, value in named if value)
 
 
 class Access(Struct, frozen=True, forbid_unknown_fields=True):

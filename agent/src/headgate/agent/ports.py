@@ -1,15 +1,14 @@
-"""What a runtime asks of the world besides Kafka and the state table: narrow interfaces."""
+"""Narrow interfaces between the stories of the agent, and what passes through them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
-from headgate.agent.scans.table_scan import Extent, TimeRange
-from headgate.events import Container, Notify
+from headgate.events import Container, Notify, UpdateBatch
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
     RunKey,
@@ -19,6 +18,47 @@ from headgate.spark import (
     StepRequest,
     StepStarted,
 )
+
+
+class Extent(Struct, frozen=True):
+    """What of a table is scanned, and how: everything that dataflows ask for, in one rectangle."""
+
+    every: float
+    """Seconds from the end of a scan to the start of the next."""
+    columns: tuple[bytes, ...] = ()
+    """``family:qualifier``, or ``family:`` for all of one; empty for all families."""
+    start: bytes = b""
+    stop: bytes | None = None
+    notify: bool = False
+    """Whether only rows with a new notify cell ``hg:all`` are read."""
+
+
+class TimeRange(Struct, frozen=True):
+    """Timestamps of cells from ``since`` to before ``until``, in milliseconds."""
+
+    since: int
+    until: int
+
+
+class BadRecord(Struct, frozen=True):
+    """A record that was set aside, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+class Found(Struct, frozen=True):
+    """A message for one partition, and the identities of its parts."""
+
+    partition: int
+    batch: UpdateBatch
+
+    @property
+    def identities(self) -> Iterator[tuple[int, int, int]]:
+        """Partition, intent and piece of each part."""
+        return ((self.partition, part.intent, part.piece) for part in self.batch.requests)
 
 
 class WorkerLost(Struct, frozen=True):

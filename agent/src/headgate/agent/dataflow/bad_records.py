@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from headgate.agent.supervision import describe
 from headgate.engine import RecordArrived
 
@@ -13,15 +11,6 @@ Place = tuple[str, int, int]
 """Topic, partition and offset."""
 _REMEMBERED = 1000
 """Records that are known to be bad: one is needed again only after a restart from before it."""
-
-
-class BadRecord(Struct, frozen=True):
-    """A record that was set aside, and why."""
-
-    topic: str
-    partition: int
-    offset: int
-    reason: str
 
 
 class Suspects:

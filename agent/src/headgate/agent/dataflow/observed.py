@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.agent.scans.table_scan import Extent
+from headgate.agent.ports import Extent
 from headgate.events import Item, Notify
 from headgate.flows import Dataflow, FoundBy, Mode
 

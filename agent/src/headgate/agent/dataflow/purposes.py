@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from headgate.agent.ports import Cells
-from headgate.agent.scans.table_scan import TimeRange
+from headgate.agent.ports import Cells, TimeRange
 from headgate.engine import Launch, ScanContainer
 
 

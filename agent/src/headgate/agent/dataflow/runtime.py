@@ -13,7 +13,6 @@ from typing import assert_never
 import msgspec
 import structlog
 
-from headgate.agent.dataflow.bad_records import BadRecord
 from headgate.agent.dataflow.commands import Commands
 from headgate.agent.dataflow.purposes import (
     EndOfRun,
@@ -29,7 +28,7 @@ from headgate.agent.dataflow.purposes import (
 from headgate.agent.dataflow.reporting import Reporting
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.kafka.feed import Record
-from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
+from headgate.agent.ports import AttemptDisplaced, BadRecord, Report, WorkerLost, WorkerState
 from headgate.agent.state.store import RunOutcome
 from headgate.engine import (
     ClockMoved,

@@ -6,9 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.agent.dataflow.bad_records import BadRecord
 from headgate.agent.kafka.read_counts import ContainerReads
-from headgate.agent.ports import WorkerState
+from headgate.agent.ports import BadRecord, WorkerState
 from headgate.agent.state.store import RunRecord
 from headgate.engine import Explanation
 

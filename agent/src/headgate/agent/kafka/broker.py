@@ -34,7 +34,7 @@ from headgate.agent.errors import Unreachable
 from headgate.agent.kafka.feed import FETCH_WAIT, POLL, Deliver, Feed, KafkaFeed
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.kafka.retention import Retention, RetentionRefused
-from headgate.agent.scans.found_cells import Found
+from headgate.agent.ports import Found
 from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.events import (
     DECISIONS_TOPIC,

@@ -22,10 +22,10 @@ from headgate.agent.launchers.warm.sessions import SessionLauncher
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import Measures
 from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.hosting import TableScans
 from headgate.agent.scans.notify_families import NotifyFamilies
 from headgate.agent.scans.reader import TableScanner
-from headgate.agent.scans.table_scan import Extent, TimeRange
 from headgate.agent.state.cell_storage import CellStorage
 from headgate.agent.state.rows import HBaseConnections
 from headgate.agent.state.sealed import Seals

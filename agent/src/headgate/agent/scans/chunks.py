@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from headgate.agent.scans.table_scan import Chunk, Extent, TimeRange
+from headgate.agent.ports import Extent, TimeRange
+from headgate.agent.scans.table_scan import Chunk
 from headgate.client import Cell, ScanRange, Thrift2Connection, sparse_rows
 from headgate.events import NOTIFY_FAMILY, Notify
 

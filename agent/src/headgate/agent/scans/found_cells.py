@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from msgspec import Struct
-
+from headgate.agent.ports import Found
 from headgate.agent.scans.stream_window import SCANNED
 from headgate.client import Cell
 from headgate.events import VERSION, Outcome, RequestPart, UpdateBatch, UpdateKind, partition_of
@@ -21,18 +20,6 @@ _CELLS = 1_000
 _BYTES = 256 * 1024
 """Bytes of keys and values after which a message ends, and which a part of it has at most; Kafka's
 default limit is 1 MB. A value that is larger is left out, and read by whoever needs it."""
-
-
-class Found(Struct, frozen=True):
-    """A message for one partition, and the identities of its parts."""
-
-    partition: int
-    batch: UpdateBatch
-
-    @property
-    def identities(self) -> Iterator[tuple[int, int, int]]:
-        """Partition, intent and piece of each part."""
-        return ((self.partition, part.intent, part.piece) for part in self.batch.requests)
 
 
 def found_updates(

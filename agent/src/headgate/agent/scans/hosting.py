@@ -14,15 +14,14 @@ from headgate.agent.errors import AgentError, Fenced, Held
 from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, Record
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.metrics import Measures
+from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.store import ScanStore
 from headgate.agent.scans.table_scan import (
     ChunkReader,
-    Extent,
     ScanBroker,
     ScanProgress,
     ScanSurroundings,
     TableScan,
-    TimeRange,
 )
 from headgate.agent.state.sealed import Owner
 from headgate.agent.supervision import Supervision, ThreadKind

@@ -13,10 +13,10 @@ import structlog
 from msgspec import Struct
 
 from headgate.agent.errors import Unreachable
-from headgate.agent.ports import Cells
+from headgate.agent.ports import Cells, Extent, TimeRange
 from headgate.agent.scans.chunks import read_chunk
 from headgate.agent.scans.container_rows import ContainerRows, RowsLimit
-from headgate.agent.scans.table_scan import Chunk, Extent, TimeRange
+from headgate.agent.scans.table_scan import Chunk
 from headgate.agent.state.rows import HBaseConnections
 from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
 from headgate.client import RequestRefused, Thrift2Connection, read_rows

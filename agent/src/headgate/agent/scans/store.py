@@ -14,7 +14,8 @@ import msgspec
 import structlog
 
 from headgate.agent.errors import Fenced
-from headgate.agent.scans.table_scan import Extent, ScanProgress
+from headgate.agent.ports import Extent
+from headgate.agent.scans.table_scan import ScanProgress
 from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.state.rows import Rows
 from headgate.agent.state.sealed.leases import EPOCH, Lease, LeaseRows, Owner, epoch_value

@@ -20,7 +20,8 @@ from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.broker import Broker as FlowBroker
 from headgate.agent.kafka.feed import Deliver, Feed, Record
 from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.scans.found_cells import SCANNER, Found, found_updates
+from headgate.agent.ports import Extent, Found, TimeRange
+from headgate.agent.scans.found_cells import SCANNER, found_updates
 from headgate.agent.scans.stream_window import StreamWindow, Told
 from headgate.client import Cell
 from headgate.events import BarrierMark, Cut, TableChange, UpdateBatch, updates_topic
@@ -29,26 +30,6 @@ log = structlog.get_logger("headgate.agent.table-scan")
 
 _CONFIRMATION = 30.0  # seconds after which what did not come back is published again
 _MILLISECONDS = 1000
-
-
-class Extent(Struct, frozen=True):
-    """What of a table is scanned, and how: everything that dataflows ask for, in one rectangle."""
-
-    every: float
-    """Seconds from the end of a scan to the start of the next."""
-    columns: tuple[bytes, ...] = ()
-    """``family:qualifier``, or ``family:`` for all of one; empty for all families."""
-    start: bytes = b""
-    stop: bytes | None = None
-    notify: bool = False
-    """Whether only rows with a new notify cell ``hg:all`` are read."""
-
-
-class TimeRange(Struct, frozen=True):
-    """Timestamps of cells from ``since`` to before ``until``, in milliseconds."""
-
-    since: int
-    until: int
 
 
 class ScanProgress(Struct, frozen=True):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headgate.agent.ports import Cells
-from headgate.agent.scans.table_scan import Extent
+from headgate.agent.ports import Cells, Extent
 from headgate.events import Container, Notify
 from headgate.spark import RunKey, RunState
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from headgate.agent.dataflow.bad_records import Suspects
-from headgate.agent.scans.table_scan import Extent
+from headgate.agent.ports import Extent
 from headgate.agent.scripted.agent import Killed, ScriptedAgent
 from headgate.agent.scripted.rows import SEALS, LedgerRows, MemoryRows
 from headgate.agent.state.sealed import Definition, RememberedRevisions

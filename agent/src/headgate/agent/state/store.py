@@ -20,8 +20,8 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from headgate.agent.dataflow.bad_records import BadRecord
 from headgate.agent.errors import DamagedState, Fenced, Refused, UnknownDataflow
+from headgate.agent.ports import BadRecord
 from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.state.log_segments import PieceRows
 from headgate.agent.state.rows import Rows

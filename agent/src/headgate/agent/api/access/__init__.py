@@ -1,10 +1,8 @@
 """Who may ask the agent's API for what, and what is taken from nobody."""
 
-from headgate.agent.api.access.certificates import CertificateGrant
 from headgate.agent.api.access.connections import IdentifiedConnection, RenewedContext, follow_files
 from headgate.agent.api.access.guard import CALLER, Guard, GuardSettings, Note, note
 from headgate.agent.api.access.peers import FORWARDED, Peers
-from headgate.agent.api.access.roles import Caller, Role
 from headgate.agent.api.access.tokens import (
     OwnTokens,
     TokenEntry,
@@ -15,6 +13,8 @@ from headgate.agent.api.access.tokens import (
     read_entries,
     user_token_file,
 )
+from headgate.agent.configuration import CertificateGrant
+from headgate.agent.roles import Caller, Role
 
 __all__ = [
     "CALLER",

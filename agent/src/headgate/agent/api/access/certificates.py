@@ -3,27 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
-
-from headgate.agent.api.access.roles import Caller, Role
-
-
-class CertificateGrant(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose a client's certificate is; exactly one of the last three says which ones are meant."""
-
-    name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._@-]{1,100}$")]
-    role: Role
-    common_name: str = ""
-    dns: str = ""
-    uri: str = ""
-
-    @property
-    def patterns(self) -> tuple[tuple[str, str], ...]:
-        """What is said of the certificate, each with its kind."""
-        named = (("commonName", self.common_name), ("DNS", self.dns), ("URI", self.uri))
-        return tuple((kind, value) for kind, value in named if value)
+from headgate.agent.configuration import CertificateGrant
+from headgate.agent.roles import Caller
 
 
 def caller_by(certificate: Mapping[str, Any], grants: Iterable[CertificateGrant]) -> Caller | None:

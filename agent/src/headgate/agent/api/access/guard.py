@@ -18,9 +18,10 @@ import structlog
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 
-from headgate.agent.api.access.certificates import CertificateGrant, caller_by
-from headgate.agent.api.access.roles import Caller, Role
+from headgate.agent.api.access.certificates import caller_by
 from headgate.agent.api.access.tokens import OwnTokens, TokenFile
+from headgate.agent.configuration import CertificateGrant
+from headgate.agent.roles import Caller, Role
 from headgate.settings import LogRate
 
 log = structlog.get_logger("headgate.agent.audit")

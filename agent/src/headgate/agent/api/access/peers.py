@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from headgate.agent.api.access.guard import STANDING_FOR, STANDING_FOR_ROLE
-from headgate.agent.api.access.roles import Caller
 from headgate.agent.api.access.tokens import OwnTokens
 from headgate.agent.errors import Unreachable
+from headgate.agent.roles import Caller
 from headgate.settings import Credentials
 
 _JSON = "application/json"

@@ -16,7 +16,7 @@ from typing import Annotated, Final
 import structlog
 from msgspec import Meta, Struct
 
-from headgate.agent.api.access.roles import Caller, Role
+from headgate.agent.roles import Caller, Role
 from headgate.settings import (
     ConfigurationError,
     Places,
