@@ -499,7 +499,7 @@ def test_a_dataflow_without_intervals_asks_for_no_votes():
     tester = EngineTester(flow(fixed))
     assert tester.notify_at is None
     tester.sample(cpu=BUSY)
-    assert tester.engine.machines.samples == {}
+    assert tester.engine.state.machines.samples == {}
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_what_the_imagined_store_publishes_is_in_sequence(pair, rows):
     tester = pair(BOUND, partitions=2)
     for _ in range(3):
         tester.write("in", rows(8))
-    assert {source.sequence for *_, source in tester.engine.deliveries.sources} == {3}
+    assert {source.sequence for *_, source in tester.engine.state.deliveries.sources} == {3}
     tester.publish("in", replace(batch(99, sequence=4), observer="tester"))
     assert tester.decisions()[-1].kind is DecisionKind.GAP
 
@@ -105,7 +105,7 @@ def test_only_what_lies_above_the_watermark_is_remembered(pair, requests):
         first = requests * i
         some = range(first, first + requests)
         tester.publish("in", batch(*some, sequence=i, watermark=first))
-    ((*_, source),) = tester.engine.deliveries.sources
+    ((*_, source),) = tester.engine.state.deliveries.sources
     assert len(source.seen) == requests
 
 
@@ -167,7 +167,7 @@ def test_observers_that_begin_new_epochs_for_ever_leave_nothing_behind(pair):
             message = replace(batch(epoch), observer=f"pod-{epoch}")
             tester.publish("in", message, partition=partition)
     assert count(tester) == 2 * 4 * 499
-    assert len(list(tester.engine.deliveries.sources)) <= 4 * 64
+    assert len(list(tester.engine.state.deliveries.sources)) <= 4 * 64
     tester.publish("in", replace(batch(498, 499), epoch=499, observer="restarts"))
     tester.publish("in", replace(batch(498), epoch=498, observer="restarts", recovered=True))
     assert count(tester) == 2 * 4 * 499 + 1

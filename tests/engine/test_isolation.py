@@ -400,8 +400,8 @@ def test_records_taken_together_tell_of_strangers_too(pair):
         topic = updates_topic("in")
         records.append(RecordArrived(one.now, topic, 0, sequence, message, 1))
     assert one.engine.arrive(records)[0] > 1, "in one pass"
-    while one.engine.deliveries.positions[topic] != [40]:
-        one.engine.arrive(records[one.engine.deliveries.positions[topic][0] - 1 :])
+    while one.engine.state.deliveries.positions[topic] != [40]:
+        one.engine.arrive(records[one.engine.state.deliveries.positions[topic][0] - 1 :])
     assert one.engine.cells["in", "in"].told.cells == {
         (b"0", b"f:new"): ((SERVER_TIME, digest(b"39")),)
     }

@@ -1,5 +1,5 @@
 from headgate.engine import Bound, SequenceBound, at_least_one
-from headgate.engine.core.timers import Timers
+from headgate.engine.actions.timers import Timers
 
 
 def test_an_action_is_due_at_its_earliest_time():
@@ -44,7 +44,7 @@ def test_many_launches_within_one_time_bound_leave_few_timers(pair, rows):
         tester.wave("a")
         tester.finish("b")
         tester.pass_time(1)
-    assert len(tester.engine._timers._heap) <= 2
+    assert len(tester.engine._clocks._timers._heap) <= 2
     runs = len(tester.launches())
     tester.pass_time(86_398)
     assert len(tester.launches()) == runs

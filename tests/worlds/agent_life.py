@@ -342,7 +342,7 @@ class AgentLife:
         self._ask_of(lambda runtime, now: getattr(runtime, kind)(None, now))
 
     def _pause(self) -> None:
-        if self.works and self.engine.paused:
+        if self.works and self.engine.state.paused:
             self._ask_of(lambda runtime, now: runtime.resume(now))
         else:
             self._ask_of(lambda runtime, now: runtime.pause(now))

@@ -215,7 +215,7 @@ class AgentOracle:
             words = f"writers wait for {bound} of {name}, which is {action.state}"
             require(holds=action.state is not RunState.QUARANTINED, words=words)
             running = action.state in (RunState.LAUNCHED, RunState.RUNNING)
-            require(holds=not engine.paused or running, words=f"{words} in a paused dataflow")
+            require(holds=not engine.state.paused or running, words=f"{words} in a paused dataflow")
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -231,8 +231,8 @@ class AgentOracle:
                 action.spec.role is Role.STEP
                 and action.state is RunState.IDLE
                 and action.since is not None
-                and not engine.graph.awaited(action)
-                and not engine.paused
+                and not engine.state.graph.awaited(action)
+                and not engine.state.paused
             )
             limit = _longest(action)
             if not waits or limit is None or action.spec.effective_evaluation.every is not None:
@@ -288,7 +288,7 @@ class AgentOracle:
                 words = f"wave {status.wave} is settled, and nothing is said of `{name}`"
                 told = any(f"`{name}` is in quarantine" in one for one in status.troubles)
                 require(holds=told, words=words)
-        if engine.paused:
+        if engine.state.paused:
             words = f"wave {status.wave} is settled, and not said that all is paused"
             require(holds=any("is paused" in one for one in status.troubles), words=words)
 

@@ -269,7 +269,7 @@ class EngineLife:
 
     def end(self) -> None:
         """Let all that was begun end well: then nothing is under way, and all agrees."""
-        if self.engine.paused:
+        if self.engine.state.paused:
             self.tell(Resumed(self.store.now))
         self.settle()
         for _ in range(60):
@@ -613,7 +613,7 @@ class EngineLife:
         self.tell(kind(self.store.now, name))
 
     def _pause(self) -> None:
-        self.tell((Resumed if self.engine.paused else Paused)(self.store.now))
+        self.tell((Resumed if self.engine.state.paused else Paused)(self.store.now))
 
     def edit(self) -> None:
         """Somebody edits limits; what was watched before goes on counting."""

@@ -248,11 +248,11 @@ class Oracle:
     def check_launched(self) -> None:
         """No condition is certainly reached of an action that only waits for it."""
         engine = self._life.engine
-        if engine.paused:
+        if engine.state.paused:
             return
         for action in engine.actions.values():
             waits = action.state is RunState.IDLE
-            if action.spec.role is Role.INPUT or not waits or engine.graph.awaited(action):
+            if action.spec.role is Role.INPUT or not waits or engine.state.graph.awaited(action):
                 continue
             # Time is looked at whenever it comes, the rest at moments of the action's own.
             at_write = action.spec.effective_evaluation.write
@@ -393,10 +393,10 @@ class Oracle:
             require(holds=action.state is not RunState.QUARANTINED, words=words)
             running = action.state in (RunState.LAUNCHED, RunState.RUNNING)
             words = f"writers wait for {bound} of {name} in a paused dataflow"
-            require(holds=not engine.paused or running, words=words)
+            require(holds=not engine.state.paused or running, words=words)
         for action in engine.actions.values():
             run = action.run
-            if run is None or engine.paused:
+            if run is None or engine.state.paused:
                 continue
             for bound in action.spec.bounds:
                 if not bound.block or not action.spec.effective_evaluation.write:

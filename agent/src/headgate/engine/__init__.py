@@ -24,6 +24,7 @@ from headgate.engine.core.explain import (
 from headgate.engine.intake.duplicates import Deliveries
 from headgate.engine.intake.isolation import counted_part
 from headgate.engine.intake.rivals import Rivals
+from headgate.engine.protocol.adjustments import Adjustment, Assessment, Vote
 from headgate.engine.protocol.instructions import (
     Cause,
     Decision,
@@ -46,6 +47,7 @@ from headgate.engine.protocol.stimuli import (
     ReconciliationDue,
     RecordArrived,
     Released,
+    ResourceSample,
     ResourcesSampled,
     Restarted,
     Resumed,
@@ -127,9 +129,6 @@ from headgate.engine.triggers.policy import (
     WaitUntil,
 )
 from headgate.engine.triggers.significance.search import SearchPhase
-from headgate.engine.tuning.adjustment import Adjustment
-from headgate.engine.tuning.resources import ResourceSample
-from headgate.engine.tuning.votes import Assessment, Vote
 
 __all__ = [
     "RESOURCES",

@@ -13,21 +13,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
+from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.cells import Cells
 from headgate.engine.cells.elements import Element, Elements, Listed
 from headgate.engine.cells.known import Detail
 from headgate.engine.cells.pending import Past
 from headgate.engine.cells.storage import Array, newest
 from headgate.events import ContainerId
-
-if TYPE_CHECKING:
-    from headgate.engine.core.foundation import Foundation
 
 LISTS, RECENT, CELLS = "a", "b", "c"
 """Lanes, in the order in which they are read."""
@@ -268,10 +266,10 @@ class Changelog:
         for cells in gone:
             self._logged.pop((cells.watched.id, cells.table), None)
 
-    def write(self, engine: Foundation) -> None:
+    def write(self, state: EngineState) -> None:
         """Write what changed."""
-        held = [cells for cells in engine.cells.values() if cells.detail is not Detail.COUNTS]
-        self._write_lists(engine, held)
+        held = [cells for cells in state.cells.values() if cells.detail is not Detail.COUNTS]
+        self._write_lists(state, held)
         order = [(cells.watched.id, cells.table) for cells in held]
         if self._turn is None or order != self._turn.order:
             # Among other containers nobody knows to which of them the turn has come.
@@ -304,8 +302,8 @@ class Changelog:
 
     # Lists.
 
-    def _write_lists(self, engine: Foundation, held: Sequence[Cells]) -> None:
-        lists = [*self._keys(held), *self._elements(engine)]
+    def _write_lists(self, state: EngineState, held: Sequence[Cells]) -> None:
+        lists = [*self._keys(held), *self._elements(state)]
         living = sum(length for _, length, _ in lists)
         if self.items > 2 * living + _SPARE or self._lists.small > _MANY:
             # Most of it is of lists that are gone, or it is in too many pieces.
@@ -340,8 +338,8 @@ class Changelog:
             yield logged.keys, grid.keys_known, grid.keys_since
             yield logged.names, grid.names_known, grid.names_since
 
-    def _elements(self, engine: Foundation) -> Iterator[_List]:
-        for cells in engine.cells.values():
+    def _elements(self, state: EngineState) -> Iterator[_List]:
+        for cells in state.cells.values():
             for elements in remembered_elements(cells):
                 if elements.listed is None or elements.listed.number < self._valid:
                     elements.listed = self._listed()
@@ -439,10 +437,10 @@ def remembered_pasts(cells: Cells, number: Callable[[], int]) -> Iterator[Past]:
             yield past
 
 
-def remembered(engine: Foundation) -> int:
+def remembered(state: EngineState) -> int:
     """Return how many cells and elements the engine remembers."""
     return sum(
-        cells.size + sum(map(len, remembered_elements(cells))) for cells in engine.cells.values()
+        cells.size + sum(map(len, remembered_elements(cells))) for cells in state.cells.values()
     )
 
 

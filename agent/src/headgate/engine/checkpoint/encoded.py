@@ -10,21 +10,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from headgate.engine.actions.action import Action
+from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.cells import Cells
 from headgate.engine.cells.known import Detail
 from headgate.engine.cells.pending import Pending
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.saved import LEVEL, SNAPSHOT_VERSION, Counts
 from headgate.engine.checkpoint.snapshot import action_state, cells_state, frame_of, list_state
-
-if TYPE_CHECKING:
-    from headgate.engine.core.foundation import Foundation
 
 Mark = tuple[Any, ...]
 """Of two states with equal marks the bytes are the same, but for how many updates are pending."""
@@ -43,17 +41,17 @@ class EncodedState:
         self._actions: dict[Hashable, Known] = {}
         self._cells: dict[Hashable, Known] = {}
 
-    def write(self, engine: Foundation, log: Changelog | None = None) -> bytes:
+    def write(self, state: EngineState, log: Changelog | None = None) -> bytes:
         """Return a snapshot of the state, without what the log has where there is one."""
-        self._actions = _renewed(self._actions, engine.actions, _mark_of_action, action_state)
+        self._actions = _renewed(self._actions, state.actions, _mark_of_action, action_state)
         self._cells = _renewed(
-            self._cells, engine.cells, partial(_mark_of_cells, log), partial(_state_of_cells, log)
+            self._cells, state.cells, partial(_mark_of_cells, log), partial(_state_of_cells, log)
         )
-        head = msgspec.structs.asdict(frame_of(engine, log)) | {
+        head = msgspec.structs.asdict(frame_of(state, log)) | {
             "version": SNAPSHOT_VERSION,
             "actions": [data for _, data in self._actions.values()],
             "cells": [data for _, data in self._cells.values()],
-            "counts": Counts.of(engine.cells.values()),
+            "counts": Counts.of(state.cells.values()),
         }
         return zlib.compress(_encode(head), LEVEL)
 

@@ -12,10 +12,10 @@ from headgate.engine.cells.elements import Element, Key
 from headgate.engine.cells.told import Version
 from headgate.engine.checkpoint.logged import ListState, LoggedState, LogState
 from headgate.engine.intake.duplicates import Source
+from headgate.engine.protocol.stimuli import ResourceSample
 from headgate.engine.spec.dataflow import WatchedContainer
 from headgate.engine.triggers.significance.search import SearchState
 from headgate.engine.tuning.adjustment import AdjusterState
-from headgate.engine.tuning.resources import ResourceSample
 from headgate.events import Cut
 
 SNAPSHOT_VERSION = 3
@@ -193,7 +193,7 @@ class Counts(Struct, frozen=True, array_like=True):
         )
 
 
-class EngineState(Struct, frozen=True):
+class EngineSnapshot(Struct, frozen=True):
     """See ``Engine``."""
 
     version: int

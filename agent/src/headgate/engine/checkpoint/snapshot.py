@@ -10,13 +10,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from headgate.engine.actions.action import Action
+from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.cells import Cells
 from headgate.engine.cells.elements import Element, Elements
 from headgate.engine.cells.grid import Column
@@ -42,7 +43,7 @@ from headgate.engine.checkpoint.saved import (
     CellsState,
     ConsumedState,
     Counts,
-    EngineState,
+    EngineSnapshot,
     KeyColumns,
     PendingState,
     ScanningState,
@@ -53,51 +54,48 @@ from headgate.engine.checkpoint.saved import (
 from headgate.engine.intake.rivals import Rivals
 from headgate.events import Cut
 
-if TYPE_CHECKING:
-    from headgate.engine.core.foundation import Foundation
-
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(EngineState)
+_decoder = msgspec.msgpack.Decoder(EngineSnapshot)
 
 
-def write_snapshot(engine: Foundation) -> bytes:
+def write_snapshot(state: EngineState) -> bytes:
     """Return the engine's state, whole."""
-    return zlib.compress(_encoder.encode(state_of(engine, engine.cells.values())), LEVEL)
+    return zlib.compress(_encoder.encode(state_of(state, state.cells.values())), LEVEL)
 
 
-def state_of(engine: Foundation, held: Iterable[Cells]) -> EngineState:
+def state_of(state: EngineState, held: Iterable[Cells]) -> EngineSnapshot:
     """Return the engine's state with these of its cells, whole."""
     return msgspec.structs.replace(
-        frame_of(engine),
-        actions=tuple(action_state(action) for action in engine.actions.values()),
+        frame_of(state),
+        actions=tuple(action_state(action) for action in state.actions.values()),
         cells=tuple(cells_state(cells) for cells in held),
     )
 
 
-def frame_of(engine: Foundation, log: Changelog | None = None) -> EngineState:
+def frame_of(state: EngineState, log: Changelog | None = None) -> EngineSnapshot:
     """Return the engine's state without its actions and cells."""
-    return EngineState(
+    return EngineSnapshot(
         version=PLAIN_VERSION,
-        dataflow=engine.spec.name,
-        incarnation=engine.incarnation,
-        paused=engine.paused,
-        positions={topic: tuple(p) for topic, p in engine.deliveries.positions.items()},
-        sources=tuple(engine.deliveries.sources),
+        dataflow=state.spec.name,
+        incarnation=state.incarnation,
+        paused=state.paused,
+        positions={topic: tuple(p) for topic, p in state.deliveries.positions.items()},
+        sources=tuple(state.deliveries.sources),
         actions=(),
         cells=(),
-        retired=engine.retired,
-        samples=tuple(s for samples in engine.machines.samples.values() for s in samples),
+        retired=state.retired,
+        samples=tuple(s for samples in state.machines.samples.values() for s in samples),
         log=None if log is None else LogState(log.items, log.small),
-        saved=engine.now,
+        saved=state.now,
         rivals=tuple(
             (table, observer, newest)
-            for table, rivals in engine.rivals.items()
+            for table, rivals in state.rivals.items()
             for observer, newest in rivals.newest.items()
         ),
     )
 
 
-def read_snapshot(data: bytes) -> EngineState:
+def read_snapshot(data: bytes) -> EngineSnapshot:
     """Return the state in a snapshot.
 
     Raises:
@@ -115,7 +113,7 @@ def read_snapshot(data: bytes) -> EngineState:
     return state if state.counts is None else _counted(state, state.counts)
 
 
-def _counted(state: EngineState, counts: Counts) -> EngineState:
+def _counted(state: EngineSnapshot, counts: Counts) -> EngineSnapshot:
     """Have cells say what is counted of them.
 
     Raises:
@@ -146,8 +144,8 @@ def _counted(state: EngineState, counts: Counts) -> EngineState:
 
 
 def restore(
-    engine: Foundation,
     state: EngineState,
+    snapshot: EngineSnapshot,
     pieces: Iterable[bytes] = (),
     log: Changelog | None = None,
 ) -> None:
@@ -158,18 +156,19 @@ def restore(
     Raises:
         SnapshotError: the log is not whole.
     """
-    engine.incarnation = state.incarnation
-    engine.paused = state.paused
-    engine.saved_at = state.saved
-    engine.deliveries.positions = {topic: list(p) for topic, p in state.positions.items()}
-    engine.deliveries.restore(state.sources)
-    for table in dict.fromkeys(table for table, _, _ in state.rivals):
-        engine.rivals[table] = Rivals((who, when) for of, who, when in state.rivals if of == table)
-    engine.machines.take(state.samples)
+    state.incarnation = snapshot.incarnation
+    state.paused = snapshot.paused
+    state.saved_at = snapshot.saved
+    state.deliveries.positions = {topic: list(p) for topic, p in snapshot.positions.items()}
+    state.deliveries.restore(snapshot.sources)
+    rivals = snapshot.rivals
+    for table in dict.fromkeys(table for table, _, _ in rivals):
+        state.rivals[table] = Rivals((who, when) for of, who, when in rivals if of == table)
+    state.machines.take(snapshot.samples)
     common = [
         (cells, stored)
-        for stored in state.cells
-        if (cells := engine.cells.get((stored.watched.id, stored.table))) is not None
+        for stored in snapshot.cells
+        if (cells := state.cells.get((stored.watched.id, stored.table))) is not None
         and cells.watched == stored.watched
     ]
     reader = LogReader()
@@ -180,18 +179,18 @@ def restore(
         _restore_cells(cells, stored, reader)
         if log is not None and stored.logged is not None and cells.detail == stored.detail:
             log.adopt(cells, listed(stored.logged.keys), listed(stored.logged.names))
-    for saved in state.actions:
-        action = engine.actions.get(saved.name)
+    for saved in snapshot.actions:
+        action = state.actions.get(saved.name)
         if action is not None:
             _restore_action(action, saved)
-    numbers = {**state.retired, **{saved.name: saved.number for saved in state.actions}}
-    for action in engine.actions.values():
+    numbers = {**snapshot.retired, **{saved.name: saved.number for saved in snapshot.actions}}
+    for action in state.actions.values():
         action.number = numbers.pop(action.name, 0)
-    engine.retired = {name: number for name, number in numbers.items() if number}
-    for cells in engine.cells.values():
+    state.retired = {name: number for name, number in numbers.items() if number}
+    for cells in state.cells.values():
         for pending in cells.pendings:
             if not pending.begun:
-                watcher = engine.actions.get(pending.action)
+                watcher = state.actions.get(pending.action)
                 has_run = watcher is not None and watcher.number > 0 and cells.scanned
                 pending.begin(fresh=pending.fresh and not has_run)
 

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from headgate.engine.actions.action import Action
+from headgate.engine.actions.graph import CellsPlace
+from headgate.engine.actions.state import READING, EngineState
+from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.storage import Storage
+from headgate.engine.checkpoint.changelog import Changelog, Checkpoint, SavedEngine, remembered
+from headgate.engine.checkpoint.encoded import EncodedState
+from headgate.engine.checkpoint.snapshot import read_snapshot, restore, write_snapshot
+from headgate.engine.core.batch_intake import BatchIntake
+from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.evaluation import Evaluation
 from headgate.engine.core.explain import Explanation, explain_dataflow
-from headgate.engine.core.together import Together
-from headgate.engine.protocol.instructions import Instruction, NotifyAt
+from headgate.engine.core.intake import Intake
+from headgate.engine.core.launching import Launching
+from headgate.engine.core.moments import Moments
+from headgate.engine.core.outcomes import Outcomes
+from headgate.engine.core.output import Output
+from headgate.engine.core.requests import Requests
+from headgate.engine.core.searches import Searches
+from headgate.engine.core.specification_changes import SpecificationChanges
+from headgate.engine.core.table_answers import TableAnswers
+from headgate.engine.core.table_reads import TableReads
+from headgate.engine.protocol.instructions import Instruction
 from headgate.engine.protocol.stimuli import (
     CellsRead,
     ClockMoved,
@@ -33,9 +55,11 @@ from headgate.engine.protocol.stimuli import (
     TopicsOpened,
     WaveEnded,
 )
+from headgate.engine.spec.dataflow import DataflowSpec
+from headgate.events import Cut
 
 
-class Engine(Together):
+class Engine:
     """Decides for one dataflow when each of its actions runs.
 
     Args:
@@ -52,15 +76,82 @@ class Engine(Together):
         SnapshotError: the state is no snapshot that this version reads.
     """
 
+    def __init__(
+        self,
+        spec: DataflowSpec,
+        state: bytes | SavedEngine | None = None,
+        *,
+        incarnation: str = "",
+        storage: Storage | None = None,
+        log_number: int = 0,
+    ) -> None:
+        self.state = EngineState(spec, incarnation=incarnation, storage=storage)
+        self._encoded = EncodedState()
+        self._log = self._restored(state, log_number)
+        self._output = output = Output(self.state)
+        self._clocks = clocks = Clocks(self.state)
+        self._searches = searches = Searches(self.state, output, clocks)
+        reads = TableReads(self.state, output)
+        launching = Launching(self.state, output, clocks, searches)
+        self._evaluation = evaluation = Evaluation(self.state, output, clocks, launching, reads)
+        moments = Moments(self.state, output, clocks, searches, launching, evaluation)
+        outcomes = Outcomes(self.state, output, clocks, searches, launching, evaluation)
+        intake = Intake(self.state, output, evaluation, reads)
+        self._batches = BatchIntake(self.state, intake, evaluation)
+        answers = TableAnswers(self.state, evaluation, reads)
+        asked = Requests(self.state, output, clocks, launching, evaluation, outcomes, moments)
+        changes = SpecificationChanges(
+            self.state, output, clocks, searches, reads, evaluation, self._log
+        )
+        self._handlers: Mapping[type[Stimulus], Callable[[Any], None]] = {
+            RecordArrived: intake.record,
+            TopicsOpened: changes.open_topics,
+            PartitionReset: intake.partition_reset,
+            WaveEnded: moments.wave_ended,
+            RunStarted: outcomes.started,
+            RunFinished: outcomes.finished,
+            RunRehearsed: outcomes.finished,
+            RunFailed: outcomes.failed,
+            Tick: lambda _: moments.time_passed(),
+            ScanBegun: answers.scan_begun,
+            ContainerScanned: answers.scanned,
+            CellsRead: answers.read,
+            SpecificationChanged: changes.change,
+            Paused: asked.pause,
+            Resumed: asked.resume,
+            RunRequested: asked.run,
+            RetryRequested: asked.retry,
+            Released: asked.release,
+            Restarted: asked.restart,
+            ResourcesSampled: self._sampled,
+            ReconciliationDue: answers.reconcile,
+            ClockMoved: lambda stimulus: clocks.move(stimulus.by),
+            ObserverLost: intake.observer_lost,
+        }
+        reads.resume()
+
+    def _restored(self, saved: bytes | SavedEngine | None, log_number: int) -> Changelog:
+        """Restore the state; return the log in which its cells are."""
+        if saved is None:
+            return Changelog(log_number)
+        if isinstance(saved, bytes):
+            saved = SavedEngine(saved)
+        found = read_snapshot(saved.head)
+        log = Changelog(log_number)
+        if found.log is not None:
+            log = Changelog(log_number, saved.kept, found.log.items, found.log.small)
+        restore(self.state, found, saved.pieces, log)
+        self.state.now = self.state.saved_at
+        return log
+
     def handle(self, stimulus: Stimulus) -> list[Instruction]:
         """Take one stimulus and return what is to be done, in this order."""
-        self._now = stimulus.now
-        if not self._begun:
-            self._begun = True
-            self._pass_no_time_backwards()
-            self._start_clocks()
-        self._dispatch(stimulus)
-        return self._told()
+        self.state.now = stimulus.now
+        if self._clocks.begin():
+            self._clocks.start_all()
+            self._searches.begin()
+        self._handlers[type(stimulus)](stimulus)
+        return self._instructions()
 
     def arrive(self, records: Sequence[RecordArrived]) -> tuple[int, list[Instruction]]:
         """Take records as ``handle`` would one by one, until something is to be done or all are in.
@@ -68,79 +159,102 @@ class Engine(Together):
         Returns how many were taken, and what is to be done after the last of them.
         """
         taken = 0
-        told: list[Instruction] = []
-        while taken < len(records) and not told:
+        instructions: list[Instruction] = []
+        while taken < len(records) and not instructions:
             together = 0
-            if self._begun:
-                self._now = records[taken].now
-                together = self._take_together(records, taken)
+            if self._clocks.begun:
+                self.state.now = records[taken].now
+                together = self._batches.take(records, taken)
             taken += together or 1
-            told = self._told() if together else self.handle(records[taken - 1])
-        return taken, told
+            instructions = self._instructions() if together else self.handle(records[taken - 1])
+        return taken, instructions
+
+    def _instructions(self) -> list[Instruction]:
+        notification = self._clocks.notification()
+        if notification is not None:
+            self._output.add(notification)
+        return self._output.take()
+
+    def _sampled(self, stimulus: ResourcesSampled) -> None:
+        if self._clocks.adjust_at is not None:
+            self.state.machines.take(stimulus.samples)
+
+    # -- what is saved
+
+    def snapshot(self) -> bytes:
+        """Return the whole state; an engine made from it decides as this one would."""
+        return write_snapshot(self.state)
+
+    def checkpoint(self, whole: int) -> Checkpoint:
+        """Return the state: all of it, or a head and what has changed in the log.
+
+        Args:
+            whole: cells and elements up to which it is all of it; it then takes no log.
+        """
+        if remembered(self.state) <= whole:
+            self._log.forget()
+            return Checkpoint(self._encoded.write(self.state), self._log.change())
+        self._log.write(self.state)
+        return Checkpoint(self._encoded.write(self.state, self._log), self._log.change())
+
+    # -- what others ask
+
+    @property
+    def spec(self) -> DataflowSpec:
+        """The dataflow."""
+        return self.state.spec
+
+    @property
+    def actions(self) -> Mapping[str, Action]:
+        """All actions by name, predecessors first."""
+        return self.state.actions
+
+    @property
+    def cells(self) -> Mapping[CellsPlace, Cells]:
+        """What is known of containers, by container and table."""
+        return self.state.cells
+
+    @property
+    def cut(self) -> Cut:
+        """Where each topic is to be read on: everything before was taken in."""
+        return self.state.cut
 
     @property
     def run_due(self) -> float | None:
         """When an action is to be looked at next because time has passed; Unix seconds."""
-        return self._timers.next
+        return self._clocks.run_due
 
-    def _told(self) -> list[Instruction]:
-        due, assess = self._timers.next, self._assess_at
-        if assess is not None and (due is None or assess < due):
-            due = assess
-        if due != self._notified:
-            self._notified = due
-            self._out.append(NotifyAt(due))
-        out, self._out = self._out, []
-        return out
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """Actions with a run under way, or due as soon as a read or a scan is answered."""
+        return tuple(
+            name
+            for name, action in self.actions.items()
+            if action.run is not None
+            or (action.missed is not None and self.state.obstacle(action) in (None, READING))
+        )
 
-    def _dispatch(self, stimulus: Stimulus) -> None:
-        match stimulus:
-            case RecordArrived():
-                self._record(stimulus)
-            case TopicsOpened():
-                self._opened(stimulus)
-            case PartitionReset():
-                self._reset(stimulus)
-            case WaveEnded():
-                self._wave(stimulus)
-            case RunStarted():
-                self._started(stimulus)
-            case RunFinished() | RunRehearsed():
-                self._finished(stimulus)
-            case RunFailed():
-                self._failed(stimulus)
-            case Tick():
-                self._tick(stimulus)
-            case ScanBegun():
-                self._scan_begun(stimulus)
-            case ContainerScanned():
-                self._scanned(stimulus)
-            case CellsRead():
-                self._read(stimulus)
-            case SpecificationChanged():
-                self._specification_changed(stimulus)
-            case ReconciliationDue():
-                self._reconcile(stimulus)
-            case ClockMoved():
-                self._move_times(stimulus.by)
-            case ObserverLost():
-                self._observer_lost(stimulus)
-            case Paused():
-                self._pause(stimulus)
-            case Resumed():
-                self._resume(stimulus)
-            case RunRequested():
-                self._requested(stimulus)
-            case RetryRequested():
-                self._retry_requested(stimulus)
-            case Released():
-                self._released(stimulus)
-            case Restarted():
-                self._restarted(stimulus)
-            case ResourcesSampled():
-                if self._assess_at is not None:
-                    self.machines.take(stimulus.samples)
+    def holding(self) -> Iterator[tuple[str, str]]:
+        """Yield each action and bound for which writers of the bound's container wait now."""
+        for name, action in self.actions.items():
+            for bound in action.held_by(paused=self.state.paused):
+                yield name, bound
+
+    def take_rests(self) -> Counter[str]:
+        """Return, by action, evaluations that changed nothing, not even why, since the last call.
+
+        A decision is recorded of every other evaluation.
+        """
+        return self._evaluation.take_rests()
+
+    def parked(self, name: str) -> str | None:
+        """Return what a run waits for that somebody asked for; None where no such run waits."""
+        return self.state.parked(self.actions[name])
+
+    def followers(self, inputs: Iterable[str]) -> frozenset[str]:
+        """Return the actions that follow inputs from which something has come, however far."""
+        return self.state.actions_after(inputs)
 
     def explain(self, now: float) -> Explanation:
         """Return, for each action, why it last ran and what is missing for it to run again."""
-        return explain_dataflow(self, now)
+        return explain_dataflow(self.state, now)

@@ -1,65 +1,112 @@
-"""Moments of evaluation: at writes, at ends, by time; each action's policy is asked then."""
+"""Evaluation: an action's policy is asked, and what it says is done."""
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from headgate.engine.actions.action import Action, ActionInputs, needs_reading
+from headgate.engine.actions.state import EngineState
+from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.launching import Launching
+from headgate.engine.core.output import Output
+from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
-from headgate.engine.protocol.stimuli import Restarted, Resumed, Tick, WaveEnded
-from headgate.engine.spec.conditions import BoundResult, ConditionResult, leaves, missing, reasons
+from headgate.engine.spec.conditions import (
+    BoundResult,
+    ConditionResult,
+    leaves,
+    missing,
+    reasons,
+)
 from headgate.engine.triggers.bounds import Precision
 from headgate.engine.triggers.policy import NeedsReading, Run, WaitUntil
-from headgate.engine.triggers.significance.seeking import Said
+from headgate.events import ContainerId
 
 AT_WRITE = "write"
 ASKED = "request"
 
 
-class Evaluation(Launching):
+class Evaluation:
     """Asks policies and does what they say."""
 
-    def _take_up(self, actions: Iterable[Action], *, read: bool = False) -> None:
+    def __init__(
+        self,
+        state: EngineState,
+        output: Output,
+        clocks: Clocks,
+        launching: Launching,
+        reads: TableReads,
+    ) -> None:
+        self._state = state
+        self._output = output
+        self._clocks = clocks
+        self._launching = launching
+        self._reads = reads
+        self._rested: Counter[str] = Counter()
+        """Evaluations at writes after which nothing had to run and no decision was recorded."""
+
+    def take_rests(self) -> Counter[str]:
+        """Return, by action, evaluations that changed nothing, not even why, since the last call.
+
+        A decision is recorded of every other evaluation.
+        """
+        rested, self._rested = self._rested, Counter()
+        return rested
+
+    def rest(self, action: Action, times: int) -> None:
+        """Note evaluations of an action that changed nothing."""
+        self._rested[action.name] += times
+
+    def take_up(self, actions: Iterable[Action], *, read: bool = False) -> None:
         """Evaluate what could not be evaluated before."""
         for action in actions:
             if action.missed is not None:
-                self._consider(action, action.missed, read=read)
+                self.consider(action, action.missed, read=read)
 
-    def _consider(self, action: Action, moment: str, *, read: bool = False) -> None:
+    def consider(self, action: Action, moment: str, *, read: bool = False) -> None:
+        """Evaluate an action, or note that it was missed.
+
+        Args:
+            action: any; of an input nothing is to be decided.
+            moment: what made the engine look.
+            read: whether its cells were just read: what is still unsettled is taken as it is.
+        """
         if action.is_input:
             return
-        obstacle = self.obstacle(action)
+        obstacle = self._state.obstacle(action)
         if obstacle is not None:
             if action.missed is None and moment is not AT_WRITE:
-                self._decide(DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment)
+                self._output.decide(
+                    DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment
+                )
             action.missed = moment
             if action.blocking and action.run is not None:
                 self._find(action, self._measured_blocking(action))
             return
         action.missed = None
         if action.requested:
-            self._launch(action, Cause(ASKED, "somebody asked for it"))
+            self._launching.launch(action, Cause(ASKED, "somebody asked for it"))
             return
-        inputs = ActionInputs(action, self._now, read=read)
+        now = self._state.now
+        inputs = ActionInputs(action, now, read=read)
         told = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
-        if told and action.policy.rests(inputs, self._now, action.wait_until):
-            self._rested[action.name] += 1
+        if told and action.policy.rests(inputs, now, action.wait_until):
+            self.rest(action, 1)
             action.found = ()
             return  # as at the last write, of which a decision was recorded
-        verdict = action.policy.judge(inputs, self._now)
+        verdict = action.policy.judge(inputs, now)
         self._find(action, leaves(verdict.result))
         if isinstance(verdict, Run):
             words = f"{'; '.join(reasons(verdict.result))} ({moment})"
-            self._launch(action, Cause(moment, words, verdict.result))
+            self._launching.launch(action, Cause(moment, words, verdict.result))
         elif isinstance(verdict, NeedsReading):
             action.missed = moment
             self._hold_for_reading(action, moment, verdict.result)
         else:
             if isinstance(verdict, WaitUntil):
                 action.wait_until = verdict.time
-                self._set_timers(action)
+                self._clocks.set(action)
             self._skip(action, moment, verdict.result)
 
     @staticmethod
@@ -69,7 +116,7 @@ class Evaluation(Launching):
         action.found = tuple(bound for bound in action.blocking if bound in reached)
 
     def _measured_blocking(self, action: Action) -> Iterator[BoundResult]:
-        inputs = ActionInputs(action, self._now)
+        inputs = ActionInputs(action, self._state.now)
         for bound in action.blocking:
             if not inputs.is_below(bound):
                 yield inputs.measure(bound, Precision.RUNNING)
@@ -79,7 +126,7 @@ class Evaluation(Launching):
             if needs_reading(cells, pending):
                 action.reading = True
                 if not cells.read_awaited:
-                    self._ask_for_read(cells)
+                    self._reads.read(cells)
         what = "cells are read again" if action.reading else "a container is scanned first"
         self._skip(action, moment, result, kind=DecisionKind.HELD, prefix=f"{what}; ")
 
@@ -96,122 +143,43 @@ class Evaluation(Launching):
             shown = " ".join((kind, *(leaf.bound for leaf in leaves(result) if leaf.reached)))
             if shown == action.shown:
                 if kind is DecisionKind.SKIPPED:
-                    self._rested[action.name] += 1
+                    self.rest(action, 1)
                 return
             action.shown = shown
         words = f"{prefix}needs {missing(result)}"
-        self._decide(kind, words, action, moment=moment, result=result)
+        self._output.decide(kind, words, action, moment=moment, result=result)
 
-    def _ended(self, names: Iterable[str], moment: str) -> None:
-        """Predecessors ended: evaluate their successors, each once."""
+    def written(self, containers: Iterable[ContainerId]) -> None:
+        """Evaluate who watches containers in which something was written, or is missing."""
+        graph = self._state.graph
+        watchers: dict[str, Action] = {}
+        for container in containers:
+            for feeder in graph.feeders.get(container, ()):
+                if not feeder.has_run:
+                    self.first_run(feeder)
+                    self.take_up(self._state.ready_followers(feeder))
+            for action in graph.watchers.get(container, ()):
+                watchers[action.name] = action
+        if watchers:
+            for action in graph.in_order(watchers):
+                self.consider(action, AT_WRITE)
+
+    def ended(self, names: Iterable[str], moment: str) -> None:
+        """Evaluate the successors of actions that have ended, each once."""
+        graph = self._state.graph
         followers: dict[str, None] = {}
         for name in names:
-            for action in self.graph.successors[name]:
+            for action in graph.successors[name]:
                 action.ended.add(name)
                 followers[action.name] = None
-        for action in self.graph.in_order(followers):
+        for action in graph.in_order(followers):
             evaluation = action.spec.effective_evaluation
             synchronous = not action.spec.bounds and evaluation.every is None
             if evaluation.action_end or synchronous:
-                self._consider(action, moment)
+                self.consider(action, moment)
 
-    def _has_run(self, action: Action) -> None:
-        """The action ran for the first time: its successors' clocks may start."""
+    def first_run(self, action: Action) -> None:
+        """Note that an action has run for the first time: its successors' clocks may start."""
         action.has_run = True
-        for follower in self.graph.successors[action.name]:
-            self._start_clock(follower)
-
-    def _followers(self, action: Action) -> list[Action]:
-        """Return the successors that nothing keeps from being evaluated any more."""
-        return [a for a in self.graph.successors[action.name] if self.obstacle(a) is None]
-
-    def _start_clocks(self) -> None:
-        for action in self.actions.values():
-            self._start_clock(action)
-        adjusted = any(action.adjusters for action in self.actions.values())
-        self._assess_at = self._now + self.spec.adjustment.every if adjusted else None
-        if self._seeking is not None:
-            self._tell_searches(self._seeking.begin())
-
-    def _start_clock(self, action: Action) -> None:
-        if action.is_input or self.graph.awaited(action):
-            return
-        if action.since is None:
-            action.since = self._now
-        every = action.spec.effective_evaluation.every
-        if every is not None:
-            # Not later than that either: it may have been a longer period until now.
-            due = action.next_evaluation
-            action.next_evaluation = min(self._now + every, math.inf if due is None else due)
-        self._set_timers(action)
-
-    def _wave(self, stimulus: WaveEnded) -> None:
-        inputs = []
-        for name in stimulus.actions:
-            action = self.actions.get(name)
-            if action is None or not action.is_input:
-                self._refuse(f"a wave of {name!r} ended, which is no input action", action)
-                continue
-            if not action.has_run:
-                if action.spec.writes or action.spec.reads:
-                    self._decide(DecisionKind.HELD, "its wave ended before anything came", action)
-                    continue
-                self._has_run(action)
-            inputs.append(name)
-        if inputs and self._seeking is not None:
-            self._tell_searches(self._seeking.wave())
-        if inputs:
-            names = ", ".join(f"`{name}`" for name in inputs)
-            self._ended(inputs, f"end of the wave of {names}")
-            for name in inputs:
-                self._take_up(self._followers(self.actions[name]))
-
-    def _tick(self, _stimulus: Tick | Restarted | Resumed) -> None:
-        if self._assess_at is not None and self._assess_at <= self._now:
-            self._assess_at = self._now + self.spec.adjustment.every
-            self._adjust()
-        for action in self.graph.in_order(self._timers.due(self._now)):
-            self._time_has_come(action)
-            self._set_timers(action)
-
-    def _time_has_come(self, action: Action) -> None:
-        run = action.run
-        if run is not None and run.retry_at is not None and run.retry_at <= self._now:
-            self._retry(action, run)
-        late = any(time <= self._now for time in action.times())
-        every = action.spec.effective_evaluation.every
-        due = action.next_evaluation
-        if every is not None and due is not None and due <= self._now:
-            action.next_evaluation = due + ((self._now - due) // every + 1) * every
-            action.looked_at = self._now
-            self._consider(action, f"every {every:g} s")
-        elif late:
-            action.looked_at = self._now
-            self._consider(action, "time")
-
-    def _adjust(self) -> None:
-        """Let both factors vote on every bound with an interval."""
-        if self.paused:
-            return
-        resources = self.machines.assess(self._now, self.spec.adjustment)
-        for action in self.actions.values():
-            moved = []
-            for adjuster in action.adjusters:
-                updates = action.updates_of(adjuster.bound)
-                adjustment = adjuster.assess(self._now, updates, resources)
-                if adjustment is not None:
-                    moved.append(adjustment)
-                    words = adjustment.words
-                    self._decide(DecisionKind.ADJUSTED, words, action, adjustment=adjustment)
-            if moved:
-                action.take_limits()
-                action.looked_at = -math.inf  # θ may have come down to before the last look
-                self._set_timers(action)
-                if action.spec.effective_evaluation.write:
-                    # A limit may have come down to what was written long ago.
-                    self._consider(action, AT_WRITE)
-
-    def _tell_searches(self, searches: Iterable[Said]) -> None:
-        for action, words in searches:
-            self._decide(DecisionKind.ADJUSTED, words, action)
-            self._set_timers(action)
+        for follower in self._state.graph.successors[action.name]:
+            self._clocks.start(follower)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
 from headgate.engine.actions.action import Action, ActionInputs
 from headgate.engine.actions.runs import PastRun, RunState
+from headgate.engine.actions.state import EngineState
+from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.pending import Pending
+from headgate.engine.protocol.adjustments import Assessment, Vote
 from headgate.engine.spec.conditions import ConditionResult, Dimension, missing
 from headgate.engine.spec.dataflow import Role
 from headgate.engine.triggers.bounds import Precision, seconds_words
 from headgate.engine.triggers.policy import Bounded
 from headgate.engine.triggers.significance.search import Search, SearchPhase
 from headgate.engine.tuning.adjustment import Adjuster
-from headgate.engine.tuning.votes import Assessment, Vote, together
-
-if TYPE_CHECKING:
-    from headgate.engine.cells.cells import Cells
-    from headgate.engine.cells.pending import Pending
-    from headgate.engine.core.engine import Engine
+from headgate.engine.tuning.votes import together
 
 
 class ActiveExplanation(Struct, frozen=True):
@@ -125,13 +122,13 @@ class Explanation(Struct, frozen=True):
     containers: tuple[ContainerExplanation, ...]
 
 
-def explain_dataflow(engine: Engine, now: float) -> Explanation:
+def explain_dataflow(state: EngineState, now: float) -> Explanation:
     """Return the explanation of all actions, predecessors first."""
     return Explanation(
-        dataflow=engine.spec.name,
+        dataflow=state.spec.name,
         time=now,
-        paused=engine.paused,
-        actions=tuple(_explain(engine, action, now) for action in engine.actions.values()),
+        paused=state.paused,
+        actions=tuple(_explain(state, action, now) for action in state.actions.values()),
         containers=tuple(
             ContainerExplanation(
                 container=cells.watched.id,
@@ -142,14 +139,14 @@ def explain_dataflow(engine: Engine, now: float) -> Explanation:
                 unsettled=len(cells.unsettled),
                 dead_letters=cells.dead_letters,
             )
-            for cells in engine.cells.values()
+            for cells in state.cells.values()
         ),
     )
 
 
-def _explain(engine: Engine, action: Action, now: float) -> ActionExplanation:
+def _explain(state: EngineState, action: Action, now: float) -> ActionExplanation:
     result = None if action.is_input else current_result(action, now)
-    needed = "" if result is None else _needed(engine, action, result)
+    needed = "" if result is None else _needed(state, action, result)
     run = action.run
     active = None
     if run is not None:
@@ -240,18 +237,18 @@ def current_result(action: Action, now: float) -> ConditionResult:
     return action.policy.judge(inputs, now).result
 
 
-def _needed(engine: Engine, action: Action, result: ConditionResult) -> str:
-    parked = engine.parked(action.name)
+def _needed(state: EngineState, action: Action, result: ConditionResult) -> str:
+    parked = state.parked(action)
     if parked is not None:
         return f"was asked for and waits: {parked}"
     if action.state is RunState.QUARANTINED:
         return f"needs a release from quarantine ({action.failure})"
-    awaited = engine.graph.awaited(action)
+    awaited = state.graph.awaited(action)
     if awaited:
         return f"needs the first run of {' and '.join(f'`{name}`' for name in awaited)}"
     if not action.spec.bounds and not action.spec.after:
         return "has to be asked for"
-    if engine.paused:
+    if state.paused:
         return "waits until the dataflow is resumed"
     if action.reading:
         return "waits for cells that are being read again"

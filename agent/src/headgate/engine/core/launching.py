@@ -4,50 +4,71 @@ from __future__ import annotations
 
 from headgate.engine.actions.action import Action, ImpossibleTransition
 from headgate.engine.actions.runs import ActiveRun, RunEvent
-from headgate.engine.core.foundation import Foundation
+from headgate.engine.actions.state import EngineState
+from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.output import Output
+from headgate.engine.core.searches import Searches
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
 
 
-class Launching(Foundation):
+class Launching:
     """Launches actions and orders further attempts."""
 
-    def _launch(self, action: Action, cause: Cause) -> None:
+    def __init__(
+        self, state: EngineState, output: Output, clocks: Clocks, searches: Searches
+    ) -> None:
+        self._state = state
+        self._output = output
+        self._clocks = clocks
+        self._searches = searches
+
+    def launch(self, action: Action, cause: Cause) -> None:
+        """Begin a run on everything that has arrived."""
         action.happen(RunEvent.DECIDED)
         action.number += 1
-        parts = (self.spec.name, self.incarnation, action.name, str(action.number))
+        state = self._state
+        parts = (state.spec.name, state.incarnation, action.name, str(action.number))
         run = ActiveRun(
             run="-".join(filter(None, parts)),
             attempt=1,
-            cut=self.cut,
+            cut=state.cut,
             since=action.seen,
             cause=cause,
-            launched_at=self._now,
+            launched_at=state.now,
             time_before=action.since,
             ended_before=action.ended,
         )
         action.run = run
-        if self._seeking is not None and action.search is not None:
-            self._seeking.launching(action, action.search)
+        self._searches.launching(action)
         for cells, pending in action.all_parts():
             cells.consumed[action.name] = pending.take()
-        action.since = self._now
+        action.since = state.now
         action.ended = set()
         action.requested = False
         action.shown = ""
         action.found = ()
         action.wait_until = None
-        self._set_timers(action)
+        self._clocks.set(action)
+        self._order(action, run)
+
+    def retry(self, action: Action, run: ActiveRun) -> None:
+        """Order the next attempt of a run, unless the dataflow is paused."""
+        if self._state.paused:
+            return
+        action.happen(RunEvent.RETRY_DUE)
+        run.retry_at = None
+        run.attempt += 1
         self._order(action, run)
 
     def _order(self, action: Action, run: ActiveRun) -> None:
-        self._decide(
+        self._output.decide(
             DecisionKind.LAUNCHED if run.attempt == 1 else DecisionKind.RETRIED,
             run.cause.words,
             action,
             moment=run.cause.moment,
             result=run.cause.result,
         )
-        self._out.append(
+        self._output.add(
             Launch(
                 action.name,
                 run.run,
@@ -59,18 +80,11 @@ class Launching(Foundation):
             )
         )
 
-    def _retry(self, action: Action, run: ActiveRun) -> None:
-        if self.paused:
-            return
-        action.happen(RunEvent.RETRY_DUE)
-        run.retry_at = None
-        run.attempt += 1
-        self._order(action, run)
-
-    def _happen(self, action: Action, event: RunEvent) -> bool:
+    def happen(self, action: Action, event: RunEvent) -> bool:
+        """Take an event of a run; record that it makes no sense, and return False, where so."""
         try:
             action.happen(event)
         except ImpossibleTransition as error:
-            self._refuse(str(error), action)
+            self._output.refuse(str(error), action)
             return False
         return True

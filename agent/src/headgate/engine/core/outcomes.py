@@ -4,42 +4,66 @@ from __future__ import annotations
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent
-from headgate.engine.core.records import Records
+from headgate.engine.actions.state import EngineState
+from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.evaluation import Evaluation
+from headgate.engine.core.launching import Launching
+from headgate.engine.core.output import Output
+from headgate.engine.core.searches import Searches
 from headgate.engine.protocol.instructions import DecisionKind, Quarantine
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
 from headgate.events import Cut
 
 
-class Outcomes(Records):
+class Outcomes:
     """Takes what the service says of attempts."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        output: Output,
+        clocks: Clocks,
+        searches: Searches,
+        launching: Launching,
+        evaluation: Evaluation,
+    ) -> None:
+        self._state = state
+        self._output = output
+        self._clocks = clocks
+        self._searches = searches
+        self._launching = launching
+        self._evaluation = evaluation
 
     def _of_run(
         self, stimulus: RunStarted | RunFinished | RunRehearsed | RunFailed
     ) -> Action | None:
-        action = self.actions.get(stimulus.action)
+        action = self._state.actions.get(stimulus.action)
         if action is None or action.run is None or action.run.run != stimulus.run:
             what = type(stimulus).__name__
-            self._refuse(f"{what} of {stimulus.run!r}, which is not the active run", action)
+            self._output.refuse(f"{what} of {stimulus.run!r}, which is not the active run", action)
             return None
         return action
 
-    def _started(self, stimulus: RunStarted) -> None:
+    def started(self, stimulus: RunStarted) -> None:
+        """Note that an attempt has begun to work."""
         action = self._of_run(stimulus)
         if action is None or action.run is None or stimulus.attempt != action.run.attempt:
             return
         if stimulus.recovered:
             action.run.losses = 0
-        self._happen(action, RunEvent.STARTED)
+        self._launching.happen(action, RunEvent.STARTED)
 
-    def _finished(self, stimulus: RunFinished | RunRehearsed) -> None:
+    def finished(self, stimulus: RunFinished | RunRehearsed) -> None:
+        """Take a run for committed: what it consumed is gone, and its successors are evaluated."""
         action = self._of_run(stimulus)
         if action is None or action.run is None:
             return
         # Whichever attempt it was: one attempt commits, and this one says that it has.
-        if not self._happen(action, RunEvent.FINISHED):
+        if not self._launching.happen(action, RunEvent.FINISHED):
             return
         run = action.run
-        self._decide(DecisionKind.FINISHED, f"committed by attempt {stimulus.attempt}", action)
+        words = f"committed by attempt {stimulus.attempt}"
+        self._output.decide(DecisionKind.FINISHED, words, action)
         for cells, pending in action.all_parts():
             consumed = cells.consumed.pop(action.name, None)
             if consumed is not None:
@@ -52,29 +76,36 @@ class Outcomes(Records):
         action.run = None
         action.failure = ""
         action.last = PastRun(
-            run.run, stimulus.attempt, run.cut, run.since, run.cause, run.launched_at, self._now
+            run.run,
+            stimulus.attempt,
+            run.cut,
+            run.since,
+            run.cause,
+            run.launched_at,
+            self._state.now,
         )
-        if self._seeking is not None and action.search is not None:
-            self._tell_searches(self._seeking.finished(action, action.search))
+        self._searches.committed(action)
         if not action.has_run:
-            self._has_run(action)
-        self._ended((action.name,), f"end of `{action.name}`")
-        self._take_up(self._followers(action))
-        self._take_up((action,))
+            self._evaluation.first_run(action)
+        self._evaluation.ended((action.name,), f"end of `{action.name}`")
+        self._evaluation.take_up(self._state.ready_followers(action))
+        self._evaluation.take_up((action,))
 
-    def _failed(self, stimulus: RunFailed) -> None:
+    def failed(self, stimulus: RunFailed) -> None:
+        """Count a failure of the active attempt."""
         action = self._of_run(stimulus)
         if action is None or action.run is None:
             return
         run = action.run
         if stimulus.attempt != run.attempt:
-            self._refuse(f"attempt {stimulus.attempt} failed, but {run.attempt} is active", action)
+            words = f"attempt {stimulus.attempt} failed, but {run.attempt} is active"
+            self._output.refuse(words, action)
             return
-        if self._happen(action, RunEvent.FAILED):
+        if self._launching.happen(action, RunEvent.FAILED):
             run.losses = 0
-            self._try_again(action, run, stimulus.reason)
+            self.try_again(action, run, stimulus.reason)
 
-    def _try_again(self, action: Action, run: ActiveRun, reason: str) -> None:
+    def try_again(self, action: Action, run: ActiveRun, reason: str) -> None:
         """Count a failure of the attempt: another follows later, or none any more."""
         run.failures += 1
         run.failure = action.failure = reason
@@ -82,15 +113,15 @@ class Outcomes(Records):
             self._give_up(action, run)
             return
         wait = action.spec.retry.backoff(run.failures)
-        run.retry_at = self._now + wait
-        self._timers.wake(action.name, run.retry_at)
+        run.retry_at = self._state.now + wait
+        self._clocks.wake(action, run.retry_at)
         words = f"attempt {run.attempt} failed: {reason}; the next one in {wait:g} s"
-        self._decide(DecisionKind.FAILED, words, action)
+        self._output.decide(DecisionKind.FAILED, words, action)
 
     def _give_up(self, action: Action, run: ActiveRun) -> None:
         action.happen(RunEvent.GIVEN_UP)
         words = f"given up after {run.failures} failures, the last: {run.failure}"
-        self._decide(DecisionKind.QUARANTINED, words, action)
+        self._output.decide(DecisionKind.QUARANTINED, words, action)
         for cells, pending in action.all_parts():
             consumed = cells.consumed.pop(action.name, None)
             if consumed is not None:
@@ -98,6 +129,5 @@ class Outcomes(Records):
         action.since = run.time_before
         action.ended |= run.ended_before
         action.run = None
-        if action.search is not None:
-            action.search.failed()
-        self._out.append(Quarantine(action.name, run.run, run.failure))
+        self._searches.failed(action)
+        self._output.add(Quarantine(action.name, run.run, run.failure))

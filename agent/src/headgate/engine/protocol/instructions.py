@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from headgate.engine.protocol.adjustments import Adjustment
 from headgate.engine.spec.conditions import ConditionResult
-from headgate.engine.tuning.adjustment import Adjustment
 from headgate.events import ContainerId, Cut
 
 

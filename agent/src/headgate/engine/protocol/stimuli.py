@@ -10,8 +10,20 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from headgate.engine.spec.dataflow import DataflowSpec
-from headgate.engine.tuning.resources import ResourceSample
+from headgate.engine.spec.references import Resource
 from headgate.events import ContainerId, Cut, UpdateMessage
+
+
+class ResourceSample(Struct, frozen=True):
+    """How busy one machine was at ``time`` (Unix seconds); ``weight`` is its part in the whole.
+
+    A resource that a source cannot measure is left out.
+    """
+
+    machine: str
+    time: float
+    used: dict[Resource, float]
+    weight: float = 1.0
 
 
 class RecordArrived(Struct, frozen=True):

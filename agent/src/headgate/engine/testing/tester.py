@@ -24,6 +24,7 @@ from headgate.engine.protocol.stimuli import (
     ContainerScanned,
     RecordArrived,
     Released,
+    ResourceSample,
     ResourcesSampled,
     Restarted,
     RunFailed,
@@ -37,7 +38,6 @@ from headgate.engine.protocol.stimuli import (
 from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.references import Resource
 from headgate.engine.testing.invariants import check_invariants
-from headgate.engine.tuning.resources import ResourceSample
 from headgate.events import (
     VERSION,
     Origin,

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from headgate.engine.protocol.adjustments import Adjustment, Assessment, Vote
 from headgate.engine.spec.conditions import Dimension
 from headgate.engine.spec.dataflow import Bound, Interval, SequenceUnit
 from headgate.engine.spec.references import AdjustmentSpec, FrequencyUnit
-from headgate.engine.tuning.votes import Assessment, Vote, together
+from headgate.engine.tuning.votes import together
 
 _USUAL_WINDOWS = 10
 """Windows over which the usual frequency of writes is taken."""
@@ -39,20 +40,6 @@ class AdjusterState(Struct):
     marks: list[Mark] = []
     last: tuple[Assessment, Assessment] | None = None
     """What both factors said last."""
-
-
-class Adjustment(Struct, frozen=True):
-    """One move of a bound's limits, and what both factors had said."""
-
-    bound: str
-    outcome: Vote
-    writes: Assessment
-    resources: Assessment
-    share: float
-    """The new place in the interval: 0 the minimum, 1 the maximum."""
-    limits: dict[Dimension, float]
-    """The new limits, in the units of the specification."""
-    words: str
 
 
 class Adjuster:

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from headgate.engine.protocol.adjustments import Assessment, Vote
+from headgate.engine.protocol.stimuli import ResourceSample
 from headgate.engine.spec.references import UNITS, AdjustmentSpec, Reference, Resource
-from headgate.engine.tuning.votes import Assessment, Vote
 
 _DECISIVE = 0.5
 """Share of the machines, by weight, that must be overloaded (idle) beyond those that are not."""
-
-
-class ResourceSample(Struct, frozen=True):
-    """How busy one machine was at ``time`` (Unix seconds); ``weight`` is its part in the whole.
-
-    A resource that a source cannot measure is left out.
-    """
-
-    machine: str
-    time: float
-    used: dict[Resource, float]
-    weight: float = 1.0
 
 
 class Machines:

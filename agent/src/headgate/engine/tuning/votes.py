@@ -1,28 +1,8 @@
-"""What the two factors of adjustment say, and what comes of it (paper: dynamic adjustment)."""
+"""What comes of the votes of the two factors (paper: dynamic adjustment)."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-
-from msgspec import Struct
-
-
-class Vote(StrEnum):
-    """What one factor, or both together, want to be done with a bound."""
-
-    RESTRICT = "restrict"
-    """Towards the minimum of its interval: more runs, smaller error."""
-    NONE = "none"
-    RELAX = "relax"
-    """Towards the maximum: fewer runs on more data."""
-
-
-class Assessment(Struct, frozen=True):
-    """One factor's vote and, in words, what it was taken on."""
-
-    vote: Vote
-    words: str
-
+from headgate.engine.protocol.adjustments import Vote
 
 _TOGETHER: dict[frozenset[Vote], Vote] = {
     frozenset({Vote.RESTRICT}): Vote.RESTRICT,

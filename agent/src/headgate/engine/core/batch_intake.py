@@ -14,13 +14,14 @@ from functools import partial
 import numpy as np
 
 from headgate.engine.actions.action import Action, ActionInputs
+from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.arrivals import Arrivals, certain, joined, writers_of
 from headgate.engine.cells.cells import Cells, LookedUp
 from headgate.engine.cells.pending import Pending, Rise, Steps
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import Array
-from headgate.engine.core.evaluation import AT_WRITE
-from headgate.engine.core.requests import Requests
+from headgate.engine.core.evaluation import AT_WRITE, Evaluation
+from headgate.engine.core.intake import Intake
 from headgate.engine.intake.isolation import counted_part
 from headgate.engine.intake.rivals import doubted
 from headgate.engine.protocol.instructions import DecisionKind
@@ -37,10 +38,10 @@ _WORTH = 0.75
 """Containers touched by a pass per those that its records touch singly, above which it is none."""
 
 
-class Touch:
+class ContainerUpdates:
     """The updates of a pass that lie in one container's part of a table."""
 
-    def __init__(self, cells: Cells, table: Stretch, positions: Sequence[int]) -> None:
+    def __init__(self, cells: Cells, table: TableUpdates, positions: Sequence[int]) -> None:
         self.cells = cells
         self.writer = table.arrivals.writer
         self._table = table
@@ -99,7 +100,7 @@ class Touch:
         self.cells.take(self._table.arrivals, self._positions, self._looked_up)
 
 
-class Stretch:
+class TableUpdates:
     """The updates of one table in a pass; ``records`` are the places of those that they are in."""
 
     def __init__(self, writer: str | None) -> None:
@@ -141,18 +142,18 @@ class Stretch:
         return self._starts[earlier] if earlier < len(self._starts) else self._updates
 
 
-class Pass:
+class RecordGroup:
     """Records of which no decision is expected; ``records`` counts those that it has."""
 
     def __init__(self) -> None:
         self.records = 0
-        self.tables: dict[str, Stretch] = {}
+        self.tables: dict[str, TableUpdates] = {}
         self.found: dict[str, str | None] = {}
         """What evaluating each action that watches it leaves as missed, once it was found quiet."""
-        self.touching: dict[str, list[Touch]] = {}
+        self.touching: dict[str, list[ContainerUpdates]] = {}
         """What of the updates each of these actions watches, once it was found quiet."""
         self._updates = 0
-        self._touches: list[Touch] | None = None
+        self._touches: list[ContainerUpdates] | None = None
 
     def add(self, batch: UpdateBatch | None, dataflow: str) -> bool:
         """Add a record's updates, if it has any; False if they cannot be taken with the others."""
@@ -164,33 +165,37 @@ class Pass:
             if len(writers) > 1 or (stretch is not None and stretch.writer not in writers):
                 return False
             if stretch is None:
-                stretch = self.tables[batch.table] = Stretch(*writers)
+                stretch = self.tables[batch.table] = TableUpdates(*writers)
             stretch.add(self.records, batch)
             self._updates += len(batch.rows)
         self.records += 1
         return True
 
-    def touches(self, routers: dict[str, Router]) -> list[Touch]:
+    def touches(self, routers: dict[str, Router]) -> list[ContainerUpdates]:
         """Return what of each container is touched."""
         if self._touches is None:
             self._touches = [
-                Touch(cells, stretch, positions)
+                ContainerUpdates(cells, stretch, positions)
                 for table, stretch in self.tables.items()
                 for cells, positions in routers[table].route(stretch.arrivals)
             ]
         return self._touches
 
 
-class Together(Requests):
+class BatchIntake:
     """Takes records together where that makes no difference."""
 
-    _width = _SOME
-    """Records tried next: more where they were taken, fewer where decisions fell."""
-    _single = 0
-    """Records to take singly before a pass is tried again."""
-    _backoff = 1
+    def __init__(self, state: EngineState, intake: Intake, evaluation: Evaluation) -> None:
+        self._state = state
+        self._intake = intake
+        self._evaluation = evaluation
+        self._width = _SOME
+        """Records tried next: more where they were taken, fewer where decisions fell."""
+        self._single = 0
+        """Records to take singly before a pass is tried again."""
+        self._backoff = 1
 
-    def _take_together(self, records: Sequence[RecordArrived], start: int) -> int:
+    def take(self, records: Sequence[RecordArrived], start: int) -> int:
         """Take records from a place on in one pass; return how many, 0 where singly is right."""
         if self._single:
             self._single -= 1
@@ -214,57 +219,57 @@ class Together(Requests):
         self._quiet(shorter)  # all of it, and what evaluating each action leaves
         return self._take_pass(records[:quiet], shorter)
 
-    def _is_worth(self, tried: Pass) -> bool:
+    def _is_worth(self, tried: RecordGroup) -> bool:
         """Tell whether containers are touched much less often than by the records singly."""
         if tried.records <= 1:
             return False
-        touched = len(tried.touches(self.graph.routers))
-        return touched <= _WORTH * self._spread * tried.records
+        touched = len(tried.touches(self._state.graph.routers))
+        return touched <= _WORTH * self._intake.spread * tried.records
 
-    def _pass_of(self, records: Iterable[RecordArrived]) -> Pass:
-        made = Pass()
+    def _pass_of(self, records: Iterable[RecordArrived]) -> RecordGroup:
+        made = RecordGroup()
         for record in records:
             message = record.message
-            if record.now != self._now or not isinstance(message, UpdateBatch | BarrierMark):
+            if record.now != self._state.now or not isinstance(message, UpdateBatch | BarrierMark):
                 break
             batch = self._counted(message) if isinstance(message, UpdateBatch) else None
             if batch is not None and not _are_puts(batch):
                 break
             if self._may_hide(message):
                 break
-            if not made.add(batch, self.spec.name):
+            if not made.add(batch, self._state.spec.name):
                 break
         return made
 
     def _counted(self, batch: UpdateBatch) -> UpdateBatch | None:
-        if batch.table not in self.graph.routers or not batch.requests:
+        if batch.table not in self._state.graph.routers or not batch.requests:
             return None
-        return counted_part(batch, self.spec)
+        return counted_part(batch, self._state.spec)
 
     def _may_hide(self, message: UpdateMessage) -> bool:
         """Tell whether strangers delete cells that the pass may bring."""
-        if self.spec.feeders is None or not isinstance(message, UpdateBatch):
+        if self._state.spec.feeders is None or not isinstance(message, UpdateBatch):
             return False
         return message.kinds.count(UpdateKind.PUT) != len(message.kinds)
 
-    def _quiet(self, tried: Pass) -> int:
+    def _quiet(self, tried: RecordGroup) -> int:
         """Return how many records of the pass come before the first that may decide something."""
         quiet = tried.records
-        watched: dict[str, list[Touch]] = {}
-        for touch in tried.touches(self.graph.routers):
+        watched: dict[str, list[ContainerUpdates]] = {}
+        for touch in tried.touches(self._state.graph.routers):
             container = touch.cells.watched.id
             if touch.hidden:
                 quiet = min(quiet, touch.first)
-            for feeder in self.graph.feeders.get(container, ()):
+            for feeder in self._state.graph.feeders.get(container, ()):
                 if not feeder.has_run:
                     quiet = min(quiet, touch.first)
-            for action in self.graph.watchers.get(container, ()):
+            for action in self._state.graph.watchers.get(container, ()):
                 watched.setdefault(action.name, []).append(touch)
         for name, touches in watched.items():
-            action = self.actions[name]
+            action = self._state.actions[name]
             if action.is_input:
                 continue
-            held = self.obstacle(action) is not None
+            held = self._state.obstacle(action) is not None
             tried.found[name] = AT_WRITE if held else None
             tried.touching[name] = touches
             if not held:
@@ -274,7 +279,7 @@ class Together(Requests):
                 quiet = min(quiet, *(touch.first for touch in touches))
         return quiet
 
-    def _quiet_for(self, action: Action, touches: Sequence[Touch], records: int) -> int:
+    def _quiet_for(self, action: Action, touches: Sequence[ContainerUpdates], records: int) -> int:
         """Return how many of so many records come before the first at which the action may act."""
         told = action.shown == DecisionKind.SKIPPED and not action.requested
         own = any(touch.writer == action.name for touch in touches)
@@ -294,53 +299,53 @@ class Together(Requests):
         return low
 
     def _stays_at_rest(
-        self, action: Action, parts: Iterable[tuple[Touch, Pending]], records: int
+        self, action: Action, parts: Iterable[tuple[ContainerUpdates, Pending]], records: int
     ) -> bool:
         return self._rests(action, {p: touch.rise(p, records) for touch, p in parts})
 
     def _rests(self, action: Action, rises: Rises) -> bool:
-        inputs = ActionInputs(action, self._now, rises=rises)
-        return action.policy.rests(inputs, self._now, action.wait_until)
+        inputs = ActionInputs(action, self._state.now, rises=rises)
+        return action.policy.rests(inputs, self._state.now, action.wait_until)
 
-    def _take_pass(self, records: Sequence[RecordArrived], whole: Pass) -> int:
+    def _take_pass(self, records: Sequence[RecordArrived], whole: RecordGroup) -> int:
         """Take these records, which are those of the pass; return how many were: all but a gap."""
-        seen = Pass()
+        seen = RecordGroup()
         taken = 0
         same = True
         doubtful: list[tuple[UpdateBatch, list[int]]] = []
         for record in records:
-            if not self.deliveries.follows(record):
+            if not self._state.deliveries.follows(record):
                 break
             taken += 1
             message = record.message
             unseen = None
-            if self.deliveries.first(record):
-                self.deliveries.missed(record)
-                unseen = self.deliveries.unseen(record)
+            if self._state.deliveries.first(record):
+                self._state.deliveries.missed(record)
+                unseen = self._state.deliveries.unseen(record)
             same = same and unseen is message
             batch = None
             if isinstance(unseen, UpdateBatch):
-                places = self._doubtful(unseen)
+                places = self._intake.doubtful(unseen)
                 if places:
                     doubtful.append((unseen, places))
                 batch = self._counted(unseen)
-                self._note_writers(doubted(unseen, places) if places else unseen)
-            seen.add(batch, self.spec.name)
+                self._intake.note_writers(doubted(unseen, places) if places else unseen)
+            seen.add(batch, self._state.spec.name)
         # What was delivered before adds nothing: without it there is even less to decide.
         same = same and taken == len(records)
-        touches = (whole if same else seen).touches(self.graph.routers)
+        touches = (whole if same else seen).touches(self._state.graph.routers)
         for touch in touches:
             touch.take()
         for one, places in doubtful:
-            self._doubt(one, places)
+            self._intake.doubt(one, places)
             same = False
         if same:
             for name, missed in whole.found.items():
-                self.actions[name].missed = missed
+                self._state.actions[name].missed = missed
                 if missed is None:
-                    self._rested[name] += _records(whole.touching[name])
+                    self._evaluation.rest(self._state.actions[name], _records(whole.touching[name]))
         else:
-            self._touched(dict.fromkeys(touch.cells.watched.id for touch in touches))
+            self._evaluation.written(dict.fromkeys(touch.cells.watched.id for touch in touches))
         return taken
 
 
@@ -349,12 +354,14 @@ def _are_puts(batch: UpdateBatch) -> bool:
     return puts and certain(batch.requests, batch.timestamps, batch.values)
 
 
-def _records(touches: Iterable[Touch]) -> int:
+def _records(touches: Iterable[ContainerUpdates]) -> int:
     """Return how many records have updates in these: that often the action would be evaluated."""
     return len(frozenset[int]().union(*(touch.records() for touch in touches)))
 
 
-def _parts(action: Action, touches: Iterable[Touch]) -> Iterator[tuple[Touch, Pending]]:
+def _parts(
+    action: Action, touches: Iterable[ContainerUpdates]
+) -> Iterator[tuple[ContainerUpdates, Pending]]:
     pendings = dict(action.all_parts())
     for touch in touches:
         yield touch, pendings[touch.cells]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headgate.engine.actions.action import Action
+from headgate.engine.actions.graph import Graph
 from headgate.engine.cells.metrics import METRICS
-from headgate.engine.core.graph import Graph
 from headgate.engine.spec.dataflow import Metric, SignificanceSpec
 from headgate.engine.triggers.bounds import divergence_of
 from headgate.engine.triggers.significance.search import Search, Taken

@@ -1,0 +1,109 @@
+"""What the decisions of one dataflow depend on: all that a checkpoint saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headgate.engine.actions.action import Action
+from headgate.engine.actions.graph import CellsPlace, Graph
+from headgate.engine.actions.runs import RunState
+from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.storage import MemoryStorage, Storage
+from headgate.engine.intake.duplicates import Deliveries
+from headgate.engine.intake.rivals import Rivals
+from headgate.engine.spec.dataflow import DataflowSpec, check_specification
+from headgate.engine.tuning.resources import Machines
+from headgate.events import GONE, Cut
+
+READING = "its cells are being read again"
+
+
+class EngineState:
+    """The state of one dataflow's decisions; see ``Engine`` for the arguments."""
+
+    def __init__(
+        self, spec: DataflowSpec, *, incarnation: str = "", storage: Storage | None = None
+    ) -> None:
+        check_specification(spec)
+        self.spec = spec
+        self.incarnation = incarnation
+        self.paused = False
+        self.now = 0.0
+        """The time of the last stimulus, in Unix seconds."""
+        self.saved_at = 0.0
+        """When the state was saved from which this one was restored."""
+        self.deliveries = Deliveries()
+        self.rivals: dict[str, Rivals] = {}
+        """By table."""
+        self.retired: dict[str, int] = {}
+        """Runs of actions that the specification had before, by name: ids of runs never repeat."""
+        self.machines = Machines()
+        self._storage: Storage = storage or MemoryStorage()
+        self.build({})
+
+    def build(self, known: Mapping[CellsPlace, Cells]) -> None:
+        """Make actions and cells of the specification; those that are ``known`` go on as they are.
+
+        What else the former ones knew has to be restored.
+        """
+        self.graph = Graph(self.spec, self._storage, known)
+        self.actions = self.graph.actions
+        self.cells = self.graph.cells
+
+    @property
+    def cut(self) -> Cut:
+        """Where each topic is to be read on: everything before was taken in."""
+        return self.deliveries.cut
+
+    def rivals_of(self, table: str) -> Rivals:
+        """Return the observers that publish updates of a table."""
+        rivals = self.rivals.get(table)
+        if rivals is None:
+            rivals = self.rivals[table] = Rivals()
+        return rivals
+
+    def obstacle(self, action: Action) -> str | None:
+        """Return what keeps an action from being evaluated now; None where nothing does."""
+        if action.state is RunState.QUARANTINED:
+            return "it is in quarantine"
+        if action.run is not None:
+            return f"run {action.run.run} is active"
+        awaited = self.graph.awaited(action)
+        if awaited:
+            return f"{', '.join(f'`{name}`' for name in awaited)} has not run yet"
+        if self.paused:
+            return "the dataflow is paused"
+        return READING if action.reading else None
+
+    def parked(self, action: Action) -> str | None:
+        """Return what a run waits for that somebody asked for; None where no such run waits."""
+        return self.obstacle(action) if action.requested else None
+
+    def ready_followers(self, action: Action) -> list[Action]:
+        """Return the successors that nothing keeps from being evaluated any more."""
+        return [a for a in self.graph.successors[action.name] if self.obstacle(a) is None]
+
+    def lose_updates(self, topic: str, partition: int = 0, *, anew: bool = False) -> None:
+        """Have whoever reads changes from the last cut on learn that some are missing.
+
+        With ``anew`` offsets may have begun anew, so that those of before say nothing.
+        """
+
+        def lose(cut: Cut) -> Cut:
+            return cut.moved(topic, partition, GONE) if anew else cut.lost(topic, partition)
+
+        for action in self.actions.values():
+            action.seen = lose(action.seen)
+            if action.run is not None:
+                action.run.since, action.run.cut = lose(action.run.since), lose(action.run.cut)
+
+    def actions_after(self, inputs: Iterable[str]) -> frozenset[str]:
+        """Return the actions that follow inputs from which something has come, however far."""
+        found: set[str] = set()
+        waiting = [name for name in inputs if self.actions[name].has_run]
+        while waiting:
+            for action in self.graph.successors[waiting.pop()]:
+                if action.name not in found:
+                    found.add(action.name)
+                    waiting.append(action.name)
+        return frozenset(found)

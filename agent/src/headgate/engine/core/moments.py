@@ -1,0 +1,104 @@
+"""Moments at which actions are evaluated: waves end, time passes, limits move."""
+
+from __future__ import annotations
+
+import math
+
+from headgate.engine.actions.action import Action
+from headgate.engine.actions.state import EngineState
+from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.evaluation import AT_WRITE, Evaluation
+from headgate.engine.core.launching import Launching
+from headgate.engine.core.output import Output
+from headgate.engine.core.searches import Searches
+from headgate.engine.protocol.instructions import DecisionKind
+from headgate.engine.protocol.stimuli import WaveEnded
+
+
+class Moments:
+    """Has actions evaluated when it is time."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        output: Output,
+        clocks: Clocks,
+        searches: Searches,
+        launching: Launching,
+        evaluation: Evaluation,
+    ) -> None:
+        self._state = state
+        self._output = output
+        self._clocks = clocks
+        self._searches = searches
+        self._launching = launching
+        self._evaluation = evaluation
+
+    def wave_ended(self, stimulus: WaveEnded) -> None:
+        """Evaluate what follows the inputs whose wave has ended."""
+        inputs = []
+        for name in stimulus.actions:
+            action = self._state.actions.get(name)
+            if action is None or not action.is_input:
+                self._output.refuse(f"a wave of {name!r} ended, which is no input action", action)
+                continue
+            if not action.has_run:
+                if action.spec.writes or action.spec.reads:
+                    self._output.decide(
+                        DecisionKind.HELD, "its wave ended before anything came", action
+                    )
+                    continue
+                self._evaluation.first_run(action)
+            inputs.append(name)
+        if inputs:
+            self._searches.wave_ended()
+            names = ", ".join(f"`{name}`" for name in inputs)
+            self._evaluation.ended(inputs, f"end of the wave of {names}")
+            for name in inputs:
+                self._evaluation.take_up(self._state.ready_followers(self._state.actions[name]))
+
+    def time_passed(self) -> None:
+        """Adjust limits, make attempts and evaluate actions, as far as their time has come."""
+        if self._clocks.adjustment_is_due():
+            self._adjust()
+        for action in self._clocks.due():
+            self._time_has_come(action)
+            self._clocks.set(action)
+
+    def _time_has_come(self, action: Action) -> None:
+        now, run = self._state.now, action.run
+        if run is not None and run.retry_at is not None and run.retry_at <= now:
+            self._launching.retry(action, run)
+        late = any(time <= now for time in action.times())
+        every = action.spec.effective_evaluation.every
+        due = action.next_evaluation
+        if every is not None and due is not None and due <= now:
+            action.next_evaluation = due + ((now - due) // every + 1) * every
+            action.looked_at = now
+            self._evaluation.consider(action, f"every {every:g} s")
+        elif late:
+            action.looked_at = now
+            self._evaluation.consider(action, "time")
+
+    def _adjust(self) -> None:
+        """Let both factors vote on every bound with an interval."""
+        state = self._state
+        if state.paused:
+            return
+        resources = state.machines.assess(state.now, state.spec.adjustment)
+        for action in state.actions.values():
+            moved = []
+            for adjuster in action.adjusters:
+                updates = action.updates_of(adjuster.bound)
+                adjustment = adjuster.assess(state.now, updates, resources)
+                if adjustment is not None:
+                    moved.append(adjustment)
+                    words = adjustment.words
+                    self._output.decide(DecisionKind.ADJUSTED, words, action, adjustment=adjustment)
+            if moved:
+                action.take_limits()
+                action.looked_at = -math.inf  # θ may have come down to before the last look
+                self._clocks.set(action)
+                if action.spec.effective_evaluation.write:
+                    # A limit may have come down to what was written long ago.
+                    self._evaluation.consider(action, AT_WRITE)

@@ -1,0 +1,103 @@
+"""Another specification from here on, and the topics that it reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from headgate.engine.actions.graph import unchanged_cells
+from headgate.engine.actions.state import EngineState
+from headgate.engine.checkpoint.changelog import Changelog
+from headgate.engine.checkpoint.snapshot import restore, state_of
+from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.evaluation import Evaluation
+from headgate.engine.core.output import Output
+from headgate.engine.core.searches import Searches
+from headgate.engine.core.table_reads import TableReads
+from headgate.engine.protocol.instructions import DecisionKind
+from headgate.engine.protocol.stimuli import SpecificationChanged, TopicsOpened
+from headgate.engine.spec.dataflow import DataflowSpec, check_specification
+from headgate.events import updates_topic
+
+_CHANGED = "change of the dataflow"
+
+
+class SpecificationChanges:
+    """Has another specification hold, and other topics be read."""
+
+    def __init__(
+        self,
+        state: EngineState,
+        output: Output,
+        clocks: Clocks,
+        searches: Searches,
+        reads: TableReads,
+        evaluation: Evaluation,
+        log: Changelog,
+    ) -> None:
+        self._state = state
+        self._output = output
+        self._clocks = clocks
+        self._searches = searches
+        self._reads = reads
+        self._evaluation = evaluation
+        self._log = log
+
+    def open_topics(self, stimulus: TopicsOpened) -> None:
+        """Begin to read topics."""
+        state = self._state
+        state.deliveries.open(stimulus.positions)
+        for action in state.actions.values():
+            action.meet(state.cut, state.now)
+
+    def change(self, stimulus: SpecificationChanged) -> None:
+        """Go on with another specification; what is unchanged keeps its state."""
+        state = self._state
+        check_specification(stimulus.spec)
+        kept = unchanged_cells(state.cells, stimulus.spec)
+        others = [cells for place, cells in state.cells.items() if place not in kept]
+        before = state_of(state, others)
+        specs = {action.name: action.spec for action in state.actions.values()}
+        former, state.spec = state.spec, stimulus.spec
+        state.build(kept)
+        self._searches.build()
+        restore(state, before)
+        self._log.forget_cells(others)
+        for cells in others:
+            cells.close()
+        self._read_other_topics(former)
+        changed = [a for a in state.actions.values() if specs.get(a.name, a.spec) != a.spec]
+        for action in changed:
+            # Other bounds may have been reached by a time at which the former ones were looked at.
+            action.looked_at = -math.inf
+            action.wait_until = None
+            action.shown = ""
+            action.found = ()
+        self._clocks.set_all()
+        self._output.decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
+        self._reads.scan_unknown()
+        self._clocks.start_all()
+        self._searches.begin()
+        self._evaluation.take_up(state.actions.values())
+        for action in changed:
+            if action.spec.bounds and action.spec.effective_evaluation.write:
+                self._evaluation.consider(action, _CHANGED)
+
+    def _read_other_topics(self, former: DataflowSpec) -> None:
+        """Begin anew with topics that nobody read meanwhile, and with those new to an action."""
+        state = self._state
+        gone = _topics(former.tables()) - _topics(state.spec.tables())
+        state.deliveries.close(gone)
+        for table in former.tables():
+            if updates_topic(table) in gone:
+                state.rivals.pop(table, None)
+        before = {action.name: _topics(former.tables(action)) for action in former.actions}
+        for action in state.actions.values():
+            now = _topics(state.spec.tables(action.spec))
+            action.forget(gone | now - before.get(action.name, now))
+            action.meet(state.cut, state.now)
+
+
+def _topics(tables: Iterable[str]) -> set[str]:
+    """Return the topics of tables."""
+    return {updates_topic(table) for table in tables}

@@ -1,0 +1,84 @@
+"""What was read of tables: scans of containers, and values of single cells."""
+
+from __future__ import annotations
+
+from headgate.engine.actions.state import EngineState
+from headgate.engine.core.evaluation import Evaluation
+from headgate.engine.core.table_reads import TableReads
+from headgate.engine.intake.isolation import own_cells, still_there
+from headgate.engine.protocol.stimuli import (
+    CellsRead,
+    ContainerScanned,
+    ReconciliationDue,
+    ScanBegun,
+)
+from headgate.events import updates_topic
+
+
+class TableAnswers:
+    """Has containers take what was read, and evaluates who waited for it."""
+
+    def __init__(self, state: EngineState, evaluation: Evaluation, reads: TableReads) -> None:
+        self._state = state
+        self._evaluation = evaluation
+        self._reads = reads
+
+    def reconcile(self, stimulus: ReconciliationDue) -> None:
+        """Look for what no update says, such as deletes that went round the observers."""
+        for cells in self._state.cells.values():
+            if stimulus.tables is None or cells.table in stimulus.tables:
+                self._reads.scan_again(cells)
+
+    def scan_begun(self, stimulus: ScanBegun) -> None:
+        """Have what is read from here on outrank what was consumed."""
+        cells = self._state.cells.get((stimulus.container, stimulus.table))
+        scanning = None if cells is None else cells.scanning
+        if cells is not None and scanning is not None and scanning.at == stimulus.start:
+            cells.begin_reading()
+
+    def scanned(self, stimulus: ContainerScanned) -> None:
+        """Take the rows of a scan, and ask for the next ones while there are more."""
+        cells = self._state.cells.get((stimulus.container, stimulus.table))
+        if cells is None or cells.scanning is None or cells.scanning.at != stimulus.start:
+            return
+        if cells.scanning.emptied:
+            # These rows may have been read before they were lost; those before them were not.
+            cells.scanning.emptied = False
+            self._reads.scan_on(cells)
+            return
+        again, lossy = cells.scanning.again, cells.scanning.lossy
+        if self._state.spec.feeders is not None:
+            if cells.scanning.lossless:
+                stimulus = still_there(stimulus, cells)
+            else:
+                stimulus = own_cells(stimulus, cells)
+        first = not cells.scanned
+        rows = (stimulus.rows, stimulus.columns, stimulus.values)
+        found = cells.scan(*rows, stimulus.recent, stop=stimulus.stop)
+        if cells.scanning is not None:
+            self._reads.scan_on(cells)
+            return
+        if found:
+            if not first:
+                self._state.lose_updates(updates_topic(cells.table))
+            self._evaluation.written((cells.watched.id,))
+        if again and lossy:
+            self._reads.scan_again(cells)
+        elif again:
+            self._reads.scan_for_gone(cells)
+        self._evaluation.take_up(self._state.graph.watching(cells))
+
+    def read(self, stimulus: CellsRead) -> None:
+        """Take the values of cells, and evaluate who waited for them."""
+        cells = self._state.cells.get((stimulus.container, stimulus.table))
+        if cells is None or not cells.read_awaited:
+            return
+        before = cells.elements
+        cells.settle(stimulus.rows, stimulus.columns, stimulus.values, stimulus.now)
+        for action in self._state.graph.watching(cells):
+            if action.reading and not any(c.read_awaited for c, _ in action.all_parts()):
+                action.reading = False
+                self._evaluation.take_up((action,), read=True)
+        if cells.elements < before:
+            # Of fewer elements, updates are a greater share for whoever did not ask for the read.
+            self._evaluation.written((cells.watched.id,))
