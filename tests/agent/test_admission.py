@@ -91,7 +91,7 @@ def test_an_attempt_waits_for_its_turn_and_says_so(make_world: Callable[..., Wor
         pass
     for row in (b"1", b"2", b"3"):
         world.write("in", row, b"c:v", b"1")
-    agent.ask(lambda runtime, now: runtime.mark((), now))
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now))
     for _ in range(200):
         world.step()
     assert "waits for its turn" in agent.words()

@@ -32,22 +32,22 @@ def ask(agent: ScriptedAgent, what: Callable[[Runtime, float], Any]) -> Any:
 
 
 def run(agent: ScriptedAgent, action: str) -> RunAnswer:
-    answer = ask(agent, lambda runtime, now: runtime.run(action, now))
+    answer = ask(agent, lambda runtime, now: runtime.commands.run(action, now))
     assert isinstance(answer, RunAnswer)
     return answer
 
 
 def wave(world: World, agent: ScriptedAgent) -> WaveStatus:
-    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    number = ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     told: list[WaveStatus] = []
-    ask(agent, lambda runtime, now: runtime.when_settled(number, told.append))
+    ask(agent, lambda runtime, now: runtime.waves.when_settled(number, told.append))
     world.run(lambda: bool(told))
     return told[0]
 
 
 def explained(agent: ScriptedAgent, action: str) -> str:
     def words(runtime: Runtime, now: float) -> str:
-        explanation = runtime.explain(now)
+        explanation = runtime.reporting.explain(now)
         return next(a.words for a in explanation.actions if a.action == action)
 
     return str(ask(agent, words))
@@ -61,7 +61,7 @@ def test_a_run_that_is_launched_is_named(world: World) -> None:
     answer = run(agent, "first")
 
     assert agent.runtime is not None
-    assert answer == RunAnswer("first", agent.runtime.records[0].run)
+    assert answer == RunAnswer("first", agent.runtime.history.records[0].run)
 
 
 def test_a_run_before_any_input_waits_and_says_for_what(world: World) -> None:
@@ -80,7 +80,7 @@ def test_a_run_of_a_paused_dataflow_waits_and_says_so(world: World) -> None:
     agent = started(world)
     feed(world)
     wave(world, agent)
-    ask(agent, lambda runtime, now: runtime.pause(now))
+    ask(agent, lambda runtime, now: runtime.commands.pause(now))
 
     assert run(agent, "first") == RunAnswer("first", None, "the dataflow is paused")
     assert "waits: the dataflow is paused" in explained(agent, "first")
@@ -132,7 +132,7 @@ def test_a_wave_without_input_tells_that_nothing_was_started(world: World) -> No
 def test_a_wave_of_a_paused_dataflow_is_not_done(world: World) -> None:
     agent = started(world)
     feed(world)
-    ask(agent, lambda runtime, now: runtime.pause(now))
+    ask(agent, lambda runtime, now: runtime.commands.pause(now))
 
     assert wave(world, agent).troubles == (
         "two-steps is paused; `headgate flow resume two-steps` goes on",
@@ -166,14 +166,14 @@ def test_another_input_that_never_came_is_nothing_to_the_wave_of_one(two_steps: 
     agent = started(world)
     feed(world)
 
-    number = ask(agent, lambda runtime, now: runtime.mark(("feed",), now))
+    number = ask(agent, lambda runtime, now: runtime.waves.mark(("feed",), now))
     world.run(lambda: agent.settled() >= number)
 
-    assert ask(agent, lambda runtime, _: runtime.wave_status(number)).troubles == ()
+    assert ask(agent, lambda runtime, _: runtime.waves.status(number)).troubles == ()
 
 
 def not_needed(agent: ScriptedAgent) -> dict[str, int]:
-    status = ask(agent, lambda runtime, now: runtime.status(now))
+    status = ask(agent, lambda runtime, now: runtime.reporting.status(now))
     return {action.name: action.skipped for action in status.actions}
 
 

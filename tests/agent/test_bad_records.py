@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.agent.dataflow.bad_records import Suspects
+from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.dataflow.views import FlowStatus
 from headgate.agent.kafka.feed import Record
 from headgate.agent.scripted import ScriptedAgent, World
@@ -25,7 +25,7 @@ def records(*offsets: int) -> list[RecordArrived]:
 def status(world: World) -> FlowStatus:
     runtime = world.agents[-1].runtime
     assert runtime is not None
-    return runtime.status(world.now)
+    return runtime.reporting.status(world.now)
 
 
 def run_on(world: World, agents: int) -> None:
@@ -63,7 +63,7 @@ def test_a_record_on_which_the_engine_fails_is_left_out_and_the_others_count(
     for row in (b"1", BAD, b"2", b"3"):
         world.write("in", row, b"c:v", b"1")
     run_on(world, agents=3)
-    world.agents[-1].ask(lambda runtime, now: runtime.mark((), now) and None)
+    world.agents[-1].ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     world.run(lambda: world.agents[-1].settled() == 1)
     assert [request.action for request in world.commits] == ["first", "second"]
     (bad,) = status(world).bad_records

@@ -18,12 +18,12 @@ def test_the_run_is_tried_again_in_a_new_row(world: World, end: str) -> None:
     world.run(lambda: True)
     for row in (b"1", b"2", b"3"):
         world.write("in", row, b"c:v", b"1")
-    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     for _ in range(_STEPS):
         world.step()
     runtime = agent.runtime
     assert runtime is not None
-    (run,) = runtime._under_way
+    (run,) = runtime._attempts.under_way
     key = RunKey(world.dataflow.name, "first", run)
     assert isinstance(world.ledger.state(key), Claimed)
     world.ledger_rows.damage(key.row)
@@ -35,7 +35,7 @@ def test_the_run_is_tried_again_in_a_new_row(world: World, end: str) -> None:
     agent.ask(lambda runtime, now: runtime.report(report, now))
     assert agent.alive
     assert world.ledger.state(key) == Free()
-    retry = runtime._engine.actions["first"].run
+    retry = runtime.state.engine.actions["first"].run
     assert retry is not None
     assert retry.run == run
     assert retry.retry_at is not None

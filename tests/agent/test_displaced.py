@@ -25,7 +25,7 @@ def at_work(world: World) -> ScriptedAgent:
     world.hanging.add("first")
     for row in range(3):
         world.write("in", b"%d" % row, b"c:v", b"1")
-    agent.ask(lambda runtime, now: runtime.mark((), now))
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now))
     until(world, lambda: agent.worker.busy)
     return agent
 
@@ -41,8 +41,8 @@ def test_a_displaced_attempt_is_made_again_and_has_not_failed(world: World) -> N
 
     records: list[object] = []
     kinds: list[DecisionKind] = []
-    agent.ask(lambda runtime, now: records.extend(runtime.records))
-    agent.ask(lambda runtime, now: kinds.extend(d.kind for d in runtime.decisions))
+    agent.ask(lambda runtime, now: records.extend(runtime.history.records))
+    agent.ask(lambda runtime, now: kinds.extend(d.kind for d in runtime.decisions.newest))
     first = [r for r in records if getattr(r, "action", "") == "first"]
     assert [(getattr(r, "attempt", 0), getattr(r, "outcome", "")) for r in first] == [
         (1, RunOutcome.COMMITTED)
@@ -56,7 +56,7 @@ def test_each_beginning_has_a_token_above_the_last(world: World) -> None:
     tokens: list[int] = []
 
     def note() -> None:
-        agent.ask(lambda runtime, now: tokens.append(runtime.records[0].token or 0))
+        agent.ask(lambda runtime, now: tokens.append(runtime.history.records[0].token or 0))
 
     note()
     agent.worker.displace("another ended the session")
@@ -68,10 +68,10 @@ def test_each_beginning_has_a_token_above_the_last(world: World) -> None:
 def test_a_run_that_was_to_end_anyway_is_not_begun_again(world: World) -> None:
     agent = at_work(world)
     agent.worker.kill = lambda: agent.worker.displace("another ended the session")  # type: ignore[method-assign]
-    agent.ask(lambda runtime, now: runtime.cancel("first"))
+    agent.ask(lambda runtime, now: runtime.commands.cancel("first"))
     outcomes: list[RunOutcome] = []
     until(world, lambda: agent.worker.busy)
-    agent.ask(lambda runtime, now: outcomes.extend(r.outcome for r in runtime.records))
+    agent.ask(lambda runtime, now: outcomes.extend(r.outcome for r in runtime.history.records))
     assert RunOutcome.CANCELLED in outcomes
 
 

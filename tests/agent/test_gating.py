@@ -27,7 +27,7 @@ def started(world: World) -> ScriptedAgent:
 def reach(world: World) -> None:
     for row in range(3):
         world.write("in", b"%d" % row, b"c:v", b"1")
-    world.agents[-1].ask(lambda runtime, now: runtime.mark((), now))
+    world.agents[-1].ask(lambda runtime, now: runtime.waves.mark((), now))
 
 
 def gates(world: World) -> list[Gate]:
@@ -36,7 +36,7 @@ def gates(world: World) -> list[Gate]:
 
 def records(agent: ScriptedAgent) -> list[RunRecord]:
     assert agent.runtime is not None
-    return list(agent.runtime.records)
+    return list(agent.runtime.history.records)
 
 
 def run_for(world: World, seconds: float) -> None:
@@ -114,10 +114,10 @@ def test_nobody_is_held_for_a_retry_that_a_pause_keeps_from_coming(blocking: Wor
     while not any(record.outcome is RunOutcome.FAILED for record in records(agent)):
         blocking.step()
     assert not gates(blocking)[-1].released
-    agent.ask(lambda runtime, now: runtime.pause(now))
+    agent.ask(lambda runtime, now: runtime.commands.pause(now))
     run_for(blocking, 30.0)
     assert gates(blocking)[-1].released
-    agent.ask(lambda runtime, now: runtime.resume(now))
+    agent.ask(lambda runtime, now: runtime.commands.resume(now))
     run_for(blocking, 1.0)
     assert not gates(blocking)[-2].released
     assert gates(blocking)[-1].released, "the run has ended"
@@ -144,7 +144,7 @@ def test_nobody_is_held_for_a_dataflow_that_is_removed(blocking: World) -> None:
     blocking.hanging.add("first")
     reach(blocking)
     run_for(blocking, 1.0)
-    agent.ask(lambda runtime, now: runtime.withdraw(lambda: None, now))
+    agent.ask(lambda runtime, now: runtime.commands.withdraw(lambda: None, now))
     assert gates(blocking)[-1].released
 
 

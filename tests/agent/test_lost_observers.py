@@ -81,7 +81,7 @@ def test_nor_is_anybody_before_kafka_is_back(table: ObserverTable) -> None:
 
 def gaps(agent: ScriptedAgent) -> list[str]:
     assert agent.runtime is not None
-    return [d.words for d in agent.runtime.decisions if d.kind is DecisionKind.GAP]
+    return [d.words for d in agent.runtime.decisions.newest if d.kind is DecisionKind.GAP]
 
 
 def lose(world: World, agent: ScriptedAgent, epoch: int = 1) -> None:
@@ -127,7 +127,7 @@ def test_the_wave_after_a_loss_runs_what_may_have_missed_its_updates(world: Worl
     agent = world.start_agent()
     world.run(lambda: True)
     lose(world, agent)
-    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     world.run(lambda: agent.settled() == 1)
     assert [request.action for request in world.commits] == ["first", "second"]
 

@@ -52,7 +52,7 @@ def test_of_a_dataflow_that_is_not_here_any_more_no_gauge_tells(world: World) ->
     agent = world.start_agent()
     world.write("in", b"1", b"c:v", b"1")
     world.run(lambda: True)
-    agent.ask(lambda runtime, now: runtime.measure(now))
+    agent.ask(lambda runtime, now: runtime.reporting.measure(now))
     runtime = agent.runtime
     assert runtime is not None
 

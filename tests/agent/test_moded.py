@@ -67,14 +67,14 @@ def test_everything_is_scanned_from_time_to_time_whoever_was_its_agent(moded):
     world, agent = moded("mode: observer\nscans: {whole: 1 h}")
     told: list[float] = []
     for life in range(3):
-        handle = agent.runtime._engine.handle
+        handle = agent.runtime.state.engine.handle
 
         def spy(stimulus, handle=handle):
             if isinstance(stimulus, ReconciliationDue):
                 told.append(stimulus.now)
             return handle(stimulus)
 
-        agent.runtime._engine.handle = spy
+        agent.runtime.state.engine.handle = spy
         world.now += 1500 if life == 0 else 2500
         world.run(lambda: True)
         agent.alive = False
@@ -86,7 +86,7 @@ def test_a_removed_dataflow_leaves_no_family_and_no_scan(moded):
     world, agent = moded("mode: isolation")
     gone: list[bool] = []
     world.silent = True
-    agent.ask(lambda runtime, now: runtime.withdraw(lambda: gone.append(True), now))
+    agent.ask(lambda runtime, now: runtime.commands.withdraw(lambda: gone.append(True), now))
     world.run(lambda: True)
     assert newest(world).watches == ()
     assert world.families, "an observer may still set notify cells"
@@ -100,7 +100,7 @@ def test_one_without_notify_columns_waits_for_nobody(moded):
     world, agent = moded("mode: observer")
     gone: list[bool] = []
     world.silent = True
-    agent.ask(lambda runtime, now: runtime.withdraw(lambda: gone.append(True), now))
+    agent.ask(lambda runtime, now: runtime.commands.withdraw(lambda: gone.append(True), now))
     assert gone
     assert world.wanted == {}
 
@@ -108,9 +108,9 @@ def test_one_without_notify_columns_waits_for_nobody(moded):
 def test_another_mode_takes_the_family_away_once_no_observer_needs_it(moded, two_steps):
     world, agent = moded("mode: isolation")
     normal = parse_dataflow(two_steps, "two-steps.yaml")
-    definition = replace(agent.runtime.definition, revision=2, source=normal.source)
+    definition = replace(agent.runtime.state.definition, revision=2, source=normal.source)
     world.silent = True
-    agent.ask(lambda runtime, now: runtime.change(definition, normal, now))
+    agent.ask(lambda runtime, now: runtime.commands.change(definition, normal, now))
     world.run(lambda: True)
     assert columns(world) == {None}
     assert world.families == {"in", "mid", "out"}

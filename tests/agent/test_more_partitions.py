@@ -46,12 +46,12 @@ def write(world: World) -> None:
 def consumed(world: World) -> int:
     runtime = world.agents[-1].runtime
     assert runtime is not None
-    return runtime.status(world.now).consumed
+    return runtime.reporting.status(world.now).consumed
 
 
 def wave(world: World, agent: ScriptedAgent) -> None:
     before = agent.waves()
-    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     world.run(lambda: agent.settled() == before + 1)
 
 
@@ -102,7 +102,7 @@ def test_an_agent_that_takes_over_reads_the_added_partitions_from_their_beginnin
 def known(world: World) -> int:
     runtime = world.agents[-1].runtime
     assert runtime is not None
-    (container,) = runtime.explain(world.now).containers
+    (container,) = runtime.reporting.explain(world.now).containers
     return container.elements
 
 

@@ -25,7 +25,7 @@ def run_once(world: World) -> None:
         world.write("in", row, b"c:v", b"1")
     agent = world.agents[-1]
     before = agent.waves()
-    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     world.run(lambda: agent.settled() == before + 1)
 
 
@@ -58,11 +58,11 @@ def test_a_launch_is_saved_with_the_decision_for_it(world: World) -> None:
     world.hanging.add("first")
     for row in (b"1", b"2", b"3"):
         world.write("in", row, b"c:v", b"1")
-    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     for _ in range(200):
         world.step()
     assert agent.runtime is not None
-    assert agent.runtime.records
+    assert agent.runtime.history.records
     agent.alive = False
     world.hanging.clear()
     world.decisions_wait = False

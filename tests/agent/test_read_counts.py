@@ -67,7 +67,7 @@ def test_a_dataflow_explains_itself_with_the_reads_of_what_it_watches(world: Wor
     lease = ObserverLease(1, "observer", 1, 1e12, {}, reads={"in": {"c:v": 5}, "else": {"": 1}})
     agent.observers.hear(lease, world.now)
     assert agent.runtime is not None
-    explained = agent.runtime.explain(world.now)
+    explained = agent.runtime.reporting.explain(world.now)
     assert isinstance(explained, FlowExplanation)
     assert {each.container: each.columns for each in explained.reads}["input"] == {"c:v": 5}
-    assert explained.dataflow == agent.runtime.name
+    assert explained.dataflow == agent.runtime.state.name

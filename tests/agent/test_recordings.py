@@ -82,7 +82,7 @@ def mark(world: World) -> None:
         if not world.agents[-1].alive:
             world.start_agent()
             continue
-        world.agents[-1].ask(lambda runtime, now: runtime.mark((), now) and None)
+        world.agents[-1].ask(lambda runtime, now: runtime.waves.mark((), now) and None)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -42,7 +42,7 @@ def mark(world: World, wave: int) -> None:
         elif world.agents[-1].waves() >= wave:
             return
         else:
-            world.agents[-1].ask(lambda runtime, now: runtime.mark((), now) and None)
+            world.agents[-1].ask(lambda runtime, now: runtime.waves.mark((), now) and None)
 
 
 def settle(world: World, wave: int) -> None:
@@ -53,7 +53,7 @@ def check(world: World) -> None:
     runtime = world.agents[-1].runtime
     assert runtime is not None
     committed: dict[str, list[RunRecord]] = {"first": [], "second": []}
-    for record in reversed(runtime.records):
+    for record in reversed(runtime.history.records):
         if record.outcome is RunOutcome.COMMITTED:
             committed[record.action].append(record)
     commits = {request.run: request for request in world.commits}
@@ -126,7 +126,7 @@ def test_the_ledger_is_asked_wherever_an_agent_ends_and_keeps_nothing_in_the_end
     for kill in range(1, whole.points + 1):
         world = make_world(history=1, kill=kill, victims=VICTIMS[0])
         scenario(world)
-        world.agents[-1].ask(lambda runtime, now: runtime.pause(now))  # which is saved
+        world.agents[-1].ask(lambda runtime, now: runtime.commands.pause(now))  # which is saved
         world.step()
         runs = [request.run for request in world.commits]
         assert len(runs) == len(set(runs)), f"a run was committed twice, ended at point {kill}"
@@ -143,7 +143,7 @@ class ValueWorld(World):
     def check(self) -> None:
         runtime = self.agents[-1].runtime
         assert runtime is not None
-        known = runtime._engine.cells["input", "in"].contents()
+        known = runtime.state.engine.cells["input", "in"].contents()
         assert known == {key: float(value) for key, value in self.tables["in"].items()}
         assert any(row.startswith(b"cells/") for row in self.rows.rows)
 

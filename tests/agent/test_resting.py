@@ -88,5 +88,5 @@ def test_the_launcher_is_told_when_time_alone_brings_the_next_run() -> None:
     assert expected is not None
     assert 3500.0 < expected <= 3600.0
 
-    agent.ask(lambda runtime, now: runtime.pause(now))
+    agent.ask(lambda runtime, now: runtime.commands.pause(now))
     world.run(lambda: agent.worker.expected[-1] is None)

@@ -11,12 +11,12 @@ from headgate.events import updates_topic
 def used(agent: ScriptedAgent, table: str) -> float:
     runtime = agent.runtime
     assert runtime is not None
-    return runtime._retention_used(agent.world.now)[updates_topic(table)]
+    return runtime.reporting.retention_used(agent.world.now)[updates_topic(table)]
 
 
 def wave(world: World, agent: ScriptedAgent) -> None:
     before = agent.waves()
-    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     world.run(lambda: agent.settled() == before + 1)
 
 

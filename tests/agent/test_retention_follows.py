@@ -269,7 +269,7 @@ def test_a_dataflow_says_what_its_next_runs_are_to_be_shown(world: World) -> Non
     world.run(lambda: True)
     for row in (b"1", b"2", b"3"):
         world.write("in", row, b"c:v", b"1")
-    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     world.run(lambda: agent.settled() == 1)
     world.write("in", b"4", b"c:v", b"1")
     later = world.now + 1000.0
@@ -285,7 +285,7 @@ def test_of_a_topic_of_which_updates_were_lost_nothing_is_needed_before_the_next
     world.run(lambda: True)
     for row in (b"1", b"2", b"3"):
         world.write("in", row, b"c:v", b"1")
-    agent.ask(lambda runtime, now: runtime.mark((), now) and None)
+    agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     world.run(lambda: agent.settled() == 1)
     lost = Record(updates_topic("in"), 0, 0, None, world.now, lost=True)
     agent.ask(lambda runtime, now: runtime.consume([lost], now))

@@ -49,19 +49,19 @@ def ask(agent: ScriptedAgent, what: Callable[[Runtime, float], Any]) -> Any:
 
 
 def wave(world: World, agent: ScriptedAgent) -> int:
-    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    number = ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     world.run(lambda: agent.settled() >= number)
     return int(number)
 
 
 def outcomes(agent: ScriptedAgent, action: str) -> list[str]:
     assert agent.runtime is not None
-    return [r.outcome.value for r in reversed(agent.runtime.records) if r.action == action]
+    return [r.outcome.value for r in reversed(agent.runtime.history.records) if r.action == action]
 
 
 def status(world: World, agent: ScriptedAgent) -> FlowStatus:
     assert agent.runtime is not None
-    return agent.runtime.status(world.now)
+    return agent.runtime.reporting.status(world.now)
 
 
 def states(world: World, agent: ScriptedAgent) -> dict[str, str]:
@@ -79,11 +79,11 @@ def test_watches_of_a_dataflow_submitted_after_a_removal_outrank_all_earlier_one
     world: World,
 ) -> None:
     agent = started(world)
-    definition = agent.runtime.definition
+    definition = agent.runtime.state.definition
     for _ in range(5):
         definition = world.store.define(definition)
-        ask(agent, lambda runtime, now: runtime.change(definition, world.dataflow, now))  # noqa: B023
-    ask(agent, lambda runtime, _: runtime.withdraw(lambda: None, _))
+        ask(agent, lambda runtime, now: runtime.commands.change(definition, world.dataflow, now))  # noqa: B023
+    ask(agent, lambda runtime, _: runtime.commands.withdraw(lambda: None, _))
     world.store.remove(world.dataflow.name, agent.epoch)
     earlier = [m.revision for m in world.control if isinstance(m, WatchList)]
     world.store.define(definition)
@@ -161,8 +161,8 @@ def test_a_wave_is_settled_when_its_runs_and_their_successors_have_ended(world: 
     agent = started(world)
     feed(world)
     told: list[WaveStatus] = []
-    number = ask(agent, lambda runtime, now: runtime.mark((), now))
-    ask(agent, lambda runtime, now: runtime.when_settled(number, told.append))
+    number = ask(agent, lambda runtime, now: runtime.waves.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.when_settled(number, told.append))
     assert told == []
     world.run(lambda: bool(told))
     assert outcomes(agent, "first") == outcomes(agent, "second") == ["committed"]
@@ -172,7 +172,7 @@ def test_a_wave_is_settled_when_its_runs_and_their_successors_have_ended(world: 
 def test_waves_that_were_not_asked_for_cannot_be_waited_for(world: World) -> None:
     agent = started(world)
     with pytest.raises(Refused, match="the last one is 0"):
-        ask(agent, lambda runtime, now: runtime.when_settled(1, lambda _: None))
+        ask(agent, lambda runtime, now: runtime.waves.when_settled(1, lambda _: None))
 
 
 def test_a_step_that_fails_is_tried_again(world: World) -> None:
@@ -199,13 +199,13 @@ def test_an_agent_that_is_to_keep_fewer_records_keeps_the_newest(world: World) -
     for _ in range(3):
         feed(world)
         wave(world, agent)
-    ask(agent, lambda runtime, now: runtime.pause(now))  # which is saved
+    ask(agent, lambda runtime, now: runtime.commands.pause(now))  # which is saved
     records = world.store.history("two-steps")
     assert len(records) == 6
     agent.alive = False
     world.history = 2
     other = started(world)
-    assert [r.number for r in other.runtime.records] == [5, 4]
+    assert [r.number for r in other.runtime.history.records] == [5, 4]
     assert [r.number for r in world.store.history("two-steps")] == [5, 4]
     assert {key.run for key in world.forgotten} == {r.run for r in records[2:]}
 
@@ -218,7 +218,7 @@ def test_a_step_that_goes_on_failing_is_quarantined_until_it_is_released(world: 
     assert outcomes(agent, "first") == ["failed", "failed"]
     assert states(world, agent)["first"] == "quarantined"
     assert "flow release" in status(world, agent).words
-    assert ask(agent, lambda runtime, now: runtime.release(None, now)) == ("first",)
+    assert ask(agent, lambda runtime, now: runtime.commands.release(None, now)) == ("first",)
     wave(world, agent)
     assert outcomes(agent, "first")[-1] == "committed"
 
@@ -231,13 +231,13 @@ def test_a_quarantine_outlives_its_agent(world: World) -> None:
     agent.alive = False
     other = started(world)
     assert states(world, other)["first"] == "quarantined"
-    assert ask(other, lambda runtime, now: runtime.release("first", now)) == ("first",)
+    assert ask(other, lambda runtime, now: runtime.commands.release("first", now)) == ("first",)
 
 
 def test_only_what_is_in_quarantine_is_released(world: World) -> None:
     agent = started(world)
     with pytest.raises(Refused, match="not in quarantine"):
-        ask(agent, lambda runtime, now: runtime.release("first", now))
+        ask(agent, lambda runtime, now: runtime.commands.release("first", now))
 
 
 def test_each_attempt_is_announced_by_a_fence_with_a_higher_token(world: World) -> None:
@@ -256,7 +256,7 @@ def test_a_new_run_waits_until_what_is_left_of_a_failed_one_cannot_write(world: 
     wave(world, agent)
     world.failing.clear()
     world.silent = True
-    ask(agent, lambda runtime, now: runtime.retry("first", now))
+    ask(agent, lambda runtime, now: runtime.commands.retry("first", now))
     for _ in range(200):
         world.step()
     assert outcomes(agent, "first")[-1] == "waiting"
@@ -269,11 +269,11 @@ def test_after_a_run_that_committed_the_next_one_starts_at_once(world: World) ->
     agent = started(world)
     feed(world)
     wave(world, agent)
-    ask(agent, lambda runtime, now: runtime.retry("first", now))
+    ask(agent, lambda runtime, now: runtime.commands.retry("first", now))
     world.run(lambda: True)
     assert outcomes(agent, "first") == ["failed", "failed", "committed"]
     world.silent = True
-    ask(agent, lambda runtime, now: runtime.run("first", now))
+    ask(agent, lambda runtime, now: runtime.commands.run("first", now))
     for _ in range(200):
         world.step()
     assert outcomes(agent, "first")[3:] == ["running"]
@@ -284,11 +284,11 @@ def test_after_a_removal_the_first_run_waits_until_what_is_left_cannot_write(wor
     feed(world)
     wave(world, agent)
     world.store.remove(world.dataflow.name, agent.epoch)
-    world.store.define(replace(agent.runtime.definition, submitted=world.now))
+    world.store.define(replace(agent.runtime.state.definition, submitted=world.now))
     world.agents.clear()
     again = started(world)
     feed(world)
-    ask(again, lambda runtime, now: runtime.mark((), now))
+    ask(again, lambda runtime, now: runtime.waves.mark((), now))
     before = len(world.control)
     while not any(isinstance(message, Fence) for message in world.control[before:]):
         world.step()
@@ -302,7 +302,7 @@ def test_a_lost_worker_costs_an_attempt_and_not_the_run(world: World) -> None:
     agent = started(world)
     world.hanging.add("first")
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     for _ in range(50):
         world.step()
     agent.worker.kill()
@@ -319,7 +319,7 @@ def test_a_step_beyond_its_timeout_is_stopped_and_tried_again(
     agent = started(world)
     world.hanging.add("first")
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     for _ in range(50):
         world.step()
     world.now += 5
@@ -351,18 +351,18 @@ def test_a_barrier_is_asked_for_again_until_the_observer_answers(world: World) -
 
 def test_a_paused_dataflow_counts_and_launches_when_it_is_resumed(world: World) -> None:
     agent = started(world)
-    ask(agent, lambda runtime, now: runtime.pause(now))
+    ask(agent, lambda runtime, now: runtime.commands.pause(now))
     feed(world)
     wave(world, agent)
     assert outcomes(agent, "first") == []
-    ask(agent, lambda runtime, now: runtime.resume(now))
+    ask(agent, lambda runtime, now: runtime.commands.resume(now))
     wave(world, agent)
     assert outcomes(agent, "first") == ["committed"]
 
 
 def test_a_pause_outlives_its_agent(world: World) -> None:
     agent = started(world)
-    ask(agent, lambda runtime, now: runtime.pause(now))
+    ask(agent, lambda runtime, now: runtime.commands.pause(now))
     agent.alive = False
     other = started(world)
     assert status(world, other).phase.value == "paused"
@@ -372,7 +372,7 @@ def test_an_action_runs_when_somebody_asks(world: World) -> None:
     agent = started(world)
     feed(world, rows=1)
     wave(world, agent)
-    ask(agent, lambda runtime, now: runtime.run("first", now))
+    ask(agent, lambda runtime, now: runtime.commands.run("first", now))
     wave(world, agent)
     assert outcomes(agent, "first") == ["committed"]
 
@@ -381,7 +381,7 @@ def test_an_action_runs_when_somebody_asks(world: World) -> None:
 def test_what_cannot_run_is_refused(world: World, action: str, words: str) -> None:
     agent = started(world)
     with pytest.raises(Refused, match=words):
-        ask(agent, lambda runtime, now: runtime.run(action, now))
+        ask(agent, lambda runtime, now: runtime.commands.run(action, now))
 
 
 def test_an_agent_that_was_taken_over_saves_nothing_more(world: World) -> None:
@@ -390,7 +390,7 @@ def test_an_agent_that_was_taken_over_saves_nothing_more(world: World) -> None:
     world.now += 100.0
     world.store.acquire("two-steps", Owner("other", "x", ""), world.now, 10.0)
     with pytest.raises(Fenced):
-        ask(agent, lambda runtime, now: runtime.mark((), now))
+        ask(agent, lambda runtime, now: runtime.waves.mark((), now))
 
 
 def test_runs_say_exactly_what_they_consumed(world: World) -> None:
@@ -399,7 +399,7 @@ def test_runs_say_exactly_what_they_consumed(world: World) -> None:
         feed(world, value=value)
         wave(world, agent)
     assert agent.runtime is not None
-    later, earlier = [r for r in agent.runtime.records if r.action == "first"]
+    later, earlier = [r for r in agent.runtime.history.records if r.action == "first"]
     assert later.since == earlier.cut
     assert later.cut.covers(earlier.cut)
 
@@ -459,7 +459,7 @@ def test_a_step_has_its_timeout_whatever_the_clock_is_set_to(two_steps: str, by:
     agent = started(world)
     world.hanging.add("first")
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now) and None)
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now) and None)
     for _ in range(60):
         world.step()
     world.leap(by)
@@ -513,7 +513,7 @@ def test_another_definition_keeps_what_was_counted(world: World, two_steps: str)
     text = two_steps.replace("sequence: 3", "sequence: 2")
     definition = Definition("two-steps", text, ".", 2, 0.0)
     changed = parse_dataflow(text, "test")
-    ask(agent, lambda runtime, now: runtime.change(definition, changed, now))
+    ask(agent, lambda runtime, now: runtime.commands.change(definition, changed, now))
     wave(world, agent)
     assert outcomes(agent, "first") == ["committed"]
 
@@ -521,14 +521,14 @@ def test_another_definition_keeps_what_was_counted(world: World, two_steps: str)
 def change(world: World, agent: ScriptedAgent, text: str) -> None:
     changed = parse_dataflow(text, "test")
     definition = Definition("two-steps", text, ".", 2, 0.0)
-    ask(agent, lambda runtime, now: runtime.change(definition, changed, now))
+    ask(agent, lambda runtime, now: runtime.commands.change(definition, changed, now))
 
 
 def changed_to(world: World, agent: ScriptedAgent, **fields: Any) -> None:
     assert agent.runtime is not None
-    definition = replace(agent.runtime.definition, **fields)
+    definition = replace(agent.runtime.state.definition, **fields)
     dataflow = parse_dataflow(definition.source, "test", definition.profile)
-    ask(agent, lambda runtime, now: runtime.change(definition, dataflow, now))
+    ask(agent, lambda runtime, now: runtime.commands.change(definition, dataflow, now))
 
 
 def test_in_shadow_mode_it_is_decided_and_nothing_launched(world: World) -> None:
@@ -559,7 +559,7 @@ def test_a_shadow_mode_outlives_its_agent(world: World, two_steps: str) -> None:
     world.store.define(Definition("two-steps", two_steps, ".", 0, 0.0, shadow=True))
     agent = started(world)
     feed(world)
-    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    number = ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     agent.alive = False
     world.run(lambda: world.agents[-1].settled() >= number)
     assert set(outcomes(world.agents[-1], "first")) <= {"lost", "shadow"}
@@ -570,7 +570,7 @@ def test_what_waits_for_the_worker_is_not_launched_once_in_shadow_mode(world: Wo
     world.hanging.add("first")
     agent = started(world)
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     for _ in range(50):
         world.step()
     changed_to(world, agent, shadow=True)
@@ -597,7 +597,7 @@ def test_in_shadow_mode_nothing_runs_when_somebody_asks(world: World) -> None:
     agent = started(world)
     changed_to(world, agent, shadow=True)
     with pytest.raises(Refused, match="headgate flow update two-steps --launch"):
-        ask(agent, lambda runtime, now: runtime.run("first", now))
+        ask(agent, lambda runtime, now: runtime.commands.run("first", now))
 
 
 def test_a_retry_does_not_wait_for_the_backoff(two_steps: str) -> None:
@@ -605,11 +605,11 @@ def test_a_retry_does_not_wait_for_the_backoff(two_steps: str) -> None:
     world.failing["first"] = 1
     agent = started(world)
     feed(world)
-    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    number = ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     before = world.now
     while outcomes(agent, "first") != ["failed"]:
         world.step()
-    assert ask(agent, lambda runtime, now: runtime.retry(None, now)) == ("first",)
+    assert ask(agent, lambda runtime, now: runtime.commands.retry(None, now)) == ("first",)
     world.run(lambda: agent.settled() >= number)
     assert outcomes(agent, "first") == ["failed", "committed"]
     assert world.now - before < 3600
@@ -621,7 +621,7 @@ def test_a_retry_takes_an_action_out_of_quarantine(world: World) -> None:
     feed(world)
     wave(world, agent)
     assert states(world, agent)["first"] == "quarantined"
-    assert ask(agent, lambda runtime, now: runtime.retry("first", now)) == ("first",)
+    assert ask(agent, lambda runtime, now: runtime.commands.retry("first", now)) == ("first",)
     world.run(lambda: True)
     assert outcomes(agent, "first") == ["failed", "failed", "committed"]
 
@@ -629,11 +629,11 @@ def test_a_retry_takes_an_action_out_of_quarantine(world: World) -> None:
 def test_only_what_failed_is_tried_again(world: World) -> None:
     agent = started(world)
     with pytest.raises(Refused, match="nothing failed of any action"):
-        ask(agent, lambda runtime, now: runtime.retry(None, now))
+        ask(agent, lambda runtime, now: runtime.commands.retry(None, now))
     with pytest.raises(Refused, match="nothing failed of first"):
-        ask(agent, lambda runtime, now: runtime.retry("first", now))
+        ask(agent, lambda runtime, now: runtime.commands.retry("first", now))
     with pytest.raises(Refused, match="no action 'third'"):
-        ask(agent, lambda runtime, now: runtime.retry("third", now))
+        ask(agent, lambda runtime, now: runtime.commands.retry("third", now))
 
 
 def test_another_end_of_waves_holds_at_once(world: World, two_steps: str) -> None:
@@ -669,7 +669,7 @@ def test_a_quarantine_ends_with_its_action(world: World, two_steps: str) -> None
 
 def test_modules_are_read_again_when_somebody_asks(world: World) -> None:
     agent = started(world)
-    ask(agent, lambda runtime, _: runtime.reload())
+    ask(agent, lambda runtime, _: runtime.commands.reload())
     assert len(agent.worker.sessions) == 1
 
 
@@ -697,7 +697,7 @@ def test_a_barrier_does_not_wait_for_a_table_that_is_not_read_any_more(
     agent = started(world)
     feed(world)
     world.silent = True
-    number = ask(agent, lambda runtime, now: runtime.mark((), now))
+    number = ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     text = without_second(two_steps).replace("in c:v", "elsewhere c:v")
     change(world, agent, text)
     world.silent = False
@@ -724,21 +724,25 @@ def test_an_attempt_that_waits_is_given_up_with_its_action(world: World, two_ste
     world.hanging.add("second")
     agent = started(world)
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     for _ in range(50):
         world.step()
     assert outcomes(agent, "third") == ["waiting"]
     change(world, agent, two_steps)
     world.hanging.clear()
     assert agent.runtime is not None
-    lost = WorkerLost(next(r.run for r in agent.runtime.records if r.action == "second"), 1, "")
+    lost = WorkerLost(
+        next(r.run for r in agent.runtime.history.records if r.action == "second"), 1, ""
+    )
     ask(agent, lambda runtime, now: runtime.report(lost, now))
     world.run(lambda: agent.settled() == 1)
     assert outcomes(agent, "third") == ["lost"]
     assert outcomes(agent, "second") == ["lost", "committed"]
 
 
-@pytest.mark.parametrize("ends", [Runtime.drain, lambda runtime: runtime.withdraw(lambda: None, 0)])
+@pytest.mark.parametrize(
+    "ends", [Runtime.drain, lambda runtime: runtime.commands.withdraw(lambda: None, 0)]
+)
 def test_one_that_begins_nothing_any_more_is_in_nobodys_way(
     world: World, ends: Callable[[Runtime], None]
 ) -> None:
@@ -747,7 +751,7 @@ def test_one_that_begins_nothing_any_more_is_in_nobodys_way(
         pass
     agent.admission.leave("another")
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     for _ in range(50):
         world.step()
     assert outcomes(agent, "first") == ["waiting"]
@@ -760,21 +764,21 @@ def test_of_a_failure_is_kept_what_people_read_and_no_more(world: World) -> None
     world.hanging.add("first")
     agent = started(world)
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     for _ in range(50):
         world.step()
     assert agent.runtime is not None
-    (record,) = agent.runtime.records
+    (record,) = agent.runtime.history.records
     words = "x" * 20_000_000
     detail = f"Traceback: it began\n{words}\nOSError: it ended"
     ended = StepEnded(record.run, 1, Ending.FAILED, 0.0, reason=words, detail=detail)
     ask(agent, lambda runtime, now: runtime.report(ended, now))
-    (record,) = agent.runtime.records
+    (record,) = agent.runtime.history.records
     assert len(record.reason) < 2_000
     assert len(record.detail) < 100_000
     assert record.detail.startswith("Traceback: it began")
     assert record.detail.endswith("OSError: it ended")
-    assert len(agent.runtime.decisions[-1].words) < 3_000
+    assert len(agent.runtime.decisions.newest[-1].words) < 3_000
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -786,13 +790,13 @@ def test_an_action_that_goes_and_comes_back_has_its_runs_told_apart(
     world.hanging.add("first")
     agent = started(world)
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     for _ in range(50):
         world.step()
     assert outcomes(agent, "first") == ["running"]
     change(world, agent, without.replace("after: first", "after: feed"))
     change(world, agent, two_steps)
-    ask(agent, lambda runtime, now: runtime.run("first", now))
+    ask(agent, lambda runtime, now: runtime.commands.run("first", now))
     assert outcomes(agent, "first") == ["running", "waiting"]
     world.failing["first"] = int(fails)
     world.hanging.clear()
@@ -825,7 +829,7 @@ def test_a_first_run_learns_that_updates_were_deleted_before_it(world: World) ->
     ask(agent, lambda runtime, now: runtime.consume([lost], now))
     feed(world, rows=3)
     wave(world, agent)
-    first = next(r for r in agent.runtime.records if r.action == "first")
+    first = next(r for r in agent.runtime.history.records if r.action == "first")
     assert first.since.position(topic, 0) == GONE
     assert first.cut.position(topic, 0) >= 0
 
@@ -863,7 +867,7 @@ def test_a_stopped_runtime_waits_for_the_attempt_under_way_and_starts_no_other(
 ) -> None:
     agent = started(world)
     feed(world)
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     while outcomes(agent, "first") != ["running"]:
         world.step()
     assert agent.runtime is not None

@@ -41,7 +41,7 @@ def started(mode: str = "normal") -> tuple[World, ScriptedAgent]:
 
 def known(agent: ScriptedAgent) -> Any:
     assert agent.runtime is not None
-    (container,) = agent.runtime.explain(agent.world.now).containers
+    (container,) = agent.runtime.reporting.explain(agent.world.now).containers
     return container
 
 
@@ -93,7 +93,7 @@ def test_what_is_written_meanwhile_counts_once_and_an_agent_that_takes_over_goes
     assert known(successor).scanned
     assert known(successor).elements == len(ROWS)
     assert successor.runtime is not None
-    assert successor.runtime.status(world.now).consumed == 2
+    assert successor.runtime.reporting.status(world.now).consumed == 2
     assert [one.start for one in scans(world)].count(b"") == 1
 
 
@@ -108,9 +108,9 @@ def test_what_is_read_outranks_what_was_consumed_before() -> None:
     for _ in range(10):
         world.step()
     assert agent.runtime is not None
-    assert agent.runtime.status(world.now).consumed == 1
+    assert agent.runtime.reporting.status(world.now).consumed == 1
     world.tables["in"][b"0", b"c:v"] = b"9"  # of which nobody tells
     world.silent = False
     world.run(lambda: known(agent).scanned)
-    (cells,) = agent.runtime._engine.cells.values()  # what it knows is shown nowhere else
+    (cells,) = agent.runtime.state.engine.cells.values()  # what it knows is shown nowhere else
     assert cells.get((b"0", b"c:v")) == 9.0

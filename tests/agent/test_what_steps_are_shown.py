@@ -89,10 +89,10 @@ def ask(agent: ScriptedAgent, what: Callable[[Runtime, float], Any]) -> None:
 
 def change(agent: ScriptedAgent, **fields: Any) -> None:
     assert agent.runtime is not None
-    definition = replace(agent.runtime.definition, **fields)
+    definition = replace(agent.runtime.state.definition, **fields)
     dataflow = parse_dataflow(definition.source, "test", definition.profile)
     agent.world.dataflow = dataflow
-    ask(agent, lambda runtime, now: runtime.change(definition, dataflow, now))
+    ask(agent, lambda runtime, now: runtime.commands.change(definition, dataflow, now))
 
 
 def put(world: World, *rows: bytes, table: str = "in") -> None:
@@ -104,7 +104,7 @@ def run(world: World, agent: ScriptedAgent) -> None:
     """Have the step run on all that was written."""
     world.run(lambda: True)
     before = len(world.commits)
-    ask(agent, lambda runtime, now: runtime.run("first", now))
+    ask(agent, lambda runtime, now: runtime.commands.run("first", now))
     world.run(lambda: len(world.commits) > before)
     world.run(lambda: True)
 
@@ -113,11 +113,11 @@ def kill(world: World, agent: ScriptedAgent) -> ScriptedAgent:
     """End an agent at once; return another that goes on."""
     assert agent.runtime is not None
     agent.alive = False
-    definition = agent.runtime.definition
+    definition = agent.runtime.state.definition
     world.store.define(definition)
     other = world.start_agent()
     assert other.runtime is not None
-    other.runtime.definition = definition
+    other.runtime.state.definition = definition
     return other
 
 
@@ -125,7 +125,7 @@ def hang(world: World, agent: ScriptedAgent) -> None:
     """Have the step begin a run that does not end."""
     world.run(lambda: True)
     world.hanging.add("first")
-    ask(agent, lambda runtime, now: runtime.run("first", now))
+    ask(agent, lambda runtime, now: runtime.commands.run("first", now))
     for _ in range(50):
         world.step()
 
@@ -134,7 +134,7 @@ def begun() -> tuple[World, Copied, ScriptedAgent]:
     """Return a dataflow whose step has run, and two updates that it has not seen."""
     world, copied, agent = copying(standing=2)
     put(world, b"r0", b"r1")
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     run(world, agent)
     put(world, b"r2", b"r3")
     return world, copied, agent
@@ -169,7 +169,7 @@ def test_an_edit_during_a_run_takes_nothing_from_the_next_one() -> None:
 def test_a_first_run_is_shown_all_that_stands_in_the_table() -> None:
     world, copied, agent = copying(standing=10)
     put(world, b"r0")
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     run(world, agent)
     assert len(copied.copies["in"]) == 11
 
@@ -177,7 +177,7 @@ def test_a_first_run_is_shown_all_that_stands_in_the_table() -> None:
 def test_a_first_run_can_begin_at_the_submit() -> None:
     world, copied, agent = copying(NONE, standing=10)
     put(world, b"r0")
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     run(world, agent)
     assert copied.copies["in"].keys() == {(b"r0", b"c:v")}
 
@@ -206,7 +206,7 @@ def test_a_table_that_comes_back_is_shown_whole_though_the_action_does_not_name_
     world, copied, agent = copying(UNREAD)
     put(world, b"r0")
     put(world, b"a0", table="aside")
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     run(world, agent)
     change(agent, source=WITHOUT)
     world.tables["aside"][b"a1", b"c:v"] = b"1"
@@ -231,7 +231,7 @@ def test_a_container_that_an_action_did_not_read_before_is_shown_whole() -> None
     world, copied, agent = copying(UNREAD, standing=1)
     put(world, b"a0", table="aside")
     put(world, b"r0")
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     run(world, agent)
     change(agent, source=ONE_STEP)
     run(world, agent)
@@ -243,7 +243,7 @@ def test_what_was_decided_in_shadow_mode_is_shown_to_the_first_run_after_it() ->
     world, copied, agent = begun()
     change(agent, shadow=True)
     put(world, b"r4", b"r5", b"r6")
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     world.run(lambda: agent.settled() == agent.waves())
     assert len(copied) == 1
     change(agent, shadow=False)
@@ -256,7 +256,7 @@ def test_kafka_keeps_what_shadow_mode_has_only_rehearsed() -> None:
     world, _, agent = begun()
     change(agent, shadow=True)
     put(world, b"r4", b"r5", b"r6")
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     world.run(lambda: agent.settled() == agent.waves())
     later = world.now + 1000.0
     world.run(lambda: world.now >= later)
@@ -277,10 +277,10 @@ def test_kafka_keeps_what_a_first_run_from_the_submit_on_is_to_be_shown() -> Non
 def test_a_run_given_up_takes_nothing_from_the_next_one() -> None:
     world, copied, agent = begun()
     world.failing["first"] = 3
-    ask(agent, lambda runtime, now: runtime.run("first", now))
-    world.run(lambda: agent.runtime is not None and bool(agent.runtime._quarantined))
+    ask(agent, lambda runtime, now: runtime.commands.run("first", now))
+    world.run(lambda: agent.runtime is not None and bool(agent.runtime.state.quarantined))
     change(agent, source=LIMITS)
-    ask(agent, lambda runtime, now: runtime.release("first", now))
+    ask(agent, lambda runtime, now: runtime.commands.release("first", now))
     run(world, agent)
     assert copied.copies["in"] == world.tables["in"]
 
@@ -320,12 +320,12 @@ def test_the_copy_is_whole_after_any_life(seed: int) -> None:
             case "put":
                 put(world, b"r%d" % choose.randrange(9))
             case "aside":
-                if "aside" in agent.runtime._tables():
+                if "aside" in agent.runtime.state.tables:
                     put(world, b"a%d" % choose.randrange(3), table="aside")
                 else:
                     world.tables.setdefault("aside", {})[b"u", b"c:v"] = b"%d" % world.points
             case "mark":
-                ask(agent, lambda runtime, now: runtime.mark((), now))
+                ask(agent, lambda runtime, now: runtime.waves.mark((), now))
             case "step":
                 for _ in range(choose.randrange(60)):
                     world.step()
@@ -342,9 +342,9 @@ def test_the_copy_is_whole_after_any_life(seed: int) -> None:
     world.run(lambda: True)
     put(world, b"last")
     world.run(lambda: True)
-    if agent.runtime._quarantined:
-        ask(agent, lambda runtime, now: runtime.release(None, now))
-    ask(agent, lambda runtime, now: runtime.mark((), now))
+    if agent.runtime.state.quarantined:
+        ask(agent, lambda runtime, now: runtime.commands.release(None, now))
+    ask(agent, lambda runtime, now: runtime.waves.mark((), now))
     run(world, agent)
     for table in ("in", "aside"):
         assert copied.copies.get(table, {}) == world.tables.get(table, {}), table

@@ -278,7 +278,7 @@ def _await_watches(agent: Agent) -> None:
         if hosted is not None:
             if hosted.error is not None:
                 raise hosted.error
-            if hosted.call(lambda runtime, _: runtime.phase).result(READY) is Phase.RUNNING:
+            if hosted.call(lambda runtime, _: runtime.state.phase).result(READY) is Phase.RUNNING:
                 return
         time.sleep(0.1)
     raise TimeoutError(f"the dataflow was not at work within {READY:g} s")

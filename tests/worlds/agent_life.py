@@ -172,7 +172,7 @@ class AgentLife:
     @property
     def engine(self) -> Engine:
         """The newest agent's engine."""
-        return self.runtime._engine
+        return self.runtime.state.engine
 
     @property
     def agents_ended(self) -> bool:
@@ -211,7 +211,7 @@ class AgentLife:
         if (action, table) in self._read_late:
             return set()
         topic = updates_topic(table)
-        start = self.runtime._progress.start
+        start = self.runtime.state.start
         return {
             row
             for partition, log in enumerate(self.world.topic(topic))
@@ -262,13 +262,13 @@ class AgentLife:
         self.oracle.check_nothing_pending(STEPS[:1])
         for action in self.spec.actions:
             if action.name in STEPS:  # some look at other containers than they read
-                self._ask_of(lambda runtime, now: runtime.run(action.name, now))  # noqa: B023
+                self._ask_of(lambda runtime, now: runtime.commands.run(action.name, now))  # noqa: B023
                 self.world.live_on(10.0)
         self.oracle.check_nothing_pending(STEPS)
         self.oracle.check_shown()
         self.oracle.check_attempts()
         self.oracle.check_decisions()
-        status = self.runtime.status(self.world.now)
+        status = self.runtime.reporting.status(self.world.now)
         words = f"of {status.waves} waves {status.settled} are settled at the end"
         require(holds=status.settled == status.waves >= self.waves, words=words)
 
@@ -289,8 +289,8 @@ class AgentLife:
         if self.shadow:
             self._submit(shadow=False)
         for _ in range(3):
-            self._ask_of(lambda runtime, now: runtime.resume(now))
-            self._ask_of(lambda runtime, now: runtime.release(None, now))
+            self._ask_of(lambda runtime, now: runtime.commands.resume(now))
+            self._ask_of(lambda runtime, now: runtime.commands.release(None, now))
             if self.works:
                 break
             # It finds that another has taken over while it stood still; whoever asked asks again.
@@ -310,7 +310,7 @@ class AgentLife:
         number = self._mark_now()
         if number is not None and self.chance.random() < 0.7:
             told: list[WaveStatus] = []
-            self._ask_of(lambda runtime, now: runtime.when_settled(number, told.append))
+            self._ask_of(lambda runtime, now: runtime.waves.when_settled(number, told.append))
             agent = self.agent
             for _ in range(self.chance.choice((0, 20, 400))):
                 if told:
@@ -320,13 +320,13 @@ class AgentLife:
                 self.oracle.check_settled(told[0])
 
     def _mark_now(self) -> int | None:
-        number = self._ask_of(lambda runtime, now: runtime.mark((), now))
+        number = self._ask_of(lambda runtime, now: runtime.waves.mark((), now))
         self.waves = max(self.waves, number or 0)
         return None if number is None else int(number)
 
     def _ask(self) -> None:
         action = self.chance.choice([a.name for a in self.spec.actions if a.name in STEPS])
-        answer = self._ask_of(lambda runtime, now: runtime.run(action, now))
+        answer = self._ask_of(lambda runtime, now: runtime.commands.run(action, now))
         if answer is None:
             return
         words = f"a run of {action} is parked without a word"
@@ -339,18 +339,18 @@ class AgentLife:
     def _mend(self) -> None:
         """Somebody looks after what failed."""
         kind = self.chance.choice(("release", "retry", "retry"))
-        self._ask_of(lambda runtime, now: getattr(runtime, kind)(None, now))
+        self._ask_of(lambda runtime, now: getattr(runtime.commands, kind)(None, now))
 
     def _pause(self) -> None:
         if self.works and self.engine.state.paused:
-            self._ask_of(lambda runtime, now: runtime.resume(now))
+            self._ask_of(lambda runtime, now: runtime.commands.resume(now))
         else:
-            self._ask_of(lambda runtime, now: runtime.pause(now))
+            self._ask_of(lambda runtime, now: runtime.commands.pause(now))
         self._disturbed()
 
     def _cancel(self) -> None:
         action = self.chance.choice(STEPS)
-        self._ask_of(lambda runtime, _: runtime.cancel(action))
+        self._ask_of(lambda runtime, _: runtime.commands.cancel(action))
 
     def _edit(self) -> None:
         kind = self.chance.choice(("limits", "limits", "code", "tables", "waves", "shadow"))
@@ -373,13 +373,13 @@ class AgentLife:
         before, watched = self.spec, {(a.name, b.container) for a, b in _bounds(self.spec)}
         read = {action.name: before.tables(action) for action in before.actions}
         dataflow = parse_dataflow(self._file.text(), "file")
-        former = self.runtime.definition
+        former = self.runtime.state.definition
         folder = self.chance.choice((".", "other"))
         definition = world.store.define(
             replace(former, source=dataflow.source, directory=folder, shadow=shadow)
         )
         world.dataflow, self.shadow = dataflow, shadow
-        self._ask_of(lambda runtime, now: runtime.change(definition, dataflow, now))
+        self._ask_of(lambda runtime, now: runtime.commands.change(definition, dataflow, now))
         gone = before.tables() - self.spec.tables()
         for action in self.spec.actions:
             other = self.spec.tables(action) - read[action.name]
@@ -389,8 +389,8 @@ class AgentLife:
         for action, bound in _bounds(self.spec):
             place = (action.name, bound.container)
             if place not in watched or bound.container in others or gone:
-                here = self.works and self.runtime.definition.revision == definition.revision
-                self._bases[place] = Base(self.runtime._position(), 0) if here else None
+                here = self.works and self.runtime.state.definition.revision == definition.revision
+                self._bases[place] = Base(self.runtime.state.position, 0) if here else None
         self._disturbed()
         if not self.works:
             world.live_on(LEASE + 5.0)
@@ -509,7 +509,7 @@ class AgentLife:
         late = any(o.late or o.unshown for o in self.world.telling.observers)
         late |= self.world.lived < self._lost_at + 2 * _DEAD
         scanning = any(cells.scanning is not None for cells in self.engine.cells.values())
-        if not late and not scanning and self.runtime._progress.watching:
+        if not late and not scanning and self.runtime.state.watching:
             self.oracle.look()
 
     # -- what fails --------------------------------------------------------------------------------
@@ -594,10 +594,10 @@ class AgentLife:
 
     def _check_answers(self) -> None:
         """Whoever asked for a run or a wave has got it, or is told why not."""
-        known = {record.run for record in self.runtime.records}
+        known = {record.run for record in self.runtime.history.records}
         for run, action in self._promised.items():
             require(holds=run in known, words=f"nobody knows of {run}, which was asked for")
-            ended = next(r for r in self.runtime.records if r.run == run).outcome
+            ended = next(r for r in self.runtime.history.records if r.run == run).outcome
             words = f"{run} of {action}, which was asked for, is {ended} for ever"
             require(holds=ended not in ("waiting", "running"), words=words)
         for action, asked in self._waiting.items():
@@ -610,7 +610,7 @@ class AgentLife:
     @property
     def rehearsed(self) -> bool:
         """Whether runs were decided on that nobody launched."""
-        return any(record.outcome == "shadow" for record in self.runtime.records)
+        return any(record.outcome == "shadow" for record in self.runtime.history.records)
 
 
 def _bounds(spec: DataflowSpec) -> list[tuple[Any, Any]]:

@@ -380,7 +380,7 @@ def told_only(world: HostileWorld) -> dict[str, list[list[object]]]:
 
 def start_of(life: AgentLife) -> Iterator[tuple[str, str, Base]]:
     """Yield actions and containers, and from where on they count at first."""
-    start = life.runtime._progress.start
+    start = life.runtime.state.start
     for action in life.spec.actions:
         for bound in action.bounds:
             yield action.name, bound.container, Base(start, 0)

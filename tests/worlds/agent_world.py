@@ -20,7 +20,7 @@ from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.errors import AgentError, Fenced, Refused, Unreachable
 from headgate.agent.kafka.feed import KafkaFeed, Record
 from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.ports import Cells
+from headgate.agent.ports import ContainerCells
 from headgate.agent.scripted import SEALS, MemoryRows, ScriptedAgent, World
 from headgate.agent.scripted.agent import Killed
 from headgate.agent.scripted.broker import ScriptedBroker
@@ -277,12 +277,14 @@ class HostileTables(ScriptedTables):
         table: str,
         rows: Sequence[bytes],
         columns: Sequence[bytes],
-        done: Callable[[Cells], None],
+        done: Callable[[ContainerCells], None],
     ) -> None:
         """See ``Scanner``."""
         self._later(partial(super().read, table, rows, columns), done)
 
-    def _later(self, ask: Callable[..., None], done: Callable[[Cells], None], **how: Any) -> None:
+    def _later(
+        self, ask: Callable[..., None], done: Callable[[ContainerCells], None], **how: Any
+    ) -> None:
         """Read at some moment, and hand over what was found at another."""
 
         def begin() -> None:

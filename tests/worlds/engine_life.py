@@ -234,7 +234,12 @@ class EngineLife:
     def _base_now(self, container: ContainerId) -> Base:
         known: dict | None = {}
         for cells in self.oracle.parts(container):
-            if known is None or not cells.scanned or cells.unsettled or cells.values is None:
+            if (
+                known is None
+                or not cells.scanned
+                or cells.unsettled
+                or cells.values is None
+            ):
                 known = None
             else:
                 known[cells.table] = cells.contents()

@@ -30,8 +30,8 @@ from headgate.engine import (
 )
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import RunState
-from headgate.engine.cells.cells import Cells
-from headgate.engine.cells.known import Detail
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import Detail
 from headgate.engine.triggers.bounds import current_limit
 from headgate.events import (
     ContainerId,
@@ -177,7 +177,7 @@ class Oracle:
             return missing.said > base.step
         return missing.shown is not None and not base.cut.has(*missing.shown)
 
-    def parts(self, container: ContainerId) -> list[Cells]:
+    def parts(self, container: ContainerId) -> list[ContainerCells]:
         """Return what the engine keeps of a container, table by table."""
         return [c for (name, _), c in self._life.engine.cells.items() if name == container]
 
@@ -197,7 +197,11 @@ class Oracle:
         if self._life.spec.feeders is not None:
             return
         for (container, table), cells in self._life.engine.cells.items():
-            if cells.detail is Detail.COUNTS or not cells.scanned or cells.scanning is not None:
+            if (
+                cells.detail is Detail.COUNTS
+                or not cells.scanned
+                or cells.scanning is not None
+            ):
                 continue
             truth, known = self.truth(container, table), cells.contents()
             doubted = self._life.store.uncertain.get(table, set())
@@ -311,7 +315,11 @@ class Oracle:
         moved, before = Fraction(0), Fraction(0)
         largest = 0.0
         for cells in self.parts(bound.container):
-            if cells.detail is not Detail.VALUES or not cells.scanned or cells.unsettled:
+            if (
+                cells.detail is not Detail.VALUES
+                or not cells.scanned
+                or cells.unsettled
+            ):
                 return None
             codec = cells.watched.codec.name
             truth = self.truth(bound.container, cells.table)

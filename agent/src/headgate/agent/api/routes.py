@@ -174,7 +174,7 @@ class _Api:
             definition = await agent.blocking(lambda: agent.define(after, directory, shadow=shadow))
             await agent.change(flow, definition, after)
         if body.reload:
-            await agent.call(flow, lambda runtime, _: runtime.reload())
+            await agent.call(flow, lambda runtime, _: runtime.commands.reload())
         return UpdateView(await agent.row(flow.name), found)
 
     async def _wait_started(self, name: str) -> FlowRow:
@@ -203,7 +203,7 @@ class _Api:
 
     async def flow(self, request: Request) -> Response:
         def view(runtime: Runtime, now: float) -> tuple[FlowStatus, tuple[RunRecord, ...]]:
-            return runtime.status(now), tuple(runtime.records)
+            return runtime.reporting.status(now), tuple(runtime.history.records)
 
         async def answer(flow: Hosted) -> FlowView:
             status, runs = await self._agent.call(flow, view)
@@ -234,10 +234,10 @@ class _Api:
         return _json(await self._agent.row(name))
 
     async def pause(self, request: Request) -> Response:
-        return await self._called(request, lambda runtime, now: runtime.pause(now))
+        return await self._called(request, lambda runtime, now: runtime.commands.pause(now))
 
     async def resume(self, request: Request) -> Response:
-        return await self._called(request, lambda runtime, now: runtime.resume(now))
+        return await self._called(request, lambda runtime, now: runtime.commands.resume(now))
 
     async def run(self, request: Request) -> Response:
         body = await _body(request, ActionRequest)
@@ -245,7 +245,7 @@ class _Api:
             raise Refused("name the action to run")
         action = body.action
         note(request.scope, Note(request.path_params["name"], action))
-        return await self._called(request, lambda runtime, now: runtime.run(action, now))
+        return await self._called(request, lambda runtime, now: runtime.commands.run(action, now))
 
     async def cancel(self, request: Request) -> Response:
         body = await _body(request, ActionRequest)
@@ -253,7 +253,7 @@ class _Api:
             raise Refused("name the action to cancel")
         action = body.action
         note(request.scope, Note(request.path_params["name"], action))
-        return await self._called(request, lambda runtime, _: runtime.cancel(action))
+        return await self._called(request, lambda runtime, _: runtime.commands.cancel(action))
 
     async def logs(self, request: Request) -> Response:
         try:
@@ -263,7 +263,7 @@ class _Api:
 
         async def answer(flow: Hosted) -> LogView:
             run, path = await self._agent.call(
-                flow, lambda runtime, _: runtime.log_of(asked.of, asked.attempt)
+                flow, lambda runtime, _: runtime.commands.log_of(asked.of, asked.attempt)
             )
             return await self._agent.blocking(lambda: read_log(run, path, asked.lines))
 
@@ -273,31 +273,31 @@ class _Api:
         body = await _body(request, ActionRequest)
         note(request.scope, Note(request.path_params["name"], body.action or ""))
         return await self._called(
-            request, lambda runtime, now: Released(runtime.release(body.action, now))
+            request, lambda runtime, now: Released(runtime.commands.release(body.action, now))
         )
 
     async def retry(self, request: Request) -> Response:
         body = await _body(request, ActionRequest)
         note(request.scope, Note(request.path_params["name"], body.action or ""))
         return await self._called(
-            request, lambda runtime, now: Retried(runtime.retry(body.action, now))
+            request, lambda runtime, now: Retried(runtime.commands.retry(body.action, now))
         )
 
     async def explain(self, request: Request) -> Response:
-        return await self._called(request, lambda runtime, now: runtime.explain(now))
+        return await self._called(request, lambda runtime, now: runtime.reporting.explain(now))
 
     async def runs(self, request: Request) -> Response:
-        return await self._called(request, lambda runtime, _: tuple(runtime.records))
+        return await self._called(request, lambda runtime, _: tuple(runtime.history.records))
 
     async def decisions(self, request: Request) -> Response:
-        return await self._called(request, lambda runtime, _: tuple(runtime.decisions))
+        return await self._called(request, lambda runtime, _: tuple(runtime.decisions.newest))
 
     # -- waves -----------------------------------------------------------------------------------
 
     async def mark(self, request: Request) -> Response:
         body = await _body(request, WaveRequest)
         return await self._called(
-            request, lambda runtime, now: Wave(runtime.mark(body.actions, now))
+            request, lambda runtime, now: Wave(runtime.waves.mark(body.actions, now))
         )
 
     async def wave(self, request: Request) -> Response:
@@ -309,7 +309,7 @@ class _Api:
             return await self._forward(request, await self._agent.row(name))
         if seconds:
             await self._wait_settled(flow, number, seconds)
-        return await self._called(request, lambda runtime, _: runtime.wave_status(number))
+        return await self._called(request, lambda runtime, _: runtime.waves.status(number))
 
     async def _wait_settled(self, flow: Hosted, number: int, seconds: float) -> None:
         settled: Future[WaveStatus] = Future()
@@ -319,7 +319,7 @@ class _Api:
                 settled.set_result(status)
 
         def ask(runtime: Runtime, _: float) -> None:
-            runtime.when_settled(number, told)
+            runtime.waves.when_settled(number, told)
 
         await self._agent.call(flow, ask)
         try:

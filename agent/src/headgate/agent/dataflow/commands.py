@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
-from headgate.agent.dataflow.attempts import Attempts, session_start
-from headgate.agent.dataflow.moded import Moded
-from headgate.agent.dataflow.purposes import WatchesInEffect
+from headgate.agent.dataflow.consumption import Consumption
+from headgate.agent.dataflow.purposes import Purpose, WatchesInEffect
+from headgate.agent.dataflow.runs.attempts import Attempts
+from headgate.agent.dataflow.runs.history import RunHistory
+from headgate.agent.dataflow.runs.starting import session_start
+from headgate.agent.dataflow.state import FlowState, Port
+from headgate.agent.dataflow.surroundings import Surroundings
+from headgate.agent.dataflow.tables.gates import Gates
+from headgate.agent.dataflow.tables.watches import Watches
 from headgate.agent.dataflow.views import Phase, RunAnswer
+from headgate.agent.dataflow.waves import Waves
 from headgate.agent.errors import Refused
+from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.state.sealed import Definition
 from headgate.agent.state.store import RunRecord
 from headgate.engine import (
@@ -24,24 +31,50 @@ from headgate.engine import (
 from headgate.flows import Dataflow
 
 
-class Commands(Attempts, Moded):
+class Commands:
     """Does what people ask for, or says why not."""
+
+    def __init__(
+        self,
+        state: FlowState,
+        port: Port,
+        around: Surroundings,
+        history: RunHistory,
+        attempts: Attempts,
+        waves: Waves,
+        gates: Gates,
+        watches: Watches,
+        consumption: Consumption,
+        barriers: Barriers[Purpose],
+    ) -> None:
+        self._state = state
+        self._port = port
+        self._around = around
+        self._history = history
+        self._attempts = attempts
+        self._waves = waves
+        self._gates = gates
+        self._watches = watches
+        self._consumption = consumption
+        self._barriers = barriers
 
     def pause(self, now: float) -> None:
         """Launch nothing until ``resume``; counting goes on."""
-        self._progress = msgspec.structs.replace(self._progress, paused=True)
-        if self.phase is Phase.RUNNING:
-            self.phase = self._working
-        self._handle(Paused(now))
-        self._settle()
+        state = self._state
+        state.paused = True
+        if state.phase is Phase.RUNNING:
+            state.phase = state.working
+        self._port.handle(Paused(now))
+        self._port.settle()
 
     def resume(self, now: float) -> None:
         """Launch again."""
-        self._progress = msgspec.structs.replace(self._progress, paused=False)
-        if self.phase is Phase.PAUSED:
-            self.phase = self._working
-        self._handle(Resumed(now))
-        self._settle()
+        state = self._state
+        state.paused = False
+        if state.phase is Phase.PAUSED:
+            state.phase = state.working
+        self._port.handle(Resumed(now))
+        self._port.settle()
 
     def run(self, action: str, now: float) -> RunAnswer:
         """Run an action whatever its bounds say, and return whether it was launched.
@@ -50,23 +83,24 @@ class Commands(Attempts, Moded):
             Refused: there is no such action, it is fed from outside, in quarantine, or nothing is
                 launched.
         """
-        self._step(action)
-        if self.definition.shadow:
+        state = self._state
+        state.require_step(action)
+        if state.definition.shadow:
             raise Refused(
-                f"{self.name} is in shadow mode and launches nothing; `headgate flow update "
-                f"{self.name} --launch` ends that"
+                f"{state.name} is in shadow mode and launches nothing; `headgate flow update "
+                f"{state.name} --launch` ends that"
             )
-        if action in self._quarantined:
+        if action in state.quarantined:
             raise Refused(
-                f"{action!r} of {self.name} is in quarantine ({self._quarantined[action]}); "
-                f"`headgate flow retry {self.name} {action}` lets it out and runs it"
+                f"{action!r} of {state.name} is in quarantine ({state.quarantined[action]}); "
+                f"`headgate flow retry {state.name} {action}` lets it out and runs it"
             )
-        before = self._engine.actions[action].run
-        self._handle(RunRequested(now, action))
-        waits = self._engine.parked(action)
+        before = state.engine.actions[action].run
+        self._port.handle(RunRequested(now, action))
+        waits = state.engine.parked(action)
         if waits is not None:
             return RunAnswer(action, None, waits, follows=before is not None)
-        launched = self._engine.actions[action].run
+        launched = state.engine.actions[action].run
         return RunAnswer(action, None if launched is None else launched.run)
 
     def cancel(self, action: str) -> None:
@@ -75,14 +109,8 @@ class Commands(Attempts, Moded):
         Raises:
             Refused: there is no such action, or nothing of it is under way.
         """
-        self._step(action)
-        under_way = self._under_way.values()
-        attempt = next((a for a in under_way if a.launch.action == action), None)
-        if attempt is None:
-            raise Refused(f"nothing of {action!r} of {self.name} is under way")
-        attempt.cancelled = True
-        launch = attempt.launch
-        self._around.launcher.cancel(launch.run, launch.attempt, "it was cancelled by hand")
+        self._state.require_step(action)
+        self._attempts.cancel(action)
 
     def log_of(self, of: str, number: int | None) -> tuple[RunRecord, Path | None]:
         """Return the newest attempt of an action or a run, or one by number, and its log's file.
@@ -90,12 +118,14 @@ class Commands(Attempts, Moded):
         Raises:
             Refused: there is no such attempt.
         """
-        for record in self.records:
+        for record in self._history.records:
             if of in (record.action, record.run) and number in (None, record.attempt):
                 log = self._around.launcher.log(record.action, record.run, record.attempt)
                 return record, log
         which = "attempt" if number is None else f"attempt {number}"
-        raise Refused(f"{self.name} remembers no {which} of {of!r}; it is an action or a run's id")
+        raise Refused(
+            f"{self._state.name} remembers no {which} of {of!r}; it is an action or a run's id"
+        )
 
     def retry(self, action: str | None, now: float) -> tuple[str, ...]:
         """Run at once what failed, and return which: one action, or all that wait or were given up.
@@ -103,19 +133,20 @@ class Commands(Attempts, Moded):
         Raises:
             Refused: nothing of it failed.
         """
+        state = self._state
         if action is not None:
-            self._step(action)
+            state.require_step(action)
         states = {"retrying", "quarantined"}
         names = tuple(
             spec.name
-            for spec in self._dataflow.spec.actions
-            if action in (None, spec.name) and self._action_state(spec.name) in states
+            for spec in state.dataflow.spec.actions
+            if action in (None, spec.name) and self._attempts.action_state(spec.name) in states
         )
         if not names:
-            raise Refused(f"nothing failed of {action or 'any action'} of {self.name}")
+            raise Refused(f"nothing failed of {action or 'any action'} of {state.name}")
         for name in names:
-            self._quarantined.pop(name, None)
-            self._handle(RetryRequested(now, name))
+            state.quarantined.pop(name, None)
+            self._port.handle(RetryRequested(now, name))
         return names
 
     def release(self, action: str | None, now: float) -> tuple[str, ...]:
@@ -124,41 +155,51 @@ class Commands(Attempts, Moded):
         Raises:
             Refused: the action is not in quarantine.
         """
+        state = self._state
         if action is not None:
-            self._step(action)
-            if action not in self._quarantined:
-                raise Refused(f"action {action!r} of {self.name} is not in quarantine")
-        names = (action,) if action is not None else tuple(self._quarantined)
+            state.require_step(action)
+            if action not in state.quarantined:
+                raise Refused(f"action {action!r} of {state.name} is not in quarantine")
+        names = (action,) if action is not None else tuple(state.quarantined)
         if not names:
-            raise Refused(f"no action of {self.name} is in quarantine")
+            raise Refused(f"no action of {state.name} is in quarantine")
         for name in names:
-            del self._quarantined[name]
-            self._handle(Released(now, name))
+            del state.quarantined[name]
+            self._port.handle(Released(now, name))
         return names
 
     def change(self, definition: Definition, dataflow: Dataflow, now: float) -> None:
         """Go on with another definition; what is unchanged keeps its state."""
-        before, started = self._dataflow, session_start(self._dataflow, self.definition)
-        self.definition = definition
-        self._dataflow = dataflow
+        state = self._state
+        before, started = state.dataflow, session_start(state.dataflow, state.definition)
+        state.definition = definition
+        state.dataflow = dataflow
         start = session_start(dataflow, definition)
         if start != started:
             self._around.launcher.use(start)
         if dataflow.waves != before.waves:
-            self._schedule_wave(now)
+            self._waves.schedule(now)
         names = {action.name for action in dataflow.spec.actions}
-        self._quarantined = {n: why for n, why in self._quarantined.items() if n in names}
-        if self._feed is not None:
-            self._feed.close()
-        self._subscribe(now)
-        self._handle(SpecificationChanged(now, dataflow.spec))
+        state.quarantined = {n: why for n, why in state.quarantined.items() if n in names}
+        self._consumption.subscribe(now)
+        self._port.handle(SpecificationChanged(now, dataflow.spec))
         # Asked for again, it would bring the former watch list back.
         self._barriers.drop(WatchesInEffect)
-        self._barriers.narrow(self._tables(), now)
-        self._prepare_watches()
-        self._ask(WatchesInEffect(), self._tables(), now, prelude=self._watch_list())
-        self._next(now)
+        self._barriers.narrow(state.tables, now)
+        self._watches.publish(now)
+        self._attempts.begin_next(now)
 
     def reload(self) -> None:
         """Replace the worker when it has nothing to do, so that modules are read again."""
-        self._around.launcher.use(session_start(self._dataflow, self.definition))
+        start = session_start(self._state.dataflow, self._state.definition)
+        self._around.launcher.use(start)
+
+    def withdraw(self, told: Callable[[], None], now: float) -> None:
+        """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing.
+
+        ``told`` is called when nothing of its notify columns is left.
+        """
+        self._state.withdrawn = self._state.draining = True
+        self._gates.open_all(now)
+        self._around.admission.leave(self._state.name)
+        self._watches.withdraw(told, now)

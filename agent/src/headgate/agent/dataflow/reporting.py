@@ -1,94 +1,143 @@
-"""How a dataflow stands, for people and for Prometheus."""
+"""How a dataflow stands, for people and for Prometheus, and what it needs of Kafka."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headgate.agent.dataflow.standing import Standing
+from headgate.agent.dataflow.consumption import Consumption
+from headgate.agent.dataflow.decisions import Decisions
+from headgate.agent.dataflow.purposes import Purpose
+from headgate.agent.dataflow.runs.attempts import Attempts
+from headgate.agent.dataflow.runs.history import RunHistory
+from headgate.agent.dataflow.state import FlowState
+from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.views import ActionStatus, FlowExplanation, FlowStatus, Phase
+from headgate.agent.dataflow.waves import Waves
+from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.read_counts import container_reads
-from headgate.agent.state.store import RunRecord
 from headgate.engine import BoundResult, ConditionResult, GroupResult, Role
 from headgate.events import updates_topic
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 
 
-class Reporting(Standing):
+class Reporting:
     """Says how the dataflow stands."""
+
+    def __init__(
+        self,
+        state: FlowState,
+        around: Surroundings,
+        barriers: Barriers[Purpose],
+        history: RunHistory,
+        decisions: Decisions,
+        attempts: Attempts,
+        waves: Waves,
+        consumption: Consumption,
+    ) -> None:
+        self._state = state
+        self._around = around
+        self._barriers = barriers
+        self._history = history
+        self._decisions = decisions
+        self._attempts = attempts
+        self._waves = waves
+        self._consumption = consumption
+        self._needs_at = 0.0
 
     def explain(self, now: float) -> FlowExplanation:
         """Return the engine's explanation, with the reads of what it watches."""
-        explained = self._engine.explain(now)
+        explained = self._state.engine.explain(now)
         reads_of = self._around.observers.reads
         return FlowExplanation(
             **{name: getattr(explained, name) for name in explained.__struct_fields__},
             reads=tuple(
                 container_reads(watched.container, reads_of)
-                for watched in self._dataflow.spec.containers
+                for watched in self._state.dataflow.spec.containers
             ),
         )
 
     def status(self, now: float) -> FlowStatus:
         """Return how the dataflow stands."""
-        last: dict[str, RunRecord] = {}
-        for record in self.records:
-            last.setdefault(record.action, record)
+        state = self._state
+        last = self._history.last()
         return FlowStatus(
-            name=self.name,
-            phase=self.phase,
+            name=state.name,
+            phase=state.phase,
             words=self._words(now),
-            revision=self.definition.revision,
-            epoch=self.epoch,
-            worker=self._worker,
+            revision=state.definition.revision,
+            epoch=state.epoch,
+            worker=self._attempts.worker,
             actions=tuple(
                 ActionStatus(
                     action.name,
                     action.role.value,
-                    self._action_state(action.name),
-                    self._runs[action.name],
+                    self._attempts.action_state(action.name),
+                    self._attempts.committed_runs[action.name],
                     self._not_needed(action.name),
                     last.get(action.name),
                 )
-                for action in self._dataflow.spec.actions
+                for action in state.dataflow.spec.actions
             ),
-            waves=self._progress.waves,
-            settled=self._progress.settled,
-            lag=sum(self._feed.lag().values()) if self._feed else 0,
-            consumed=self._consumed,
-            shadow=self.definition.shadow,
-            profile=self.definition.profile,
-            set_aside=self._progress.set_aside,
-            bad_records=self._progress.bad_records,
+            waves=self._waves.number,
+            settled=self._waves.settled,
+            lag=sum(self._consumption.lag().values()),
+            consumed=self._consumption.cells,
+            shadow=state.definition.shadow,
+            profile=state.definition.profile,
+            set_aside=self._consumption.set_aside,
+            bad_records=self._consumption.bad_records,
         )
+
+    def _not_needed(self, action: str) -> int:
+        """Return how many runs of an action its bounds, or those before it, have saved.
+
+        Evaluations after which nothing had to run; where more waves ended before it than it has
+        run and been evaluated, because a step between them rested, waves without a run of it.
+        """
+        turns = self._waves.turns[action] - self._attempts.committed_runs[action]
+        return max(self._decisions.skipped[action], turns)
 
     def measure(self, now: float) -> None:
         """Set the gauges: lag, savings, how full bounds are, and what Kafka is soon to delete."""
         measures = self._around.measures
-        measures.session_warm.replace({(): int(self._worker.ready)})
-        lag = self._feed.lag() if self._feed else {}
+        measures.session_warm.replace({(): int(self._attempts.worker.ready)})
+        lag = self._consumption.lag()
         measures.lag.replace({(topic, str(part)): count for (topic, part), count in lag.items()})
-        steps = [spec.name for spec in self._dataflow.spec.actions if spec.role is Role.STEP]
+        actions = self._state.dataflow.spec.actions
+        steps = [spec.name for spec in actions if spec.role is Role.STEP]
         measures.runs_saved.replace({(name,): self._not_needed(name) for name in steps})
-        used = self._retention_used(now)
+        used = self.retention_used(now)
         measures.retention_used.replace({(topic,): share for topic, share in used.items()})
         measures.bound_fill.replace(
             {
                 (explained.action, bound.bound, vector.dimension.value): vector.value / vector.limit
-                for explained in self._engine.explain(now).actions
+                for explained in self._state.engine.explain(now).actions
                 for bound in _bounds(explained.result)
                 for vector in bound.vectors
                 if vector.value is not None and vector.limit
             }
         )
 
-    def _retention_used(self, now: float) -> dict[str, float]:
+    # -- retention
+
+    def tick(self, now: float) -> None:
+        """Have Kafka keep what next runs need, if it is time to look."""
+        if now >= self._needs_at:
+            self._needs_at = now + _NEEDS
+            self._around.retention.need(self._ages(now))
+
+    def move_times(self, by: float) -> None:
+        """Look so many seconds later."""
+        self._needs_at += by
+
+    def retention_used(self, now: float) -> dict[str, float]:
         """Return, by topic, the age of what next runs need there, as a part of its retention."""
         ages = self._ages(now)
         kept = self._around.retention.kept
         return {
             topic: ages.get(topic, 0.0) / (kept(topic) or seconds)
-            for topic, seconds in self._retention.items()
+            for topic, seconds in self._consumption.retention.items()
         }
 
     def _ages(self, now: float) -> dict[str, float]:
@@ -99,10 +148,10 @@ class Reporting(Standing):
         since.
         """
         ages: dict[str, float] = {}
-        position = self._position()
-        spec = self._dataflow.spec
+        position = self._state.position
+        spec = self._state.dataflow.spec
         for action in spec.actions:
-            known = self._engine.actions[action.name]
+            known = self._state.engine.actions[action.name]
             if known.seen_at is None:
                 continue
             for topic in {updates_topic(table) for table in spec.tables(action)}:
@@ -111,38 +160,37 @@ class Reporting(Standing):
                     ages[topic] = max(ages.get(topic, 0.0), now - known.seen_at)
         return ages
 
-    def _tell_needs(self, now: float) -> None:
-        self._needs_at = now + _NEEDS
-        self._around.retention.need(self._ages(now))
+    # -- words
 
     def _words(self, now: float) -> str:
+        state = self._state
         slow = self._barriers.words(now)
         if slow:
             return slow
-        for table in self._tables():
+        for table in state.tables:
             trouble = self._around.scanner.trouble(table)
             if trouble is not None:
                 return f"table {table!r} cannot be read, and is tried again: {trouble}"
-        if self._quarantined:
-            names = ", ".join(self._quarantined)
+        if state.quarantined:
+            names = ", ".join(state.quarantined)
             return (
-                f"in quarantine: {names}; `headgate flow release {self.name}` lets them run again"
+                f"in quarantine: {names}; `headgate flow release {state.name}` lets them run again"
             )
-        if self.definition.shadow:
+        if state.definition.shadow:
             return "shadow mode: it decides and launches nothing"
-        if self._unplaced:
+        if self._attempts.unplaced:
             return (
                 "waits for its turn: as many attempts are under way on this agent as "
                 "`launchers.concurrency` allows"
             )
-        if self._session_is_busy and not self._worker.ready:
-            return f"worker: {self._worker.words}"
-        if self.phase is Phase.PAUSED:
+        if self._attempts.session_is_busy and not self._attempts.worker.ready:
+            return f"worker: {self._attempts.worker.words}"
+        if state.phase is Phase.PAUSED:
             return "paused: updates are counted, nothing runs"
-        if self._progress.bad_records:
-            bad = self._progress.bad_records[0]
+        if self._consumption.bad_records:
+            bad = self._consumption.bad_records[0]
             return (
-                f"records set aside: {self._progress.set_aside}, the last in {bad.topic}, "
+                f"records set aside: {self._consumption.set_aside}, the last in {bad.topic}, "
                 f"partition {bad.partition}, offset {bad.offset}: {bad.reason}"
             )
         return ""

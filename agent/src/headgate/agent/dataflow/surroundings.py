@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from headgate.agent.dataflow.bad_records import Suspects
+from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.kafka.broker import Broker
 from headgate.agent.kafka.feed import Deliver
 from headgate.agent.kafka.observers import ObserverTable

@@ -2,21 +2,66 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-import msgspec
-
+from headgate.agent.dataflow.decisions import Decisions
 from headgate.agent.dataflow.purposes import EndOfWave
-from headgate.agent.dataflow.standing import Standing
+from headgate.agent.dataflow.runs.attempts import Attempts
+from headgate.agent.dataflow.state import FlowState, Port
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.agent.errors import Refused
+from headgate.agent.state.store import Progress
 from headgate.engine import DecisionKind, WaveEnded, counted_part
 from headgate.events import TableChange, UpdateBatch
 from headgate.flows import WaveEnd
 
+_KEPT = 100
 
-class Waves(Standing):
-    """Ends waves and tells when they are settled."""
+
+class Waves:
+    """Ends waves and says when they are settled."""
+
+    def __init__(
+        self,
+        state: FlowState,
+        port: Port,
+        decisions: Decisions,
+        attempts: Attempts,
+        progress: Progress,
+    ) -> None:
+        self._state = state
+        self._port = port
+        self._decisions = decisions
+        self._attempts = attempts
+        self.number = progress.waves
+        """Waves that were asked for."""
+        self.settled = progress.settled
+        """Up to which all are settled."""
+        self._unsettled = progress.unsettled
+        """Those whose barrier has not passed yet, each with its input actions."""
+        self._new_input = progress.new_input
+        """Whether input was consumed since the last wave ended."""
+        self.due_at = progress.wave_due
+        """When the wave ends by itself, in Unix seconds."""
+        self.turns = Counter(progress.turns)
+        """Waves of input that ended before an action, directly or by way of others, by action."""
+        self._marked: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=_KEPT)
+        """The newest waves and their input actions."""
+        self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
+
+    def saved(self) -> dict[str, object]:
+        """Return fields of ``Progress``."""
+        return {
+            "waves": self.number,
+            "settled": self.settled,
+            "unsettled": self._unsettled,
+            "new_input": self._new_input,
+            "wave_due": self.due_at,
+            "turns": dict(self.turns),
+        }
+
+    # -- what people ask
 
     def mark(self, actions: Sequence[str], now: float) -> int:
         """End a wave of input (of all input actions, where none is named) and return its number.
@@ -24,21 +69,21 @@ class Waves(Standing):
         Raises:
             Refused: a name is no input action.
         """
-        inputs = self._inputs()
+        inputs = self._state.inputs
         for action in actions:
             if action not in inputs:
                 known = ", ".join(inputs) or "none"
-                raise Refused(f"{action!r} is no input action of {self.name}; it has: {known}")
+                raise Refused(
+                    f"{action!r} is no input action of {self._state.name}; it has: {known}"
+                )
         chosen = tuple(actions) or inputs
-        number = self._progress.waves + 1
-        self._progress = msgspec.structs.replace(
-            self._progress, waves=number, unsettled=(*self._progress.unsettled, (number, chosen))
-        )
+        self.number += 1
+        self._unsettled = (*self._unsettled, (self.number, chosen))
         self._new_input = False
-        self._marked.append((number, chosen))
-        self._save(now)
-        self._end_wave(number, chosen, now)
-        return number
+        self._marked.append((self.number, chosen))
+        self._port.save(now)
+        self._await_input(self.number, chosen, now)
+        return self.number
 
     def when_settled(self, wave: int, told: Callable[[WaveStatus], None]) -> None:
         """Call ``told`` when the wave is settled, which may be at once.
@@ -46,30 +91,30 @@ class Waves(Standing):
         Raises:
             Refused: no such wave was asked for.
         """
-        if not 0 < wave <= self._progress.waves:
-            raise Refused(f"{self.name} has no wave {wave}; the last one is {self._progress.waves}")
+        if not 0 < wave <= self.number:
+            raise Refused(f"{self._state.name} has no wave {wave}; the last one is {self.number}")
         self._waiters.append((wave, told))
-        self._settle()
+        self.settle()
 
-    def wave_status(self, wave: int) -> WaveStatus:
+    def status(self, wave: int) -> WaveStatus:
         """Return how a wave stands now."""
-        if wave <= self._progress.settled:
+        if wave <= self.settled:
             return WaveStatus(wave, settled=True, troubles=self._troubles(wave))
-        return WaveStatus(wave, settled=False, waiting=self._unrest() or "its barrier")
+        return WaveStatus(wave, settled=False, waiting=self._attempts.unrest() or "its barrier")
 
     def _troubles(self, wave: int) -> tuple[str, ...]:
         """Return what keeps steps from answering a wave, each with its cure."""
-        name = self.name
+        name = self._state.name
         found = []
-        if self._progress.paused:
+        if self._state.paused:
             found.append(f"{name} is paused; `headgate flow resume {name}` goes on")
         found += [
             f"`{action}` is in quarantine ({reason}); `headgate flow retry {name} {action}` lets "
             "it out and runs it"
-            for action, reason in self._quarantined.items()
+            for action, reason in self._state.quarantined.items()
         ]
-        inputs = dict(self._marked).get(wave, self._inputs())
-        for action in self._engine.actions.values():
+        inputs = dict(self._marked).get(wave, self._state.inputs)
+        for action in self._state.engine.actions.values():
             spec = action.spec
             if action.has_run or action.requested or action.run is not None:
                 continue
@@ -84,77 +129,100 @@ class Waves(Standing):
                 )
         return tuple(found)
 
-    def _end_wave(self, number: int, actions: tuple[str, ...], now: float) -> None:
-        self._ask(EndOfWave(number, actions), self._tables_written(actions), now)
+    # -- how they end
 
-    def _wave_ended(self, end: EndOfWave, now: float) -> None:
-        left = tuple(wave for wave in self._progress.unsettled if wave[0] != end.number)
-        self._progress = msgspec.structs.replace(self._progress, unsettled=left)
-        inputs = self._inputs()  # the dataflow may have changed since the mark
+    def resume(self, now: float) -> None:
+        """Await the input of waves again that were asked for before a restart."""
+        for number, actions in self._unsettled:
+            self._await_input(number, actions, now)
+
+    def _await_input(self, number: int, actions: tuple[str, ...], now: float) -> None:
+        self._port.ask(EndOfWave(number, actions), self._state.tables_written(actions), now)
+
+    def ended(self, end: EndOfWave, now: float) -> None:
+        """Have actions evaluated on a wave, all input of which was consumed."""
+        self._unsettled = tuple(wave for wave in self._unsettled if wave[0] != end.number)
+        inputs = self._state.inputs  # the dataflow may have changed since the mark
         ended = tuple(a for a in end.actions if a in inputs)
         words = f"wave {end.number} ended"
-        self._tell(now, DecisionKind.WAVE_ENDED, words, wave=end.number, inputs=ended)
-        self._turns.update(self._engine.followers(ended))
-        self._handle(WaveEnded(now, ended))
-        self._settle()
+        kind = DecisionKind.WAVE_ENDED
+        self._decisions.publish(now, kind, words, wave=end.number, inputs=ended)
+        self.turns.update(self._state.engine.followers(ended))
+        self._port.handle(WaveEnded(now, ended))
+        self.settle()
 
-    def _schedule_wave(self, now: float) -> None:
-        """Find when the wave ends by itself, if nothing more comes."""
-        waves = self._dataflow.waves
-        self._wave_at = None
-        due = waves.end is WaveEnd.EVERY or (waves.end is WaveEnd.QUIET and self._new_input)
-        if due and waves.seconds is not None and self._inputs():
-            self._wave_at = now + waves.seconds
+    def due(self) -> list[float]:
+        """Return when the wave ends by itself, in Unix seconds, if it does."""
+        return [] if self.due_at is None else [self.due_at]
 
-    def _resume_wave(self, now: float) -> None:
-        """Wait on for the end of the wave that was under way when the agent before this ended."""
-        former = self._wave_at
-        self._schedule_wave(now)
-        if former is not None and self._wave_at is not None:
-            self._wave_at = min(former, self._wave_at)
-
-    def _note_input(self, now: float) -> None:
-        """Take note that something of the wave was consumed, or is missing."""
-        self._new_input = True
-        if self._dataflow.waves.end is WaveEnd.QUIET:
-            self._schedule_wave(now)
-
-    def _note_updates(self, batch: UpdateBatch, now: float) -> None:
-        if self._new_input and self._dataflow.waves.end is not WaveEnd.QUIET:
-            return  # noted before
-        inputs = self._inputs()
-        if batch.table not in self._tables_written(inputs):
+    def tick(self, now: float) -> None:
+        """End the wave if its time has come."""
+        if self.due_at is None or now < self.due_at:
             return
-        counted = counted_part(batch, self._dataflow.spec)
-        origins = [r.origin for r in counted.requests] if counted is not None else []
-        steps = {a.name for a in self._dataflow.spec.actions} - set(inputs)
-        if all(o is not None and o.dataflow == self.name and o.action in steps for o in origins):
-            return
-        self._note_input(now)
-
-    def _note_change(self, change: TableChange, now: float) -> None:
-        if change.table in self._tables_written(self._inputs()):
-            self._note_input(now)
-
-    def _wave_due(self, now: float) -> None:
-        self._wave_at = None
-        if self._new_input and self._inputs():
+        self.due_at = None
+        if self._new_input and self._state.inputs:
             self.mark((), now)
-        self._schedule_wave(now)
+        self.schedule(now)
 
-    def _settle(self) -> None:
-        progress = self._progress
-        if progress.settled < progress.waves and self._unrest() is None:
-            evaluated = min(
-                (number for number, _ in progress.unsettled), default=progress.waves + 1
-            )
-            if evaluated - 1 > progress.settled:
-                self._progress = msgspec.structs.replace(progress, settled=evaluated - 1)
-                self._dirty = True
+    def move_times(self, by: float) -> None:
+        """Have the wave end so many seconds later."""
+        if self.due_at is not None:
+            self.due_at += by
+
+    def schedule(self, now: float) -> None:
+        """Find when the wave ends by itself, if nothing more comes."""
+        waves = self._state.dataflow.waves
+        self.due_at = None
+        due = waves.end is WaveEnd.EVERY or (waves.end is WaveEnd.QUIET and self._new_input)
+        if due and waves.seconds is not None and self._state.inputs:
+            self.due_at = now + waves.seconds
+
+    def resume_schedule(self, now: float) -> None:
+        """Wait on for the end of the wave that was under way when the agent before this ended."""
+        former = self.due_at
+        self.schedule(now)
+        if former is not None and self.due_at is not None:
+            self.due_at = min(former, self.due_at)
+
+    # -- what they hear
+
+    def note_input(self, now: float) -> None:
+        """Note that something of the wave was consumed, or is missing."""
+        self._new_input = True
+        if self._state.dataflow.waves.end is WaveEnd.QUIET:
+            self.schedule(now)
+
+    def note_updates(self, batch: UpdateBatch, now: float) -> None:
+        """Note updates that were consumed, if they are input."""
+        state = self._state
+        if self._new_input and state.dataflow.waves.end is not WaveEnd.QUIET:
+            return  # noted before
+        inputs = state.inputs
+        if batch.table not in state.tables_written(inputs):
+            return
+        counted = counted_part(batch, state.dataflow.spec)
+        origins = [r.origin for r in counted.requests] if counted is not None else []
+        steps = {a.name for a in state.dataflow.spec.actions} - set(inputs)
+        if all(o is not None and o.dataflow == state.name and o.action in steps for o in origins):
+            return
+        self.note_input(now)
+
+    def note_change(self, change: TableChange, now: float) -> None:
+        """Note that a table has changed, if input is written there."""
+        if change.table in self._state.tables_written(self._state.inputs):
+            self.note_input(now)
+
+    def settle(self) -> None:
+        """Have waves settle whose consequences have come to rest, and answer who waits for them."""
+        if self.settled < self.number and self._attempts.unrest() is None:
+            evaluated = min((number for number, _ in self._unsettled), default=self.number + 1)
+            if evaluated - 1 > self.settled:
+                self.settled = evaluated - 1
+                self._state.dirty = True
         waiting = []
         for wave, told in self._waiters:
-            if wave <= self._progress.settled:
-                told(self.wave_status(wave))
+            if wave <= self.settled:
+                told(self.status(wave))
             else:
                 waiting.append((wave, told))
         self._waiters = waiting

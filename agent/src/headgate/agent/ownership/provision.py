@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from headgate.agent.configuration import AgentConfiguration
-from headgate.agent.dataflow.attempts import session_start
-from headgate.agent.dataflow.bad_records import Suspects
+from headgate.agent.dataflow.runs.starting import session_start
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.surroundings import Surroundings
+from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.kafka.retention import RetentionKeeper

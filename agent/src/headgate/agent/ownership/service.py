@@ -403,7 +403,9 @@ class Agent:
 
     async def change(self, flow: Hosted, definition: Definition, dataflow: Dataflow) -> None:
         """Go on with another definition of a dataflow that runs here."""
-        await self.call(flow, lambda runtime, now: runtime.change(definition, dataflow, now))
+        await self.call(
+            flow, lambda runtime, now: runtime.commands.change(definition, dataflow, now)
+        )
 
     async def remove(self, flow: Hosted) -> None:
         """Stop a dataflow that runs here and delete all that is known of it."""
@@ -413,7 +415,7 @@ class Agent:
         def tell() -> None:
             loop.call_soon_threadsafe(gone.set)
 
-        await self.call(flow, lambda runtime, now: runtime.withdraw(tell, now))
+        await self.call(flow, lambda runtime, now: runtime.commands.withdraw(tell, now))
         try:
             async with asyncio.timeout(self.configuration.submit_seconds):
                 await gone.wait()
@@ -440,7 +442,7 @@ class Agent:
 
     async def running(self, flow: Hosted) -> Definition:
         """Return the definition by which a dataflow runs here."""
-        return await self.call(flow, lambda runtime, _: runtime.definition)
+        return await self.call(flow, lambda runtime, _: runtime.state.definition)
 
     def stands(self, definition: Definition) -> bool:
         """Tell whether the state table has a definition as it runs, signed."""
@@ -516,7 +518,9 @@ class Agent:
             state, words = "failed", broken
         elif flow is not None:
             try:
-                status = await self.call(flow, lambda runtime, now: runtime.status(now), _GLANCE)
+                status = await self.call(
+                    flow, lambda runtime, now: runtime.reporting.status(now), _GLANCE
+                )
                 state, words = status.phase.value, status.words
             except (Unreachable, Refused) as error:
                 state, words = "waiting", str(error)
@@ -552,7 +556,7 @@ class Agent:
 
     async def _measure(self, flow: Hosted) -> None:
         try:
-            await self.call(flow, lambda runtime, now: runtime.measure(now), _GLANCE)
+            await self.call(flow, lambda runtime, now: runtime.reporting.measure(now), _GLANCE)
         except AgentError as error:
             log.info("not measured", dataflow=flow.name, reason=str(error))
 

@@ -128,15 +128,15 @@ class ScriptedAgent:
 
     def waves(self) -> int:
         """Return how many waves were asked for."""
-        return self._the_runtime().status(self.world.now).waves
+        return self._the_runtime().reporting.status(self.world.now).waves
 
     def settled(self) -> int:
         """Return up to which wave all have settled."""
-        return self._the_runtime().status(self.world.now).settled
+        return self._the_runtime().reporting.status(self.world.now).settled
 
     def words(self) -> str:
         """Say how the runtime stands."""
-        return str(self._the_runtime().status(self.world.now))
+        return str(self._the_runtime().reporting.status(self.world.now))
 
     def ask(self, what: Callable[[Runtime, float], None]) -> None:
         """Do something that people ask for."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from headgate.agent.dataflow.bad_records import Suspects
+from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.ports import Extent
 from headgate.agent.scripted.agent import Killed, ScriptedAgent
 from headgate.agent.scripted.rows import SEALS, LedgerRows, MemoryRows

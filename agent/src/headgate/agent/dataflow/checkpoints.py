@@ -1,0 +1,72 @@
+"""Checkpoints: the engine's state and the service's own, in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from headgate.agent.dataflow.runs.history import RunHistory
+from headgate.agent.dataflow.state import FlowState
+from headgate.agent.dataflow.surroundings import Surroundings
+from headgate.agent.state.store import Progress, SavedState
+from headgate.spark import RunKey
+
+Saved = Callable[[], dict[str, object]]
+"""Returns fields of ``Progress`` that one part of a runtime owns."""
+
+
+class Checkpoints:
+    """Saves a dataflow's state, at once where that is asked for, and after a while else."""
+
+    def __init__(
+        self,
+        state: FlowState,
+        around: Surroundings,
+        history: RunHistory,
+        is_active: Callable[[RunKey], bool],
+        parts: Iterable[Saved],
+    ) -> None:
+        self._state = state
+        self._around = around
+        self._history = history
+        self._is_active = is_active
+        self._parts = tuple(parts)
+        self._saved_at = 0.0
+
+    def due(self) -> float:
+        """Return when the next one is saved, in Unix seconds, if something has changed."""
+        return self._saved_at + self._around.checkpoint_seconds
+
+    def tick(self, now: float) -> None:
+        """Save if that is due, and delete what nobody needs any more."""
+        if self._state.dirty and now >= self.due():
+            self.save(now)
+        elif not self._state.dirty:
+            self._saved_at = max(self._saved_at, now)
+        self._history.forget_old()
+
+    def move_times(self, by: float) -> None:
+        """Have the next one saved so many seconds later."""
+        self._saved_at += by
+
+    def save(self, now: float) -> None:
+        """Save a checkpoint."""
+        measures = self._around.measures
+        with measures.checkpoint_seconds.time():
+            written = self._write(now)
+        measures.snapshot_bytes.replace({(): written})
+        self._state.dirty = False
+        self._saved_at = now
+        self._history.were_saved(self._is_active)
+
+    def _write(self, now: float) -> int:
+        """Write a checkpoint, and return how many bytes of the engine's state it has."""
+        checkpoint = self._state.engine.checkpoint(self._around.saved_whole)
+        fields: dict[str, object] = {}
+        for part in self._parts:
+            fields |= part()
+        progress = msgspec.structs.replace(Progress(), **fields)
+        saved = SavedState(checkpoint.head, self._state.position, progress, checkpoint.log)
+        self._around.store.save(saved, self._history.changed, now)
+        return len(saved.snapshot) + sum(len(piece.data) for piece in saved.log.written)

@@ -1,0 +1,166 @@
+"""Between the engine and the world: stimuli in, instructions out, a checkpoint before a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import structlog
+
+from headgate.agent.dataflow.decisions import Decisions
+from headgate.agent.dataflow.runs.attempts import Attempts
+from headgate.agent.dataflow.state import FlowState
+from headgate.agent.dataflow.suspects import Suspects
+from headgate.agent.dataflow.tables.gates import Gates
+from headgate.agent.dataflow.tables.scans import Scans
+from headgate.agent.dataflow.waves import Waves
+from headgate.engine import (
+    DecisionKind,
+    Instruction,
+    Launch,
+    NotifyAt,
+    Quarantine,
+    ReadCells,
+    RecordArrived,
+    RecordDecision,
+    ResourcesSampled,
+    RunFinished,
+    RunRehearsed,
+    RunStarted,
+    ScanBegun,
+    ScanContainer,
+    Stimulus,
+    Tick,
+)
+
+log = structlog.get_logger("headgate.agent.flow")
+
+
+class EngineDriver:
+    """Has the engine take stimuli, and carries its instructions out in their order."""
+
+    def __init__(
+        self,
+        state: FlowState,
+        decisions: Decisions,
+        attempts: Attempts,
+        scans: Scans,
+        gates: Gates,
+        waves: Waves,
+        suspects: Suspects,
+        save: Callable[[float], None],
+    ) -> None:
+        self._state = state
+        self._decisions = decisions
+        self._attempts = attempts
+        self._scans = scans
+        self._gates = gates
+        self._waves = waves
+        self._suspects = suspects
+        self._save = save
+        self._tick_at: float | None = None
+
+    def due(self) -> list[float]:
+        """Return when the engine is to hear that time has passed, in Unix seconds, if it is."""
+        return [] if self._tick_at is None else [self._tick_at]
+
+    def tick(self, now: float) -> None:
+        """Have the engine hear that time has passed, if that is due."""
+        if self._tick_at is not None and now >= self._tick_at:
+            self._tick_at = None
+            self.handle(Tick(now))
+
+    def handle(self, stimulus: Stimulus) -> None:
+        """Have the engine take a stimulus, save, and carry its instructions out."""
+        now = stimulus.now
+        instructions = self._state.engine.handle(stimulus)
+        launching = self._prepare(instructions, now)
+        if launching or _is_saved_at_once(stimulus):
+            self._save(now)
+        self._carry_out(instructions, now)
+
+    def arrive(
+        self, arrived: list[RecordArrived], note: Callable[[RecordArrived], None], now: float
+    ) -> None:
+        """Have the engine take records; one checkpoint comes before all that they launch.
+
+        Each is noted when it was taken, and is not in the list any more.
+        """
+        if not arrived:
+            return
+        instructions: list[Instruction] = []
+        launching = False
+        while arrived:
+            try:
+                taken, told = self._state.engine.arrive(arrived)
+                for record in arrived[:taken]:
+                    note(record)
+            except (OSError, MemoryError):
+                raise  # a full disk is no record's fault
+            except Exception as error:
+                self._suspects.blame(arrived, error)
+                raise
+            del arrived[:taken]
+            launching |= self._prepare(told, now)
+            instructions += told
+            self._state.dirty = True
+        if launching:
+            self._save(now)
+        self._carry_out(instructions, now)
+
+    def _prepare(self, instructions: Sequence[Instruction], now: float) -> bool:
+        """Note what is to be done; return whether a checkpoint must come before it."""
+        launching = False
+        for instruction in instructions:
+            match instruction:
+                case Launch():
+                    self._attempts.prepare(instruction, now)
+                    launching = True
+                case Quarantine():
+                    self._state.quarantined[instruction.action] = instruction.reason
+                case RecordDecision():
+                    decision = instruction.decision
+                    self._decisions.take(decision)
+                    if decision.kind is DecisionKind.GAP:
+                        self._waves.note_input(decision.time)
+                case _:
+                    pass
+        return launching
+
+    def _carry_out(self, instructions: Sequence[Instruction], now: float) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Launch():
+                    self._attempts.launch(instruction, now)
+                case NotifyAt():
+                    self._tick_at = instruction.time
+                case ScanContainer():
+                    self._scans.scan(instruction, now)
+                case ReadCells():
+                    self._scans.read(instruction)
+                case Quarantine():
+                    log.warning(
+                        "quarantined",
+                        dataflow=self._state.name,
+                        action=instruction.action,
+                        reason=instruction.reason,
+                    )
+                case RecordDecision():
+                    self._decisions.send()
+                case _:
+                    assert_never(instruction)
+        self._gates.follow(now)
+
+
+def _is_saved_at_once(stimulus: Stimulus) -> bool:
+    """Return whether a stimulus must not be forgotten by an agent that ends before its next save.
+
+    Records are read again, samples come again, scans are asked for again; of an attempt that has
+    begun, and of a run that has committed, its ledger knows; what is rehearsed is so again.
+    """
+    if isinstance(stimulus, RunStarted):
+        return stimulus.recovered
+    return not isinstance(stimulus, _COMES_AGAIN)
+
+
+_COMES_AGAIN = RecordArrived | Tick | ResourcesSampled | ScanBegun | RunFinished | RunRehearsed

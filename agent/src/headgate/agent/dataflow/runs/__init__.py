@@ -1,0 +1,1 @@
+"""Runs of a dataflow: attempts on their way, and the records of those before."""

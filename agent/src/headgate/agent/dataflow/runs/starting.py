@@ -1,0 +1,33 @@
+"""What runs are started with: paths, sessions, and texts that are short enough to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from headgate.agent.state.sealed import Definition
+from headgate.flows import Dataflow, SessionLauncher, session_roots
+from headgate.spark import StartSession
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, of one that is longer than ``most`` characters the beginning and the end."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} … ({len(text) - 2 * half} characters) … {text[-half:]}"
+
+
+def session_start(dataflow: Dataflow, definition: Definition) -> StartSession | None:
+    """Return what a dataflow's Spark session is started with; None where nothing runs in one."""
+    launchers = [one for one in dataflow.launchers.values() if isinstance(one, SessionLauncher)]
+    if definition.shadow or not launchers:
+        return None
+    roots = session_roots(dataflow, definition.directory)
+    return StartSession(dataflow.spark, roots, dataflow.spark_pool)
+
+
+def python_path(relative: Iterable[str], definition: Definition) -> tuple[str, ...]:
+    """Return directories of a dataflow file from the root: they start where the file was."""
+    base = Path(definition.directory)
+    return tuple(str(base / Path(part).expanduser()) for part in relative)

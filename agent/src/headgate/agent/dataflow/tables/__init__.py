@@ -1,0 +1,1 @@
+"""What a dataflow asks of its tables: watches, scans and reads, gates."""
