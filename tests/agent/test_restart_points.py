@@ -143,7 +143,7 @@ class ValueWorld(World):
     def check(self) -> None:
         runtime = self.agents[-1].runtime
         assert runtime is not None
-        known = runtime.state.engine.cells["input", "in"].contents()
+        known = runtime.state.engine.cells["input", "in"].columns.contents()
         assert known == {key: float(value) for key, value in self.tables["in"].items()}
         assert any(row.startswith(b"cells/") for row in self.rows.rows)
 

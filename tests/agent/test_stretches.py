@@ -113,4 +113,4 @@ def test_what_is_read_outranks_what_was_consumed_before() -> None:
     world.silent = False
     world.run(lambda: known(agent).scanned)
     (cells,) = agent.runtime.state.engine.cells.values()  # what it knows is shown nowhere else
-    assert cells.get((b"0", b"c:v")) == 9.0
+    assert cells.columns.get((b"0", b"c:v")) == 9.0

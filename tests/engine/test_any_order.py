@@ -621,14 +621,24 @@ def remembered(engine: Engine) -> object:
     """Return what an engine remembers of cells, and of what each action has not consumed."""
     found = {}
     for place, cells in engine.cells.items():
-        found[place] = (cells.contents(), cells.scanned, cells.unsettled, cells.elements)
-        for one in cells.pendings:
-            taken = cells.consumed.get(one.action)
+        found[place] = (
+            cells.columns.contents(),
+            cells.scans.complete,
+            cells.reads.unsettled,
+            cells.elements,
+        )
+        for one in cells.watchers.pendings:
+            taken = cells.watchers.consumed.get(one.action)
             found[place, one.action] = (
                 (one.updates, one.received, one.committed, set(one.distinct), one.uncounted),
-                (one.fresh, one.measured(), one.measured_magnitude(), cells.previous(one.past)),
+                (
+                    one.fresh,
+                    one.measured(),
+                    one.measured_magnitude(),
+                    cells.columns.previous(one.past),
+                ),
                 None if taken is None else (taken.updates, set(taken.distinct), taken.fresh),
-                None if taken is None else cells.previous(taken.past),
+                None if taken is None else cells.columns.previous(taken.past),
             )
     return found
 
@@ -659,7 +669,7 @@ def test_going_on_with_an_edit_is_what_beginning_anew_from_a_snapshot_is(
         check_invariants(anew)
         assert remembered(world.engine) == remembered(anew)
         for place, cells in world.engine.cells.items():
-            if not cells.scanned:  # what the table holds is what the world has not told yet
+            if not cells.scans.complete:  # what the table holds is what the world has not told yet
                 world.engine.handle(ContainerScanned(world.now, *place, [], []))
         world.tell(Resumed(world.now))
 

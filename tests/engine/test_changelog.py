@@ -382,9 +382,9 @@ def test_what_strangers_wrote_since_the_last_checkpoint_is_not_forgotten(pair, r
         if value is not None:
             tester.write("in", rows(1, value))
         log.save(tester.engine.checkpoint(LOGGED))
-    again = Engine(tester.spec, log.saved()).cells[IN, "in"].told
+    again = Engine(tester.spec, log.saved()).cells[IN, "in"].strangers.writes
     assert list(again) == [(b"r0", b"f:x")]
-    assert again.all() == tester.engine.cells[IN, "in"].told.all()
+    assert again.all() == tester.engine.cells[IN, "in"].strangers.writes.all()
 
 
 def test_who_takes_over_hands_on_what_it_has_not_changed(pair, rows):
@@ -491,7 +491,7 @@ def test_a_log_is_read_under_another_specification(pair, rows):
     counted = Bound("k", IN, sequence=SequenceBound(5))
     spec = replace(tester.spec, actions=(a, replace(b, bounds=(counted,))))
     again = Engine(spec, log.saved())
-    assert [p.updates for cells in again.cells.values() for p in cells.pendings] == [3]
+    assert [p.updates for cells in again.cells.values() for p in cells.watchers.pendings] == [3]
 
 
 def test_a_log_of_keys_alone_is_none_of_their_values(pair):
@@ -508,7 +508,7 @@ def test_a_log_of_keys_alone_is_none_of_their_values(pair):
     log.save(tester.engine.checkpoint(LOGGED))
     again = Engine(tester.spec, log.saved(), log_number=2000)
     (cells,) = again.cells.values()
-    assert cells.contents() == {(b"r%d" % i, b"f:x"): i for i in range(3)}
+    assert cells.columns.contents() == {(b"r%d" % i, b"f:x"): i for i in range(3)}
 
 
 @pytest.fixture
@@ -580,4 +580,6 @@ def test_no_cell_is_left_out_of_a_log_when_containers_come_and_go(others):
         log.save(tester.engine.checkpoint(LOGGED))
         again = Engine(tester.spec, log.saved(), log_number=1000)
         for place, cells in tester.engine.cells.items():
-            assert again.cells[place].contents() == cells.contents(), f"change {change}"
+            assert again.cells[place].columns.contents() == cells.columns.contents(), (
+                f"change {change}"
+            )

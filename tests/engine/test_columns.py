@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from headgate.engine import Codec, CodecName, Count, WatchedContainer
 from headgate.engine.cells.arrivals import Arrivals
-from headgate.engine.cells.cells import Cells
-from headgate.engine.cells.known import Detail
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import MemoryStorage
 from headgate.events import Container, ContainerId, Item, Outcome, RequestPart, UpdateKind
@@ -41,13 +41,13 @@ tidied = st.just(("tidy",))
 stories = st.lists(st.one_of(written, written, written, deleted, steps, scanned, tidied))
 
 
-def cells_of(shape: str, codec: CodecName, count: Count, detail: Detail) -> Cells:
+def cells_of(shape: str, codec: CodecName, count: Count, detail: Detail) -> ContainerCells:
     container = WatchedContainer(Container(ContainerId("c"), ITEMS[shape]), Codec(codec), count)
-    cells = Cells(container, "t", detail, MemoryStorage())
+    cells = ContainerCells(container, "t", detail, MemoryStorage())
     values = detail is Detail.VALUES
-    cells.watch("own", values=values, distinct=True, own=True)
-    cells.watch("reader", values=values, distinct=True, own=False)
-    cells.watch("other", values=values, distinct=False, own=False)
+    cells.watchers.add("own", values=values, distinct=True, own=True)
+    cells.watchers.add("reader", values=values, distinct=True, own=False)
+    cells.watchers.add("other", values=values, distinct=False, own=False)
     return cells
 
 
@@ -70,9 +70,9 @@ def delete(row: bytes, column: bytes, kind: UpdateKind, timestamp: int = -1) -> 
     return Arrivals(None, part, bytes([kind]), (row,), (column,), (timestamp,), (None,))
 
 
-def play(cells: Cells, step: tuple, *, few: int) -> None:
+def play(cells: ContainerCells, step: tuple, *, few: int) -> None:
     """Have the cells take a step; updates up to ``few`` are taken one by one."""
-    pendings = {pending.action: pending for pending in cells.pendings}
+    pendings = {pending.action: pending for pending in cells.watchers.pendings}
     match step:
         case ("write", writer, parts):
             with patch("headgate.engine.cells.cells._FEW", few):
@@ -82,33 +82,33 @@ def play(cells: Cells, step: tuple, *, few: int) -> None:
             gone = delete(row, column, kind)
             for container, positions in Router([cells]).route(gone):
                 container.take(gone, positions)
-        case ("launch", name) if name not in cells.consumed:
-            cells.consumed[name] = pendings[name].take()
-        case ("finish", name) if name in cells.consumed:
-            cells.consumed.pop(name).release()
-        case ("fail", name) if name in cells.consumed:
-            pendings[name].restore(cells.consumed.pop(name))
+        case ("launch", name) if name not in cells.watchers.consumed:
+            cells.watchers.consumed[name] = pendings[name].take()
+        case ("finish", name) if name in cells.watchers.consumed:
+            cells.watchers.consumed.pop(name).release()
+        case ("fail", name) if name in cells.watchers.consumed:
+            pendings[name].restore(cells.watchers.consumed.pop(name))
         case ("scan", found) if cells.detail is not Detail.COUNTS:
             inside = {(r, c): v for r, c, v in found if cells.matcher.has(r, c)}
-            cells.start_scan()
-            cells.scan([r for r, _ in inside], [c for _, c in inside], list(inside.values()))
+            cells.scans.start()
+            cells.scans.take([r for r, _ in inside], [c for _, c in inside], list(inside.values()))
         case ("tidy",):
             with patch("headgate.engine.cells.grid._FEW_ROWS", 0):
-                cells.tidy()
+                cells.columns.tidy()
 
 
-def seen(cells: Cells) -> object:
+def seen(cells: ContainerCells) -> object:
     """Return everything that decisions can depend on."""
-    assert len(cells.contents()) == cells.size
-    state = {key: repr(value) for key, value in cells.contents().items()}
+    assert len(cells.columns.contents()) == cells.columns.size
+    state = {key: repr(value) for key, value in cells.columns.contents().items()}
     counts = [
         (p.updates, p.received, p.distinct, p.measured(), p.largest(), p.changed)
-        for p in cells.pendings
+        for p in cells.watchers.pendings
     ]
-    for p in cells.pendings:
+    for p in cells.watchers.pendings:
         assert p.difference.least <= p.measured()[1] <= p.difference.most
         assert p.magnitude.least <= p.measured_magnitude() <= p.magnitude.most
-    return state, cells.elements, counts, cells.dead_letters
+    return state, cells.elements, counts, cells.columns.dead_letters
 
 
 shapes = st.tuples(
@@ -153,7 +153,7 @@ def test_sums_kept_in_columns_are_those_computed_from_scratch(shape, story):
     cells = cells_of(*shape)
     for step in story:
         play(cells, step, few=0)
-        for pending in cells.pendings:
+        for pending in cells.watchers.pendings:
             changed, difference, largest = pending.measured()
             assert (changed, largest) == (pending.changed, pending.largest())
             assert pending.difference.least <= difference <= pending.difference.most
@@ -179,7 +179,7 @@ def test_the_first_scan_and_what_came_meanwhile_make_what_the_table_holds(
 ):
     """Each row is read at a moment of its own while updates come."""
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
-    cells.start_scan()
+    cells.scans.start()
     found: dict[tuple[bytes, bytes], bytes] = {}
     with patch("headgate.engine.cells.grid._WIDEST", widest):
         for moment, change in enumerate([*changes, None] + [None] * 8):
@@ -197,26 +197,26 @@ def test_the_first_scan_and_what_came_meanwhile_make_what_the_table_holds(
                     if kind is not UpdateKind.DELETE_COLUMN or key[1] == column:
                         del table[key]
                 cells.take(update, [0])
-        cells.scan([r for r, _ in found], [c for _, c in found], list(found.values()))
-    assert cells.contents() == {key: NUMBERS[value] for key, value in table.items()}
+        cells.scans.take([r for r, _ in found], [c for _, c in found], list(found.values()))
+    assert cells.columns.contents() == {key: NUMBERS[value] for key, value in table.items()}
 
 
 def test_a_scan_says_stretch_by_stretch_how_many_elements_it_has_found_changed():
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
     for value in (b"1", b"2"):
-        cells.start_scan()
-        found = [cells.scan([row], [b"f:a"], [value], stop=row + b"\0") for row in ROWS[:3]]
-        cells.scan([], [], [])
+        cells.scans.start()
+        found = [cells.scans.take([row], [b"f:a"], [value], stop=row + b"\0") for row in ROWS[:3]]
+        cells.scans.take([], [], [])
     assert found == [1, 2, 3]
 
 
 def test_a_delete_that_may_have_left_something_has_what_a_scan_finds_read_again():
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.VALUES)
-    cells.start_scan()
+    cells.scans.start()
     cells.take(delete(b"r1", b"f:a", UpdateKind.DELETE_FAMILY, timestamp=5), [0])
-    cells.scan([b"r1", b"r1", b"r2"], [b"f:a", b"g:a", b"f:a"], [b"1", b"1", b"1"])
-    assert cells.contents() == {(b"r1", b"f:a"): 1, (b"r1", b"g:a"): 1, (b"r2", b"f:a"): 1}
-    assert cells.unsettled == {(b"r1", b"f:a")}
+    cells.scans.take([b"r1", b"r1", b"r2"], [b"f:a", b"g:a", b"f:a"], [b"1", b"1", b"1"])
+    assert cells.columns.contents() == {(b"r1", b"f:a"): 1, (b"r1", b"g:a"): 1, (b"r2", b"f:a"): 1}
+    assert cells.reads.unsettled == {(b"r1", b"f:a")}
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
@@ -224,12 +224,12 @@ def test_a_wide_delete_looks_at_the_cells_of_its_row_only(kind):
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.KEYS)
     for i in range(3000):
         play(cells, ("write", None, [[(b"%d" % (i // 3), b"f:%d" % i, b"1")]]), few=10)
-    with patch.object(cells, "get", wraps=cells.get) as get:
+    with patch.object(cells.columns, "get", wraps=cells.columns.get) as get:
         play(cells, ("delete", b"7", b"f:21", kind), few=10)
     assert {call.args[0] for call in get.call_args_list} == {
         (b"7", b"f:%d" % i) for i in (21, 22, 23)
     }
-    assert cells.size == 2997
+    assert cells.columns.size == 2997
 
 
 @pytest.mark.parametrize("left", [0, 3])
@@ -239,15 +239,15 @@ def test_columns_that_come_and_go_leave_no_name_behind(left):
         play(cells, ("write", None, [[(b"r", b"f:%d" % i, b"1")]]), few=10)
         if i < 3000 - left:
             play(cells, ("delete", b"r", b"f:%d" % i, UpdateKind.DELETE_COLUMN), few=10)
-    for pending in cells.pendings:
+    for pending in cells.watchers.pendings:
         pending.take().release()
-    before = cells.contents()
-    cells.tidy()
-    assert len(cells.grid.names) == left
-    assert cells.contents() == before
+    before = cells.columns.contents()
+    cells.columns.tidy()
+    assert len(cells.columns.grid.names) == left
+    assert cells.columns.contents() == before
     assert cells.elements == bool(left)
     play(cells, ("write", None, [[(b"r", b"f:1", b"5"), (b"s", b"g:1", b"6")]]), few=10)
-    assert cells.contents() == before | {(b"r", b"f:1"): 5.0, (b"s", b"g:1"): 6.0}
+    assert cells.columns.contents() == before | {(b"r", b"f:1"): 5.0, (b"s", b"g:1"): 6.0}
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
@@ -256,8 +256,8 @@ def test_a_wide_delete_takes_all_that_a_row_of_many_columns_has(kind):
     names = [b"f:%d" % i for i in range(70)]
     play(cells, ("write", None, [[(row, name, b"1") for row in ROWS for name in names]]), few=0)
     play(cells, ("delete", ROWS[3], b"f:0", kind), few=0)
-    assert cells.size == 70 * (len(ROWS) - 1)
-    assert not cells.has_row(ROWS[3])
+    assert cells.columns.size == 70 * (len(ROWS) - 1)
+    assert not cells.columns.has_row(ROWS[3])
 
 
 def test_rows_are_counted_on_after_others_have_left_no_room_behind():
@@ -269,7 +269,7 @@ def test_rows_are_counted_on_after_others_have_left_no_room_behind():
     for row in rows[:-3]:
         play(cells, ("delete", row, b"", UpdateKind.DELETE_ROW), few=0)
     play(cells, ("tidy",), few=0)
-    assert (cells.grid.rows, cells.elements) == (3, 3)
+    assert (cells.columns.grid.rows, cells.elements) == (3, 3)
     play(cells, ("delete", rows[-3], b"", UpdateKind.DELETE_ROW), few=0)
     play(cells, ("write", None, [[(b"new", COLUMNS[0], b"1")]]), few=0)
     assert cells.elements == 3
@@ -279,7 +279,7 @@ def test_a_grid_has_about_as_much_room_as_its_cells_take():
     cells = cells_of("table", CodecName.UTF8, Count.ROWS, Detail.KEYS)
     written = [(b"%d" % i, column, b"1") for i in range(1000) for column in COLUMNS]
     play(cells, ("write", None, [written]), few=0)
-    assert 1000 * 8 <= len(cells.grid.present.data) <= 1.5 * 1000 * 8
+    assert 1000 * 8 <= len(cells.columns.grid.present.data) <= 1.5 * 1000 * 8
 
 
 @pytest.mark.parametrize("small", [0, 4096])
@@ -290,8 +290,10 @@ def test_of_a_cell_that_comes_again_the_last_stands(small, detail):
     with patch("headgate.engine.cells.grid._SMALL", small):
         play(cells, ("write", None, [again]), few=0)
     values = (3.0, 2.0) if detail is Detail.VALUES else (1.0, 1.0)
-    assert cells.contents() == dict(zip([(b"r", b"f:a"), (b"s", b"f:a")], values, strict=True))
-    assert cells.size == 2
+    assert cells.columns.contents() == dict(
+        zip([(b"r", b"f:a"), (b"s", b"f:a")], values, strict=True)
+    )
+    assert cells.columns.size == 2
 
 
 def test_rows_that_come_and_go_leave_no_room_behind():
@@ -300,12 +302,12 @@ def test_rows_that_come_and_go_leave_no_room_behind():
         row = b"%06d" % i
         play(cells, ("write", None, [[(row, b"f:a", b"1")]]), few=10)
         play(cells, ("delete", row, b"f:a", UpdateKind.DELETE_COLUMN), few=10)
-        cells.pendings[0].take().release()
-        cells.pendings[1].take().release()
-        cells.pendings[2].take().release()
-        cells.tidy()
-    assert cells.size == 0
-    assert cells.grid.rows < 2500
+        cells.watchers.pendings[0].take().release()
+        cells.watchers.pendings[1].take().release()
+        cells.watchers.pendings[2].take().release()
+        cells.columns.tidy()
+    assert cells.columns.size == 0
+    assert cells.columns.grid.rows < 2500
 
 
 kinds = st.sampled_from(UpdateKind)
@@ -323,7 +325,9 @@ def test_updates_reach_the_containers_in_which_they_lie(containers, updates):
     watched = []
     for i, found in enumerate(containers):
         container = Container(ContainerId(f"c{i}"), tuple(found))
-        watched.append(Cells(WatchedContainer(container), "t", Detail.COUNTS, MemoryStorage()))
+        watched.append(
+            ContainerCells(WatchedContainer(container), "t", Detail.COUNTS, MemoryStorage())
+        )
     rows, columns, kind = zip(*updates, strict=True)
     part = (RequestPart(0, "mutateRows", Outcome.APPLIED, 1.0, len(rows)),)
     nothing = (None,) * len(rows)

@@ -187,7 +187,7 @@ def test_cells_that_are_gone_leave_no_room_when_the_runs_that_knew_them_have_end
     tester.write("in", {b"%d" % i: {b"f:x": None} for i in range(5, 60)})
     tester.request("b")
     tester.finish("b")
-    assert tester.engine.cells["in", "in"].grid.rows == 5
+    assert tester.engine.cells["in", "in"].columns.grid.rows == 5
 
 
 @pytest.mark.parametrize("first", FirstChanges)
@@ -228,7 +228,7 @@ def test_what_an_edit_lets_a_step_forget_leaves_no_room(pair, monkeypatch):
     for _ in range(2):
         tester.request("c")
         tester.finish("c")
-    assert tester.engine.cells["in", "in"].grid.rows == 5
+    assert tester.engine.cells["in", "in"].columns.grid.rows == 5
 
 
 def test_distinct_elements_that_were_not_remembered_may_be_any_number(pair):

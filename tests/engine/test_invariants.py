@@ -15,7 +15,7 @@ from headgate.engine import (
     ValueBound,
     check_invariants,
 )
-from headgate.engine.cells.known import Detail
+from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending
 from headgate.events import Cut, Item, updates_topic
 
@@ -49,6 +49,10 @@ def cells(field: str, value: object) -> Break:
     return lambda tester: setattr(tester.engine.cells["in", "in"], field, value)
 
 
+def columns(field: str, value: object) -> Break:
+    return lambda tester: setattr(tester.engine.cells["in", "in"].columns, field, value)
+
+
 def pending(field: str, value: object) -> Break:
     def change(tester: EngineTester) -> None:
         ((_, found),) = tester.engine.actions["b"].all_parts()
@@ -66,12 +70,14 @@ def total(field: str) -> Break:
 
 
 def unknown_key(tester: EngineTester) -> None:
-    tester.engine.cells["in", "in"].reading.add((b"r", b"f:x"))
+    tester.engine.cells["in", "in"].reads.reading.add((b"r", b"f:x"))
 
 
 def strangers_share(tester: EngineTester) -> None:
     cells = tester.engine.cells["in", "in"]
-    cells.consumed["a"] = Pending("a", cells.grid, None, distinct=False, own=False).take()
+    cells.watchers.consumed["a"] = Pending(
+        "a", cells.columns.grid, None, distinct=False, own=False
+    ).take()
 
 
 FUTURE = Cut({updates_topic("in"): (99,)})
@@ -86,8 +92,8 @@ BROKEN = {
     "nobody remembers that a run was asked for": action("b", "requested", True),
     "are not all predecessors": action("b", "ended", {"nobody"}),
     "cells are kept that no bound needs": cells("detail", Detail.COUNTS),
-    "there are not 4 cells": cells("size", 4),
-    "rows and cells disagree": cells("rows", 4),
+    "there are not 4 cells": columns("size", 4),
+    "rows and cells disagree": columns("rows", 4),
     "settled cells are read": unknown_key,
     "consumed by a, which has no run": strangers_share,
     "99 updates came, 7 are accounted for": pending("received", 99),

@@ -18,7 +18,7 @@ from headgate.engine import (
 )
 from headgate.engine.cells import told
 from headgate.engine.cells.arrivals import SERVER_TIME
-from headgate.engine.cells.told import digest
+from headgate.engine.cells.strangers import digest
 from headgate.events import (
     VERSION,
     Origin,
@@ -89,7 +89,7 @@ def test_cells_that_others_wrote_are_no_state_of_the_dataflow(pair):
     tester = isolated(pair)
     tester.publish("in", batch(FOREIGN, None, FEED))
     (cells,) = tester.engine.cells.values()
-    assert {row for row, _ in cells.contents()} == {b"2"}
+    assert {row for row, _ in cells.columns.contents()} == {b"2"}
 
 
 def test_two_dataflows_over_one_table_each_see_their_own(pair):
@@ -157,7 +157,7 @@ def answered(tester: EngineTester, cells: dict[bytes, bytes], *marked: bytes) ->
 
 def contents_of(tester: EngineTester) -> dict[tuple[bytes, bytes], object]:
     (cells,) = tester.engine.cells.values()
-    return cells.contents()
+    return cells.columns.contents()
 
 
 def knowing_row_0(pair) -> EngineTester:
@@ -170,7 +170,7 @@ def knowing_row_0(pair) -> EngineTester:
 
 def rows_of(tester: EngineTester) -> set[bytes]:
     (cells,) = tester.engine.cells.values()
-    return {row for row, _ in cells.contents()}
+    return {row for row, _ in cells.columns.contents()}
 
 
 def test_the_first_scan_finds_rows_that_the_dataflow_has_marked(pair):
@@ -374,7 +374,7 @@ def test_of_a_delete_of_what_nobody_has_nothing_is_remembered(pair):
     tester = knowing_row_0(pair)
     wrote(tester, FOREIGN, {b"f:9": None}, 1)
     (cells,) = tester.engine.cells.values()
-    assert not cells.told
+    assert not cells.strangers.writes
 
 
 def test_rows_of_which_the_dataflow_has_only_deleted_are_not_its_own(pair):
@@ -385,7 +385,7 @@ def test_rows_of_which_the_dataflow_has_only_deleted_are_not_its_own(pair):
         wrote(tester, FOREIGN, {b"f:0": b"7"}, 2 + 2 * number, row=row)
     assert rows_of(tester) == {b"0"}
     (cells,) = tester.engine.cells.values()
-    assert {row for row, _ in cells.told.others} == set(rows)
+    assert {row for row, _ in cells.strangers.writes.others} == set(rows)
 
 
 def test_records_taken_together_tell_of_strangers_too(pair):
@@ -402,7 +402,7 @@ def test_records_taken_together_tell_of_strangers_too(pair):
     assert one.engine.arrive(records)[0] > 1, "in one pass"
     while one.engine.state.deliveries.positions[topic] != [40]:
         one.engine.arrive(records[one.engine.state.deliveries.positions[topic][0] - 1 :])
-    assert one.engine.cells["in", "in"].told.cells == {
+    assert one.engine.cells["in", "in"].strangers.writes.cells == {
         (b"0", b"f:new"): ((SERVER_TIME, digest(b"39")),)
     }
 
@@ -434,7 +434,7 @@ def test_no_more_of_strangers_is_remembered_than_a_limit(pair, monkeypatch):
     wrote(tester, FOREIGN, {b"f:%d" % n: b"7" for n in range(5)}, 1)
     wrote(tester, FOREIGN, {b"f:2": b"7", b"f:9": b"7"}, 2)
     (cells,) = tester.engine.cells.values()
-    assert [column for _, column in cells.told.cells] == [b"f:4", b"f:2", b"f:9"]
+    assert [column for _, column in cells.strangers.writes.cells] == [b"f:4", b"f:2", b"f:9"]
 
 
 def test_of_rows_that_the_dataflow_does_not_know_less_is_remembered(pair, monkeypatch):
@@ -445,18 +445,18 @@ def test_of_rows_that_the_dataflow_does_not_know_less_is_remembered(pair, monkey
     wrote(tester, FEED, {b"f:1": b"7"}, 3, row=b"later")
     wrote(tester, FOREIGN, {b"f:%d" % n: b"7" for n in range(9)}, 4, row=b"foreign")
     (cells,) = tester.engine.cells.values()
-    assert set(cells.told.cells) == {(b"0", b"f:0"), (b"later", b"f:0")}
-    assert set(cells.told.others) == {(b"foreign", b"f:8")}
+    assert set(cells.strangers.writes.cells) == {(b"0", b"f:0"), (b"later", b"f:0")}
+    assert set(cells.strangers.writes.others) == {(b"foreign", b"f:8")}
 
 
 def test_of_a_table_that_was_emptied_nothing_told_is_left(pair):
     tester = knowing_row_0(pair)
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
     (cells,) = tester.engine.cells.values()
-    assert cells.told.cells
+    assert cells.strangers.writes.cells
     change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, 1.0)
     tester.publish("in", TableChange(VERSION, "o", 1, 2, 2, "in", *change))
-    assert not cells.told.cells
+    assert not cells.strangers.writes.cells
 
 
 def test_a_table_that_was_emptied_in_one_partition_has_lost_nothing_in_the_others(pair):
@@ -470,7 +470,7 @@ def test_a_table_that_was_emptied_in_one_partition_has_lost_nothing_in_the_other
         if partition == here:
             wrote(tester, FOREIGN, {b"f:0": b"7"}, 10)
     (cells,) = tester.engine.cells.values()
-    assert set(cells.told) == {(b"0", b"f:0")}
+    assert set(cells.strangers.writes) == {(b"0", b"f:0")}
 
 
 def test_of_a_family_that_was_dropped_nothing_told_is_left(pair):
@@ -479,7 +479,7 @@ def test_of_a_family_that_was_dropped_nothing_told_is_left(pair):
     change = (TableChangeKind.FAMILY_DROPPED, Outcome.APPLIED, 1.0, "g")
     tester.publish("in", TableChange(VERSION, "o", 1, 2, 2, "in", *change))
     (cells,) = tester.engine.cells.values()
-    assert set(cells.told) == {(b"0", b"f:0")}
+    assert set(cells.strangers.writes) == {(b"0", b"f:0")}
 
 
 # What strangers did otherwise than by a plain put.
@@ -675,7 +675,7 @@ def test_a_scan_settles_what_is_remembered_of_cells_that_are_gone(pair, lossy):
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 5, row=b"since")
     answered(tester, OWN, b"0")
     (cells,) = tester.engine.cells.values()
-    assert set(cells.told) == {(b"0", b"f:0"), (b"since", b"f:0")}
+    assert set(cells.strangers.writes) == {(b"0", b"f:0"), (b"since", b"f:0")}
 
 
 # Who of both was last.

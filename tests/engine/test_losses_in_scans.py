@@ -77,7 +77,7 @@ def scanning(pair, rows):
 
 
 def cells(tester):
-    return set(tester.engine.cells["in", "in"].contents())
+    return set(tester.engine.cells["in", "in"].columns.contents())
 
 
 @pytest.mark.parametrize("loss", LOSSES)

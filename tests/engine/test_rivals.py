@@ -262,7 +262,7 @@ def test_a_delete_of_another_observer_may_be_older_than_the_cell(pair, rows):
     tester.publish("in", late)
     (read,) = asked(tester.wave("a"))
     assert launched(settle(tester, read, b"11")) == []
-    assert tester.engine.cells["in", "in"].get((b"r0", b"f:x")) == 11
+    assert tester.engine.cells["in", "in"].columns.get((b"r0", b"f:x")) == 11
 
 
 def test_an_agent_that_takes_over_reads_what_came_in_two_orders(pair, rows):

@@ -58,7 +58,7 @@ def found(tester, cells, start=b"", stop=None):
 
 
 def contents(tester):
-    return tester.engine.cells["in", "in"].contents()
+    return tester.engine.cells["in", "in"].columns.contents()
 
 
 def table(tester):

@@ -216,12 +216,12 @@ class World(EngineTester):
         self.publish("in", Gap(VERSION, "other", 1, 0, "in", 5.0, 9.0, "Kafka was down"))
 
     def contents(self) -> dict[tuple[bytes, bytes], float | bytes]:
-        found: dict[tuple[bytes, bytes], float | bytes] = self.cells.contents()
+        found: dict[tuple[bytes, bytes], float | bytes] = self.cells.columns.contents()
         return found
 
     def present(self) -> dict[tuple[bytes, bytes], float | bytes]:
         """What the engine is to know."""
-        values = self.cells.values is not None
+        values = self.cells.columns.values is not None
         return {
             key: float(value) if values else 1.0
             for key, value in self.tables["in"].items()
@@ -230,7 +230,7 @@ class World(EngineTester):
 
     @property
     def counted(self) -> int:
-        (pending,) = self.cells.pendings
+        (pending,) = self.cells.watchers.pendings
         return int(pending.updates)
 
 
@@ -244,12 +244,14 @@ def same(one: World, other: World) -> None:
         assert mine.scanned == others.scanned
         assert set(mine.unsettled.keys()) == set(others.unsettled.keys())
         assert mine.dead_letters == others.dead_letters
-    for mine, others in zip(one.cells.pendings, other.cells.pendings, strict=True):
+    for mine, others in zip(
+        one.cells.watchers.pendings, other.cells.watchers.pendings, strict=True
+    ):
         assert (mine.updates, mine.received) == (others.updates, others.received)
         assert mine.distinct.keys() == others.distinct.keys()
         assert mine.measured() == others.measured()
         assert mine.measured_magnitude() == others.measured_magnitude()
-        assert one.cells.previous(mine.past) == other.cells.previous(others.past)
+        assert one.cells.columns.previous(mine.past) == other.cells.columns.previous(others.past)
     assert states[0].actions == states[1].actions
 
 
@@ -308,7 +310,7 @@ def expected(world: World, row: bytes, column: bytes, value: bytes | None) -> in
     before = world.tables["in"].get((row, column))
     if not world.cells.matcher.has(row, column) or before == value:
         return 0
-    return int(world.cells.values is not None or (before is None) != (value is None))
+    return int(world.cells.columns.values is not None or (before is None) != (value is None))
 
 
 @given(st.integers(0, 10**6), st.sampled_from(sorted(BOUNDS)), st.sampled_from(sorted(SHAPES)))
@@ -360,11 +362,11 @@ def test_nothing_is_lost_or_counted_twice_whatever_happens_meanwhile(
                     case "crash":
                         world.crash()
     world.end_scans()
-    assert world.cells.scanned
+    assert world.cells.scans.complete
     world.tell(ReconciliationDue(world.now))  # for rows that were changed after they were read
     world.end_scans()
     assert world.contents() == world.present()
-    assert world.cells.scanning is None
+    assert world.cells.scans.current is None
     if not emptied and not first:
         assert world.counted == updates
     world.crash()
@@ -398,7 +400,7 @@ def test_only_rows_ahead_are_remembered_of_what_is_written_meanwhile(rescanning:
     rescanning.look(b"r10")
     rescanning.take()
     rescanning.write("in", {b"r02": {b"f:a": b"5"}, b"r12": {b"f:a": b"5"}})
-    assert set(rescanning.cells.scanning.written) == {(b"r12", b"f:a")}
+    assert set(rescanning.cells.scans.current.written) == {(b"r12", b"f:a")}
 
 
 def test_only_rows_ahead_are_remembered_of_what_is_deleted_meanwhile(rescanning: World) -> None:
@@ -407,8 +409,8 @@ def test_only_rows_ahead_are_remembered_of_what_is_deleted_meanwhile(rescanning:
     for row in (b"r02", b"r12"):
         rescanning.delete_row(row)
         rescanning.delete_row(row, b"f:")
-    assert set(rescanning.cells.scanning.deleted_rows) == {b"r12"}
-    assert set(rescanning.cells.scanning.deleted_families) == {(b"r12", b"f:")}
+    assert set(rescanning.cells.scans.current.deleted_rows) == {b"r12"}
+    assert set(rescanning.cells.scans.current.deleted_families) == {(b"r12", b"f:")}
 
 
 @pytest.mark.parametrize("logged", [False, True])
@@ -422,9 +424,9 @@ def test_who_takes_over_a_first_scan_knows_what_was_said_of_rows_ahead(logged: b
     world.delete_row(b"r16", b"f:")
     world.save(logged=logged)
     world.crash()
-    assert set(world.cells.scanning.written) == {(b"r12", b"f:a")}
-    assert set(world.cells.scanning.deleted_rows) == {b"r14"}
-    assert set(world.cells.scanning.deleted_families) == {(b"r16", b"f:")}
+    assert set(world.cells.scans.current.written) == {(b"r12", b"f:a")}
+    assert set(world.cells.scans.current.deleted_rows) == {b"r14"}
+    assert set(world.cells.scans.current.deleted_families) == {(b"r16", b"f:")}
 
 
 def test_who_takes_over_a_first_scan_knows_no_cell_that_is_gone_when_it_is_read() -> None:
@@ -453,9 +455,9 @@ def test_a_cell_is_settled_by_the_stretch_that_shows_it_or_when_all_have_come() 
     world.hide(b"r03", b"f:a", None)
     world.look(b"r10")
     world.take()
-    assert {row for row, _ in world.cells.unsettled} == {b"r03", b"r15", b"r16"}
+    assert {row for row, _ in world.cells.reads.unsettled} == {b"r03", b"r15", b"r16"}
     world.end_scans()
-    assert world.cells.unsettled == set()
+    assert world.cells.reads.unsettled == set()
     assert world.contents() == world.present()
 
 
@@ -525,9 +527,9 @@ def test_an_answer_to_an_earlier_question_is_nobodys(rescanning: World) -> None:
     rescanning.take()
     rescanning.look()
     rescanning.tell(stale)
-    assert rescanning.cells.scanning.at == b"r10"
+    assert rescanning.cells.scans.current.at == b"r10"
     rescanning.take()
-    assert rescanning.cells.scanning is None
+    assert rescanning.cells.scans.current is None
 
 
 def test_what_stretches_found_is_evaluated_when_the_scan_ends_even_after_a_crash() -> None:

@@ -229,7 +229,7 @@ def test_a_scan_under_way_is_not_asked_for_twice(pair, rows):
     told = tester.tell(SpecificationChanged(tester.now, spec))
     assert not any(isinstance(i, ScanContainer) for i in told)
     tester.tell(ContainerScanned(tester.now, "in", "in", [b"r0"], [b"f:x"], [b"1"]))
-    assert list(tester.engine.cells["in", "in"].contents().values()) == [7.0]
+    assert list(tester.engine.cells["in", "in"].columns.contents().values()) == [7.0]
 
 
 def test_an_action_that_is_gone_takes_its_run_along(pair, rows):

@@ -177,7 +177,7 @@ def test_the_stream_is_newer_than_a_scan_under_way(pair, rows):
         tester.now, "in", "in", [b"r0", b"r1", b"r2"], [b"f:x"] * 3, [b"1", b"1", b"3"]
     )
     tester.tell(stale)
-    values = {row: v for (row, _), v in tester.engine.cells["in", "in"].contents().items()}
+    values = {row: v for (row, _), v in tester.engine.cells["in", "in"].columns.contents().items()}
     assert values == {b"r0": 7.0, b"r2": 3.0}
 
 

@@ -40,7 +40,7 @@ from headgate.engine import (
     at_least_one,
     check_invariants,
 )
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.checkpoint.snapshot import CellsState, ConsumedState, read_snapshot
 from headgate.events import (
     VERSION,
@@ -361,7 +361,9 @@ def test_elements_are_told_apart_where_a_table_is_written_to_late_in_a_poll():
 def test_records_that_decide_nothing_are_taken_in_few_passes():
     driven = flow(Bound("k", ContainerId("c"), sequence=SequenceBound(1000.0)))
     passes = []
-    with patch.object(Cells, "take", autospec=True, side_effect=lambda *args: passes.append(args)):
+    with patch.object(
+        ContainerCells, "take", autospec=True, side_effect=lambda *args: passes.append(args)
+    ):
         driven.take(records_of(Log(), 300))
     assert len(passes) <= 12
 

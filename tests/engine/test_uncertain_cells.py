@@ -289,7 +289,7 @@ def test_of_two_puts_with_one_timestamp_the_later_stands(pair):
     tester = pair(Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 50)))
     tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
     tester.publish("in", write(value=b"40", sequence=2, timestamp=1000))
-    assert tester.engine.cells["in", "in"].contents() == {KEY: 40}
+    assert tester.engine.cells["in", "in"].columns.contents() == {KEY: 40}
 
 
 AHEAD = 3_000_000_000  # milliseconds, a thousand seconds after all that is received here
@@ -333,7 +333,7 @@ def test_so_is_one_of_records_that_are_taken_together(pair, rows):
         taken, instructions = tester.engine.arrive(records)
         told += instructions
         del records[:taken]
-    assert KEY in tester.engine.cells["in", "in"].unsettled
+    assert KEY in tester.engine.cells["in", "in"].reads.unsettled
 
 
 def test_so_is_the_next_put_until_the_time_has_come(pair, rows):
@@ -366,7 +366,7 @@ def test_a_put_at_the_servers_time_has_no_timestamp_of_the_one_before(pair, rows
     tester.publish("in", write(value=b"11", timestamp=1000))
     tester.publish("in", puts(b"12", together))
     tester.publish("in", write(UpdateKind.DELETE_COLUMN, None, sequence=150, timestamp=2000))
-    assert tester.engine.cells["in", "in"].get(KEY) == 12
+    assert tester.engine.cells["in", "in"].columns.get(KEY) == 12
 
 
 def test_deletes_of_rows_and_families_remove_their_cells(pair, rows):
@@ -420,8 +420,8 @@ def test_after_an_evaluation_the_engine_knows_what_the_table_holds(pair, rows, h
         tester.finish("b")
     tester.wave("a")
     cells = tester.engine.cells["in", "in"]
-    assert not cells.unsettled
-    assert cells.contents() == {key: float(value) for key, value in table.items()}
+    assert not cells.reads.unsettled
+    assert cells.columns.contents() == {key: float(value) for key, value in table.items()}
 
 
 def test_cells_that_a_doubtful_delete_may_have_left_are_looked_for_where_keys_count(pair, rows):
@@ -435,4 +435,4 @@ def test_cells_that_a_doubtful_delete_may_have_left_are_looked_for_where_keys_co
     told = tester.tell(read)
     (again,) = [one for one in told if isinstance(one, ScanContainer)]
     tester.tell(tester.answer(again))
-    assert set(tester.engine.cells["in", "in"].contents()) == set(tester.tables["in"])
+    assert set(tester.engine.cells["in", "in"].columns.contents()) == set(tester.tables["in"])

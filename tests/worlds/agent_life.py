@@ -508,7 +508,7 @@ class AgentLife:
             return
         late = any(o.late or o.unshown for o in self.world.telling.observers)
         late |= self.world.lived < self._lost_at + 2 * _DEAD
-        scanning = any(cells.scanning is not None for cells in self.engine.cells.values())
+        scanning = any(cells.scans.current is not None for cells in self.engine.cells.values())
         if not late and not scanning and self.runtime.state.watching:
             self.oracle.look()
 

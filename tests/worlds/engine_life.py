@@ -236,13 +236,13 @@ class EngineLife:
         for cells in self.oracle.parts(container):
             if (
                 known is None
-                or not cells.scanned
-                or cells.unsettled
-                or cells.values is None
+                or not cells.scans.complete
+                or cells.reads.unsettled
+                or cells.columns.values is None
             ):
                 known = None
             else:
-                known[cells.table] = cells.contents()
+                known[cells.table] = cells.columns.contents()
         return Base(self._position(), self.step, known)
 
     def _position(self) -> Cut:

@@ -151,7 +151,7 @@ class Oracle:
                     for cell in told.cells:
                         if _lies_in(items, cell):
                             wide = not _is_narrow(cell)
-                            by_row = cells.count is Count.ROWS
+                            by_row = cells.columns.count is Count.ROWS
                             whole &= by_row or not wide
                             element = (cells.table, cell.row, b"" if by_row else cell.column)
                             if by_row or not wide:
@@ -199,15 +199,15 @@ class Oracle:
         for (container, table), cells in self._life.engine.cells.items():
             if (
                 cells.detail is Detail.COUNTS
-                or not cells.scanned
-                or cells.scanning is not None
+                or not cells.scans.complete
+                or cells.scans.current is not None
             ):
                 continue
-            truth, known = self.truth(container, table), cells.contents()
+            truth, known = self.truth(container, table), cells.columns.contents()
             doubted = self._life.store.uncertain.get(table, set())
             codec = cells.watched.codec.name
             for key in truth.keys() | known.keys():
-                if key in cells.unsettled or (cells.detail is Detail.KEYS and key in doubted):
+                if key in cells.reads.unsettled or (cells.detail is Detail.KEYS and key in doubted):
                     continue
                 place = f"{container} in {table}, cell {key!r}"
                 require(
@@ -317,8 +317,8 @@ class Oracle:
         for cells in self.parts(bound.container):
             if (
                 cells.detail is not Detail.VALUES
-                or not cells.scanned
-                or cells.unsettled
+                or not cells.scans.complete
+                or cells.reads.unsettled
             ):
                 return None
             codec = cells.watched.codec.name

@@ -86,7 +86,7 @@ def meaning(engine: Engine) -> object:
     cells = {
         place: (
             # What is no number equals itself.
-            {key: str(value) for key, value in one.contents().items()},
+            {key: str(value) for key, value in one.columns.contents().items()},
             [
                 (
                     p.action,
@@ -97,10 +97,16 @@ def meaning(engine: Engine) -> object:
                     p.fresh,
                     p.uncounted,
                 )
-                for p in one.pendings
+                for p in one.watchers.pendings
             ],
-            [{k: str(v) for k, v in one.previous(p.past).items()} for p in one.pendings],
-            {n: (c.updates, set(c.distinct), c.uncounted) for n, c in one.consumed.items()},
+            [
+                {k: str(v) for k, v in one.columns.previous(p.past).items()}
+                for p in one.watchers.pendings
+            ],
+            {
+                n: (c.updates, set(c.distinct), c.uncounted)
+                for n, c in one.watchers.consumed.items()
+            },
         )
         for place, one in engine.cells.items()
     }

@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection
 
 from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
-from headgate.engine.cells.cells import Cells
-from headgate.engine.cells.known import Detail
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending
 from headgate.engine.spec.conditions import BoundResult, Dimension, leaves
 from headgate.engine.spec.dataflow import ActionSpec, Bound, FirstChanges, Role, SequenceUnit
@@ -206,7 +206,7 @@ class ActionInputs:
     @property
     def unscanned(self) -> bool:
         """Whether a container's first scan is awaited."""
-        return any(not cells.scanned for cells, _ in self._action.all_parts())
+        return any(not cells.scans.complete for cells, _ in self._action.all_parts())
 
     @property
     def unsettled(self) -> bool:
@@ -234,9 +234,9 @@ def _moved(time: float | None, by: float) -> float | None:
     return None if time is None else time + by
 
 
-def needs_reading(cells: Cells, pending: Pending) -> bool:
+def needs_reading(cells: ContainerCells, pending: Pending) -> bool:
     """Tell whether cells of the part must be read before a value bound decides."""
-    return pending.keeps_values and bool(cells.unsettled)
+    return pending.keeps_values and bool(cells.reads.unsettled)
 
 
 def detail_of(bound: Bound) -> Detail:

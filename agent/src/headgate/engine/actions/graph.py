@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from headgate.engine.actions.action import Action, detail_of
-from headgate.engine.cells.cells import Cells
-from headgate.engine.cells.known import Detail
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import Storage
 from headgate.engine.spec.dataflow import (
@@ -26,18 +26,18 @@ class Graph:
     """Actions in launch order, the cells that their bounds watch, and who follows whom."""
 
     def __init__(
-        self, spec: DataflowSpec, storage: Storage, known: Mapping[CellsPlace, Cells]
+        self, spec: DataflowSpec, storage: Storage, known: Mapping[CellsPlace, ContainerCells]
     ) -> None:
         specs = {action.name: action for action in spec.actions}
         order = launch_order(spec.actions)
         self.actions = {name: Action(specs[name], place) for place, name in enumerate(order)}
         self.cells = {
-            place: known.get(place) or Cells(watched, place[1], detail, storage)
+            place: known.get(place) or ContainerCells(watched, place[1], detail, storage)
             for place, (watched, detail) in _wanted(spec).items()
         }
         for cells in known.values():
-            cells.change_watchers()
-        self.tables: dict[str, list[Cells]] = {}
+            cells.watchers.begin_change()
+        self.tables: dict[str, list[ContainerCells]] = {}
         """What is watched in each table."""
         for cells in self.cells.values():
             self.tables.setdefault(cells.table, []).append(cells)
@@ -54,7 +54,7 @@ class Graph:
         if spec.significance is not None:
             self._seek(spec.significance)
         for cells in known.values():
-            cells.forget_watchers()
+            cells.watchers.end_change()
         for action in self.actions.values():
             if action.search is None:
                 adjusters = (Adjuster(bound, spec.adjustment) for bound in action.spec.bounds)
@@ -75,7 +75,7 @@ class Graph:
     def _metered(self, name: str, container: ContainerId) -> Iterator[Part]:
         for (known, _), cells in self.cells.items():
             if known == container:
-                yield cells, cells.watch(name, values=True, distinct=False, own=True)
+                yield cells, cells.watchers.add(name, values=True, distinct=False, own=True)
 
     def _connect(self, action: Action) -> None:
         for name in action.spec.after:
@@ -94,7 +94,7 @@ class Graph:
         for (name, _), cells in self.cells.items():
             if name != container:
                 continue
-            pending = cells.watch(
+            pending = cells.watchers.add(
                 action.name,
                 values=any(b.value is not None for b in bounds),
                 distinct=any(b.sequence is not None and b.sequence.distinct for b in bounds),
@@ -109,7 +109,7 @@ class Graph:
             return [self.actions[names[0]]]
         return sorted((self.actions[name] for name in set(names)), key=lambda a: a.place)
 
-    def watching(self, cells: Cells) -> list[Action]:
+    def watching(self, cells: ContainerCells) -> list[Action]:
         """Return the actions that have a bound on these cells."""
         return [a for a in self.actions.values() if cells.watched.id in a.parts]
 
@@ -127,8 +127,8 @@ CellsPlace = tuple[ContainerId, str]
 
 
 def unchanged_cells(
-    cells: Mapping[CellsPlace, Cells], spec: DataflowSpec
-) -> dict[CellsPlace, Cells]:
+    cells: Mapping[CellsPlace, ContainerCells], spec: DataflowSpec
+) -> dict[CellsPlace, ContainerCells]:
     """Return those that another specification has as they are."""
     wanted = _wanted(spec)
     return {

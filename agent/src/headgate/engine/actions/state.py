@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.graph import CellsPlace, Graph
 from headgate.engine.actions.runs import RunState
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import MemoryStorage, Storage
 from headgate.engine.intake.duplicates import Deliveries
 from headgate.engine.intake.rivals import Rivals
@@ -41,7 +41,7 @@ class EngineState:
         self._storage: Storage = storage or MemoryStorage()
         self.build({})
 
-    def build(self, known: Mapping[CellsPlace, Cells]) -> None:
+    def build(self, known: Mapping[CellsPlace, ContainerCells]) -> None:
         """Make actions and cells of the specification; those that are ``known`` go on as they are.
 
         What else the former ones knew has to be restored.

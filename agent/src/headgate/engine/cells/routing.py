@@ -9,7 +9,7 @@ from itertools import chain, repeat
 import numpy as np
 
 from headgate.engine.cells.arrivals import Arrivals
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
 from headgate.events import Item, UpdateKind
 
 _MOST_ROUTES = 65_536  # qualifiers may be data: without a limit the cache would hold them all
@@ -24,14 +24,14 @@ class Router:
     Edges of row ranges cut the table into stretches, each wholly in or out of any range.
     """
 
-    def __init__(self, watched: Iterable[Cells]) -> None:
+    def __init__(self, watched: Iterable[ContainerCells]) -> None:
         self._order = {cells: place for place, cells in enumerate(watched)}
         items = [(cells, item) for cells in self._order for item in cells.matcher.items]
         edges = chain.from_iterable((item.start, item.stop) for _, item in items)
         self._edges = sorted({edge for edge in edges if edge})
         self._everywhere = _Stretch()
         self._stretches: dict[int, _Stretch] = {}
-        self._routes: dict[Place, tuple[Cells, ...]] = {}
+        self._routes: dict[Place, tuple[ContainerCells, ...]] = {}
         for cells, item in items:
             if not item.start and item.stop is None:
                 self._everywhere.add(cells, item)
@@ -40,7 +40,7 @@ class Router:
             for number in range(self._stretch(item.start), stop):
                 self._stretches.setdefault(number, _Stretch()).add(cells, item)
 
-    def route(self, arrivals: Arrivals) -> Iterator[tuple[Cells, Sequence[int]]]:
+    def route(self, arrivals: Arrivals) -> Iterator[tuple[ContainerCells, Sequence[int]]]:
         """Yield each container that is touched, with the positions of the updates in it."""
         if not arrivals.rows:
             return
@@ -54,7 +54,7 @@ class Router:
             for cells in self._cells_at(places[0]):
                 yield cells, everything
             return
-        wanted: dict[Cells, list[Place]] = {}
+        wanted: dict[ContainerCells, list[Place]] = {}
         for place in distinct:
             for cells in self._cells_at(place):
                 wanted.setdefault(cells, []).append(place)
@@ -71,7 +71,7 @@ class Router:
             else:
                 yield cells, sorted(chain.from_iterable(groups[place] for place in found))
 
-    def _route_by_row(self, arrivals: Arrivals) -> Iterator[tuple[Cells, Sequence[int]]]:
+    def _route_by_row(self, arrivals: Arrivals) -> Iterator[tuple[ContainerCells, Sequence[int]]]:
         """Do the same where all updates are of cells of one column."""
         everything = range(len(arrivals.rows))
         column = arrivals.columns[0]
@@ -85,7 +85,7 @@ class Router:
         ordered = numbers[order]
         starts = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist()]
         spans = zip(starts, [*starts[1:], len(stretches)], strict=True)
-        wanted: dict[Cells, list[tuple[int, int]]] = {}
+        wanted: dict[ContainerCells, list[tuple[int, int]]] = {}
         for number, span in zip(ordered[starts].tolist(), spans, strict=True):
             for cells in self._cells_at((number, column, UpdateKind.PUT)):
                 wanted.setdefault(cells, []).append(span)
@@ -115,7 +115,7 @@ class Router:
     def _stretch(self, row: bytes) -> int:
         return bisect_right(self._edges, row)
 
-    def _cells_at(self, place: Place) -> tuple[Cells, ...]:
+    def _cells_at(self, place: Place) -> tuple[ContainerCells, ...]:
         found = self._routes.get(place)
         if found is None:
             if len(self._routes) >= _MOST_ROUTES:
@@ -134,11 +134,11 @@ class _Stretch:
     """The containers that hold all rows of a stretch in some of its columns."""
 
     def __init__(self) -> None:
-        self.whole: list[Cells] = []
-        self.families: dict[bytes, list[Cells]] = {}
-        self.columns: dict[bytes, list[Cells]] = {}
+        self.whole: list[ContainerCells] = []
+        self.families: dict[bytes, list[ContainerCells]] = {}
+        self.columns: dict[bytes, list[ContainerCells]] = {}
 
-    def add(self, cells: Cells, item: Item) -> None:
+    def add(self, cells: ContainerCells, item: Item) -> None:
         if item.family is None:
             self.whole.append(cells)
         elif item.qualifier is None:
@@ -146,7 +146,7 @@ class _Stretch:
         else:
             self.columns.setdefault(item.family + b":" + item.qualifier, []).append(cells)
 
-    def touched(self, kind: int, column: bytes) -> Iterator[Cells]:
+    def touched(self, kind: int, column: bytes) -> Iterator[ContainerCells]:
         """Yield the containers that an update of a column may change; some of them twice."""
         yield from self.whole
         if kind == UpdateKind.DELETE_ROW:

@@ -20,9 +20,9 @@ import numpy as np
 from msgspec import Struct
 
 from headgate.engine.actions.state import EngineState
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.elements import Element, Elements, Listed
-from headgate.engine.cells.known import Detail
 from headgate.engine.cells.pending import Past
 from headgate.engine.cells.storage import Array, newest
 from headgate.events import ContainerId
@@ -203,8 +203,8 @@ class _Lane:
 class Logged:
     """How a changelog knows the cells of a container in one table."""
 
-    def __init__(self, cells: Cells, keys: Listed, names: Listed) -> None:
-        self.layout = cells.grid.layout
+    def __init__(self, cells: ContainerCells, keys: Listed, names: Listed) -> None:
+        self.layout = cells.columns.grid.layout
         self.keys = keys
         self.names = names
         self.moved = False
@@ -247,9 +247,9 @@ class Changelog:
         self.items = items
         self._turn: _Turn | None = None
 
-    def adopt(self, cells: Cells, keys: Listed, names: Listed) -> None:
+    def adopt(self, cells: ContainerCells, keys: Listed, names: Listed) -> None:
         """Go on with cells that were read from this log, and have the slots that they had."""
-        cells.grid.unsaved.data[:] = False
+        cells.columns.grid.unsaved.data[:] = False
         self._logged[cells.watched.id, cells.table] = Logged(cells, keys, names)
 
     def forget(self) -> None:
@@ -261,7 +261,7 @@ class Changelog:
             lane.cut(lane.next)
         self._turn = None
 
-    def forget_cells(self, gone: Iterable[Cells]) -> None:
+    def forget_cells(self, gone: Iterable[ContainerCells]) -> None:
         """Write cells of these containers anew, if there are any: the log has others."""
         for cells in gone:
             self._logged.pop((cells.watched.id, cells.table), None)
@@ -287,7 +287,7 @@ class Changelog:
             tuple(one for _, dropped in taken for one in dropped),
         )
 
-    def of(self, cells: Cells) -> Logged:
+    def of(self, cells: ContainerCells) -> Logged:
         """Return how these cells are known."""
         return self._logged[cells.watched.id, cells.table]
 
@@ -302,7 +302,7 @@ class Changelog:
 
     # Lists.
 
-    def _write_lists(self, state: EngineState, held: Sequence[Cells]) -> None:
+    def _write_lists(self, state: EngineState, held: Sequence[ContainerCells]) -> None:
         lists = [*self._keys(held), *self._elements(state)]
         living = sum(length for _, length, _ in lists)
         if self.items > 2 * living + _SPARE or self._lists.small > _MANY:
@@ -326,9 +326,9 @@ class Changelog:
             self._lists.flush()  # the head says how many small ones there are
             self._recent.cut(self._recent.next)
 
-    def _keys(self, held: Sequence[Cells]) -> Iterator[_List]:
+    def _keys(self, held: Sequence[ContainerCells]) -> Iterator[_List]:
         for cells in held:
-            grid = cells.grid
+            grid = cells.columns.grid
             logged = self._logged.get((cells.watched.id, cells.table))
             if logged is None or logged.layout != grid.layout:
                 logged = Logged(cells, self._listed(), self._listed())
@@ -362,24 +362,24 @@ class Changelog:
 
     # Cells.
 
-    def _write_changed(self, cells: Cells) -> int:
+    def _write_changed(self, cells: ContainerCells) -> int:
         """Write cells that were not saved as they are; return how many of them have changed."""
         logged = self.of(cells)
-        slots = np.flatnonzero(cells.grid.unsaved.data)
+        slots = np.flatnonzero(cells.columns.grid.unsaved.data)
         if len(slots):
             self._write_cells(cells, slots)
-            cells.grid.unsaved.data[slots] = False
+            cells.columns.grid.unsaved.data[slots] = False
         moved, logged.moved = logged.moved, False
         return 0 if moved else len(slots)
 
-    def _take_turn(self, turn: _Turn, held: Sequence[Cells], changed: int) -> None:
-        extents = [cells.grid.extent for cells in held]
+    def _take_turn(self, turn: _Turn, held: Sequence[ContainerCells], changed: int) -> None:
+        extents = [cells.columns.grid.extent for cells in held]
         due = max(changed, sum(extents) // _TURN + 1)
         while due > 0 and turn.place < len(held):
             cells, extent = held[turn.place], extents[turn.place]
             stop = min(turn.slot + due, extent)
             if stop > turn.slot:
-                self._write_cells(cells, cells.grid.find_used(turn.slot, stop))
+                self._write_cells(cells, cells.columns.grid.find_used(turn.slot, stop))
                 due -= stop - turn.slot
             turn.slot = stop
             if stop == extent:
@@ -389,8 +389,8 @@ class Changelog:
             self._cells.cut(turn.began)
             self._turn = None
 
-    def _write_cells(self, cells: Cells, slots: Array) -> None:
-        step = _OPAQUE if cells.values is not None and not cells.numeric else _SLOTS
+    def _write_cells(self, cells: ContainerCells, slots: Array) -> None:
+        step = _OPAQUE if cells.columns.values is not None and not cells.columns.numeric else _SLOTS
         for first in range(0, len(slots), step):
             some = slots[first : first + step]
             pasts = [
@@ -400,10 +400,10 @@ class Changelog:
             part = CellsPart(
                 self.of(cells).keys.number,
                 np.diff(some, prepend=0).astype("<u4").tobytes(),
-                np.packbits(cells.grid.present.data[some]).tobytes(),
-                b"" if cells.values is None else _values(cells.values.data[some]),
+                np.packbits(cells.columns.grid.present.data[some]).tobytes(),
+                b"" if cells.columns.values is None else _values(cells.columns.values.data[some]),
                 tuple(part for part in pasts if part is not None),
-                b"" if cells.stamps is None else _stamps(cells.stamps.data[some]),
+                b"" if cells.columns.stamps is None else _stamps(cells.columns.stamps.data[some]),
             )
             self._cells.add(part, _size(part))
 
@@ -412,25 +412,25 @@ _List = tuple[Listed, int, Callable[[int], Iterable[Element]]]
 """A list that only grows, its length, and its items from one on."""
 
 
-def remembered_elements(cells: Cells) -> Iterator[Elements[Any]]:
+def remembered_elements(cells: ContainerCells) -> Iterator[Elements[Any]]:
     """Yield the sets of elements that are remembered of a container, those that are not empty."""
-    for pending in cells.pendings:
+    for pending in cells.watchers.pendings:
         if pending.distinct:
             yield pending.distinct
-    for consumed in cells.consumed.values():
+    for consumed in cells.watchers.consumed.values():
         if consumed.distinct:
             yield consumed.distinct
-    scanning = cells.scanning
+    scanning = cells.scans.current
     if scanning is not None:
         found: list[Elements[Any]] = [scanning.written, scanning.deleted_rows]
         found += [scanning.deleted_families, scanning.doubtful]
         yield from filter(None, found)
 
 
-def remembered_pasts(cells: Cells, number: Callable[[], int]) -> Iterator[Past]:
+def remembered_pasts(cells: ContainerCells, number: Callable[[], int]) -> Iterator[Past]:
     """Yield the memories of x′, each with a number."""
-    pasts = [pending.past for pending in cells.pendings]
-    pasts += [consumed.past for consumed in cells.consumed.values()]
+    pasts = [pending.past for pending in cells.watchers.pendings]
+    pasts += [consumed.past for consumed in cells.watchers.consumed.values()]
     for past in pasts:
         if past is not None:
             past.logged = past.logged or number()
@@ -440,7 +440,8 @@ def remembered_pasts(cells: Cells, number: Callable[[], int]) -> Iterator[Past]:
 def remembered(state: EngineState) -> int:
     """Return how many cells and elements the engine remembers."""
     return sum(
-        cells.size + sum(map(len, remembered_elements(cells))) for cells in state.cells.values()
+        cells.columns.size + sum(map(len, remembered_elements(cells)))
+        for cells in state.cells.values()
     )
 
 

@@ -17,8 +17,8 @@ from msgspec import Raw, Struct
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.state import EngineState
-from headgate.engine.cells.cells import Cells
-from headgate.engine.cells.known import Detail
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.saved import LEVEL, SNAPSHOT_VERSION, Counts
@@ -97,24 +97,29 @@ def _mark_of_action(action: Action) -> Mark | None:
     )
 
 
-def _state_of_cells(log: Changelog | None, cells: Cells) -> Struct:
+def _state_of_cells(log: Changelog | None, cells: ContainerCells) -> Struct:
     return cells_state(cells, log)
 
 
-def _mark_of_cells(log: Changelog | None, cells: Cells) -> Mark | None:
-    if cells.unsettled or cells.told or cells.consumed or cells.scanning is not None:
+def _mark_of_cells(log: Changelog | None, cells: ContainerCells) -> Mark | None:
+    if (
+        cells.reads.unsettled
+        or cells.strangers.writes
+        or cells.watchers.consumed
+        or cells.scans.current is not None
+    ):
         return None
     logged: Mark = ()
     if cells.detail is not Detail.COUNTS:
         if log is None:
             return None  # they are among the bytes themselves
-        known, grid = log.of(cells), cells.grid
+        known, grid = log.of(cells), cells.columns.grid
         logged = (known.keys.number, grid.keys_known, known.keys.merged)
         logged += (known.names.number, grid.names_known, known.names.merged, grid.shape)
-    elif cells.stamps is not None:
+    elif cells.columns.stamps is not None:
         return None
     pendings = []
-    for pending in cells.pendings:
+    for pending in cells.watchers.pendings:
         if log is None and pending.distinct:
             return None
         pendings.append(_mark_of_pending(pending))
@@ -123,9 +128,9 @@ def _mark_of_cells(log: Changelog | None, cells: Cells) -> Mark | None:
         cells.watched,
         cells.detail,
         cells.deletes,
-        cells.read_awaited,
-        cells.scanned,
-        cells.dead_letters,
+        cells.reads.awaited,
+        cells.scans.complete,
+        cells.columns.dead_letters,
         logged,
         *pendings,
     )

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.elements import Element, Elements, Listed
 from headgate.engine.cells.grid import GridShape
 from headgate.engine.cells.pending import Past
@@ -46,7 +46,7 @@ class LogState(Struct, frozen=True):
 
 
 class _Wanted(Struct):
-    cells: Cells
+    cells: ContainerCells
     state: LoggedState
     pasts: dict[int, Past]
 
@@ -64,7 +64,7 @@ class LogReader:
         """By the number of the list of their keys."""
         self._laid_out = False
 
-    def want(self, cells: Cells, state: LoggedState) -> None:
+    def want(self, cells: ContainerCells, state: LoggedState) -> None:
         """Have cells read."""
         self._want_list(state.keys)
         self._want_list(state.names)
@@ -95,7 +95,7 @@ class LogReader:
                 self._take_cells(part)
         self._lay_out()
         for one in self._wanted.values():
-            one.cells.count_loaded()
+            one.cells.columns.count_loaded()
 
     def past(self, state: LoggedState, number: int) -> Past | None:
         """Return a memory of x′ that was wanted; None where it was not."""
@@ -138,7 +138,7 @@ class LogReader:
         for wanted in self._wanted.values():
             state = wanted.state
             keys = self._lists.pop(state.keys.number)
-            wanted.cells.grid.load(state.shape, self._lists.pop(state.names.number), keys)
+            wanted.cells.columns.grid.load(state.shape, self._lists.pop(state.names.number), keys)
 
     def _take_cells(self, part: CellsPart) -> None:
         wanted = self._wanted.get(part.keys)
@@ -146,13 +146,15 @@ class LogReader:
             return
         cells = wanted.cells
         slots = np.cumsum(np.frombuffer(part.slots, "<u4"), dtype=np.int64)
-        if len(slots) and int(slots[-1]) >= cells.grid.extent:
-            raise SnapshotError(f"a log of cells has slot {slots[-1]} of {cells.grid.extent}")
-        cells.grid.present.data[slots] = _bits(part.present, len(slots))
-        if cells.values is not None:
-            cells.values.data[slots] = _column(part.values)
+        if len(slots) and int(slots[-1]) >= cells.columns.grid.extent:
+            raise SnapshotError(
+                f"a log of cells has slot {slots[-1]} of {cells.columns.grid.extent}"
+            )
+        cells.columns.grid.present.data[slots] = _bits(part.present, len(slots))
+        if cells.columns.values is not None:
+            cells.columns.values.data[slots] = _column(part.values)
         stamps = np.frombuffer(part.stamps, "<i8") - 1 if part.stamps else None
-        cells.stamp(slots, stamps)
+        cells.columns.stamp(slots, stamps)
         told = {one.number: one for one in part.pasts}
         for number, past in wanted.pasts.items():
             past.forget(slots)

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunState
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.elements import Element, Key
-from headgate.engine.cells.told import Version
+from headgate.engine.cells.strangers import Version
 from headgate.engine.checkpoint.logged import ListState, LoggedState, LogState
 from headgate.engine.intake.duplicates import Source
 from headgate.engine.protocol.stimuli import ResourceSample
@@ -123,7 +123,7 @@ class ScanningState(Struct, frozen=True):
 
 
 class CellsState(Struct, frozen=True):
-    """See ``Cells``. ``values`` is empty where only keys are kept."""
+    """See ``ContainerCells``. ``values`` is empty where only keys are kept."""
 
     watched: WatchedContainer
     table: str
@@ -183,9 +183,9 @@ class Counts(Struct, frozen=True, array_like=True):
     committed: tuple[int, ...]
 
     @classmethod
-    def of(cls, held: Iterable[Cells]) -> Counts:
+    def of(cls, held: Iterable[ContainerCells]) -> Counts:
         """Return what is counted of containers."""
-        pendings = [pending for cells in held for pending in cells.pendings]
+        pendings = [pending for cells in held for pending in cells.watchers.pendings]
         return cls(
             tuple([p.updates for p in pendings]),
             tuple([p.received for p in pendings]),

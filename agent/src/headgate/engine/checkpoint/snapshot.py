@@ -18,11 +18,12 @@ from msgspec import Struct
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.state import EngineState
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import PRESENT, Detail
 from headgate.engine.cells.elements import Element, Elements
 from headgate.engine.cells.grid import Column
-from headgate.engine.cells.known import PRESENT, Detail, Scanning
 from headgate.engine.cells.pending import Consumed, Past, Pending, Value
+from headgate.engine.cells.scans import ScanState
 from headgate.engine.cells.storage import Array
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.logged import (
@@ -63,7 +64,7 @@ def write_snapshot(state: EngineState) -> bytes:
     return zlib.compress(_encoder.encode(state_of(state, state.cells.values())), LEVEL)
 
 
-def state_of(state: EngineState, held: Iterable[Cells]) -> EngineSnapshot:
+def state_of(state: EngineState, held: Iterable[ContainerCells]) -> EngineSnapshot:
     """Return the engine's state with these of its cells, whole."""
     return msgspec.structs.replace(
         frame_of(state),
@@ -188,10 +189,10 @@ def restore(
         action.number = numbers.pop(action.name, 0)
     state.retired = {name: number for name, number in numbers.items() if number}
     for cells in state.cells.values():
-        for pending in cells.pendings:
+        for pending in cells.watchers.pendings:
             if not pending.begun:
                 watcher = state.actions.get(pending.action)
-                has_run = watcher is not None and watcher.number > 0 and cells.scanned
+                has_run = watcher is not None and watcher.number > 0 and cells.scans.complete
                 pending.begin(fresh=pending.fresh and not has_run)
 
 
@@ -237,7 +238,7 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.ended = {name for name in state.ended if name in action.spec.after}
     action.missed = state.missed
     action.requested = state.requested
-    action.reading = state.reading and any(c.read_awaited for c, _ in action.all_parts())
+    action.reading = state.reading and any(c.reads.awaited for c, _ in action.all_parts())
     every = action.spec.effective_evaluation.every
     action.next_evaluation = state.next_evaluation if every is not None else None
     for adjuster in action.adjusters:
@@ -252,35 +253,37 @@ def _restore_action(action: Action, state: ActionState) -> None:
     action.wait_until = state.wait_until
 
 
-def cells_state(cells: Cells, log: Changelog | None = None) -> CellsState:
+def cells_state(cells: ContainerCells, log: Changelog | None = None) -> CellsState:
     """Return what is saved of cells, without what the log has of them where there is one."""
     known = _logged_state(cells, log) if log and cells.detail is not Detail.COUNTS else None
-    stamped = np.flatnonzero(() if cells.stamps is None else cells.stamps.data)
-    told, versions = cells.told.all()
+    stamped = np.flatnonzero(() if cells.columns.stamps is None else cells.columns.stamps.data)
+    told, versions = cells.strangers.writes.all()
     return CellsState(
         watched=cells.watched,
         table=cells.table,
         detail=int(cells.detail),
-        keys=NO_KEYS if known else _keys_at(cells, cells.slots),
-        values=() if known or cells.values is None else _values_at(cells.values, cells.slots),
+        keys=NO_KEYS if known else _keys_at(cells, cells.columns.slots),
+        values=()
+        if known or cells.columns.values is None
+        else _values_at(cells.columns.values, cells.columns.slots),
         stamped=NO_KEYS if known else _keys_at(cells, stamped),
         timestamps=() if known or not len(stamped) else _timestamps_at(cells, stamped),
         deletes=cells.deletes,
-        unsettled=key_columns(sorted(cells.unsettled)),
-        reading=key_columns(sorted(cells.reading)),
-        read_awaited=cells.read_awaited,
+        unsettled=key_columns(sorted(cells.reads.unsettled)),
+        reading=key_columns(sorted(cells.reads.reading)),
+        read_awaited=cells.reads.awaited,
         scanning=_scanning_state(cells, log),
-        scanned=cells.scanned,
-        dead_letters=cells.dead_letters,
-        pendings=tuple(_pending_state(cells, pending, log) for pending in cells.pendings),
+        scanned=cells.scans.complete,
+        dead_letters=cells.columns.dead_letters,
+        pendings=tuple(_pending_state(cells, pending, log) for pending in cells.watchers.pendings),
         logged=known,
         strangers=key_columns(told),
         versions=versions,
     )
 
 
-def _logged_state(cells: Cells, log: Changelog) -> LoggedState:
-    known, grid = log.of(cells), cells.grid
+def _logged_state(cells: ContainerCells, log: Changelog) -> LoggedState:
+    known, grid = log.of(cells), cells.columns.grid
     return LoggedState(
         ListState(known.keys.number, grid.keys_known, known.keys.merged),
         ListState(known.names.number, grid.names_known, known.names.merged),
@@ -288,12 +291,12 @@ def _logged_state(cells: Cells, log: Changelog) -> LoggedState:
     )
 
 
-def _scanning_state(cells: Cells, log: Changelog | None) -> ScanningState | None:
-    scanning = cells.scanning
+def _scanning_state(cells: ContainerCells, log: Changelog | None) -> ScanningState | None:
+    scanning = cells.scans.current
     if scanning is None:
         return None
     # Which cells a later scan has not seen is not saved, nor why it is to be followed by another.
-    at = b"" if cells.scanned or scanning.again else scanning.at
+    at = b"" if cells.scans.complete or scanning.again else scanning.at
     if log is not None:
         both = (list_state(scanning.written), list_state(scanning.deleted_rows))
         places = (list_state(scanning.deleted_families), list_state(scanning.doubtful))
@@ -329,11 +332,11 @@ def _values_at(column: Column, slots: Array) -> tuple[Any, ...]:
     return tuple(column.data[slots].tolist())
 
 
-def _timestamps_at(cells: Cells, slots: Array) -> tuple[int, ...]:
-    return tuple(cells.stamp_at(slot) or 0 for slot in slots.tolist())
+def _timestamps_at(cells: ContainerCells, slots: Array) -> tuple[int, ...]:
+    return tuple(cells.columns.stamp_at(slot) or 0 for slot in slots.tolist())
 
 
-def _want(cells: Cells, state: CellsState, reader: LogReader) -> None:
+def _want(cells: ContainerCells, state: CellsState, reader: LogReader) -> None:
     """Have read what the log has of cells and the new engine has too."""
     logged = state.logged if cells.detail == state.detail else None
     if logged is not None:
@@ -348,48 +351,48 @@ def _want(cells: Cells, state: CellsState, reader: LogReader) -> None:
                 reader.want_past(logged, pending.new_past(), consumed.past)
 
 
-def _matching(cells: Cells, state: CellsState) -> Iterator[tuple[Pending, PendingState]]:
+def _matching(cells: ContainerCells, state: CellsState) -> Iterator[tuple[Pending, PendingState]]:
     for stored in state.pendings:
-        for pending in cells.pendings:
+        for pending in cells.watchers.pendings:
             if pending.action == stored.action:
                 yield pending, stored
 
 
-def _restore_cells(cells: Cells, state: CellsState, reader: LogReader) -> None:
-    cells.dead_letters = state.dead_letters
+def _restore_cells(cells: ContainerCells, state: CellsState, reader: LogReader) -> None:
+    cells.columns.dead_letters = state.dead_letters
     if cells.detail == state.detail:
         if state.logged is None:
             values: Sequence[Value] = state.values or [PRESENT] * len(state.keys.rows)
-            cells.load(*state.keys.apart(), values)
+            cells.columns.load(*state.keys.apart(), values)
         if state.stamped.rows:
-            slots = cells.grid.slots(*state.stamped.apart())
-            there = cells.grid.present.data[slots]
-            cells.stamp(slots[there], np.array(state.timestamps)[there])
+            slots = cells.columns.grid.slots(*state.stamped.apart())
+            there = cells.columns.grid.present.data[slots]
+            cells.columns.stamp(slots[there], np.array(state.timestamps)[there])
         cells.deletes = state.deletes
-        cells.unsettled = set(state.unsettled.keys())
-        cells.reading = set(state.reading.keys())
-        cells.read_awaited = state.read_awaited
-        cells.scanned = state.scanned
+        cells.reads.unsettled = set(state.unsettled.keys())
+        cells.reads.reading = set(state.reading.keys())
+        cells.reads.awaited = state.read_awaited
+        cells.scans.complete = state.scanned
         for key, version in zip(state.strangers.keys(), state.versions, strict=True):
-            cells.told.add(key, version, known=False)
+            cells.strangers.writes.add(key, version, known=False)
         if state.scanning is not None:
-            cells.scanning = Scanning()
+            cells.scans.current = ScanState()
             written, deleted = state.scanning.listed
-            cells.scanning.written = reader.elements(written)
-            cells.scanning.written.update(dict.fromkeys(state.scanning.written.keys()))
-            cells.scanning.deleted_rows = reader.elements(deleted)
-            cells.scanning.deleted_rows.update(dict.fromkeys(state.scanning.deleted_rows))
+            cells.scans.current.written = reader.elements(written)
+            cells.scans.current.written.update(dict.fromkeys(state.scanning.written.keys()))
+            cells.scans.current.deleted_rows = reader.elements(deleted)
+            cells.scans.current.deleted_rows.update(dict.fromkeys(state.scanning.deleted_rows))
             families, doubtful = state.scanning.places
-            cells.scanning.deleted_families = reader.elements(families)
-            cells.scanning.deleted_families.update(
+            cells.scans.current.deleted_families = reader.elements(families)
+            cells.scans.current.deleted_families.update(
                 dict.fromkeys(state.scanning.deleted_families.keys())
             )
-            cells.scanning.doubtful = reader.elements(doubtful)
-            cells.scanning.doubtful.update(dict.fromkeys(state.scanning.doubtful.keys()))
-            cells.scanning.emptied = state.scanning.emptied
-            cells.scanning.at = state.scanning.at
-            cells.scanning.found = state.scanning.found
-            cells.scanning.lossless = state.scanning.lossless
+            cells.scans.current.doubtful = reader.elements(doubtful)
+            cells.scans.current.doubtful.update(dict.fromkeys(state.scanning.doubtful.keys()))
+            cells.scans.current.emptied = state.scanning.emptied
+            cells.scans.current.at = state.scanning.at
+            cells.scans.current.found = state.scanning.found
+            cells.scans.current.lossless = state.scanning.lossless
     for pending, stored in _matching(cells, state):
         _restore_pending(cells, pending, stored, _Source(state.logged, reader))
 
@@ -401,8 +404,8 @@ class _Source(Struct, frozen=True):
     reader: LogReader
 
 
-def _pending_state(cells: Cells, pending: Pending, log: Changelog | None) -> PendingState:
-    taken = cells.consumed.get(pending.action)
+def _pending_state(cells: ContainerCells, pending: Pending, log: Changelog | None) -> PendingState:
+    taken = cells.watchers.consumed.get(pending.action)
     now = Consumed(
         pending.updates, pending.distinct, pending.past, pending.fresh, pending.uncounted
     )
@@ -416,7 +419,9 @@ def _pending_state(cells: Cells, pending: Pending, log: Changelog | None) -> Pen
     )
 
 
-def _restore_pending(cells: Cells, pending: Pending, state: PendingState, source: _Source) -> None:
+def _restore_pending(
+    cells: ContainerCells, pending: Pending, state: PendingState, source: _Source
+) -> None:
     now = _consumed(cells, pending, state.now, source)
     pending.updates = now.updates
     pending.distinct = now.distinct
@@ -430,10 +435,12 @@ def _restore_pending(cells: Cells, pending: Pending, state: PendingState, source
     pending.begun = state.values
     pending.recount()
     if state.taken is not None:
-        cells.consumed[pending.action] = _consumed(cells, pending, state.taken, source)
+        cells.watchers.consumed[pending.action] = _consumed(cells, pending, state.taken, source)
 
 
-def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> ConsumedState:
+def _consumed_state(
+    cells: ContainerCells, consumed: Consumed, log: Changelog | None
+) -> ConsumedState:
     past = consumed.past
     if log is not None:
         return ConsumedState(
@@ -456,14 +463,16 @@ def _consumed_state(cells: Cells, consumed: Consumed, log: Changelog | None) -> 
     )
 
 
-def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Source) -> Consumed:
+def _consumed(
+    cells: ContainerCells, pending: Pending, state: ConsumedState, source: _Source
+) -> Consumed:
     past: Past | None = None
     if source.logged is not None:
         past = source.reader.past(source.logged, state.past)
     elif pending.keeps_values and state.previous:
-        slots = cells.grid.slots(*state.keys.apart())
+        slots = cells.columns.grid.slots(*state.keys.apart())
         past = pending.new_past()
-        past.put(slots, cells.column_of(state.previous))
+        past.put(slots, cells.columns.column_of(state.previous))
     distinct: Elements[Element] = source.reader.elements(state.listed)
     distinct.update(dict.fromkeys(elements_of(state.distinct)))
     if not pending.keeps_distinct:
@@ -471,11 +480,11 @@ def _consumed(cells: Cells, pending: Pending, state: ConsumedState, source: _Sou
     return Consumed(state.updates, distinct, past, state.fresh, state.uncounted)
 
 
-def _keys_at(cells: Cells, slots: Array) -> KeyColumns:
+def _keys_at(cells: ContainerCells, slots: Array) -> KeyColumns:
     if not len(slots):
         return NO_KEYS  # without a look at all rows
-    rows, columns = cells.grid.keys(slots)
-    known = sorted(set(columns), key=cells.grid.names.__getitem__)
+    rows, columns = cells.columns.grid.keys(slots)
+    known = sorted(set(columns), key=cells.columns.grid.names.__getitem__)
     places = {number: place for place, number in enumerate(known)}
-    names = tuple(cells.grid.names[number] for number in known)
+    names = tuple(cells.columns.grid.names[number] for number in known)
     return KeyColumns(tuple(rows), tuple(map(places.__getitem__, columns)), names)

@@ -16,7 +16,7 @@ import numpy as np
 from headgate.engine.actions.action import Action, ActionInputs
 from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.arrivals import Arrivals, certain, joined, writers_of
-from headgate.engine.cells.cells import Cells, LookedUp
+from headgate.engine.cells.cells import ContainerCells, LookedUp
 from headgate.engine.cells.pending import Pending, Rise, Steps
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import Array
@@ -41,7 +41,9 @@ _WORTH = 0.75
 class ContainerUpdates:
     """The updates of a pass that lie in one container's part of a table."""
 
-    def __init__(self, cells: Cells, table: TableUpdates, positions: Sequence[int]) -> None:
+    def __init__(
+        self, cells: ContainerCells, table: TableUpdates, positions: Sequence[int]
+    ) -> None:
         self.cells = cells
         self.writer = table.arrivals.writer
         self._table = table

@@ -9,7 +9,7 @@ from typing import Any
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.graph import CellsPlace
 from headgate.engine.actions.state import READING, EngineState
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import Storage
 from headgate.engine.checkpoint.changelog import Changelog, Checkpoint, SavedEngine, remembered
 from headgate.engine.checkpoint.encoded import EncodedState
@@ -210,7 +210,7 @@ class Engine:
         return self.state.actions
 
     @property
-    def cells(self) -> Mapping[CellsPlace, Cells]:
+    def cells(self) -> Mapping[CellsPlace, ContainerCells]:
         """What is known of containers, by container and table."""
         return self.state.cells
 

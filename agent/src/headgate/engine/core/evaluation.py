@@ -125,7 +125,7 @@ class Evaluation:
         for cells, pending in action.all_parts():
             if needs_reading(cells, pending):
                 action.reading = True
-                if not cells.read_awaited:
+                if not cells.reads.awaited:
                     self._reads.read(cells)
         what = "cells are read again" if action.reading else "a container is scanned first"
         self._skip(action, moment, result, kind=DecisionKind.HELD, prefix=f"{what}; ")

@@ -7,7 +7,7 @@ from msgspec import Struct
 from headgate.engine.actions.action import Action, ActionInputs
 from headgate.engine.actions.runs import PastRun, RunState
 from headgate.engine.actions.state import EngineState
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import Pending
 from headgate.engine.protocol.adjustments import Assessment, Vote
 from headgate.engine.spec.conditions import ConditionResult, Dimension, missing
@@ -133,11 +133,11 @@ def explain_dataflow(state: EngineState, now: float) -> Explanation:
             ContainerExplanation(
                 container=cells.watched.id,
                 table=cells.table,
-                scanned=cells.scanned,
+                scanned=cells.scans.complete,
                 elements=cells.elements,
-                cells=cells.size,
-                unsettled=len(cells.unsettled),
-                dead_letters=cells.dead_letters,
+                cells=cells.columns.size,
+                unsettled=len(cells.reads.unsettled),
+                dead_letters=cells.columns.dead_letters,
             )
             for cells in state.cells.values()
         ),
@@ -217,8 +217,8 @@ def _adjusted(adjuster: Adjuster, now: float) -> AdjusterExplanation:
 _MOVED = {Vote.RELAX: "relaxed", Vote.RESTRICT: "restricted", Vote.NONE: "moved"}
 
 
-def _updates(action: Action, cells: Cells, pending: Pending) -> UpdatesExplanation:
-    taken = cells.consumed.get(action.name)
+def _updates(action: Action, cells: ContainerCells, pending: Pending) -> UpdatesExplanation:
+    taken = cells.watchers.consumed.get(action.name)
     return UpdatesExplanation(
         container=cells.watched.id,
         table=cells.table,

@@ -7,7 +7,7 @@ from itertools import compress
 
 from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.arrivals import arrivals_of
-from headgate.engine.cells.known import Detail
+from headgate.engine.cells.columns import Detail
 from headgate.engine.core.evaluation import Evaluation
 from headgate.engine.core.output import Output
 from headgate.engine.core.table_reads import TableReads
@@ -95,7 +95,7 @@ class Intake:
             for cells in graph.tables.get(table, ()):
                 self._reads.scan_again(cells)
                 # A scan finds what is different, not how often it was written.
-                cells.miss()
+                cells.watchers.miss()
                 missed[cells.watched.id] = None
         self._evaluation.written(missed)
 
@@ -137,7 +137,7 @@ class Intake:
                 if cells.detail is Detail.VALUES:
                     keys = zip(*arrivals.cells_at(places), strict=True)
                     ambiguous = (place in arrivals.uncertain for place in places)
-                    cells.unsettled.update(compress(keys, ambiguous))
+                    cells.reads.unsettled.update(compress(keys, ambiguous))
 
     def note_writers(self, message: UpdateBatch) -> None:
         """Remember, where only own updates count, which cells strangers wrote last."""
@@ -146,14 +146,14 @@ class Intake:
         if router is None:
             return
         for own, part in parts_by_owner(message, spec):
-            if own and not any(cells.told for cells in graph.tables[message.table]):
+            if own and not any(cells.strangers.writes for cells in graph.tables[message.table]):
                 continue
             for arrivals in arrivals_of(part, spec.name):
                 for cells, positions in router.route(arrivals):
                     if own:
-                        cells.note_own(arrivals, positions)
+                        cells.strangers.note_own(arrivals, positions)
                     elif cells.detail is not Detail.COUNTS:
-                        cells.note_strangers(arrivals, positions)
+                        cells.strangers.note(arrivals, positions)
 
     def _table_changed(self, change: TableChange, partition: int, partitions: int) -> None:
         if change.family == NOTIFY_FAMILY.decode():

@@ -41,7 +41,7 @@ class Launching:
         action.run = run
         self._searches.launching(action)
         for cells, pending in action.all_parts():
-            cells.consumed[action.name] = pending.take()
+            cells.watchers.consumed[action.name] = pending.take()
         action.since = state.now
         action.ended = set()
         action.requested = False

@@ -65,11 +65,11 @@ class Outcomes:
         words = f"committed by attempt {stimulus.attempt}"
         self._output.decide(DecisionKind.FINISHED, words, action)
         for cells, pending in action.all_parts():
-            consumed = cells.consumed.pop(action.name, None)
+            consumed = cells.watchers.consumed.pop(action.name, None)
             if consumed is not None:
                 pending.committed += consumed.updates
                 consumed.release()
-            cells.tidy()
+            cells.columns.tidy()
         if isinstance(stimulus, RunFinished):
             action.seen = Cut({**action.seen.offsets, **run.cut.offsets})
             action.seen_at = run.launched_at
@@ -123,7 +123,7 @@ class Outcomes:
         words = f"given up after {run.failures} failures, the last: {run.failure}"
         self._output.decide(DecisionKind.QUARANTINED, words, action)
         for cells, pending in action.all_parts():
-            consumed = cells.consumed.pop(action.name, None)
+            consumed = cells.watchers.consumed.pop(action.name, None)
             if consumed is not None:
                 pending.restore(consumed)
         action.since = run.time_before

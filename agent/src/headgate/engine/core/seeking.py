@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.graph import Graph
-from headgate.engine.cells.metrics import METRICS
 from headgate.engine.spec.dataflow import Metric, SignificanceSpec
 from headgate.engine.triggers.bounds import divergence_of
+from headgate.engine.triggers.metrics import METRICS
 from headgate.engine.triggers.significance.search import Search, Taken
 
 Said = tuple[Action, str]

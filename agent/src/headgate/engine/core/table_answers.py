@@ -32,30 +32,30 @@ class TableAnswers:
     def scan_begun(self, stimulus: ScanBegun) -> None:
         """Have what is read from here on outrank what was consumed."""
         cells = self._state.cells.get((stimulus.container, stimulus.table))
-        scanning = None if cells is None else cells.scanning
+        scanning = None if cells is None else cells.scans.current
         if cells is not None and scanning is not None and scanning.at == stimulus.start:
-            cells.begin_reading()
+            cells.scans.begin_reading()
 
     def scanned(self, stimulus: ContainerScanned) -> None:
         """Take the rows of a scan, and ask for the next ones while there are more."""
         cells = self._state.cells.get((stimulus.container, stimulus.table))
-        if cells is None or cells.scanning is None or cells.scanning.at != stimulus.start:
+        if cells is None or cells.scans.current is None or cells.scans.current.at != stimulus.start:
             return
-        if cells.scanning.emptied:
+        if cells.scans.current.emptied:
             # These rows may have been read before they were lost; those before them were not.
-            cells.scanning.emptied = False
+            cells.scans.current.emptied = False
             self._reads.scan_on(cells)
             return
-        again, lossy = cells.scanning.again, cells.scanning.lossy
+        again, lossy = cells.scans.current.again, cells.scans.current.lossy
         if self._state.spec.feeders is not None:
-            if cells.scanning.lossless:
+            if cells.scans.current.lossless:
                 stimulus = still_there(stimulus, cells)
             else:
                 stimulus = own_cells(stimulus, cells)
-        first = not cells.scanned
+        first = not cells.scans.complete
         rows = (stimulus.rows, stimulus.columns, stimulus.values)
-        found = cells.scan(*rows, stimulus.recent, stop=stimulus.stop)
-        if cells.scanning is not None:
+        found = cells.scans.take(*rows, stimulus.recent, stop=stimulus.stop)
+        if cells.scans.current is not None:
             self._reads.scan_on(cells)
             return
         if found:
@@ -71,12 +71,12 @@ class TableAnswers:
     def read(self, stimulus: CellsRead) -> None:
         """Take the values of cells, and evaluate who waited for them."""
         cells = self._state.cells.get((stimulus.container, stimulus.table))
-        if cells is None or not cells.read_awaited:
+        if cells is None or not cells.reads.awaited:
             return
         before = cells.elements
-        cells.settle(stimulus.rows, stimulus.columns, stimulus.values, stimulus.now)
+        cells.reads.settle(stimulus.rows, stimulus.columns, stimulus.values, stimulus.now)
         for action in self._state.graph.watching(cells):
-            if action.reading and not any(c.read_awaited for c, _ in action.all_parts()):
+            if action.reading and not any(c.reads.awaited for c, _ in action.all_parts()):
                 action.reading = False
                 self._evaluation.take_up((action,), read=True)
         if cells.elements < before:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.elements import Elements, Key
 from headgate.engine.intake.duplicates import only
 from headgate.engine.protocol.stimuli import ContainerScanned
@@ -50,7 +50,7 @@ def counts(origin: Origin | None, dataflow: str, feeders: tuple[str, ...]) -> bo
     return origin.name in feeders or (bool(origin.dataflow) and origin.dataflow in feeders)
 
 
-def own_cells(scanned: ContainerScanned, cells: Cells) -> ContainerScanned:
+def own_cells(scanned: ContainerScanned, cells: ContainerCells) -> ContainerScanned:
     """Return what a scan found in rows that the dataflow has written or knows already.
 
     But for what strangers were told to have written, and stands so: what the dataflow itself knows
@@ -59,7 +59,7 @@ def own_cells(scanned: ContainerScanned, cells: Cells) -> ContainerScanned:
     have no notify cell. So a cell that is newer than its row's notify cell proves nothing, and is
     counted rather than left out.
     """
-    own = {row for row in set(scanned.rows) if row in scanned.marked or cells.has_row(row)}
+    own = {row for row in set(scanned.rows) if row in scanned.marked or cells.columns.has_row(row)}
     places: list[int] = []
     told: list[Key] = []
     strangers: list[tuple[Key, bytes | None]] = []
@@ -67,18 +67,18 @@ def own_cells(scanned: ContainerScanned, cells: Cells) -> ContainerScanned:
         value = scanned.values[i] if scanned.values else None
         if key[0] not in own:
             strangers.append((key, value))
-        elif cells.told.explains(key, value):
+        elif cells.strangers.writes.explains(key, value):
             told.append(key)
         else:
             places.append(i)
-    if not cells.scanned:
+    if not cells.scans.complete:
         # Nothing is lost yet: what stands in rows that nobody has marked is not the dataflow's own.
-        cells.note_standing(strangers)
+        cells.strangers.note_standing(strangers)
     _leave(scanned, cells, told)
     return _at(scanned, places)
 
 
-def still_there(scanned: ContainerScanned, cells: Cells) -> ContainerScanned:
+def still_there(scanned: ContainerScanned, cells: ContainerCells) -> ContainerScanned:
     """Have cells that a scan found stay as they are known; return what else it found: nothing.
 
     For scans when no update was lost: what is new or different then, strangers have written.
@@ -87,22 +87,22 @@ def still_there(scanned: ContainerScanned, cells: Cells) -> ContainerScanned:
     return _at(scanned, [])
 
 
-def _leave(scanned: ContainerScanned, cells: Cells, told: Iterable[Key]) -> None:
+def _leave(scanned: ContainerScanned, cells: ContainerCells, told: Iterable[Key]) -> None:
     """Have these cells stay as they are known, and those that strangers deleted and are gone.
 
     Of what nobody has there and is not found, nothing has to be remembered any more.
     """
     found = set(zip(scanned.rows, scanned.columns, strict=True))
-    since = Elements() if cells.scanning is None else cells.scanning.written
+    since = Elements() if cells.scans.current is None else cells.scans.current.written
     left = list(told)
-    for key in cells.told.between(scanned.start, scanned.stop):
+    for key in cells.strangers.writes.between(scanned.start, scanned.stop):
         if key in found:
             continue
-        if cells.told.may_be_gone(key):
+        if cells.strangers.writes.may_be_gone(key):
             left.append(key)
-        if cells.get(key) is None and key not in since:
-            cells.told.forget(key)
-    cells.show([key for key in left if cells.get(key) is not None])
+        if cells.columns.get(key) is None and key not in since:
+            cells.strangers.writes.forget(key)
+    cells.scans.show([key for key in left if cells.columns.get(key) is not None])
 
 
 def _at(scanned: ContainerScanned, places: list[int]) -> ContainerScanned:

@@ -8,9 +8,9 @@ import numpy as np
 
 from headgate.engine.actions.runs import RunState
 from headgate.engine.cells import sums
-from headgate.engine.cells.cells import Cells
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.elements import Key
-from headgate.engine.cells.known import Detail
 from headgate.engine.cells.pending import Pending, Value, differs, distance, number
 from headgate.engine.cells.sums import RunningSum
 from headgate.engine.core.engine import Engine
@@ -66,31 +66,38 @@ def check_invariants(engine: Engine) -> None:
         _check_cells(engine, cells)
 
 
-def _check_cells(engine: Engine, cells: Cells) -> None:
+def _check_cells(engine: Engine, cells: ContainerCells) -> None:
     place = f"container {cells.watched.id}, table {cells.table}"
-    known = cells.contents()
+    known = cells.columns.contents()
     _require(
         holds=cells.detail is not Detail.COUNTS or not known,
         words=f"{place}: cells are kept that no bound needs",
     )
-    _require(holds=len(known) == cells.size, words=f"{place}: there are not {cells.size} cells")
-    if cells.rows_apart:
+    _require(
+        holds=len(known) == cells.columns.size,
+        words=f"{place}: there are not {cells.columns.size} cells",
+    )
+    if cells.columns.rows_apart:
         _require(
-            holds=len({row for row, _ in known}) == cells.rows,
+            holds=len({row for row, _ in known}) == cells.columns.rows,
             words=f"{place}: rows and cells disagree",
         )
-    _require(holds=cells.reading <= cells.unsettled, words=f"{place}: settled cells are read")
-    for name in cells.consumed:
+    _require(
+        holds=cells.reads.reading <= cells.reads.unsettled, words=f"{place}: settled cells are read"
+    )
+    for name in cells.watchers.consumed:
         _require(
             holds=engine.actions[name].run is not None,
             words=f"{place}: consumed by {name}, which has no run",
         )
-    for pending in cells.pendings:
+    for pending in cells.watchers.pendings:
         _check_pending(cells, known, pending, f"{place}, action {pending.action}")
 
 
-def _check_pending(cells: Cells, known: Mapping[Key, Value], pending: Pending, place: str) -> None:
-    taken = cells.consumed.get(pending.action)
+def _check_pending(
+    cells: ContainerCells, known: Mapping[Key, Value], pending: Pending, place: str
+) -> None:
+    taken = cells.watchers.consumed.get(pending.action)
     counted = pending.updates + pending.committed + (taken.updates if taken is not None else 0)
     _require(
         holds=counted == pending.received,
@@ -101,7 +108,7 @@ def _check_pending(cells: Cells, known: Mapping[Key, Value], pending: Pending, p
             holds=len(pending.distinct) <= pending.updates,
             words=f"{place}: more distinct elements than updates",
         )
-    previous = cells.previous(pending.past)
+    previous = cells.columns.previous(pending.past)
     pairs = [(known.get(key), before) for key, before in previous.items()]
     changed = sum(differs(new, before) for new, before in pairs)
     differences = [distance(new, before) for new, before in pairs]

@@ -9,8 +9,7 @@ from functools import reduce
 
 from msgspec import Struct
 
-from headgate.engine.cells.cells import Cells
-from headgate.engine.cells.metrics import METRICS, Divergence, ratio
+from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import NO_RISE, Pending, Rise
 from headgate.engine.spec.conditions import BoundResult, Dimension, VectorResult
 from headgate.engine.spec.dataflow import (
@@ -22,6 +21,7 @@ from headgate.engine.spec.dataflow import (
     SequenceUnit,
     ValueBound,
 )
+from headgate.engine.triggers.metrics import METRICS, Divergence, ratio
 
 
 class Precision(Enum):
@@ -46,7 +46,7 @@ class Clock(Struct, frozen=True):
     since: float | None
 
 
-Part = tuple[Cells, Pending]
+Part = tuple[ContainerCells, Pending]
 _NOTHING_COMES: Mapping[Pending, Rise] = {}
 Rises = Mapping[Pending, Rise]
 """What updates that are not taken yet may add, where they add anything."""
@@ -140,7 +140,7 @@ def _counted(
 
 
 def _scanned(parts: Iterable[Part]) -> bool:
-    return all([cells.scanned for cells, _ in parts])  # noqa: C419 -- asked at every write
+    return all([cells.scans.complete for cells, _ in parts])  # noqa: C419 -- asked at every write
 
 
 def _uncounted(parts: Iterable[Part]) -> bool:
@@ -150,7 +150,7 @@ def _uncounted(parts: Iterable[Part]) -> bool:
 def _unsettled(parts: Iterable[Part]) -> int:
     unsettled = 0
     for cells, _ in parts:
-        unsettled += len(cells.unsettled)
+        unsettled += len(cells.reads.unsettled)
     return unsettled
 
 
@@ -259,7 +259,7 @@ def divergence_of(parts: Iterable[Part], metric: Metric) -> Divergence:
     return _together(
         Divergence(
             pending.changed,
-            cells.size,
+            cells.columns.size,
             pending.difference.value,
             _largest(pending, metric),
             pending.magnitude.value,
@@ -280,7 +280,7 @@ def _extreme(parts: Iterable[Part], metric: Metric, rises: Rises, *, most: bool)
         found.append(
             Divergence(
                 pending.changed + rise.changed,
-                cells.size,
+                cells.columns.size,
                 (difference.most if most else difference.least) + rise.difference,
                 max(_largest(pending, metric), rise.largest),
                 magnitude.least if most else magnitude.most,

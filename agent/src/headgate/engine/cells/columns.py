@@ -1,4 +1,4 @@
-"""What is known of the cells of one container's part in one table, and who counts their changes."""
+"""What is known of the cells of one container's part in one table, in columns."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from enum import IntEnum
 
 import numpy as np
 
-from headgate.engine.cells.elements import Element, Elements, Key
+from headgate.engine.cells.elements import Key
 from headgate.engine.cells.grid import Column, Grid
-from headgate.engine.cells.matching import Matcher
-from headgate.engine.cells.pending import Change, Consumed, Past, Pending, Value
+from headgate.engine.cells.pending import Past, Value
 from headgate.engine.cells.storage import Array, Storage
-from headgate.engine.cells.told import Told
-from headgate.engine.spec.codecs import CodecName, decode_one, decoder_of
+from headgate.engine.spec.codecs import CodecName, decode_column, decode_one, decoder_of
 from headgate.engine.spec.dataflow import Count, WatchedContainer
-from headgate.events import UpdateKind
+from headgate.events import Item, UpdateKind
 
 
 class Detail(IntEnum):
@@ -33,50 +31,38 @@ PRESENT = 1.0
 """Stands for the value of a cell whose value no bound needs."""
 
 
-class Scanning:
-    """A scan under way: what the stream says of a cell meanwhile is newer than the scan.
+class Matcher:
+    """The items of one container in one table."""
 
-    It comes in stretches of rows, in order. What the stream says of rows that have come is newer
-    than what they were compared with, and is taken as if there was no scan.
-    """
+    def __init__(self, items: Iterable[Item]) -> None:
+        self.items = tuple(items)
 
-    def __init__(self) -> None:
-        self.at = b""
-        """The first row that has not come."""
-        self.unseen: Column | None = None
-        """Cells that were there when it began, and that neither it nor the stream has shown since.
-        None where there were none."""
-        self.counted: Column | None = None
-        """Cells that it found changed, where several make an element; None where none did."""
-        self.found = 0
-        """How many elements it found changed."""
-        self.written: Elements[Key] = Elements()
-        self.deleted_rows: Elements[bytes] = Elements()
-        self.deleted_families: Elements[Key] = Elements()
-        """Row and ``family:``."""
-        self.doubtful: Elements[Key] = Elements()
-        """Row and ``family:`` (empty for all) of deletes of which some cells may be left."""
-        self.emptied = False
-        self.again = False
-        """Whether something happened meanwhile that another scan is to look for."""
-        self.lossy = False
-        """Whether what happened may be that updates were lost, and not only that cells are gone."""
-        self.lossless = False
-        """Whether all updates were told, so that only cells can be found that are gone."""
+    @property
+    def one_column(self) -> bool:
+        """Whether all items are the same single column, so that rows and cells are the same."""
+        first = self.items[0]
+        return first.qualifier is not None and all(i.column == first.column for i in self.items)
+
+    def has(self, row: bytes, column: bytes) -> bool:
+        """Tell whether a cell lies in the container."""
+        return any(item.has_row(row) and item.has_column(column) for item in self.items)
+
+    def has_family(self, family: bytes) -> bool:
+        """Tell whether the container has or may have columns of the family."""
+        return any(item.family in (None, family) for item in self.items)
 
 
-class Known:
-    """Cells and elements of a container in one table, shared by all actions that watch it."""
+class CellColumns:
+    """Which cells exist, what they hold, and how many elements they are."""
 
     def __init__(
         self, watched: WatchedContainer, table: str, detail: Detail, storage: Storage
     ) -> None:
-        self.watched = watched
-        self.table = table
         self.detail = detail
         self.matcher = Matcher(i for i in watched.container.items if i.table == table)
         self.count = watched.count
         self.numeric = detail is Detail.VALUES and watched.codec.name is not CodecName.OPAQUE
+        self._codec = watched.codec
         self._decode = decoder_of(watched.codec) if self.numeric else None
         self.grid = Grid(storage)
         self.values: Column | None = None
@@ -92,20 +78,8 @@ class Known:
         """How many cells each row has, by the row's number."""
         self.stamps: Column | None = None
         """One more than the milliseconds of an explicit timestamp, 0 for none; see ``stamp_at``."""
-        self.deletes = False
-        """Whether there were deletes, whose marks may hide later puts with older timestamps."""
-        self.told = Told()
-        """Where only a dataflow's own updates count: what strangers wrote last."""
-        self.unsettled: set[Key] = set()
-        self.reading: set[Key] = set()
-        self.read_awaited = False
-        self.scanning: Scanning | None = None
-        self.scanned = detail is Detail.COUNTS
         self.dead_letters = 0
-        self.pendings: list[Pending] = []
-        self._former: dict[str, Pending] = {}
-        self.consumed: dict[str, Consumed] = {}
-        """What the active run of an action took, by action."""
+        """Values that the codec could not read."""
 
     @property
     def elements(self) -> int:
@@ -114,35 +88,11 @@ class Known:
             return self.rows
         return self.size
 
-    def watch(self, action: str, *, values: bool, distinct: bool, own: bool) -> Pending:
-        """Count for one more action from now on; ``values``: also how far cells have moved."""
-        column = self.values if values else None
-        pending = self._former.pop(action, None)
-        if pending is None:
-            pending = Pending(action, self.grid, column, distinct=distinct, own=own)
-        else:
-            consumed = self.consumed.get(action)
-            pending.adapt(column, distinct=distinct, own=own, consumed=consumed)
-        self.pendings.append(pending)
-        return pending
-
-    def change_watchers(self) -> None:
-        """Have those count on who ``watch`` from here on, until ``forget_watchers``."""
-        self._former = {pending.action: pending for pending in self.pendings}
-        self.pendings = []
-
-    def forget_watchers(self) -> None:
-        """Forget who does not watch any more."""
-        for action, pending in self._former.items():
-            pending.release()
-            consumed = self.consumed.pop(action, None)
-            if consumed is not None:
-                consumed.release()
-        self._former = {}
-
     def close(self) -> None:
         """Give back what the storage holds of the cells."""
         self.grid.close()
+
+    # -- a snapshot
 
     def load(
         self, rows: Sequence[bytes], columns: Sequence[bytes], values: Sequence[Value]
@@ -150,7 +100,7 @@ class Known:
         """Take the cells of a snapshot."""
         if rows:
             slots = self.grid.slots(rows, columns)
-            self._appear(slots)
+            self.appear(slots)
             if self.values is not None:
                 self.values.data[slots] = values
 
@@ -160,6 +110,8 @@ class Known:
         self.size = len(slots)
         if self.rows_apart:
             self._appear_in_rows(slots)
+
+    # -- what is known
 
     @property
     def slots(self) -> Array:
@@ -198,22 +150,13 @@ class Known:
         stamp = 0 if self.stamps is None else int(self.stamps.data.item(slot))
         return stamp - 1 if stamp else None
 
-    def stamp(self, slots: Array, timestamps: Array | None) -> None:
-        """Note with which timestamps cells were written; None: with the server's own."""
-        if self.stamps is None:
-            if timestamps is None:
-                return
-            self.stamps = self.grid.column(np.int64)
-        self.stamps.data[slots] = 0 if timestamps is None else np.minimum(timestamps, _LATEST) + 1
-        self.grid.mark(slots)
-
     def get(self, key: Key) -> Value | None:
         """Return what is known of a cell; None if there is none."""
         slot = self.grid.find(*key)
         return None if slot is None else self.value_at(slot)
 
     def has_row(self, row: bytes) -> bool:
-        """Tell whether any cell of a row exists."""
+        """Return whether any cell of a row exists."""
         if not self.rows_apart:
             return any(self.get((row, name)) is not None for name in self.grid.names)
         number = self.grid.row_number(row)
@@ -224,17 +167,9 @@ class Known:
         slot = self.grid.find(*key)
         return int(self.grid.slots((key[0],), (key[1],))[0]) if slot is None else slot
 
-    def tidy(self) -> None:
-        """Give up the room of cells that are gone, if they are many."""
-        if self.grid.tidy():
-            self._in_row = np.zeros(0, np.int32)
-            self.rows = 0
-            if self.rows_apart:
-                self._appear_in_rows(self.slots)
+    # -- changes
 
-    # Changes of cells.
-
-    def _appear(self, slots: Array) -> None:
+    def appear(self, slots: Array) -> None:
         """Note that cells exist which did not; each slot once."""
         self.grid.present.data[slots] = True
         self.grid.mark(slots)
@@ -252,22 +187,23 @@ class Known:
         self.rows += int(np.count_nonzero(before == 0))
         self._in_row[rows] = before + cells
 
-    def _put(self, slot: int, value: Value | None) -> None:
+    def put(self, slot: int, value: Value | None) -> None:
         """Have a cell hold a value; None where it is not needed."""
         if not self.grid.present.data.item(slot):
-            self._appear(np.array([slot]))
+            self.appear(np.array([slot]))
         if value is not None and self.values is not None:
             self.values.data[slot] = value
             self.grid.unsaved.data[slot] = True
 
-    def _remove(self, key: Key) -> Value | None:
+    def remove(self, key: Key) -> Value | None:
+        """Note that a cell does not exist; return what it held, None if it did not before."""
         slot = self.grid.find(*key)
         value = None if slot is None else self.value_at(slot)
         if slot is not None and value is not None:
-            self._vanish(np.array([slot]))
+            self.vanish(np.array([slot]))
         return value
 
-    def _vanish(self, slots: Array) -> None:
+    def vanish(self, slots: Array) -> None:
         """Note that cells do not exist any more; each slot once."""
         self.grid.present.data[slots] = False
         self.grid.mark(slots)
@@ -281,7 +217,27 @@ class Known:
             self.rows -= int(np.count_nonzero(left == 0))
             self._in_row[rows] = left
 
-    def _value(self, kind: int, value: bytes | None) -> Value | None:
+    def stamp(self, slots: Array, timestamps: Array | None) -> None:
+        """Note with which timestamps cells were written; None: with the server's own."""
+        if self.stamps is None:
+            if timestamps is None:
+                return
+            self.stamps = self.grid.column(np.int64)
+        self.stamps.data[slots] = 0 if timestamps is None else np.minimum(timestamps, _LATEST) + 1
+        self.grid.mark(slots)
+
+    def tidy(self) -> None:
+        """Give up the room of cells that are gone, if they are many."""
+        if self.grid.tidy():
+            self._in_row = np.zeros(0, np.int32)
+            self.rows = 0
+            if self.rows_apart:
+                self._appear_in_rows(self.slots)
+
+    # -- values
+
+    def decoded(self, kind: int, value: bytes | None) -> Value | None:
+        """Return an update's value as it stands in columns; None where it does not say one."""
         if value is None or kind in DELTAS:
             return None
         if self._decode is None:
@@ -290,41 +246,21 @@ class Known:
         self.dead_letters += found != found
         return found
 
-    # Who counts.
+    def decoded_column(self, values: Sequence[bytes]) -> tuple[Array, int]:
+        """Return values as they stand in columns, and how many of them cannot be read."""
+        if self._decode is None:
+            return self.column_of(values), 0
+        return decode_column(self._codec, self._decode, values)
 
-    def _count(self, writer: str | None, updates: int, elements: Iterable[Element]) -> None:
-        for pending in self.pendings:
-            if pending.own or pending.action != writer:
-                pending.count(updates, elements)
-
-    def miss(self) -> None:
-        """Note that updates are missing."""
-        for pending in self.pendings:
-            pending.uncounted = True
-
-    def _tell(self, writer: str | None, slots: Array, old: Array, new: Array) -> None:
-        """Tell of cells that changed, each of them once."""
-        for pending in self.pendings:
-            if not pending.keeps_values:
-                continue
-            if pending.own or pending.action != writer:
-                pending.apply(slots, old, new)
-            else:
-                pending.follow(slots, old, new, self.consumed.get(pending.action))
-
-    def _tell_each(self, writer: str | None, changes: Sequence[Change]) -> None:
-        """Tell of cells that changed, in their order."""
-        for pending in self.pendings:
-            if not pending.keeps_values or not changes:
-                continue
-            if pending.own or pending.action != writer:
-                pending.apply_each(changes)
-            else:
-                consumed = self.consumed.get(pending.action)
-                for slot, old, new in changes:
-                    pending.follow(
-                        np.array([slot]), self.column_of([old]), self.column_of([new]), consumed
-                    )
+    def read_column(self, read: Sequence[bytes | None]) -> Array:
+        """Return values that were read as they stand in columns; None says that there is one."""
+        if self._decode is None or None in read:
+            known = [self.decoded(UpdateKind.PUT, value) for value in read]
+            return self.column_of([PRESENT if value is None else value for value in known])
+        present: Sequence[bytes] = read  # type: ignore[assignment]  # None is not in it
+        numbers, unreadable = decode_column(self._codec, self._decode, present)
+        self.dead_letters += unreadable
+        return numbers
 
     def column_of(self, values: Sequence[Value | None]) -> Array:
         """Return values as they stand in columns."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
 
-from headgate.engine.cells.arrivals import SERVER_TIME
-from headgate.engine.cells.elements import Key
+from headgate.engine.cells.arrivals import SERVER_TIME, Arrivals
+from headgate.engine.cells.columns import DELTAS, CellColumns
+from headgate.engine.cells.elements import Elements, Key
+from headgate.engine.cells.kinds import DELETES, DELETES_ONE_VERSION, WIDE, family_deleted
+from headgate.engine.cells.scans import ContainerScans
 from headgate.events import partition_of
 
 Version = tuple[int, bytes]
@@ -24,7 +27,7 @@ _DIGEST = 8
 """Bytes of a digest: that two values have one is less likely than that a disk lies."""
 
 
-class Told:
+class StrangerWrites:
     """Cells that strangers wrote, as updates told, with all that may stand there of it.
 
     A scan after a loss finds it in the table, and it is no lost update of the dataflow's own. Of a
@@ -118,6 +121,73 @@ class Told:
 
     def _versions(self, key: Key) -> tuple[Version, ...]:
         return self.cells.get(key) or self.others.get(key, ())
+
+
+class Strangers:
+    """What others wrote into a container of which only a dataflow's own updates count."""
+
+    def __init__(self, columns: CellColumns, scans: ContainerScans) -> None:
+        self._columns = columns
+        self._scans = scans
+        self.writes = StrangerWrites()
+
+    def note(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
+        """Remember what others wrote; what is known of these cells stays."""
+        told = self._hide(arrivals, positions)
+        for i, key in told:
+            kind, timestamp = arrivals.kinds[i], arrivals.timestamp(i)
+            if kind in DELTAS:
+                continue  # of what came of it nobody knows
+            if kind not in DELETES:
+                written = digest(arrivals.values[i])
+            elif timestamp != SERVER_TIME or self._columns.get(key) is not None:
+                written = GONE
+            else:
+                continue
+            self.writes.add(key, (timestamp, written), known=self._columns.has_row(key[0]))
+        self.writes.shrink(self._columns.has_row)
+        self._scans.show([key for _, key in told])
+
+    def note_standing(self, found: Iterable[tuple[Key, bytes | None]]) -> None:
+        """Remember what stood in rows of others at the first scan, but for what was told since."""
+        since = Elements() if self._scans.current is None else self._scans.current.written
+        for key, value in found:
+            if key not in since:
+                self.writes.add(key, (SERVER_TIME, digest(value)), known=False)
+        self.writes.shrink(self._columns.has_row)
+
+    def note_own(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
+        """Forget of what others wrote all that the dataflow's own updates hide."""
+        self._hide(arrivals, positions)
+
+    def _hide(self, arrivals: Arrivals, positions: Sequence[int]) -> list[tuple[int, Key]]:
+        """Forget what is certainly hidden; return the cells written, each with its position."""
+        written = list(self._written(arrivals, positions))
+        for i, key in written:
+            certain = i not in arrivals.uncertain
+            if certain and arrivals.kinds[i] not in DELETES_ONE_VERSION:
+                self.writes.hide(key, arrivals.timestamp(i), arrivals.received(i))
+        return written
+
+    def _written(self, arrivals: Arrivals, positions: Sequence[int]) -> Iterator[tuple[int, Key]]:
+        wide = {arrivals.rows[i] for i in positions if arrivals.kinds[i] in WIDE}
+        columns_in: dict[bytes, dict[bytes, None]] = {}
+        if wide:
+            known = self._columns.grid.columns_in(wide).items()
+            columns_in = {row: dict.fromkeys(columns) for row, columns in known}
+            for row, column in self.writes:
+                if row in columns_in:
+                    columns_in[row][column] = None
+        for i in positions:
+            row, kind, column = arrivals.rows[i], arrivals.kinds[i], arrivals.columns[i]
+            if kind not in WIDE:
+                columns_in.get(row, {})[column] = None
+                yield i, (row, column)
+                continue
+            family = family_deleted(kind, column)
+            for name in columns_in[row]:
+                if name.startswith(family):
+                    yield i, (row, name)
 
 
 def in_part(key: Key, family: bytes, partition: int, partitions: int) -> bool:
