@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from headgate.agent.scripted import World
 from headgate.flows import Dataflow, parse_dataflow
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)  # for ``simulation``
+
+from simulation import World  # noqa: E402
 
 TWO_STEPS = """
 name: two-steps

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from simulation import World
+
 from headgate.agent.launchers.admission import Admission
-from headgate.agent.scripted import World
 
 
 class Flow:

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from simulation import SEALS, MemoryRows
 from structlog.testing import capture_logs
 
 from headgate.agent.ownership.adoption import Adoption, AdoptionSettings, Doubts
-from headgate.agent.scripted import SEALS, MemoryRows
 from headgate.agent.state.sealed import (
     Definition,
     Lease,

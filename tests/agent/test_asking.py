@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from simulation import ScriptedAgent, World
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import RunAnswer, WaveStatus
 from headgate.agent.errors import Refused
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.flows import parse_dataflow
 
 

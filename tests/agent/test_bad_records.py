@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from simulation import ScriptedAgent, World
 
 from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.dataflow.views import FlowStatus
 from headgate.agent.kafka.feed import Record
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.engine import Engine, RecordArrived
 from headgate.events import UpdateBatch, updates_topic
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from simulation import World
 
 from headgate.agent.ports import WorkerLost
-from headgate.agent.scripted import World
 from headgate.spark import Claimed, Ending, Free, RunKey, StepEnded
 
 _STEPS = 2000  # of the world, in which an attempt has long begun

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headgate.agent.scripted import ScriptedAgent, World
+from simulation import ScriptedAgent, World
+
 from headgate.agent.state.store import RunOutcome
 from headgate.engine import DecisionKind
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from simulation import SEALS, MemoryRows
 
 from headgate.agent import ConfigurationError, Workers
 from headgate.agent.ownership.entrance import Folder, Presence, require_observer
-from headgate.agent.scripted import SEALS, MemoryRows
 from headgate.agent.state.sealed import Owner
 from headgate.hbase import Dialect
 from headgate.observer.doctor.recognition import Spoken, Way

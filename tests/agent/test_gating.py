@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from simulation import ScriptedAgent, World
 
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.agent.state.store import RunOutcome, RunRecord
 from headgate.events import Gate
 from headgate.flows import parse_dataflow

@@ -4,9 +4,9 @@ through once."""
 from __future__ import annotations
 
 import pytest
+from simulation import ScriptedAgent, World
 
 from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.engine import DecisionKind
 from headgate.events import VERSION, ObserverLease
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
+from simulation import World
 
 from headgate.agent.metrics import Measures
-from headgate.agent.scripted import World
 
 RULES = Path(__file__).parents[2] / "deploy/prometheus/agent.rules.yml"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from simulation import ScriptedAgent, World
 
 from headgate.agent.ports import Extent
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.engine import ReconciliationDue
 from headgate.events import Notify, WatchList
 from headgate.flows import parse_dataflow

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zlib
 
+from simulation import ScriptedAgent, World
+
 from headgate.agent.kafka.barriers import Barrier
 from headgate.agent.kafka.feed import Record
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.events import VERSION, BarrierMark, updates_topic
 from headgate.flows import parse_dataflow
 

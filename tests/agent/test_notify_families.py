@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from simulation import MemoryRows
 
 from headgate.agent.scans.notify_families import NotifyFamilies
-from headgate.agent.scripted import MemoryRows
 from headgate.client import RequestRefused
 
 

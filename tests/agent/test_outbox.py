@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+from simulation import ScriptedAgent, World
 
 from headgate.agent.kafka.outbox import Outbox
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.replay import RecordedDecision
 
 

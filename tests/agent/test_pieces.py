@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from simulation import SEALS, MemoryRows, TimedStore
 
 from headgate.agent.errors import DamagedState, Fenced
-from headgate.agent.scripted import SEALS, MemoryRows, TimedStore
 from headgate.agent.state.log_segments import CHUNK, first_piece
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import Ownership, Progress, SavedState, StateStore

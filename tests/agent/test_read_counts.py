@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from simulation import World
+
 from headgate.agent.dataflow.views import FlowExplanation
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.kafka.read_counts import container_reads
-from headgate.agent.scripted import World
 from headgate.events import Container, ContainerId, Item, ObserverLease
 
 READS = {

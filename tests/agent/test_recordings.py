@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from simulation import World
 
-from headgate.agent.scripted import World
 from headgate.engine import DataflowSpec, SequenceBound
 from headgate.events import updates_topic
 from headgate.flows import Dataflow, parse_dataflow

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from simulation import World
 
-from headgate.agent.scripted import World
 from headgate.agent.state.store import RunOutcome, RunRecord
 from headgate.flows import parse_dataflow
 from headgate.spark import Free, StepRequest

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulation import World
 
 from headgate.agent.launchers.warm.resting import Rest, lead_of
-from headgate.agent.scripted import World
 from headgate.flows import parse_dataflow
 
 REST = Rest(600.0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from simulation import ScriptedAgent, World
 
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.events import updates_topic
 
 

@@ -9,6 +9,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulation import ScriptedAgent, World
+from simulation.rows import MemoryRows
 
 from headgate.agent.errors import Unreachable
 from headgate.agent.kafka.feed import Record
@@ -21,8 +23,6 @@ from headgate.agent.kafka.retention import (
     change_of,
     needed,
 )
-from headgate.agent.scripted import ScriptedAgent, World
-from headgate.agent.scripted.rows import MemoryRows
 from headgate.agent.supervision import Supervision
 from headgate.events import updates_topic
 

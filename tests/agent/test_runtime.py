@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from simulation import ScriptedAgent, World
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import FlowStatus, WaveStatus
 from headgate.agent.errors import Fenced, Refused
 from headgate.agent.kafka.feed import Record
 from headgate.agent.ports import WorkerLost
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.agent.state.sealed import Definition, Owner
 from headgate.agent.state.store import RunRecord, SavedState
 from headgate.events import (

@@ -1,12 +1,12 @@
 """Which agent scans a table, and for whom."""
 
 import pytest
+from simulation import SEALS, MemoryRows, TimedScanStore
 
 from headgate.agent.errors import Fenced, Held
 from headgate.agent.ports import Extent
 from headgate.agent.scans.store import ScanStore
 from headgate.agent.scans.table_scan import ScanProgress
-from headgate.agent.scripted import SEALS, MemoryRows, TimedScanStore
 from headgate.agent.state.sealed import Owner
 from headgate.events import Cut
 

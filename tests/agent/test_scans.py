@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.agent.errors import Unreachable
-from headgate.agent.ports import Cells
+from headgate.agent.ports import ScannedCells
 from headgate.agent.scans import reader as scans
 from headgate.agent.scans.container_rows import RowsLimit, Stretch, stretches
 from headgate.agent.scans.reader import TableScanner
@@ -39,7 +39,7 @@ class Tables:
         self.put_off = threading.Semaphore(0)
         """Released each time that an attempt ends without an answer."""
 
-    def call(self, what: Callable[[Any], Cells], patience: float) -> Cells:
+    def call(self, what: Callable[[Any], ScannedCells], patience: float) -> ScannedCells:
         assert patience > 0
         try:
             return what(self)
@@ -105,7 +105,7 @@ class Desk:
     def __init__(self, data: Data, limit: RowsLimit = LIMIT) -> None:
         self.tables = Tables(data)
         self.scanner = TableScanner(self.tables, Supervision(lambda _: None), limit, threads=1)
-        self.answers: queue.Queue[Cells] = queue.Queue()
+        self.answers: queue.Queue[ScannedCells] = queue.Queue()
 
     def scan(
         self,
@@ -122,7 +122,7 @@ class Desk:
             container, table, values=values, mark=mark, recent=recent, start=start, done=done
         )
 
-    def stretches(self, table: str, *items: Item, **how: Any) -> Iterator[Cells]:
+    def stretches(self, table: str, *items: Item, **how: Any) -> Iterator[ScannedCells]:
         """Yield what is read, until nothing follows."""
         following: bytes | None = b""
         while following is not None:
@@ -136,7 +136,7 @@ class Desk:
         self.scanner.read(table, rows, columns, self.answers.put)
         return list(self.answer().values)
 
-    def answer(self) -> Cells:
+    def answer(self) -> ScannedCells:
         return self.answers.get(timeout=WAIT)
 
 

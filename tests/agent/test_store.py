@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from simulation import SEALS, MemoryRows, TimedStore
 
 from headgate.agent.errors import DamagedState, Fenced, Held, UnknownDataflow
-from headgate.agent.scripted import SEALS, MemoryRows, TimedStore
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import (
     CHUNK,

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from simulation import ScriptedAgent, World
 
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.events import BarrierRequest
 from headgate.flows import parse_dataflow
 from headgate.replay import RecordedDecision

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from simulation import SEALS, MemoryRows
 
 from headgate.agent import supervision
 from headgate.agent.api.access import connections
@@ -43,7 +44,6 @@ from headgate.agent.scans.container_rows import RowsLimit
 from headgate.agent.scans.hosting import ScanSettings, TableScans
 from headgate.agent.scans.reader import TableScanner
 from headgate.agent.scans.store import ScanStore
-from headgate.agent.scripted import SEALS, MemoryRows
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import Supervision, ThreadKind

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from simulation import ScriptedAgent, World
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.kafka.feed import Record
-from headgate.agent.scripted import ScriptedAgent, World
 from headgate.events import UpdateBatch, updates_topic
 from headgate.flows import parse_dataflow
 from headgate.spark import StepRequest

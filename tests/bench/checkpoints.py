@@ -13,13 +13,14 @@ import argparse
 import platform
 import random
 import statistics
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from headgate.agent.scripted import SEALS, MemoryRows
 from headgate.agent.state.log_segments import first_piece
 from headgate.agent.state.rows import HBaseConnections, HBaseRows, Rows
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
@@ -57,6 +58,9 @@ from headgate.events import (
     UpdateBatch,
     updates_topic,
 )
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "agent"))
+from simulation import SEALS, MemoryRows
 
 LOGGED, WHOLE = -1, 1 << 60
 """Cells up to which a checkpoint is the whole state."""

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headgate.agent.ports import Cells
+from headgate.agent.ports import ScannedCells
 from headgate.agent.scans.container_rows import RowsLimit
 from headgate.agent.scans.reader import TableScanner
 from headgate.agent.supervision import Supervision
@@ -68,7 +68,7 @@ class Server:
     def __init__(self, rows: int) -> None:
         self._rows = rows
 
-    def call(self, what: Callable[[Any], Cells], _patience: float) -> Cells:
+    def call(self, what: Callable[[Any], ScannedCells], _patience: float) -> ScannedCells:
         return what(self)
 
     def pages(self, _table: str, extent: ScanRange, page: int) -> Iterator[list[Any]]:
@@ -90,7 +90,7 @@ def measure(rows: int, cells: int) -> Measured:
     server: Any = Server(rows)
     limit = RowsLimit(cells, 1 << 40)
     scanner = TableScanner(server, Supervision(lambda _: None), limit, threads=1)
-    answers: queue.Queue[Cells] = queue.Queue()
+    answers: queue.Queue[ScannedCells] = queue.Queue()
     before, begun, longest, stretches = _peak(), time.perf_counter(), 0.0, 0
     told: list[Instruction] = engine.handle(Tick(1.0))
     while asked := [one for one in told if isinstance(one, ScanContainer)]:

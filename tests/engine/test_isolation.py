@@ -16,7 +16,7 @@ from headgate.engine import (
     ValueBound,
     counted_part,
 )
-from headgate.engine.cells import told
+from headgate.engine.cells import strangers
 from headgate.engine.cells.arrivals import SERVER_TIME
 from headgate.engine.cells.strangers import digest
 from headgate.events import (
@@ -429,7 +429,7 @@ def test_who_of_two_strangers_wrote_last_is_not_asked(pair, together):
 
 
 def test_no_more_of_strangers_is_remembered_than_a_limit(pair, monkeypatch):
-    monkeypatch.setattr(told, "_MOST", 3)
+    monkeypatch.setattr(strangers, "_MOST", 3)
     tester = knowing_row_0(pair)
     wrote(tester, FOREIGN, {b"f:%d" % n: b"7" for n in range(5)}, 1)
     wrote(tester, FOREIGN, {b"f:2": b"7", b"f:9": b"7"}, 2)
@@ -438,7 +438,7 @@ def test_no_more_of_strangers_is_remembered_than_a_limit(pair, monkeypatch):
 
 
 def test_of_rows_that_the_dataflow_does_not_know_less_is_remembered(pair, monkeypatch):
-    monkeypatch.setattr(told, "_MOST", 3)
+    monkeypatch.setattr(strangers, "_MOST", 3)
     tester = knowing_row_0(pair)
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 2, row=b"later")
@@ -611,7 +611,7 @@ def test_of_an_increment_without_its_result_nobody_knows_what_stands(pair):
 
 
 def test_of_many_that_may_stand_the_latest_are_remembered(pair, monkeypatch):
-    monkeypatch.setattr(told, "_MOST_VERSIONS", 2)
+    monkeypatch.setattr(strangers, "_MOST_VERSIONS", 2)
     tester = knowing_row_0(pair)
     for sequence, number in enumerate((5, 6, 5, 7), 1):
         wrote(tester, FOREIGN, {b"f:0": b"%d" % number}, sequence, Outcome.UNKNOWN)

@@ -4,10 +4,12 @@ table that fail for a while; agents and workers that end anywhere and leave zomb
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from contradiction import Contradiction, require
@@ -20,12 +22,7 @@ from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.errors import AgentError, Fenced, Refused, Unreachable
 from headgate.agent.kafka.feed import KafkaFeed, Record
 from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.ports import ContainerCells
-from headgate.agent.scripted import SEALS, MemoryRows, ScriptedAgent, World
-from headgate.agent.scripted.agent import Killed
-from headgate.agent.scripted.broker import ScriptedBroker
-from headgate.agent.scripted.tables import ScriptedTables
-from headgate.agent.scripted.worker import ScriptedWorker
+from headgate.agent.ports import ScannedCells
 from headgate.agent.state.sealed import Definition, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.events import (
@@ -44,6 +41,16 @@ from headgate.events import (
 )
 from headgate.flows import Dataflow
 from headgate.spark import Claimed, Ending, RunKey, RunState, StepRequest
+
+_AGENT = Path(__file__).resolve().parents[1] / "agent"
+if str(_AGENT) not in sys.path:
+    sys.path.append(str(_AGENT))
+
+from simulation import SEALS, MemoryRows, ScriptedAgent, World  # noqa: E402
+from simulation.agent import Killed  # noqa: E402
+from simulation.broker import ScriptedBroker  # noqa: E402
+from simulation.tables import ScriptedTables  # noqa: E402
+from simulation.worker import ScriptedWorker  # noqa: E402
 
 LEASE = 10.0  # seconds of observers' and agents' leases
 GRACE = 30.0  # seconds an observer may take to begin anew with its journal
@@ -277,13 +284,13 @@ class HostileTables(ScriptedTables):
         table: str,
         rows: Sequence[bytes],
         columns: Sequence[bytes],
-        done: Callable[[ContainerCells], None],
+        done: Callable[[ScannedCells], None],
     ) -> None:
         """See ``Scanner``."""
         self._later(partial(super().read, table, rows, columns), done)
 
     def _later(
-        self, ask: Callable[..., None], done: Callable[[ContainerCells], None], **how: Any
+        self, ask: Callable[..., None], done: Callable[[ScannedCells], None], **how: Any
     ) -> None:
         """Read at some moment, and hand over what was found at another."""
 

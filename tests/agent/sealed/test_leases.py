@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from simulation import SEALS, MemoryRows
 
 from headgate.agent.errors import Held
-from headgate.agent.scripted import SEALS, MemoryRows
 from headgate.agent.state.sealed import Owner
 from headgate.agent.state.sealed.leases import Lease, LeaseRows
 

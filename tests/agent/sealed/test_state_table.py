@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulation import SEALS, MemoryRows, TimedScanStore, TimedStore
 
 from headgate.agent.errors import DamagedState, Held, UnknownDataflow
 from headgate.agent.errors import Refused as RequestRefused
 from headgate.agent.ports import Extent
-from headgate.agent.scripted import SEALS, MemoryRows, TimedScanStore, TimedStore
 from headgate.agent.state.sealed import (
     Definition,
     Owner,

@@ -133,7 +133,7 @@ class Ledger(Protocol):
         """Delete what is known of a run that can not come back."""
 
 
-class Cells(Struct, frozen=True):
+class ScannedCells(Struct, frozen=True):
     """Columns of equal length; ``values`` may be empty where none were asked for.
 
     ``marked`` are the rows with the notify cell that was asked for; ``recent`` the timestamps in
@@ -203,7 +203,7 @@ class Scanner(Protocol):
         mark: Notify | None,
         recent: int | None,
         start: bytes,
-        done: Callable[[Cells], None],
+        done: Callable[[ScannedCells], None],
     ) -> None:
         """Read cells of the container's part in the table, and which rows have a mark.
 
@@ -216,6 +216,6 @@ class Scanner(Protocol):
         table: str,
         rows: Sequence[bytes],
         columns: Sequence[bytes],
-        done: Callable[[Cells], None],
+        done: Callable[[ScannedCells], None],
     ) -> None:
         """Read the newest values of cells, in their order; None where there is none."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from headgate.agent.ports import Cells, TimeRange
+from headgate.agent.ports import ScannedCells, TimeRange
 from headgate.engine import Launch, ScanContainer
 
 
@@ -60,7 +60,7 @@ class ScanEnds(Struct, frozen=True):
     """What was written while the scan ran was consumed."""
 
     scan: ScanContainer
-    cells: Cells
+    cells: ScannedCells
     recent: tuple[int, ...]
     """Places of cells that another scan tells of."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.agent.ports import Cells
+from headgate.agent.ports import ScannedCells
 from headgate.client import RequestRefused, ScanRange, Thrift2Connection
 from headgate.events import NOTIFY_FAMILY, Item, Notify
 
@@ -127,7 +127,9 @@ class ContainerRows:
         self._table = items[0].table
         self._limit = limit
 
-    def read(self, start: bytes, *, values: bool, mark: Notify | None, recent: int | None) -> Cells:
+    def read(
+        self, start: bytes, *, values: bool, mark: Notify | None, recent: int | None
+    ) -> ScannedCells:
         """Return the present cells of rows from ``start`` on; see ``Scanner``.
 
         A table or a family that is not there has none.
@@ -145,7 +147,9 @@ class ContainerRows:
         if mark is not None:
             rows = set(found.rows)
             marked = frozenset(row for row in self._marks(mark, start, following) if row in rows)
-        return Cells(found.rows, found.columns, found.values, marked, found.recent, following)
+        return ScannedCells(
+            found.rows, found.columns, found.values, marked, found.recent, following
+        )
 
     def _fill(self, found: _Found, stretch: Stretch, only: str | None) -> bytes | None:
         """Read rows of a stretch; return where to go on, None after the last of them."""

@@ -13,7 +13,7 @@ import structlog
 from msgspec import Struct
 
 from headgate.agent.errors import Unreachable
-from headgate.agent.ports import Cells, Extent, TimeRange
+from headgate.agent.ports import Extent, ScannedCells, TimeRange
 from headgate.agent.scans.chunks import read_chunk
 from headgate.agent.scans.container_rows import ContainerRows, RowsLimit
 from headgate.agent.scans.table_scan import Chunk
@@ -91,12 +91,12 @@ class TableScanner:
         mark: Notify | None,
         recent: int | None,
         start: bytes,
-        done: Callable[[Cells], None],
+        done: Callable[[ScannedCells], None],
     ) -> None:
         """See ``Scanner``."""
         items = [item for item in container.items if item.table == table]
 
-        def read(connection: Thrift2Connection) -> Cells:
+        def read(connection: Thrift2Connection) -> ScannedCells:
             rows = ContainerRows(connection, items, self._limit)
             return rows.read(start, values=values, mark=mark, recent=recent)
 
@@ -107,7 +107,7 @@ class TableScanner:
         table: str,
         rows: Sequence[bytes],
         columns: Sequence[bytes],
-        done: Callable[[Cells], None],
+        done: Callable[[ScannedCells], None],
     ) -> None:
         """See ``Scanner``."""
         self._submit(_Task(table, lambda c: _read(c, table, rows, columns), done))
@@ -174,7 +174,7 @@ class TableScanner:
 
 def _read(
     connection: Thrift2Connection, table: str, rows: Sequence[bytes], columns: Sequence[bytes]
-) -> Cells:
+) -> ScannedCells:
     wanted: dict[bytes, list[bytes]] = {}
     for row, column in zip(rows, columns, strict=True):
         wanted.setdefault(row, []).append(column)
@@ -187,7 +187,7 @@ def _read(
             raise
         else:
             found = {}
-    return Cells(
+    return ScannedCells(
         rows,
         columns,
         [found.get(row, {}).get(column) for row, column in zip(rows, columns, strict=True)],

@@ -7,7 +7,7 @@ from headgate.agent.dataflow.purposes import ScanEnds, ScanStarts
 from headgate.agent.dataflow.state import FlowState, Port
 from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.tables.watches import Watches
-from headgate.agent.ports import Cells
+from headgate.agent.ports import ScannedCells
 from headgate.engine import (
     CellsRead,
     ContainerScanned,
@@ -46,10 +46,10 @@ class Scans:
     def read(self, read: ReadCells) -> None:
         """Have single cells read."""
 
-        def answer(cells: Cells) -> None:
+        def answer(cells: ScannedCells) -> None:
             self._around.post(lambda now: answered(cells, now))
 
-        def answered(cells: Cells, now: float) -> None:
+        def answered(cells: ScannedCells, now: float) -> None:
             values = cells.values
             place = (read.container, read.table)
             self._port.handle(CellsRead(now, *place, read.rows, read.columns, values))
@@ -93,10 +93,10 @@ class Scans:
         if container is None:
             return
 
-        def answer(cells: Cells) -> None:
+        def answer(cells: ScannedCells) -> None:
             self._around.post(lambda now: scanned(cells, now))
 
-        def scanned(cells: Cells, now: float) -> None:
+        def scanned(cells: ScannedCells, now: float) -> None:
             until = 0 if untold is None else untold.until + int((now - asked) * _MILLISECONDS)
             recent = tuple(place for place, dated in cells.recent.items() if dated < until)
             # What was written meanwhile must have been consumed before the engine compares.

@@ -4,9 +4,9 @@
 ``step``, and may end an agent or a worker between any two of them.
 """
 
-from headgate.agent.scripted.agent import ScriptedAgent
-from headgate.agent.scripted.rows import SEALS, MemoryRows
-from headgate.agent.scripted.timed import TimedScanStore, TimedStore
-from headgate.agent.scripted.world import World
+from simulation.agent import ScriptedAgent
+from simulation.rows import SEALS, MemoryRows
+from simulation.timed import TimedScanStore, TimedStore
+from simulation.world import World
 
 __all__ = ["SEALS", "MemoryRows", "ScriptedAgent", "TimedScanStore", "TimedStore", "World"]

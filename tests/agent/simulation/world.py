@@ -9,8 +9,6 @@ from msgspec import Struct
 
 from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.ports import Extent
-from headgate.agent.scripted.agent import Killed, ScriptedAgent
-from headgate.agent.scripted.rows import SEALS, LedgerRows, MemoryRows
 from headgate.agent.state.sealed import Definition, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.events import (
@@ -31,6 +29,8 @@ from headgate.events import (
 )
 from headgate.flows import Dataflow
 from headgate.spark import RunKey, RunLedger, StepRequest
+from simulation.agent import Killed, ScriptedAgent
+from simulation.rows import SEALS, LedgerRows, MemoryRows
 
 _FAST = 0.9
 _SLOW = 0.15
@@ -118,7 +118,7 @@ class World:
         self.in_agent = False
         """Whether the newest agent's own code runs at this moment."""
         self._kill = kill
-        self._choices = None if seed is None else random.Random(seed)  # noqa: S311 - no secret
+        self._choices = None if seed is None else random.Random(seed)
         self._victims = victims
         self._heard = 0
         self._fences: dict[str, int] = {}

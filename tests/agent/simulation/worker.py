@@ -19,7 +19,7 @@ from headgate.spark import (
 )
 
 if TYPE_CHECKING:
-    from headgate.agent.scripted.world import World
+    from simulation.world import World
 
 
 class ScriptedWorker:

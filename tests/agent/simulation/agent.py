@@ -14,19 +14,19 @@ from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.launchers.admission import Admission
 from headgate.agent.metrics import Measures
 from headgate.agent.ports import Report, WorkerState
-from headgate.agent.scripted.broker import ScriptedBroker
-from headgate.agent.scripted.rows import SEALS
-from headgate.agent.scripted.tables import ScriptedTables
-from headgate.agent.scripted.worker import ScriptedWorker
 from headgate.agent.state.cell_storage import CellStorage
 from headgate.agent.state.sealed import Owner
 from headgate.agent.state.store import RunRecord, SavedState
 from headgate.engine import Kept
 from headgate.events import VERSION, ObserverLease
 from headgate.spark import Thrift2Address
+from simulation.broker import ScriptedBroker
+from simulation.rows import SEALS
+from simulation.tables import ScriptedTables
+from simulation.worker import ScriptedWorker
 
 if TYPE_CHECKING:
-    from headgate.agent.scripted.world import World
+    from simulation.world import World
 
 _NEVER_FULL = 1 << 40  # cells in memory: a script writes nothing to disk
 _PLACES = 4
@@ -104,7 +104,7 @@ class ScriptedAgent:
         self._inbox.append(lambda now: self._the_runtime().report(report, now))
 
     def _the_runtime(self) -> Runtime:
-        assert self.runtime is not None  # noqa: S101 - begun before anything is posted
+        assert self.runtime is not None
         return self.runtime
 
     def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:

@@ -9,7 +9,7 @@ from headgate.agent.kafka.feed import Deliver, Record
 from headgate.events import ControlMessage, Cut, updates_topic
 
 if TYPE_CHECKING:
-    from headgate.agent.scripted.world import World
+    from simulation.world import World
 
 
 class ScriptedBroker:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headgate.agent.ports import Cells, Extent
+from headgate.agent.ports import Extent, ScannedCells
 from headgate.events import Container, Notify
 from headgate.spark import RunKey, RunState
 
 if TYPE_CHECKING:
-    from headgate.agent.scripted.world import World
+    from simulation.world import World
 
 
 class ScriptedTables:
@@ -73,7 +73,7 @@ class ScriptedTables:
         mark: Notify | None,
         recent: int | None,
         start: bytes,
-        done: Callable[[Cells], None],
+        done: Callable[[ScannedCells], None],
     ) -> None:
         """See ``Scanner``; so many rows at once as the world's ``scanned_rows``."""
         del mark, recent
@@ -90,7 +90,7 @@ class ScriptedTables:
         following = behind[0] if behind else None
         found = [cell for cell in found if following is None or cell[0] < following]
         done(
-            Cells(
+            ScannedCells(
                 [row for row, _, _ in found],
                 [column for _, column, _ in found],
                 [value for _, _, value in found] if values else (),
@@ -103,9 +103,9 @@ class ScriptedTables:
         table: str,
         rows: Sequence[bytes],
         columns: Sequence[bytes],
-        done: Callable[[Cells], None],
+        done: Callable[[ScannedCells], None],
     ) -> None:
         """See ``Scanner``."""
         known = self._world.tables.get(table, {})
         cells = zip(rows, columns, strict=True)
-        done(Cells(rows, columns, [known.get(cell) for cell in cells]))
+        done(ScannedCells(rows, columns, [known.get(cell) for cell in cells]))
