@@ -17,8 +17,8 @@ from hostile_store import Cell, Fate, HostileStore, Observer
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.errors import AgentError, Fenced, Refused, Unreachable
 from headgate.agent.kafka.feed import KafkaFeed, Record
 from headgate.agent.kafka.observers import ObserverTable
@@ -367,7 +367,7 @@ class HostileAgent(ScriptedAgent):
         self.stopped_until = 0.0
         self._leases = len(world.leases)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> RuntimeContext:
         tables = HostileTables(self.world)
         return replace(
             super()._surroundings(),

@@ -12,7 +12,7 @@ from headgate.agent.kafka.feed import Deliver, Record
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.ports import Extent, Found, TimeRange
 from headgate.agent.scans.found_cells import SCANNER
-from headgate.agent.scans.table_scan import Chunk, ScanProgress, ScanSurroundings, TableScan
+from headgate.agent.scans.table_scan import Chunk, ScanContext, ScanProgress, TableScan
 from headgate.client import Cell
 from headgate.events import (
     VERSION,
@@ -117,7 +117,7 @@ class Place:
 
     def _start(self) -> TableScan:
         self._epoch += 1
-        around = ScanSurroundings(
+        context = ScanContext(
             broker=self,
             reader=self,
             observers=self._observers,
@@ -132,7 +132,7 @@ class Place:
             deliver=lambda records: True,
             told=lambda found, seconds: self.ended.append(found),
         )
-        scan = TableScan("t", self._epoch, Extent(EVERY), self.progress, around)
+        scan = TableScan("t", self._epoch, Extent(EVERY), self.progress, context)
         scan.start(self.now)
         return scan
 

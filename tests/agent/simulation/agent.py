@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.kafka.feed import Record
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.launchers.admission import Admission
@@ -67,9 +67,9 @@ class ScriptedAgent:
             self.runtime.start(self.world.now)
             self.runtime.report(WorkerState(ready=True, words="warm"), self.world.now)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> RuntimeContext:
         tables = ScriptedTables(self.world)
-        return Surroundings(
+        return RuntimeContext(
             store=self,
             broker=self.broker,
             storage=CellStorage(_NEVER_FULL, Path()),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.state import FlowState
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.state.store import Progress, SavedState
 from headgate.spark import RunKey
 
@@ -22,13 +22,13 @@ class Checkpoints:
     def __init__(
         self,
         state: FlowState,
-        around: Surroundings,
+        context: RuntimeContext,
         history: RunHistory,
         is_active: Callable[[RunKey], bool],
         parts: Iterable[Saved],
     ) -> None:
         self._state = state
-        self._around = around
+        self._context = context
         self._history = history
         self._is_active = is_active
         self._parts = tuple(parts)
@@ -36,7 +36,7 @@ class Checkpoints:
 
     def due(self) -> float:
         """Return when the next one is saved, in Unix seconds, if something has changed."""
-        return self._saved_at + self._around.checkpoint_seconds
+        return self._saved_at + self._context.checkpoint_seconds
 
     def tick(self, now: float) -> None:
         """Save if that is due, and delete what nobody needs any more."""
@@ -52,7 +52,7 @@ class Checkpoints:
 
     def save(self, now: float) -> None:
         """Save a checkpoint."""
-        measures = self._around.measures
+        measures = self._context.measures
         with measures.checkpoint_seconds.time():
             written = self._write(now)
         measures.snapshot_bytes.replace({(): written})
@@ -62,11 +62,11 @@ class Checkpoints:
 
     def _write(self, now: float) -> int:
         """Write a checkpoint, and return how many bytes of the engine's state it has."""
-        checkpoint = self._state.engine.checkpoint(self._around.saved_whole)
+        checkpoint = self._state.engine.checkpoint(self._context.saved_whole)
         fields: dict[str, object] = {}
         for part in self._parts:
             fields |= part()
         progress = msgspec.structs.replace(Progress(), **fields)
         saved = SavedState(checkpoint.head, self._state.position, progress, checkpoint.log)
-        self._around.store.save(saved, self._history.changed, now)
+        self._context.store.save(saved, self._history.changed, now)
         return len(saved.snapshot) + sum(len(piece.data) for piece in saved.log.written)

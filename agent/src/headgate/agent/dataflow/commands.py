@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headgate.agent.dataflow.consumption import Consumption
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.purposes import Purpose, WatchesInEffect
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.runs.starting import session_start
 from headgate.agent.dataflow.state import FlowState, Port
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.tables.gates import Gates
 from headgate.agent.dataflow.tables.watches import Watches
 from headgate.agent.dataflow.views import Phase, RunAnswer
@@ -38,7 +38,7 @@ class Commands:
         self,
         state: FlowState,
         port: Port,
-        around: Surroundings,
+        context: RuntimeContext,
         history: RunHistory,
         attempts: Attempts,
         waves: Waves,
@@ -49,7 +49,7 @@ class Commands:
     ) -> None:
         self._state = state
         self._port = port
-        self._around = around
+        self._context = context
         self._history = history
         self._attempts = attempts
         self._waves = waves
@@ -120,7 +120,7 @@ class Commands:
         """
         for record in self._history.records:
             if of in (record.action, record.run) and number in (None, record.attempt):
-                log = self._around.launcher.log(record.action, record.run, record.attempt)
+                log = self._context.launcher.log(record.action, record.run, record.attempt)
                 return record, log
         which = "attempt" if number is None else f"attempt {number}"
         raise Refused(
@@ -176,7 +176,7 @@ class Commands:
         state.dataflow = dataflow
         start = session_start(dataflow, definition)
         if start != started:
-            self._around.launcher.use(start)
+            self._context.launcher.use(start)
         if dataflow.waves != before.waves:
             self._waves.schedule(now)
         names = {action.name for action in dataflow.spec.actions}
@@ -192,7 +192,7 @@ class Commands:
     def reload(self) -> None:
         """Replace the worker when it has nothing to do, so that modules are read again."""
         start = session_start(self._state.dataflow, self._state.definition)
-        self._around.launcher.use(start)
+        self._context.launcher.use(start)
 
     def withdraw(self, told: Callable[[], None], now: float) -> None:
         """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing.
@@ -201,5 +201,5 @@ class Commands:
         """
         self._state.withdrawn = self._state.draining = True
         self._gates.open_all(now)
-        self._around.admission.leave(self._state.name)
+        self._context.admission.leave(self._state.name)
         self._watches.withdraw(told, now)

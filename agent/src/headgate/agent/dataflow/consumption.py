@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.purposes import Purpose, RowsMoved
 from headgate.agent.dataflow.state import FlowState, Port
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.feed import Feed, Record
@@ -39,14 +39,14 @@ class Consumption:
         self,
         state: FlowState,
         port: Port,
-        around: Surroundings,
+        context: RuntimeContext,
         barriers: Barriers[Purpose],
         waves: Waves,
         progress: Progress,
     ) -> None:
         self._state = state
         self._port = port
-        self._around = around
+        self._context = context
         self._barriers = barriers
         self._waves = waves
         self._feed: Feed | None = None
@@ -75,7 +75,7 @@ class Consumption:
     def subscribe(self, now: float) -> None:
         """Read the topics of the dataflow, those that are new to it from where they end now."""
         self.close()
-        state, broker = self._state, self._around.broker
+        state, broker = self._state, self._context.broker
         state.topics = broker.topics(state.tables)
         self.retention = broker.retention(state.topics)
         start = {t: at for t, at in state.start.offsets.items() if t in state.topics}
@@ -83,7 +83,7 @@ class Consumption:
         start |= broker.ends(new).offsets
         state.start = Cut(start)
         self._port.handle(TopicsOpened(now, state.position))
-        self._feed = broker.feed(state.topics, state.position, self._around.deliver)
+        self._feed = broker.feed(state.topics, state.position, self._context.deliver)
 
     def close(self) -> None:
         """Stop to read."""
@@ -106,7 +106,7 @@ class Consumption:
             topics |= more
             self.close()
             position = self._state.position
-            self._feed = self._around.broker.feed(topics, position, self._around.deliver)
+            self._feed = self._context.broker.feed(topics, position, self._context.deliver)
         return set(more)
 
     def resume_moves(self, now: float) -> None:
@@ -140,7 +140,7 @@ class Consumption:
         grown: dict[str, int] = {}
         moved: set[str] = set()
         arrived: list[RecordArrived] = []
-        suspects, topics = self._around.suspects, self._state.topics
+        suspects, topics = self._context.suspects, self._state.topics
         for record in records:
             if record.topic not in topics:
                 continue  # read before the dataflow changed to one without the table
@@ -165,8 +165,8 @@ class Consumption:
                     moved.add(record.topic)
                 marked = True
             elif isinstance(message, UpdateBatch):
-                self._around.measures.cells.inc(len(message.rows))
-                self._around.measures.delay.observe(max(0.0, now - record.published))
+                self._context.measures.cells.inc(len(message.rows))
+                self._context.measures.delay.observe(max(0.0, now - record.published))
             alone = suspects.alone(place)
             if alone:
                 self._take(arrived, now)
@@ -203,7 +203,7 @@ class Consumption:
 
     def _leave_out(self, record: Record, reason: str, now: float) -> None:
         """Set a record aside, and have the engine look for what it may have said."""
-        self._around.measures.records_set_aside.labels(record.topic).inc()
+        self._context.measures.records_set_aside.labels(record.topic).inc()
         bad = BadRecord(record.topic, record.partition, record.offset, reason)
         where = {"topic": bad.topic, "partition": bad.partition, "offset": bad.offset}
         log.error("record set aside", dataflow=self._state.name, **where, reason=reason)

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.state import FlowState
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.kafka.outbox import Outbox
 from headgate.agent.state.store import Progress
 from headgate.engine import Decision, DecisionKind
@@ -20,10 +20,10 @@ _KEPT = 100
 class Decisions:
     """Decisions of the engine, and what nobody decided and a replay must know."""
 
-    def __init__(self, state: FlowState, around: Surroundings, progress: Progress) -> None:
+    def __init__(self, state: FlowState, context: RuntimeContext, progress: Progress) -> None:
         self._state = state
-        self._measures = around.measures
-        self._outbox = Outbox(around.broker, state.name, around.post, progress.decisions)
+        self._measures = context.measures
+        self._outbox = Outbox(context.broker, state.name, context.post, progress.decisions)
         self._skipped = Counter(progress.skipped)
         self.newest: deque[Decision] = deque(maxlen=_KEPT)
 

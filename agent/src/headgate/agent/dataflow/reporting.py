@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headgate.agent.dataflow.consumption import Consumption
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.decisions import Decisions
 from headgate.agent.dataflow.purposes import Purpose
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.state import FlowState
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.views import ActionStatus, FlowExplanation, FlowStatus, Phase
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
@@ -27,7 +27,7 @@ class Reporting:
     def __init__(
         self,
         state: FlowState,
-        around: Surroundings,
+        context: RuntimeContext,
         barriers: Barriers[Purpose],
         history: RunHistory,
         decisions: Decisions,
@@ -36,7 +36,7 @@ class Reporting:
         consumption: Consumption,
     ) -> None:
         self._state = state
-        self._around = around
+        self._context = context
         self._barriers = barriers
         self._history = history
         self._decisions = decisions
@@ -48,7 +48,7 @@ class Reporting:
     def explain(self, now: float) -> FlowExplanation:
         """Return the engine's explanation, with the reads of what it watches."""
         explained = self._state.engine.explain(now)
-        reads_of = self._around.observers.reads
+        reads_of = self._context.observers.reads
         return FlowExplanation(
             **{name: getattr(explained, name) for name in explained.__struct_fields__},
             reads=tuple(
@@ -100,7 +100,7 @@ class Reporting:
 
     def measure(self, now: float) -> None:
         """Set the gauges: lag, savings, how full bounds are, and what Kafka is soon to delete."""
-        measures = self._around.measures
+        measures = self._context.measures
         measures.session_warm.replace({(): int(self._attempts.worker.ready)})
         lag = self._consumption.lag()
         measures.lag.replace({(topic, str(part)): count for (topic, part), count in lag.items()})
@@ -125,7 +125,7 @@ class Reporting:
         """Have Kafka keep what next runs need, if it is time to look."""
         if now >= self._needs_at:
             self._needs_at = now + _NEEDS
-            self._around.retention.need(self._ages(now))
+            self._context.retention.need(self._ages(now))
 
     def move_times(self, by: float) -> None:
         """Look so many seconds later."""
@@ -134,7 +134,7 @@ class Reporting:
     def retention_used(self, now: float) -> dict[str, float]:
         """Return, by topic, the age of what next runs need there, as a part of its retention."""
         ages = self._ages(now)
-        kept = self._around.retention.kept
+        kept = self._context.retention.kept
         return {
             topic: ages.get(topic, 0.0) / (kept(topic) or seconds)
             for topic, seconds in self._consumption.retention.items()
@@ -168,7 +168,7 @@ class Reporting:
         if slow:
             return slow
         for table in state.tables:
-            trouble = self._around.scanner.trouble(table)
+            trouble = self._context.scanner.trouble(table)
             if trouble is not None:
                 return f"table {table!r} cannot be read, and is tried again: {trouble}"
         if state.quarantined:

@@ -15,6 +15,7 @@ import structlog
 from headgate.agent.dataflow.checkpoints import Checkpoints
 from headgate.agent.dataflow.commands import Commands
 from headgate.agent.dataflow.consumption import Consumption
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.decisions import Decisions
 from headgate.agent.dataflow.engine_driver import EngineDriver
 from headgate.agent.dataflow.lost_observers import LostObservers
@@ -33,7 +34,6 @@ from headgate.agent.dataflow.reporting import Reporting
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.state import FlowState
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.tables.gates import Gates
 from headgate.agent.dataflow.tables.scans import Scans
 from headgate.agent.dataflow.tables.watches import Watches
@@ -65,35 +65,35 @@ class Runtime:
     Args:
         ownership: what the state row held when the dataflow was taken over.
         dataflow: the definition, read.
-        around: the ports.
+        context: the ports.
     """
 
-    def __init__(self, ownership: Ownership, dataflow: Dataflow, around: Surroundings) -> None:
+    def __init__(self, ownership: Ownership, dataflow: Dataflow, context: RuntimeContext) -> None:
         progress = Progress() if ownership.state is None else ownership.state.progress
-        self._around = around
-        self.state = state = FlowState(ownership, dataflow, around)
-        self.history = history = RunHistory(state.name, around, progress, ownership.history)
-        self.decisions = decisions = Decisions(state, around, progress)
+        self._context = context
+        self.state = state = FlowState(ownership, dataflow, context)
+        self.history = history = RunHistory(state.name, context, progress, ownership.history)
+        self.decisions = decisions = Decisions(state, context, progress)
         self._barriers: Barriers[Purpose] = Barriers(
-            around.broker,
-            around.observers,
-            requester=f"{around.requester}/{state.name}",
+            context.broker,
+            context.observers,
+            requester=f"{context.requester}/{state.name}",
             epoch=state.epoch,
-            repeat=around.barrier_repeat,
+            repeat=context.barrier_repeat,
             passed=self._barrier_passed,
         )
-        self._attempts = attempts = Attempts(state, self, around, history, progress)
+        self._attempts = attempts = Attempts(state, self, context, history, progress)
         self.waves = waves = Waves(state, self, decisions, attempts, progress)
-        self._gates = gates = Gates(state, around.broker)
-        self._watches = watches = Watches(state, self, around, progress)
-        self._scans = scans = Scans(state, self, around, decisions, watches)
+        self._gates = gates = Gates(state, context.broker)
+        self._watches = watches = Watches(state, self, context, progress)
+        self._scans = scans = Scans(state, self, context, decisions, watches)
         self._consumption = consumption = Consumption(
-            state, self, around, self._barriers, waves, progress
+            state, self, context, self._barriers, waves, progress
         )
-        self._lost_observers = LostObservers(state, self, around.observers, progress)
+        self._lost_observers = LostObservers(state, self, context.observers, progress)
         self._checkpoints = Checkpoints(
             state,
-            around,
+            context,
             history,
             attempts.is_active,
             (
@@ -108,12 +108,12 @@ class Runtime:
             ),
         )
         self._engine = EngineDriver(
-            state, decisions, attempts, scans, gates, waves, around.suspects, self.save
+            state, decisions, attempts, scans, gates, waves, context.suspects, self.save
         )
         self.commands = Commands(
             state,
             self,
-            around,
+            context,
             history,
             attempts,
             waves,
@@ -123,7 +123,7 @@ class Runtime:
             self._barriers,
         )
         self.reporting = Reporting(
-            state, around, self._barriers, history, decisions, attempts, waves, consumption
+            state, context, self._barriers, history, decisions, attempts, waves, consumption
         )
         self._foreseen: float | None = None
         """When the launcher was told that the next run may be due."""
@@ -151,7 +151,7 @@ class Runtime:
     def drain(self) -> None:
         """Start no further attempt; ``idle`` says when the one in the session has ended."""
         self.state.draining = True
-        self._around.admission.leave(self.state.name)
+        self._context.admission.leave(self.state.name)
         self.state.phase = Phase.STOPPING
 
     @property
@@ -162,20 +162,20 @@ class Runtime:
 
     def stop(self, now: float, *, save: bool) -> None:
         """End the worker and the feed; with ``save`` the last checkpoint is taken first."""
-        around = self._around
+        context = self._context
         # Each part ends even where the end of another fails, the last one named first.
         with ExitStack() as parts:
-            parts.callback(around.measures.end)
-            parts.callback(around.storage.close)
+            parts.callback(context.measures.end)
+            parts.callback(context.storage.close)
             if save:
                 parts.callback(self.save, now)
             parts.callback(self._consumption.close)
             for run in self._attempts.under_way:
                 parts.callback(self._attempts.release, run)
-            parts.callback(around.admission.leave, self.state.name)
-            parts.callback(around.launcher.close)
+            parts.callback(context.admission.leave, self.state.name)
+            parts.callback(context.launcher.close)
             if self.state.withdrawn:
-                parts.callback(around.launcher.cancel_all, "the dataflow was removed")
+                parts.callback(context.launcher.cancel_all, "the dataflow was removed")
 
     # -- time
 
@@ -214,7 +214,7 @@ class Runtime:
         due = min(dues, default=None) if launches else None
         if due != self._foreseen:
             self._foreseen = due
-            self._around.launcher.expect(None if due is None else max(0.0, due - now))
+            self._context.launcher.expect(None if due is None else max(0.0, due - now))
 
     def move_times(self, by: float, now: float) -> None:
         """Go on as before: the clock was set so many seconds ahead (back, where negative)."""
@@ -277,7 +277,7 @@ class Runtime:
     # -- barriers
 
     def _barrier_passed(self, purpose: Purpose, started: float, now: float) -> None:
-        self._around.measures.barrier_seconds.observe(max(0.0, now - started))
+        self._context.measures.barrier_seconds.observe(max(0.0, now - started))
         match purpose:
             case WatchesInEffect():
                 self._watching(now)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import zip_longest
 from typing import Protocol
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.purposes import Purpose
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.errors import Refused
 from headgate.agent.state.log_segments import first_piece
@@ -53,10 +53,10 @@ class FlowState:
     Args:
         ownership: what the state row held when the dataflow was taken over.
         dataflow: the definition, read.
-        around: the ports.
+        context: the ports.
     """
 
-    def __init__(self, ownership: Ownership, dataflow: Dataflow, around: Surroundings) -> None:
+    def __init__(self, ownership: Ownership, dataflow: Dataflow, context: RuntimeContext) -> None:
         saved = ownership.state
         self.definition = ownership.definition
         self.dataflow = dataflow
@@ -69,9 +69,9 @@ class FlowState:
             dataflow.spec,
             None
             if saved is None
-            else SavedEngine(saved.snapshot, saved.log.kept, around.store.pieces(saved.log.kept)),
+            else SavedEngine(saved.snapshot, saved.log.kept, context.store.pieces(saved.log.kept)),
             incarnation=f"{int(ownership.definition.submitted * 1000):x}",
-            storage=around.storage,
+            storage=context.storage,
             log_number=first_piece(ownership.epoch),
         )
         self.paused = saved is not None and saved.progress.paused

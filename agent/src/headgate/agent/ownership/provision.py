@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from headgate.agent.configuration import AgentConfiguration
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runs.starting import session_start
 from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.kafka.observers import ObserverTable
@@ -90,7 +90,7 @@ class Provision(Struct, frozen=True):
             return Runtime(
                 ownership,
                 dataflow,
-                Surroundings(
+                RuntimeContext(
                     store=_FlowStore(self.store, ownership),
                     broker=self.broker,
                     storage=CellStorage(configuration.cells.memory, configuration.cells.path),

@@ -19,8 +19,8 @@ from headgate.agent.scans.store import ScanStore
 from headgate.agent.scans.table_scan import (
     ChunkReader,
     ScanBroker,
+    ScanContext,
     ScanProgress,
-    ScanSurroundings,
     TableScan,
 )
 from headgate.agent.state.sealed import Owner
@@ -175,7 +175,7 @@ class ScannedTable:
             scan.close()
         settings.store.release(self.table, epoch)
 
-    def _surroundings(self, epoch: int) -> ScanSurroundings:
+    def _surroundings(self, epoch: int) -> ScanContext:
         settings = self._settings
         inbox, room = self._inbox, self._room
 
@@ -197,7 +197,7 @@ class ScannedTable:
             settings.measures.scan_seconds.labels(self.table).observe(seconds)
             settings.measures.found.labels(self.table).inc(found)
 
-        return ScanSurroundings(
+        return ScanContext(
             broker=settings.broker,
             reader=settings.reader,
             observers=settings.observers,

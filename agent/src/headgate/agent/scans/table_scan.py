@@ -78,7 +78,7 @@ class ScanBroker(FlowBroker, Protocol):
         """Publish what was found in the table's topic; does not wait."""
 
 
-class ScanSurroundings(Struct, frozen=True):
+class ScanContext(Struct, frozen=True):
     """What a scan works with."""
 
     broker: ScanBroker
@@ -128,7 +128,7 @@ class TableScan:
         epoch: of the ownership: part of the barriers' names.
         extent: what is scanned.
         progress: where the owner before came to; None where nobody has scanned yet.
-        around: the seams.
+        context: the ports.
     """
 
     def __init__(
@@ -137,16 +137,16 @@ class TableScan:
         epoch: int,
         extent: Extent,
         progress: ScanProgress | None,
-        around: ScanSurroundings,
+        context: ScanContext,
     ) -> None:
         self.table = table
         self.extent = extent
         self._progress = progress
-        self._around = around
+        self._context = context
         self._topic = updates_topic(table)
         self._partitions = 0
         self._positions: list[int] = []
-        self._window = StreamWindow(0.0, Cut(), around.window)
+        self._window = StreamWindow(0.0, Cut(), context.window)
         self._between: Told | None = None
         """What the topic tells while a chunk is read."""
         self._round: _Round | None = None
@@ -157,26 +157,26 @@ class TableScan:
         self.outgrown = False
         """Whether the topic has more partitions than are read: then it has to begin anew."""
         self._barriers: Barriers[_Low | _High] = Barriers(
-            around.broker,
-            around.observers,
-            requester=f"{around.requester}/scan/{table}",
+            context.broker,
+            context.observers,
+            requester=f"{context.requester}/scan/{table}",
             epoch=epoch,
-            repeat=around.barrier_repeat,
+            repeat=context.barrier_repeat,
             passed=self._passed,
         )
 
     def start(self, now: float) -> None:
         """Read the topic on from where the last scan stood, or from its end."""
-        topics = self._around.broker.topics((self.table,))
+        topics = self._context.broker.topics((self.table,))
         self._partitions = topics[self._topic]
         progress = self._progress
-        cut = self._around.broker.ends(topics) if progress is None else progress.cut
+        cut = self._context.broker.ends(topics) if progress is None else progress.cut
         since = now if progress is None else progress.since
         self._positions = [cut.position(self._topic, part) for part in range(self._partitions)]
-        began = since - 2 * self._around.clock_skew
-        self._window = StreamWindow(began, cut, self._around.window)
+        began = since - 2 * self._context.clock_skew
+        self._window = StreamWindow(began, cut, self._context.window)
         self._next = now
-        self._feed = self._around.broker.feed(topics, cut, self._around.deliver)
+        self._feed = self._context.broker.feed(topics, cut, self._context.deliver)
 
     def use(self, extent: Extent, now: float) -> None:
         """Scan so from the next scan on."""
@@ -246,10 +246,10 @@ class TableScan:
         if self._progress is None:
             # Later than where reading began: what is dated from here on was told from there on.
             self._progress = ScanProgress(now, self._window.cut, now)
-            self._around.save(self._progress)
-        skew, progress = self._around.clock_skew, self._progress
+            self._context.save(self._progress)
+        skew, progress = self._context.clock_skew, self._progress
         self._round = _Round(now, progress.next(now, skew))
-        self.extent = self._around.wanted() or self.extent
+        self.extent = self._context.wanted() or self.extent
         self._window.forget(progress.since - 2 * skew)
         self._window.divide(now, Cut({self._topic: tuple(self._positions)}))
         self._ask(_Low(self.extent.start), now)
@@ -268,11 +268,11 @@ class TableScan:
         assert self._round is not None  # noqa: S101 - an edge belongs to one
 
         def done(chunk: Chunk) -> None:
-            self._around.post(lambda now: self._ask(_High(chunk), now))
+            self._context.post(lambda now: self._ask(_High(chunk), now))
 
         self._between = Told()
-        self._around.reader.read_chunk(
-            self.table, self.extent, start, self._round.written, self._around.rows, done
+        self._context.reader.read_chunk(
+            self.table, self.extent, start, self._round.written, self._context.rows, done
         )
 
     def _sift(self, chunk: Chunk, now: float) -> None:
@@ -286,7 +286,7 @@ class TableScan:
         ]
         self._round.found += len(new)
         # Below the watermark nobody will find anything: not even an owner whose clock is behind.
-        watermark = self._round.written.since - int(2 * self._around.clock_skew * _MILLISECONDS)
+        watermark = self._round.written.since - int(2 * self._context.clock_skew * _MILLISECONDS)
         found = found_updates(self.table, new, self._partitions, max(0, watermark))
         self._publish(found, now)
         if chunk.following is None:
@@ -299,7 +299,7 @@ class TableScan:
     def _publish(self, found: Iterable[Found], now: float) -> None:
         for one in found:
             self._unconfirmed.update(dict.fromkeys(one.identities, one))
-            self._around.broker.update(one)
+            self._context.broker.update(one)
         self._publish_again = now + _CONFIRMATION
 
     def _end_if_confirmed(self, now: float) -> None:
@@ -308,8 +308,8 @@ class TableScan:
             return
         self._round = None
         # What the next scan needs to know, from its own first millisecond on.
-        self._window.forget(ended.began - 2 * self._around.clock_skew)
+        self._window.forget(ended.began - 2 * self._context.clock_skew)
         self._progress = ScanProgress(ended.began, self._window.cut, before.baseline)
-        self._around.save(self._progress)
+        self._context.save(self._progress)
         self._next = now + self.extent.every
-        self._around.told(ended.found, now - ended.began)
+        self._context.told(ended.found, now - ended.began)

@@ -8,11 +8,11 @@ from typing import Any, assert_never
 import structlog
 from msgspec import Struct
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.purposes import EndOfRun, MayStart
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.runs.starting import python_path, shortened
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, Port
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.errors import Refused
 from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
 from headgate.agent.state.store import Progress, RunOutcome, RunRecord
@@ -60,13 +60,13 @@ class Attempts:
         self,
         state: FlowState,
         port: Port,
-        around: Surroundings,
+        context: RuntimeContext,
         history: RunHistory,
         progress: Progress,
     ) -> None:
         self._state = state
         self._port = port
-        self._around = around
+        self._context = context
         self._history = history
         self.committed_runs = Counter(progress.runs)
         """Committed runs by action."""
@@ -133,7 +133,7 @@ class Attempts:
                 launch = running.launch
                 running.deadline = None
                 running.stopped = f"the step took longer than its timeout of {launch.timeout:g} s"
-                self._around.launcher.cancel(launch.run, launch.attempt, running.stopped)
+                self._context.launcher.cancel(launch.run, launch.attempt, running.stopped)
 
     def move_times(self, by: float) -> None:
         """Have attempts end so many seconds later."""
@@ -168,7 +168,7 @@ class Attempts:
         if self._state.definition.shadow:
             self._shadow(attempt, now)
             return
-        if launch.attempt > 1 and self._around.launcher.recover(launch.run, launch.attempt):
+        if launch.attempt > 1 and self._context.launcher.recover(launch.run, launch.attempt):
             # Fenced off, what outlived its agent could not write any more.
             self._go_on(attempt)
             return
@@ -176,7 +176,7 @@ class Attempts:
         if launch.attempt > 1 or self._may_still_write(launch):
             self._port.ask(MayStart(launch, attempt.token), self._state.tables, now, prelude=fence)
         else:
-            self._around.broker.control(fence)
+            self._context.broker.control(fence)
             self._enqueue(attempt, now)
 
     def _fence(self, attempt: Attempt) -> Fence:
@@ -208,7 +208,7 @@ class Attempts:
         attempt.recovered = True
         self._note(attempt, reason="goes on with what was begun before the agent's restart")
         self._under_way[run] = attempt
-        self._around.admission.take_anyway()
+        self._context.admission.take_anyway()
 
     def _shadow(self, attempt: Attempt, now: float) -> None:
         """Go on as if the attempt had done what it is for."""
@@ -243,17 +243,17 @@ class Attempts:
                 break
             elif not (isinstance(by, SessionLauncher) and self.session_is_busy):
                 priority = state.dataflow.priority
-                if not self._around.admission.take(state.name, priority, self._wake):
+                if not self._context.admission.take(state.name, priority, self._wake):
                     self.unplaced = True
                     return
                 self._queue.remove(attempt)
                 self._begin(attempt, by)
         self.unplaced = False
-        self._around.admission.leave(state.name)
+        self._context.admission.leave(state.name)
 
     def _wake(self) -> None:
         """Look again, from whatever thread, because a place may be free."""
-        self._around.post(self.begin_next)
+        self._context.post(self.begin_next)
 
     def _begin(self, attempt: Attempt, by: FlowLauncher) -> None:
         launch, state = attempt.launch, self._state
@@ -267,19 +267,19 @@ class Attempts:
             attempt=launch.attempt,
             token=attempt.token,
             entry=step.step if step else "",
-            hbase=self._around.hbase,
-            kafka=self._around.kafka,
+            hbase=self._context.hbase,
+            kafka=self._context.kafka,
             python_path=python_path(step.python_path if step else (), state.definition),
             parameters=by.parameters,
             containers=state.dataflow.spec.containers,
             cut=state.from_start(launch.cut),
             since=state.since(launch),
-            ledger=self._around.seals.table,
-            ledger_proof=self._around.seals.proof((key.row,)),
-            kafka_properties=self._around.kafka_properties,
+            ledger=self._context.seals.table,
+            ledger_proof=self._context.seals.proof((key.row,)),
+            kafka_properties=self._context.kafka_properties,
             on_undecodable=state.dataflow.on_undecodable,
         )
-        self._around.launcher.start(request, by, state.definition.directory)
+        self._context.launcher.start(request, by, state.definition.directory)
 
     # -- the way back
 
@@ -310,7 +310,7 @@ class Attempts:
         if launch.timeout is not None:
             attempt.deadline = begun + launch.timeout
         waited = max(0.0, now - attempt.record.launched)
-        self._around.measures.launch_latency.observe(waited)
+        self._context.measures.launch_latency.observe(waited)
         which = (launch.action, launch.run, launch.attempt)
         self._port.handle(RunStarted(now, *which, attempt.recovered))
 
@@ -368,17 +368,17 @@ class Attempts:
     def release(self, run: str) -> None:
         """Give up the place of an attempt that is not with a launcher any more."""
         del self._under_way[run]
-        self._around.admission.give()
+        self._context.admission.give()
 
     def _committed(self, launch: Launch) -> bool:
         key = RunKey(self._state.name, launch.action, launch.run)
         try:
-            return isinstance(self._around.ledger.state(key), Committed)
+            return isinstance(self._context.ledger.state(key), Committed)
         except LedgerError:
             # Nobody can tell: the run is done again rather than not at all. No attempt could claim
             # it in this row; one before it that still works is behind the fence of the next.
             log.exception("a row of the ledger is deleted", dataflow=self._state.name)
-            self._around.ledger.forget(key)
+            self._context.ledger.forget(key)
             return False
 
     def _finish(self, attempt: Attempt, now: float) -> None:
@@ -424,13 +424,13 @@ class Attempts:
             raise Refused(f"nothing of {action!r} of {self._state.name} is under way")
         attempt.cancelled = True
         launch = attempt.launch
-        self._around.launcher.cancel(launch.run, launch.attempt, "it was cancelled by hand")
+        self._context.launcher.cancel(launch.run, launch.attempt, "it was cancelled by hand")
 
     def _measure(self, attempt: Attempt, outcome: RunOutcome) -> None:
         record = attempt.record
-        self._around.measures.runs.labels(record.action, outcome.value, record.moment).inc()
+        self._context.measures.runs.labels(record.action, outcome.value, record.moment).inc()
         if record.started is not None and record.ended is not None:
-            self._around.measures.run_seconds.labels(record.action).observe(
+            self._context.measures.run_seconds.labels(record.action).observe(
                 max(0.0, record.ended - record.started)
             )
 

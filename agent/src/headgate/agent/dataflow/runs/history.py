@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.agent.dataflow.surroundings import Surroundings
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.state.store import Progress, RunOutcome, RunRecord
 from headgate.spark import RunKey
 
@@ -18,26 +18,26 @@ class RunHistory:
 
     Args:
         name: of the dataflow.
-        around: the ports, and how many records are kept.
+        context: the ports, and how many records are kept.
         progress: as it was saved.
         records: those that were saved.
     """
 
     def __init__(
-        self, name: str, around: Surroundings, progress: Progress, records: Iterable[RunRecord]
+        self, name: str, context: RuntimeContext, progress: Progress, records: Iterable[RunRecord]
     ) -> None:
         self._name = name
-        self._around = around
+        self._context = context
         self._next = progress.next_record
         before = tuple(records)
-        self.records: deque[RunRecord] = deque(before[: around.history], maxlen=around.history)
+        self.records: deque[RunRecord] = deque(before[: context.history], maxlen=context.history)
         """The newest first."""
         self._changed: dict[int, RunRecord] = {}
         self._given_up: dict[int, RunKey] = {}
         """Records that are too old, by number, and their runs."""
         self._forgettable: dict[int, RunKey | None] = {}
         """Those of them that can go; None where another record of the run is kept."""
-        for old in before[around.history :]:
+        for old in before[context.history :]:
             self._give_up(old)
 
     def saved(self) -> dict[str, object]:
@@ -107,6 +107,6 @@ class RunHistory:
         old, self._forgettable = self._forgettable, {}
         for key in dict.fromkeys(old.values()):
             if key is not None:
-                self._around.ledger.forget(key)
+                self._context.ledger.forget(key)
         if old:
-            self._around.store.trim(old)
+            self._context.store.trim(old)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.decisions import Decisions
 from headgate.agent.dataflow.purposes import ScanEnds, ScanStarts
 from headgate.agent.dataflow.state import FlowState, Port
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.tables.watches import Watches
 from headgate.agent.ports import ScannedCells
 from headgate.engine import (
@@ -29,13 +29,13 @@ class Scans:
         self,
         state: FlowState,
         port: Port,
-        around: Surroundings,
+        context: RuntimeContext,
         decisions: Decisions,
         watches: Watches,
     ) -> None:
         self._state = state
         self._port = port
-        self._around = around
+        self._context = context
         self._decisions = decisions
         self._watches = watches
         self._asked: dict[tuple[str, str], ScanContainer] = {}
@@ -47,7 +47,7 @@ class Scans:
         """Have single cells read."""
 
         def answer(cells: ScannedCells) -> None:
-            self._around.post(lambda now: answered(cells, now))
+            self._context.post(lambda now: answered(cells, now))
 
         def answered(cells: ScannedCells, now: float) -> None:
             values = cells.values
@@ -55,7 +55,7 @@ class Scans:
             self._port.handle(CellsRead(now, *place, read.rows, read.columns, values))
             self._port.settle()
 
-        self._around.scanner.read(read.table, read.rows, read.columns, answer)
+        self._context.scanner.read(read.table, read.rows, read.columns, answer)
 
     def scan(self, scan: ScanContainer, now: float) -> None:
         """Have some rows of a container scanned, once what was written before is consumed."""
@@ -68,7 +68,7 @@ class Scans:
         untold = None
         if self._state.dataflow.mode is Mode.OBSERVER:
             # Asked before the barrier: what was told until then is consumed when it has passed.
-            untold = self._around.observation.untold(scan.table, now)
+            untold = self._context.observation.untold(scan.table, now)
         self._port.ask(ScanStarts(scan, untold), (scan.table,), now)
 
     def _wanted(self, scan: ScanContainer) -> Container | None:
@@ -94,7 +94,7 @@ class Scans:
             return
 
         def answer(cells: ScannedCells) -> None:
-            self._around.post(lambda now: scanned(cells, now))
+            self._context.post(lambda now: scanned(cells, now))
 
         def scanned(cells: ScannedCells, now: float) -> None:
             until = 0 if untold is None else untold.until + int((now - asked) * _MILLISECONDS)
@@ -104,7 +104,7 @@ class Scans:
                 self._port.ask(ScanEnds(scan, cells, recent), (scan.table,), now)
 
         isolated = self._state.dataflow.spec.feeders is not None
-        self._around.scanner.scan(
+        self._context.scanner.scan(
             container,
             scan.table,
             values=scan.values,

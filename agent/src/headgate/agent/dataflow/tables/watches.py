@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.purposes import WatchesGone, WatchesInEffect
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, Port
-from headgate.agent.dataflow.surroundings import Surroundings
 from headgate.agent.dataflow.tables.mode import extents_of, notify_of
 from headgate.agent.state.store import Progress
 from headgate.engine import ReconciliationDue
@@ -18,11 +18,11 @@ class Watches:
     """Has tables watched, notify columns set, tables scanned, and all read from time to time."""
 
     def __init__(
-        self, state: FlowState, port: Port, around: Surroundings, progress: Progress
+        self, state: FlowState, port: Port, context: RuntimeContext, progress: Progress
     ) -> None:
         self._state = state
         self._port = port
-        self._around = around
+        self._context = context
         self._reconciled = progress.reconciled
         """When all was last scanned for what no update says, in Unix seconds."""
         self._reconcile_at: float | None = None
@@ -45,7 +45,7 @@ class Watches:
         self.notify_column = notify_of(self._state.dataflow)
         self._notified = frozenset()
         if self.notify_column is not None:
-            self._notified = self._around.families.provide(tables)
+            self._notified = self._context.families.provide(tables)
             self._families = tuple(dict.fromkeys((*self._families, *sorted(self._notified))))
         watches = tuple(
             Watch(table, notify=self.notify_column if table in self._notified else None)
@@ -67,9 +67,9 @@ class Watches:
         """Begin what the mode asks for; the watches are in effect."""
         unused = [table for table in self._families if table not in self._notified]
         if unused:
-            self._around.families.drop(unused)
+            self._context.families.drop(unused)
             self._families = tuple(t for t in self._families if t in self._notified)
-        self._around.observation.want(extents_of(self._state.dataflow))
+        self._context.observation.want(extents_of(self._state.dataflow))
         self._schedule(now)
 
     def withdraw(self, told: Callable[[], None], now: float) -> None:
@@ -78,10 +78,10 @@ class Watches:
         ``told`` is called when nothing of its notify columns is left.
         """
         tables = self._state.tables
-        self._around.observation.withdraw(tables)
+        self._context.observation.withdraw(tables)
         nothing = WatchList(VERSION, self._state.name, self._revision + 1, ())
         if not self._families:
-            self._around.broker.control(nothing)
+            self._context.broker.control(nothing)
             told()
             return
         # A write with a notify cell fails where the family is gone: none may be under way.
@@ -90,7 +90,7 @@ class Watches:
 
     def gone(self, gone: WatchesGone) -> None:
         """Remove notify columns: no observer sets them any more."""
-        self._around.families.drop(self._families)
+        self._context.families.drop(self._families)
         self._families = ()
         gone.told()
 

@@ -41,7 +41,7 @@ class Store(Protocol):
         """Delete records, by their numbers."""
 
 
-class Surroundings(Struct, frozen=True):
+class RuntimeContext(Struct, frozen=True):
     """What a runtime works with."""
 
     store: Store
