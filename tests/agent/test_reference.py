@@ -24,7 +24,7 @@ from headgate.agent import (
     Workers,
     parse_configuration,
 )
-from headgate.agent.metrics import Measures
+from headgate.agent.metrics import AgentMetrics
 from headgate.settings import ServerTls, UpstreamTls
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
@@ -87,6 +87,6 @@ def test_the_example_is_valid() -> None:
 def test_every_metric_is_described() -> None:
     section = REFERENCE.partition("## Metrics")[2]
     named = set(re.findall(r"`([a-z_]+)(?:\{[a-z,]+\})?`", section))
-    for family in text_string_to_metric_families(Measures().text().decode()):
+    for family in text_string_to_metric_families(AgentMetrics().text().decode()):
         name = family.name.removeprefix("headgate_agent_")
         assert {name, f"{name}_total"} & named, name

@@ -367,10 +367,10 @@ class HostileAgent(ScriptedAgent):
         self.stopped_until = 0.0
         self._leases = len(world.leases)
 
-    def _surroundings(self) -> RuntimeContext:
+    def _runtime_context(self) -> RuntimeContext:
         tables = HostileTables(self.world)
         return replace(
-            super()._surroundings(),
+            super()._runtime_context(),
             ledger=tables,
             scanner=tables,
             history=HISTORY,

@@ -23,7 +23,7 @@ from headgate.agent.api.access import (
 from headgate.agent.api.routes import make_application
 from headgate.agent.configuration import AgentConfiguration, HBase, Kafka
 from headgate.agent.errors import UnknownDataflow
-from headgate.agent.metrics import Measures
+from headgate.agent.metrics import AgentMetrics
 
 OWN = "headgate_the-agents-own-token"
 TOKENS = {role: f"headgate_token-of-{role.value}-0123456789" for role in Role}
@@ -34,7 +34,7 @@ class IdleAgent:
 
     def __init__(self) -> None:
         self.configuration = AgentConfiguration(hbase=HBase("127.0.0.1:1"), kafka=Kafka("k:1"))
-        self.measures = Measures()
+        self.metrics = AgentMetrics()
         self.owner = SimpleNamespace(name="one")
         self.observers = self
         self.found: list[str] = []
@@ -56,7 +56,7 @@ class IdleAgent:
     def stuck(self) -> tuple[str, ...]:
         return self.not_turning
 
-    async def refresh_measures(self) -> None:
+    async def refresh_metrics(self) -> None:
         pass
 
     async def blocking(self, work: Callable[[], Any]) -> Any:

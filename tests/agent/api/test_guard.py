@@ -280,7 +280,7 @@ def test_no_secret_is_in_a_log_an_answer_or_a_metric(
             for token in shown
             for method, path, content in requests
         ]
-    told = [str(lines), api.agent.measures.text().decode(), str(api.denied)]
+    told = [str(lines), api.agent.metrics.text().decode(), str(api.denied)]
     told += [answer.text + str(answer.headers) for answer in answers]
     assert len(lines) > 0
     for secret in shown:

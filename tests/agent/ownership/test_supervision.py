@@ -34,7 +34,7 @@ from headgate.agent.launchers.warm import sessions
 from headgate.agent.launchers.warm import spares as spare_sessions
 from headgate.agent.launchers.warm.sessions import SessionLauncher
 from headgate.agent.launchers.warm.spares import SpareSessions
-from headgate.agent.metrics import Measures
+from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.adoption import Adoption, AdoptionSettings
 from headgate.agent.ports import Extent
 from headgate.agent.process import answer_requests
@@ -353,7 +353,7 @@ def a_scan(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
             clock_skew=0.0,
             barrier_repeat=1.0,
             lease=10.0,
-            measures=Measures(),
+            metrics=AgentMetrics(),
             supervision=heard.supervision,
         )
     )

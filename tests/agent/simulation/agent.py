@@ -12,7 +12,7 @@ from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.kafka.feed import Record
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.launchers.admission import Admission
-from headgate.agent.metrics import Measures
+from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ports import Report, WorkerState
 from headgate.agent.state.cell_storage import CellStorage
 from headgate.agent.state.sealed import Owner
@@ -51,7 +51,7 @@ class ScriptedAgent:
         self.observers.hear(ObserverLease(VERSION, "observer", 1, 1e12, {}), world.now)
         self.runtime: Runtime | None = None
         self.epoch = 0
-        self.measures = Measures()
+        self.metrics = AgentMetrics()
         self._number = number
         self._owner = Owner(f"agent-{number}", str(number), "")
         self._inbox: deque[Callable[[float], None]] = deque()
@@ -63,11 +63,11 @@ class ScriptedAgent:
                 self.world.dataflow.name, self._owner, self.world.now, 10.0
             )
             self.epoch = ownership.epoch
-            self.runtime = Runtime(ownership, self.world.dataflow, self._surroundings())
+            self.runtime = Runtime(ownership, self.world.dataflow, self._runtime_context())
             self.runtime.start(self.world.now)
             self.runtime.report(WorkerState(ready=True, words="warm"), self.world.now)
 
-    def _surroundings(self) -> RuntimeContext:
+    def _runtime_context(self) -> RuntimeContext:
         tables = ScriptedTables(self.world)
         return RuntimeContext(
             store=self,
@@ -81,7 +81,7 @@ class ScriptedAgent:
             retention=tables,
             families=tables,
             observers=self.observers,
-            measures=self.measures.of(self.world.dataflow.name),
+            metrics=self.metrics.of(self.world.dataflow.name),
             requester=f"agent-{self._number}",
             hbase=Thrift2Address("memory", 0),
             kafka="memory",

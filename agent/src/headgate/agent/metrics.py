@@ -13,7 +13,7 @@ _SLOW = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3
 """Seconds, for steps."""
 
 
-class Measures:
+class AgentMetrics:
     """All metrics of an agent, in a registry of their own."""
 
     def __init__(self) -> None:
@@ -90,9 +90,9 @@ class Measures:
         )
         self.observers = self._gauge("observers_live", "Observers whose lease runs.", ())
 
-    def of(self, dataflow: str) -> FlowMeasures:
+    def of(self, dataflow: str) -> DataflowMetrics:
         """Return the metrics of one dataflow."""
-        return FlowMeasures(self, dataflow)
+        return DataflowMetrics(self, dataflow)
 
     def text(self) -> bytes:
         """Return all metrics as Prometheus reads them."""
@@ -140,25 +140,25 @@ class _Gauges(_Labelled):
         self._shown = set(values)
 
 
-class FlowMeasures:
+class DataflowMetrics:
     """The metrics of one dataflow."""
 
-    def __init__(self, measures: Measures, dataflow: str) -> None:
-        self.cells = measures.cells.labels(dataflow)
-        self.records_set_aside = _Labelled(measures.records_set_aside, dataflow)
-        self.snapshot_bytes = _Gauges(measures.snapshot_bytes, dataflow)
-        self.checkpoint_seconds = measures.checkpoint_seconds.labels(dataflow)
-        self.barrier_seconds = measures.barrier_seconds.labels(dataflow)
-        self.delay = measures.delay.labels(dataflow)
-        self.launch_latency = measures.launch_latency.labels(dataflow)
-        self.decisions = _Labelled(measures.decisions, dataflow)
-        self.runs = _Labelled(measures.runs, dataflow)
-        self.retention_used = _Gauges(measures.retention_used, dataflow)
-        self.runs_saved = _Gauges(measures.runs_saved, dataflow)
-        self.bound_fill = _Gauges(measures.bound_fill, dataflow)
-        self.lag = _Gauges(measures.lag, dataflow)
-        self.run_seconds = _Labelled(measures.run_seconds, dataflow)
-        self.session_warm = _Gauges(measures.sessions, dataflow)
+    def __init__(self, metrics: AgentMetrics, dataflow: str) -> None:
+        self.cells = metrics.cells.labels(dataflow)
+        self.records_set_aside = _Labelled(metrics.records_set_aside, dataflow)
+        self.snapshot_bytes = _Gauges(metrics.snapshot_bytes, dataflow)
+        self.checkpoint_seconds = metrics.checkpoint_seconds.labels(dataflow)
+        self.barrier_seconds = metrics.barrier_seconds.labels(dataflow)
+        self.delay = metrics.delay.labels(dataflow)
+        self.launch_latency = metrics.launch_latency.labels(dataflow)
+        self.decisions = _Labelled(metrics.decisions, dataflow)
+        self.runs = _Labelled(metrics.runs, dataflow)
+        self.retention_used = _Gauges(metrics.retention_used, dataflow)
+        self.runs_saved = _Gauges(metrics.runs_saved, dataflow)
+        self.bound_fill = _Gauges(metrics.bound_fill, dataflow)
+        self.lag = _Gauges(metrics.lag, dataflow)
+        self.run_seconds = _Labelled(metrics.run_seconds, dataflow)
+        self.session_warm = _Gauges(metrics.sessions, dataflow)
 
     def end(self) -> None:
         """Show no gauge any more: the dataflow is with another agent, or gone."""

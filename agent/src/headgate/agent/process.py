@@ -135,7 +135,7 @@ class Guarding:
             proxied=access.proxied,
             open_probes=access.open_probes,
             body_bytes=access.body_bytes,
-            denied=lambda reason: agent.measures.denied.labels(reason).inc(),
+            denied=lambda reason: agent.metrics.denied.labels(reason).inc(),
         )
         config = uvicorn.Config(
             Guard(make_application(agent, peers), settings),

@@ -350,8 +350,8 @@ class _Api:
         return _json(health, 503 if trouble else 200)
 
     async def metrics(self, _: Request) -> Response:
-        await self._agent.refresh_measures()
-        return Response(self._agent.measures.text(), media_type="text/plain; version=0.0.4")
+        await self._agent.refresh_metrics()
+        return Response(self._agent.metrics.text(), media_type="text/plain; version=0.0.4")
 
     # -- whose it is -----------------------------------------------------------------------------
 

@@ -52,10 +52,10 @@ class Checkpoints:
 
     def save(self, now: float) -> None:
         """Save a checkpoint."""
-        measures = self._context.measures
-        with measures.checkpoint_seconds.time():
+        metrics = self._context.metrics
+        with metrics.checkpoint_seconds.time():
             written = self._write(now)
-        measures.snapshot_bytes.replace({(): written})
+        metrics.snapshot_bytes.replace({(): written})
         self._state.dirty = False
         self._saved_at = now
         self._history.were_saved(self._is_active)

@@ -165,8 +165,8 @@ class Consumption:
                     moved.add(record.topic)
                 marked = True
             elif isinstance(message, UpdateBatch):
-                self._context.measures.cells.inc(len(message.rows))
-                self._context.measures.delay.observe(max(0.0, now - record.published))
+                self._context.metrics.cells.inc(len(message.rows))
+                self._context.metrics.delay.observe(max(0.0, now - record.published))
             alone = suspects.alone(place)
             if alone:
                 self._take(arrived, now)
@@ -203,7 +203,7 @@ class Consumption:
 
     def _leave_out(self, record: Record, reason: str, now: float) -> None:
         """Set a record aside, and have the engine look for what it may have said."""
-        self._context.measures.records_set_aside.labels(record.topic).inc()
+        self._context.metrics.records_set_aside.labels(record.topic).inc()
         bad = BadRecord(record.topic, record.partition, record.offset, reason)
         where = {"topic": bad.topic, "partition": bad.partition, "offset": bad.offset}
         log.error("record set aside", dataflow=self._state.name, **where, reason=reason)

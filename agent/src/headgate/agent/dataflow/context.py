@@ -12,7 +12,7 @@ from headgate.agent.kafka.broker import Broker
 from headgate.agent.kafka.feed import Deliver
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.launchers.admission import Admission
-from headgate.agent.metrics import FlowMeasures
+from headgate.agent.metrics import DataflowMetrics
 from headgate.agent.ports import (
     Families,
     Launcher,
@@ -55,7 +55,7 @@ class RuntimeContext(Struct, frozen=True):
     retention: RetentionNeeds
     families: Families
     observers: ObserverTable
-    measures: FlowMeasures
+    metrics: DataflowMetrics
     requester: str
     """Names this agent in barrier requests."""
     hbase: Thrift2Address

@@ -22,7 +22,7 @@ class Decisions:
 
     def __init__(self, state: FlowState, context: RuntimeContext, progress: Progress) -> None:
         self._state = state
-        self._measures = context.measures
+        self._metrics = context.metrics
         self._outbox = Outbox(context.broker, state.name, context.post, progress.decisions)
         self._skipped = Counter(progress.skipped)
         self.newest: deque[Decision] = deque(maxlen=_KEPT)
@@ -40,7 +40,7 @@ class Decisions:
     def take(self, decision: Decision) -> None:
         """Take a decision of the engine, and have it published with the next that is sent."""
         self.newest.append(decision)
-        self._measures.decisions.labels(decision.kind.value, decision.action).inc()
+        self._metrics.decisions.labels(decision.kind.value, decision.action).inc()
         if decision.kind is DecisionKind.SKIPPED:
             self._skipped[decision.action] += 1
         self._record(decision)

@@ -100,16 +100,16 @@ class Reporting:
 
     def measure(self, now: float) -> None:
         """Set the gauges: lag, savings, how full bounds are, and what Kafka is soon to delete."""
-        measures = self._context.measures
-        measures.session_warm.replace({(): int(self._attempts.worker.ready)})
+        metrics = self._context.metrics
+        metrics.session_warm.replace({(): int(self._attempts.worker.ready)})
         lag = self._consumption.lag()
-        measures.lag.replace({(topic, str(part)): count for (topic, part), count in lag.items()})
+        metrics.lag.replace({(topic, str(part)): count for (topic, part), count in lag.items()})
         actions = self._state.dataflow.spec.actions
         steps = [spec.name for spec in actions if spec.role is Role.STEP]
-        measures.runs_saved.replace({(name,): self._not_needed(name) for name in steps})
+        metrics.runs_saved.replace({(name,): self._not_needed(name) for name in steps})
         used = self.retention_used(now)
-        measures.retention_used.replace({(topic,): share for topic, share in used.items()})
-        measures.bound_fill.replace(
+        metrics.retention_used.replace({(topic,): share for topic, share in used.items()})
+        metrics.bound_fill.replace(
             {
                 (explained.action, bound.bound, vector.dimension.value): vector.value / vector.limit
                 for explained in self._state.engine.explain(now).actions

@@ -165,7 +165,7 @@ class Runtime:
         context = self._context
         # Each part ends even where the end of another fails, the last one named first.
         with ExitStack() as parts:
-            parts.callback(context.measures.end)
+            parts.callback(context.metrics.end)
             parts.callback(context.storage.close)
             if save:
                 parts.callback(self.save, now)
@@ -277,7 +277,7 @@ class Runtime:
     # -- barriers
 
     def _barrier_passed(self, purpose: Purpose, started: float, now: float) -> None:
-        self._context.measures.barrier_seconds.observe(max(0.0, now - started))
+        self._context.metrics.barrier_seconds.observe(max(0.0, now - started))
         match purpose:
             case WatchesInEffect():
                 self._watching(now)

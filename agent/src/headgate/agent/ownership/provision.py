@@ -20,7 +20,7 @@ from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.resting import Rest
 from headgate.agent.launchers.warm.sessions import SessionLauncher
 from headgate.agent.launchers.warm.spares import SpareSessions
-from headgate.agent.metrics import Measures
+from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.hosting import Hosted
 from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.hosting import TableScans
@@ -54,7 +54,7 @@ class Provision(Struct, frozen=True):
     retention: RetentionKeeper
     families: NotifyFamilies
     observers: ObserverTable
-    measures: Measures
+    metrics: AgentMetrics
     supervision: Supervision
     spares: SpareSessions
     pools: SessionPools
@@ -102,7 +102,7 @@ class Provision(Struct, frozen=True):
                     retention=_Retention(self.retention, dataflow.name),
                     families=_Families(self.families, dataflow.name),
                     observers=self.observers,
-                    measures=self.measures.of(dataflow.name),
+                    metrics=self.metrics.of(dataflow.name),
                     requester=self.requester,
                     hbase=self.hbase,
                     kafka=configuration.kafka.bootstrap,

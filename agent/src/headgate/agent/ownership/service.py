@@ -24,7 +24,7 @@ from headgate.agent.launchers.admission import Admission
 from headgate.agent.launchers.permitted import refusal
 from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.spares import SpareSessions
-from headgate.agent.metrics import Measures
+from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.adoption import Adoption, AdoptionSettings
 from headgate.agent.ownership.entrance import Presence, require_observer
 from headgate.agent.ownership.hosting import Hosted
@@ -113,12 +113,12 @@ class Agent:
 
     def __init__(self, configuration: AgentConfiguration, address: str) -> None:
         self.configuration = configuration
-        self.measures = Measures()
+        self.metrics = AgentMetrics()
         self.owner = Owner(configuration.owner, uuid.uuid4().hex, address)
         self.observers = ObserverTable(configuration.barriers.grace_seconds)
         self._halting = threading.Event()
         self.supervision = Supervision(
-            lambda kind: self.measures.thread_failures.labels(kind.value).inc()
+            lambda kind: self.metrics.thread_failures.labels(kind.value).inc()
         )
         host, port = parse_address(configuration.hbase.thrift2)
         requester = f"agent/{self.owner.incarnation[:12]}"
@@ -134,7 +134,7 @@ class Agent:
             configuration.kafka,
             self.observers,
             self.supervision,
-            lambda topic: self.measures.undelivered.labels(topic).inc(),
+            lambda topic: self.metrics.undelivered.labels(topic).inc(),
         )
         self._scans = TableScans(
             ScanSettings(
@@ -149,7 +149,7 @@ class Agent:
                 clock_skew=configuration.scans.clock_skew_seconds,
                 barrier_repeat=configuration.barriers.repeat_seconds,
                 lease=configuration.lease_seconds,
-                measures=self.measures,
+                metrics=self.metrics,
                 supervision=self.supervision,
             )
         )
@@ -188,7 +188,7 @@ class Agent:
             retention=self._retention,
             families=NotifyFamilies(self._connections, self._rows),
             observers=self.observers,
-            measures=self.measures,
+            metrics=self.metrics,
             supervision=self.supervision,
             spares=self._spares,
             pools=SessionPools(workers.path / ".pools", workers.python, self._spares),
@@ -543,15 +543,15 @@ class Agent:
             shadow=definition.shadow,
         )
 
-    async def refresh_measures(self) -> None:
+    async def refresh_metrics(self) -> None:
         """Set the gauges that are asked for rather than counted."""
         hosted = self._adoption.flows()
-        self.measures.owned.set(len(hosted))
-        self.measures.spares.set(self._spares.warm)
-        self.measures.broken.set(self._adoption.broken_count())
-        self.measures.observers.set(len(self.observers.live(time.time())))
+        self.metrics.owned.set(len(hosted))
+        self.metrics.spares.set(self._spares.warm)
+        self.metrics.broken.set(self._adoption.broken_count())
+        self.metrics.observers.set(len(self.observers.live(time.time())))
         for state, count in self._adoption.set_aside().items():
-            self.measures.set_aside.labels(state).set(count)
+            self.metrics.set_aside.labels(state).set(count)
         await asyncio.gather(*(self._measure(flow) for flow in hosted))
 
     async def _measure(self, flow: Hosted) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from headgate.agent.errors import AgentError, Fenced, Held
 from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, Record
 from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.metrics import Measures
+from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.store import ScanStore
 from headgate.agent.scans.table_scan import (
@@ -45,7 +45,7 @@ class ScanSettings(Struct, frozen=True):
     clock_skew: float
     barrier_repeat: float
     lease: float
-    measures: Measures
+    metrics: AgentMetrics
     supervision: Supervision
 
 
@@ -164,7 +164,7 @@ class ScannedTable:
         log.info("table is scanned here", table=self.table, epoch=epoch)
         self._inbox = queue.SimpleQueue()
         self._room = threading.Semaphore(BATCHES_WAITING)
-        scan = TableScan(self.table, epoch, extent, progress, self._surroundings(epoch))
+        scan = TableScan(self.table, epoch, extent, progress, self._scan_context(epoch))
         try:
             scan.start(time.time())
             self._serve(scan, epoch)
@@ -175,7 +175,7 @@ class ScannedTable:
             scan.close()
         settings.store.release(self.table, epoch)
 
-    def _surroundings(self, epoch: int) -> ScanContext:
+    def _scan_context(self, epoch: int) -> ScanContext:
         settings = self._settings
         inbox, room = self._inbox, self._room
 
@@ -194,8 +194,8 @@ class ScannedTable:
             settings.store.save(self.table, epoch, progress)
 
         def told(found: int, seconds: float) -> None:
-            settings.measures.scan_seconds.labels(self.table).observe(seconds)
-            settings.measures.found.labels(self.table).inc(found)
+            settings.metrics.scan_seconds.labels(self.table).observe(seconds)
+            settings.metrics.found.labels(self.table).inc(found)
 
         return ScanContext(
             broker=settings.broker,

@@ -310,7 +310,7 @@ class Attempts:
         if launch.timeout is not None:
             attempt.deadline = begun + launch.timeout
         waited = max(0.0, now - attempt.record.launched)
-        self._context.measures.launch_latency.observe(waited)
+        self._context.metrics.launch_latency.observe(waited)
         which = (launch.action, launch.run, launch.attempt)
         self._port.handle(RunStarted(now, *which, attempt.recovered))
 
@@ -428,9 +428,9 @@ class Attempts:
 
     def _measure(self, attempt: Attempt, outcome: RunOutcome) -> None:
         record = attempt.record
-        self._context.measures.runs.labels(record.action, outcome.value, record.moment).inc()
+        self._context.metrics.runs.labels(record.action, outcome.value, record.moment).inc()
         if record.started is not None and record.ended is not None:
-            self._context.measures.run_seconds.labels(record.action).observe(
+            self._context.metrics.run_seconds.labels(record.action).observe(
                 max(0.0, record.ended - record.started)
             )
 
