@@ -36,7 +36,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from headgate.agent.configuration import parse_configuration
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.launchers.job import Job
-from headgate.agent.ownership import provision
+from headgate.agent.ownership import runtime_factory
 from headgate.agent.ownership.service import Agent
 from headgate.agent.ports import Report
 from headgate.events import (
@@ -258,7 +258,7 @@ def deciding(addresses: Addresses, folder: Path, table: str, reached: str) -> It
         "bench.toml",
         {},
     )
-    provision.JobsLauncher = Launched  # type: ignore[misc, assignment]
+    runtime_factory.JobsLauncher = Launched  # type: ignore[misc, assignment]
     agent = Agent(configuration, "127.0.0.1:1")
     agent.start()
     try:

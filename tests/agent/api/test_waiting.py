@@ -14,7 +14,7 @@ import anyio.to_thread
 import pytest
 
 from headgate.agent.api.access import Role
-from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.service import Agent, FlowRow
 
 _WAITING = 60
@@ -162,7 +162,7 @@ class Runtime:
 
 def test_a_dataflow_is_busy_only_while_a_piece_of_work_is_under_way() -> None:
     runtime = Runtime()
-    flow = Hosted("air", 1, lambda _: runtime, lambda *_: None)  # type: ignore[arg-type, return-value]
+    flow = DataflowThread("air", 1, lambda _: runtime, lambda *_: None)  # type: ignore[arg-type, return-value]
     flow.begin()
     assert flow.call(lambda *_: 1).result(60) == 1
     under_way = flow.call(lambda one, _: one.work())  # type: ignore[attr-defined]

@@ -35,7 +35,7 @@ from headgate.agent.launchers.warm import spares as spare_sessions
 from headgate.agent.launchers.warm.sessions import SessionLauncher
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import AgentMetrics
-from headgate.agent.ownership.adoption import Adoption, AdoptionSettings
+from headgate.agent.ownership.leases import LeaseManager, LeaseSettings
 from headgate.agent.ports import Extent
 from headgate.agent.process import answer_requests
 from headgate.agent.resources import sampling as samplings
@@ -225,7 +225,7 @@ class Runtimes:
 
 
 class Group:
-    """A state table with one dataflow, and an agent's adoption of it."""
+    """A state table with one dataflow, and an agent that takes it over."""
 
     def __init__(
         self,
@@ -257,8 +257,8 @@ class Group:
         self.runtimes = Runtimes(runtime or never())
         self.log = Log("flows", [], poll or never())
         self.halting = threading.Event()
-        self.adoption = Adoption(
-            AdoptionSettings(
+        self.leases = LeaseManager(
+            LeaseSettings(
                 store=store,
                 broker=SimpleNamespace(flow_partitions=16, group=self.log),
                 group="g",
@@ -271,20 +271,20 @@ class Group:
             ),
             self.halting,
         )
-        self.adoption.start()
+        self.leases.start()
 
     def until_hosted(self, *, again: bool = False) -> None:
         times = 2 if again else 1
         until(
-            lambda: self.runtimes.built >= times and self.adoption.hosted("flow") is not None,
+            lambda: self.runtimes.built >= times and self.leases.hosted("flow") is not None,
             "the dataflow does not run",
         )
 
     def stop(self) -> None:
-        self.adoption.stop(0.0)
-        assert self.adoption.join(WAIT)
+        self.leases.stop(0.0)
+        assert self.leases.join(WAIT)
         self.halting.set()
-        self.adoption.close()
+        self.leases.close()
 
 
 def never() -> Faults:
@@ -595,7 +595,7 @@ def test_all_threads_of_the_agent_are_made_where_they_are_supervised() -> None:
         and ast.unparse(node.func).rpartition(".")[2] in {"Thread", "Timer", "ThreadPoolExecutor"}
     }
     # The thread of a dataflow is not begun again: its owner makes another, from the checkpoint.
-    assert made == {"supervision.py", "hosting.py"}
+    assert made == {"supervision.py", "dataflow_thread.py"}
 
 
 def test_what_fails_again_and_again_waits_longer_each_time_and_says_so() -> None:

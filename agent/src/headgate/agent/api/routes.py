@@ -44,7 +44,7 @@ from headgate.agent.api.messages import (
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import FlowStatus, Phase, WaveStatus
 from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
-from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.service import NOT_RUN, Agent, FlowRow, tables_of
 from headgate.agent.state.sealed import RowState
 from headgate.agent.state.store import RunRecord
@@ -118,7 +118,7 @@ class _Api:
                 )
             await looks.pause()
 
-    async def _define(self, here: Hosted | None, body: SubmitRequest) -> None:
+    async def _define(self, here: DataflowThread | None, body: SubmitRequest) -> None:
         agent = self._agent
         dataflow = await agent.blocking(
             lambda: agent.parse(body.source, body.file, body.profile, body.name)
@@ -143,7 +143,7 @@ class _Api:
         body = await _body(request, UpdateRequest)
         return await self._owner(request, lambda flow: self._update(flow, body))
 
-    async def _update(self, flow: Hosted, body: UpdateRequest) -> UpdateView:
+    async def _update(self, flow: DataflowThread, body: UpdateRequest) -> UpdateView:
         agent = self._agent
         old = await agent.running(flow)
         profile = old.profile if isinstance(body.profile, UnsetType) else body.profile
@@ -205,7 +205,7 @@ class _Api:
         def view(runtime: Runtime, now: float) -> tuple[FlowStatus, tuple[RunRecord, ...]]:
             return runtime.reporting.status(now), tuple(runtime.history.records)
 
-        async def answer(flow: Hosted) -> FlowView:
+        async def answer(flow: DataflowThread) -> FlowView:
             status, runs = await self._agent.call(flow, view)
             return FlowView(await self._agent.row(flow.name), status, runs)
 
@@ -261,7 +261,7 @@ class _Api:
         except msgspec.ValidationError as error:
             raise HTTPException(400, f"{error}; ask as in ?of=ACTION&lines=100") from error
 
-        async def answer(flow: Hosted) -> LogView:
+        async def answer(flow: DataflowThread) -> LogView:
             run, path = await self._agent.call(
                 flow, lambda runtime, _: runtime.commands.log_of(asked.of, asked.attempt)
             )
@@ -311,7 +311,7 @@ class _Api:
             await self._wait_settled(flow, number, seconds)
         return await self._called(request, lambda runtime, _: runtime.waves.status(number))
 
-    async def _wait_settled(self, flow: Hosted, number: int, seconds: float) -> None:
+    async def _wait_settled(self, flow: DataflowThread, number: int, seconds: float) -> None:
         settled: Future[WaveStatus] = Future()
 
         def told(status: WaveStatus) -> None:
@@ -358,7 +358,9 @@ class _Api:
     async def _called(self, request: Request, work: Callable[[Runtime, float], Any]) -> Response:
         return await self._owner(request, lambda flow: self._agent.call(flow, work))
 
-    async def _owner(self, request: Request, work: Callable[[Hosted], Awaitable[Any]]) -> Response:
+    async def _owner(
+        self, request: Request, work: Callable[[DataflowThread], Awaitable[Any]]
+    ) -> Response:
         name = request.path_params["name"]
         flow = self._agent.hosted(name)
         if flow is None:

@@ -25,10 +25,10 @@ from headgate.agent.launchers.permitted import refusal
 from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import AgentMetrics
-from headgate.agent.ownership.adoption import Adoption, AdoptionSettings
+from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.entrance import Presence, require_observer
-from headgate.agent.ownership.hosting import Hosted
-from headgate.agent.ownership.provision import Provision
+from headgate.agent.ownership.leases import LeaseManager, LeaseSettings
+from headgate.agent.ownership.runtime_factory import RuntimeFactory
 from headgate.agent.resources.sampling import Sampling
 from headgate.agent.scans.container_rows import RowsLimit
 from headgate.agent.scans.hosting import ScanSettings, TableScans
@@ -174,7 +174,7 @@ class Agent:
             workers.start_seconds,
             self.supervision,
         )
-        provision = Provision(
+        factory = RuntimeFactory(
             configuration=configuration,
             requester=requester,
             hbase=Thrift2Address(host, port),
@@ -199,14 +199,14 @@ class Agent:
         if configuration.name:
             lease = configuration.lease_seconds
             self._presence = Presence(self._rows, seals, self.owner, lease)
-        self._adoption = Adoption(
-            AdoptionSettings(
+        self._leases = LeaseManager(
+            LeaseSettings(
                 store=self.store,
                 broker=self._broker,
                 group=configuration.kafka.group,
                 owner=self.owner,
                 lease=configuration.lease_seconds,
-                build=provision.runtime,
+                build=factory.runtime,
                 refusal=lambda dataflow, definition: refusal(
                     dataflow, definition.directory, configuration.launchers
                 ),
@@ -235,24 +235,24 @@ class Agent:
         self._broker.start(patience, machines=self.configuration.resources.topic)
         self._revisions.open(f"{self._broker.cluster}/{self.configuration.hbase.state_table}")
         self._sampling.start()
-        self._adoption.start()
+        self._leases.start()
         self._retention.start()
         self._spares.start()
 
     def stop(self) -> None:
         """Let steps under way end, save everything, stop workers and hand the dataflows over."""
         self._sampling.stop()
-        self._adoption.stop(self.configuration.shutdown_seconds)
+        self._leases.stop(self.configuration.shutdown_seconds)
         # An end needs HBase: without it nothing more is saved, and leases run out by themselves.
-        if not self._adoption.join(self.configuration.shutdown_seconds + _LAST):
+        if not self._leases.join(self.configuration.shutdown_seconds + _LAST):
             self._halting.set()
             self._broker.halt()
-            self._adoption.join()
+            self._leases.join()
         self._spares.close()
         self._retention.close()
         self._scans.close()
         self._halting.set()
-        self._adoption.close()
+        self._leases.close()
         if self._presence is not None:
             self._presence.end()
         self._scanner.close()
@@ -266,13 +266,13 @@ class Agent:
         """Return what keeps the agent from working, in words; None when all is well."""
         return self._connections.trouble or self.supervision.trouble
 
-    def hosted(self, name: str) -> Hosted | None:
+    def hosted(self, name: str) -> DataflowThread | None:
         """Return the dataflow if this agent runs it."""
-        return self._adoption.hosted(name)
+        return self._leases.hosted(name)
 
     def hosted_count(self) -> int:
         """Return how many dataflows run here."""
-        return len(self._adoption.flows())
+        return len(self._leases.flows())
 
     def stuck(self) -> tuple[str, ...]:
         """Say of each dataflow whose loop no longer turns what is the matter, in words.
@@ -282,7 +282,7 @@ class Agent:
         if self._connections.trouble is not None:
             return ()
         found = []
-        for flow in self._adoption.flows():
+        for flow in self._leases.flows():
             seconds = flow.busy_seconds(time.monotonic())
             if not flow.alive:
                 found.append(f"the thread of dataflow {flow.name} has ended")
@@ -291,7 +291,7 @@ class Agent:
         return tuple(found)
 
     async def call(
-        self, flow: Hosted, work: Callable[[Runtime, float], T], seconds: float = _ANSWER
+        self, flow: DataflowThread, work: Callable[[Runtime, float], T], seconds: float = _ANSWER
     ) -> T:
         """Do something on a dataflow's thread and return the result; holds no thread meanwhile.
 
@@ -375,7 +375,7 @@ class Agent:
             )
         )
         self._broker.announce(dataflow.name)
-        self._adoption.look()
+        self._leases.look()
         return definition
 
     def _check_pool(self, dataflow: Dataflow, directory: str) -> None:
@@ -401,13 +401,15 @@ class Agent:
                 if member is not None:
                     yield member
 
-    async def change(self, flow: Hosted, definition: Definition, dataflow: Dataflow) -> None:
+    async def change(
+        self, flow: DataflowThread, definition: Definition, dataflow: Dataflow
+    ) -> None:
         """Go on with another definition of a dataflow that runs here."""
         await self.call(
             flow, lambda runtime, now: runtime.commands.change(definition, dataflow, now)
         )
 
-    async def remove(self, flow: Hosted) -> None:
+    async def remove(self, flow: DataflowThread) -> None:
         """Stop a dataflow that runs here and delete all that is known of it."""
         loop = asyncio.get_running_loop()
         gone = asyncio.Event()
@@ -433,14 +435,14 @@ class Agent:
         self._scans.rest(dataflow)
         self._retention.rest(dataflow)
 
-    def _forget(self, flow: Hosted) -> None:
-        self._adoption.remove(flow)
+    def _forget(self, flow: DataflowThread) -> None:
+        self._leases.remove(flow)
         self._retention.remove(flow.name)
         runs = RunKey(flow.name, "", "").row.removesuffix(b"/")
         for row, _ in self._rows.scan(runs, runs[:-1] + b"0"):
             self._rows.delete(row)
 
-    async def running(self, flow: Hosted) -> Definition:
+    async def running(self, flow: DataflowThread) -> Definition:
         """Return the definition by which a dataflow runs here."""
         return await self.call(flow, lambda runtime, _: runtime.state.definition)
 
@@ -461,7 +463,7 @@ class Agent:
             self.store.discard(name, self.owner, time.time())
         except Held as error:
             raise Refused(str(error)) from error
-        self._adoption.look()
+        self._leases.look()
 
     def unsigned(self, name: str) -> UnsignedRow:
         """Return what stands in a row, for a holder of the key to judge and to sign."""
@@ -471,7 +473,7 @@ class Agent:
         """Run a definition from now on that a holder of the key has signed."""
         self.store.sign(name, value, seal)
         self._broker.announce(name)
-        self._adoption.look()
+        self._leases.look()
 
     async def rows(self) -> list[FlowRow]:
         """Return all dataflows, whoever runs them, and all rows that are not run."""
@@ -513,7 +515,7 @@ class Agent:
         flow = self.hosted(name)
         state, words = "waiting", "no agent has it yet"
         owned = lease.owner is not None and listing.left > 0
-        broken = self._adoption.broken(definition)
+        broken = self._leases.broken(definition)
         if broken is not None:
             state, words = "failed", broken
         elif flow is not None:
@@ -545,23 +547,23 @@ class Agent:
 
     async def refresh_metrics(self) -> None:
         """Set the gauges that are asked for rather than counted."""
-        hosted = self._adoption.flows()
+        hosted = self._leases.flows()
         self.metrics.owned.set(len(hosted))
         self.metrics.spares.set(self._spares.warm)
-        self.metrics.broken.set(self._adoption.broken_count())
+        self.metrics.broken.set(self._leases.broken_count())
         self.metrics.observers.set(len(self.observers.live(time.time())))
-        for state, count in self._adoption.set_aside().items():
+        for state, count in self._leases.set_aside().items():
             self.metrics.set_aside.labels(state).set(count)
         await asyncio.gather(*(self._measure(flow) for flow in hosted))
 
-    async def _measure(self, flow: Hosted) -> None:
+    async def _measure(self, flow: DataflowThread) -> None:
         try:
             await self.call(flow, lambda runtime, now: runtime.reporting.measure(now), _GLANCE)
         except AgentError as error:
             log.info("not measured", dataflow=flow.name, reason=str(error))
 
     def _tell_resources(self, samples: tuple[ResourceSample, ...]) -> None:
-        for flow in self._adoption.flows():
+        for flow in self._leases.flows():
             flow.post_samples(samples)
 
 

@@ -26,10 +26,10 @@ T = TypeVar("T")
 _TOGETHER = 1000  # records after which those are seen to that wait for what the first ones launch
 _DRAIN_LOOK = 0.05  # seconds between two looks whether the last attempt has ended
 
-Build = Callable[["Hosted"], Runtime]
+Build = Callable[["DataflowThread"], Runtime]
 
 
-class Hosted:
+class DataflowThread:
     """Runs one runtime on a thread of its own; everything else reaches it through ``call``.
 
     Args:
@@ -44,7 +44,7 @@ class Hosted:
         name: str,
         revision: int,
         build: Build,
-        ended: Callable[[Hosted, BaseException | None], None],
+        ended: Callable[[DataflowThread, BaseException | None], None],
     ) -> None:
         self.name = name
         self.revision = revision

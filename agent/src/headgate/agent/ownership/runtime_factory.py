@@ -21,7 +21,7 @@ from headgate.agent.launchers.warm.resting import Rest
 from headgate.agent.launchers.warm.sessions import SessionLauncher
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import AgentMetrics
-from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.hosting import TableScans
 from headgate.agent.scans.notify_families import NotifyFamilies
@@ -37,7 +37,7 @@ from headgate.flows import Dataflow
 from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
 
 
-class Provision(Struct, frozen=True):
+class RuntimeFactory(Struct, frozen=True):
     """What the dataflows of an agent share."""
 
     configuration: AgentConfiguration
@@ -61,7 +61,7 @@ class Provision(Struct, frozen=True):
     suspects: dict[str, Suspects]
     """By dataflow: what its thread failed on here."""
 
-    def runtime(self, hosted: Hosted, ownership: Ownership, dataflow: Dataflow) -> Runtime:
+    def runtime(self, hosted: DataflowThread, ownership: Ownership, dataflow: Dataflow) -> Runtime:
         """Return the runtime of a dataflow, which posts to ``hosted``; its worker is started."""
         configuration = self.configuration
         directory = configuration.workers.path / dataflow.name

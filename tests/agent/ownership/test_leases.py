@@ -11,7 +11,7 @@ import pytest
 from simulation import SEALS, MemoryRows
 from structlog.testing import capture_logs
 
-from headgate.agent.ownership.adoption import Adoption, AdoptionSettings, Doubts
+from headgate.agent.ownership.leases import Doubts, LeaseManager, LeaseSettings
 from headgate.agent.state.sealed import (
     Definition,
     Lease,
@@ -92,8 +92,8 @@ class Looks:
             self._halting.wait(seconds)
 
         consumer = SimpleNamespace(subscribe=subscribe, poll=poll, close=lambda: None)
-        self.adoption = Adoption(
-            AdoptionSettings(
+        self.leases = LeaseManager(
+            LeaseSettings(
                 store=self.store,
                 broker=SimpleNamespace(flow_partitions=16, group=lambda _: consumer),
                 group="g",
@@ -106,21 +106,21 @@ class Looks:
             ),
             self._halting,
         )
-        self.adoption.start()
+        self.leases.start()
         assert told.wait(WAIT)
         self._asked.get(timeout=WAIT)
 
     def look(self) -> None:
         """Have it look at the table as it stands, and take what it may."""
         self._let.put(None)
-        self.adoption.look()
+        self.leases.look()
         self._asked.get(timeout=WAIT)
 
     def close(self) -> None:
-        self.adoption.stop(0.0)
+        self.leases.stop(0.0)
         self._let.put(None)
         self._halting.set()
-        self.adoption.close()
+        self.leases.close()
 
 
 @pytest.fixture
@@ -138,10 +138,10 @@ FLOW = Definition(
 def test_what_could_not_run_is_counted_as_long_as_it_stands(looks: Looks) -> None:
     looks.store.define(FLOW)
     looks.look()
-    assert looks.adoption.broken_count() == 1
+    assert looks.leases.broken_count() == 1
     looks.store.discard("flow", Owner("another", "2", ""), 2.0)
     looks.look()
-    assert looks.adoption.broken_count() == 0
+    assert looks.leases.broken_count() == 0
 
 
 def test_nor_is_it_counted_where_another_agent_has_it(looks: Looks) -> None:
@@ -149,4 +149,4 @@ def test_nor_is_it_counted_where_another_agent_has_it(looks: Looks) -> None:
     looks.look()
     looks.store.acquire("flow", Owner("another", "2", ""), 2.0, 3600.0)
     looks.look()
-    assert looks.adoption.broken_count() == 0
+    assert looks.leases.broken_count() == 0

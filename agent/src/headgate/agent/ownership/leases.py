@@ -14,8 +14,8 @@ from msgspec import Struct
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.errors import AgentError, DamagedState, Fenced, Held, Refused, Unreachable
 from headgate.agent.kafka.broker import KafkaBroker
+from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.entrance import Presence
-from headgate.agent.ownership.hosting import Hosted
 from headgate.agent.state.sealed import Definition, Owner, RowState
 from headgate.agent.state.store import Listing, Listings, Ownership, StateStore
 from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
@@ -30,15 +30,15 @@ _POLL = 0.1  # seconds a thread may take to notice that it shall stop
 _STEADY = 600.0  # seconds after which a dataflow that fails has not failed in a row
 
 
-class AdoptionSettings(Struct, frozen=True):
-    """What an adoption works with; the lease is in seconds."""
+class LeaseSettings(Struct, frozen=True):
+    """What leases are kept with; the lease is in seconds."""
 
     store: StateStore
     broker: KafkaBroker
     group: str
     owner: Owner
     lease: float
-    build: Callable[[Hosted, Ownership, Dataflow], Runtime]
+    build: Callable[[DataflowThread, Ownership, Dataflow], Runtime]
     """Makes the runtime of a dataflow, on its thread."""
     refusal: Callable[[Dataflow, Definition], str | None]
     """Returns why a dataflow may not run here, in words."""
@@ -81,7 +81,7 @@ class Doubts:
         return {state: found[state] for state in (*RowState, _LEASE)}
 
 
-class Adoption:
+class LeaseManager:
     """Takes dataflows over and keeps their leases, from threads of its own.
 
     Args:
@@ -89,12 +89,12 @@ class Adoption:
         halting: ends the renewal of leases, and whatever waits for HBase.
     """
 
-    def __init__(self, settings: AdoptionSettings, halting: threading.Event) -> None:
+    def __init__(self, settings: LeaseSettings, halting: threading.Event) -> None:
         self._settings = settings
         self._store = settings.store
         self._halting = halting
         self._stopping = threading.Event()
-        self._hosted: dict[str, Hosted] = {}
+        self._hosted: dict[str, DataflowThread] = {}
         self._epochs: dict[str, int] = {}
         self._removing: set[str] = set()
         self._standing_by: dict[str, Held] = {}
@@ -144,13 +144,13 @@ class Adoption:
         """Look for dataflows to take over now rather than a moment later."""
         self._look.set()
 
-    def hosted(self, name: str) -> Hosted | None:
+    def hosted(self, name: str) -> DataflowThread | None:
         """Return the dataflow if it runs here."""
         with self._lock:
             flow = self._hosted.get(name)
         return flow if flow is not None and flow.alive else None
 
-    def flows(self) -> tuple[Hosted, ...]:
+    def flows(self) -> tuple[DataflowThread, ...]:
         """Return the dataflows that run here."""
         with self._lock:
             return tuple(self._hosted.values())
@@ -173,7 +173,7 @@ class Adoption:
         with self._lock:
             return len(self._broken.keys() - self._hosted.keys())
 
-    def remove(self, flow: Hosted) -> None:
+    def remove(self, flow: DataflowThread) -> None:
         """End a dataflow that runs here and delete it from the store.
 
         Raises:
@@ -338,7 +338,7 @@ class Adoption:
             self._broken[name] = _Broken(definition.revision, words)
             self._store.release(name, ownership.epoch)
             return
-        flow = Hosted(
+        flow = DataflowThread(
             name,
             definition.revision,
             lambda hosted: self._settings.build(hosted, ownership, dataflow),
@@ -354,7 +354,7 @@ class Adoption:
         if not begins:
             self._store.release(name, ownership.epoch)
 
-    def _flow_ended(self, flow: Hosted, error: BaseException | None, revision: int) -> None:
+    def _flow_ended(self, flow: DataflowThread, error: BaseException | None, revision: int) -> None:
         """Give up what has ended; ``revision`` is that of the definition with which it began."""
         try:
             self._settings.ended(flow.name)
@@ -375,7 +375,7 @@ class Adoption:
                 del self._hosted[flow.name]
         self._look.set()
 
-    def _release(self, flow: Hosted, error: BaseException | None) -> None:
+    def _release(self, flow: DataflowThread, error: BaseException | None) -> None:
         with self._lock:
             # Before it is released: a renewal afterwards would take it back.
             mine = self._hosted.get(flow.name) is flow

@@ -12,14 +12,14 @@ import pytest
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.kafka.feed import BATCHES_WAITING, Record
-from headgate.agent.ownership.hosting import Hosted
+from headgate.agent.ownership.dataflow_thread import DataflowThread
 
 
 def test_a_feed_that_finds_no_room_is_told_so_instead_of_waiting_for_ever() -> None:
-    def build(_: Hosted) -> Runtime:
+    def build(_: DataflowThread) -> Runtime:
         pytest.fail("its thread was not begun, so nothing may make room")
 
-    hosted = Hosted("flow", 1, build, lambda *_: None)
+    hosted = DataflowThread("flow", 1, build, lambda *_: None)
     taken = 0
     while hosted.deliver([]):
         taken += 1
@@ -64,9 +64,9 @@ class Told:
 def test_a_runtime_hears_that_the_clock_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     leaps = iter([0.0, -3600.0])
     watch = types.SimpleNamespace(leap=lambda: next(leaps, 0.0))
-    monkeypatch.setattr("headgate.agent.ownership.hosting.ClockWatch", lambda: watch)
+    monkeypatch.setattr("headgate.agent.ownership.dataflow_thread.ClockWatch", lambda: watch)
     told = Told()
-    hosted = Hosted("flow", 1, lambda _: cast(Runtime, told), lambda *_: None)
+    hosted = DataflowThread("flow", 1, lambda _: cast(Runtime, told), lambda *_: None)
     hosted.begin()
     assert told.heard.wait(60)
     hosted.stop(0.0)
@@ -76,7 +76,7 @@ def test_a_runtime_hears_that_the_clock_was_set(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_came_while_the_thread_was_busy_is_consumed_together_up_to_a_limit() -> None:
     told = Told()
-    hosted = Hosted("flow", 1, lambda _: cast(Runtime, told), lambda *_: None)
+    hosted = DataflowThread("flow", 1, lambda _: cast(Runtime, told), lambda *_: None)
     busy, free = threading.Event(), threading.Event()
 
     def wait(_: float) -> None:
