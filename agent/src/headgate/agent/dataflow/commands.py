@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headgate.agent.dataflow.consumption import Consumption
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.purposes import Purpose, WatchesInEffect
+from headgate.agent.dataflow.continuations import Continuation, WatchesInEffect
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.runs.starting import session_start
@@ -45,7 +45,7 @@ class Commands:
         gates: Gates,
         watches: Watches,
         consumption: Consumption,
-        barriers: Barriers[Purpose],
+        barriers: Barriers[Continuation],
     ) -> None:
         self._state = state
         self._port = port

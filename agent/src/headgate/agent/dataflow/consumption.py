@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import structlog
 
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.purposes import Purpose, RowsMoved
+from headgate.agent.dataflow.continuations import Continuation, RowsMoved
 from headgate.agent.dataflow.state import FlowState, Port
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
@@ -40,7 +40,7 @@ class Consumption:
         state: FlowState,
         port: Port,
         context: RuntimeContext,
-        barriers: Barriers[Purpose],
+        barriers: Barriers[Continuation],
         waves: Waves,
         progress: Progress,
     ) -> None:

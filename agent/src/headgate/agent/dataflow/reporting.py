@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from headgate.agent.dataflow.consumption import Consumption
 from headgate.agent.dataflow.context import RuntimeContext
+from headgate.agent.dataflow.continuations import Continuation
 from headgate.agent.dataflow.decisions import Decisions
-from headgate.agent.dataflow.purposes import Purpose
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.state import FlowState
@@ -28,7 +28,7 @@ class Reporting:
         self,
         state: FlowState,
         context: RuntimeContext,
-        barriers: Barriers[Purpose],
+        barriers: Barriers[Continuation],
         history: RunHistory,
         decisions: Decisions,
         attempts: Attempts,

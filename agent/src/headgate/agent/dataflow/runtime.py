@@ -16,20 +16,20 @@ from headgate.agent.dataflow.checkpoints import Checkpoints
 from headgate.agent.dataflow.commands import Commands
 from headgate.agent.dataflow.consumption import Consumption
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.decisions import Decisions
-from headgate.agent.dataflow.engine_driver import EngineDriver
-from headgate.agent.dataflow.lost_observers import LostObservers
-from headgate.agent.dataflow.purposes import (
+from headgate.agent.dataflow.continuations import (
+    Continuation,
     EndOfRun,
     EndOfWave,
     MayStart,
-    Purpose,
     RowsMoved,
     ScanEnds,
     ScanStarts,
     WatchesGone,
     WatchesInEffect,
 )
+from headgate.agent.dataflow.decisions import Decisions
+from headgate.agent.dataflow.engine_driver import EngineDriver
+from headgate.agent.dataflow.lost_observers import LostObservers
 from headgate.agent.dataflow.reporting import Reporting
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
@@ -74,7 +74,7 @@ class Runtime:
         self.state = state = FlowState(ownership, dataflow, context)
         self.history = history = RunHistory(state.name, context, progress, ownership.history)
         self.decisions = decisions = Decisions(state, context, progress)
-        self._barriers: Barriers[Purpose] = Barriers(
+        self._barriers: Barriers[Continuation] = Barriers(
             context.broker,
             context.observers,
             requester=f"{context.requester}/{state.name}",
@@ -157,7 +157,7 @@ class Runtime:
     @property
     def idle(self) -> bool:
         """Whether no attempt is with the worker and none that ended waits for its barrier."""
-        ending = any(isinstance(p, EndOfRun) for p in self._barriers.purposes())
+        ending = any(isinstance(p, EndOfRun) for p in self._barriers.continuations())
         return not ending and not self._attempts.session_is_busy
 
     def stop(self, now: float, *, save: bool) -> None:
@@ -258,13 +258,13 @@ class Runtime:
 
     def ask(
         self,
-        purpose: Purpose,
+        continuation: Continuation,
         tables: Iterable[str],
         now: float,
         prelude: ControlMessage | None = None,
     ) -> None:
         """Ask for a barrier; ``prelude`` is published first, so that who marks has obeyed it."""
-        self._barriers.ask(purpose, self.state.partitions(tables), now, prelude)
+        self._barriers.ask(continuation, self.state.partitions(tables), now, prelude)
 
     def save(self, now: float) -> None:
         """Save a checkpoint."""
@@ -276,27 +276,27 @@ class Runtime:
 
     # -- barriers
 
-    def _barrier_passed(self, purpose: Purpose, started: float, now: float) -> None:
+    def _barrier_passed(self, continuation: Continuation, started: float, now: float) -> None:
         self._context.metrics.barrier_seconds.observe(max(0.0, now - started))
-        match purpose:
+        match continuation:
             case WatchesInEffect():
                 self._watching(now)
             case WatchesGone():
-                self._watches.gone(purpose)
+                self._watches.gone(continuation)
             case EndOfWave():
-                self.waves.ended(purpose, now)
+                self.waves.ended(continuation, now)
             case EndOfRun():
-                self._attempts.finished(purpose, now)
+                self._attempts.finished(continuation, now)
             case MayStart():
-                self._attempts.may_start(purpose.launch.run, now)
+                self._attempts.may_start(continuation.launch.run, now)
             case RowsMoved():
-                self._consumption.rows_moved(purpose, now)
+                self._consumption.rows_moved(continuation, now)
             case ScanStarts():
-                self._scans.start(purpose, started, now)
+                self._scans.start(continuation, started, now)
             case ScanEnds():
-                self._scans.end(purpose, now)
+                self._scans.end(continuation, now)
             case _:
-                assert_never(purpose)
+                assert_never(continuation)
 
     def _watching(self, now: float) -> None:
         state = self.state

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Protocol
 
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.purposes import Purpose
+from headgate.agent.dataflow.continuations import Continuation
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.errors import Refused
 from headgate.agent.state.log_segments import first_piece
@@ -33,7 +33,7 @@ class Port(Protocol):
 
     def ask(
         self,
-        purpose: Purpose,
+        continuation: Continuation,
         tables: Iterable[str],
         now: float,
         prelude: ControlMessage | None = None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
+from headgate.agent.dataflow.continuations import EndOfWave
 from headgate.agent.dataflow.decisions import Decisions
-from headgate.agent.dataflow.purposes import EndOfWave
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.state import FlowState, Port
 from headgate.agent.dataflow.views import WaveStatus

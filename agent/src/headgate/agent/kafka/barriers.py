@@ -15,17 +15,17 @@ from headgate.events import (
     updates_topic,
 )
 
-Purpose = TypeVar("Purpose")
+Continuation = TypeVar("Continuation")
 
 
-class Barrier(Generic[Purpose]):
+class Barrier(Generic[Continuation]):
     """One request for marks in every partition of some topics, and what it is for."""
 
     def __init__(
         self,
         name: str,
         tables: Mapping[str, int],
-        purpose: Purpose,
+        continuation: Continuation,
         prelude: ControlMessage | None,
         started: float,
     ) -> None:
@@ -34,13 +34,13 @@ class Barrier(Generic[Purpose]):
         Args:
             name: the request's id.
             tables: what it asks about: the number of partitions of each table's topic.
-            purpose: what to do when it has passed.
+            continuation: what to do when it has passed.
             prelude: what observers must have obeyed when they mark; published before the request.
             started: Unix time in seconds.
         """
         self.name = name
         self.tables = tuple(tables)
-        self.purpose = purpose
+        self.continuation = continuation
         self.prelude = prelude
         self.started = started
         self.asked = started
@@ -83,7 +83,7 @@ class Barrier(Generic[Purpose]):
         return bool(required) and not self.missing(required)
 
 
-class Barriers(Generic[Purpose]):
+class Barriers(Generic[Continuation]):
     """All barriers of one dataflow: asked for, asked for again, and passed.
 
     Args:
@@ -92,7 +92,7 @@ class Barriers(Generic[Purpose]):
         requester: names who asks.
         epoch: of the dataflow's ownership: part of the ids, which never repeat.
         repeat: seconds after which one that has not passed is asked for again.
-        passed: called with a barrier's purpose, when it was asked for, and the time.
+        passed: called with a barrier's continuation, when it was asked for, and the time.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Barriers(Generic[Purpose]):
         requester: str,
         epoch: int,
         repeat: float,
-        passed: Callable[[Purpose, float, float], None],
+        passed: Callable[[Continuation, float, float], None],
     ) -> None:
         self.due: float | None = None
         """When ``tick`` is next needed (Unix seconds)."""
@@ -114,15 +114,15 @@ class Barriers(Generic[Purpose]):
         self._repeat = repeat
         self._passed = passed
         self._number = 0
-        self._waiting: dict[str, Barrier[Purpose]] = {}
+        self._waiting: dict[str, Barrier[Continuation]] = {}
 
-    def purposes(self) -> list[Purpose]:
+    def continuations(self) -> list[Continuation]:
         """Return what the barriers under way are for."""
-        return [barrier.purpose for barrier in self._waiting.values()]
+        return [barrier.continuation for barrier in self._waiting.values()]
 
     def ask(
         self,
-        purpose: Purpose,
+        continuation: Continuation,
         tables: Mapping[str, int],
         now: float,
         prelude: ControlMessage | None = None,
@@ -133,18 +133,18 @@ class Barriers(Generic[Purpose]):
         """
         self._number += 1
         name = f"{self._requester}/{self._epoch}/{self._number}"
-        barrier = Barrier(name, tables, purpose, prelude, now)
+        barrier = Barrier(name, tables, continuation, prelude, now)
         self._waiting[name] = barrier
         self._publish(barrier, now)
         if not tables:
             self._pass(barrier, now)
 
-    def drop(self, kind: type[Purpose]) -> None:
-        """Give up what is asked for this kind of purpose: nobody needs it any more."""
+    def drop(self, kind: type[Continuation]) -> None:
+        """Give up what is asked for this kind of continuation: nobody needs it any more."""
         self._waiting = {
             name: barrier
             for name, barrier in self._waiting.items()
-            if not isinstance(barrier.purpose, kind)
+            if not isinstance(barrier.continuation, kind)
         }
 
     def narrow(self, tables: Collection[str], now: float) -> None:
@@ -204,7 +204,7 @@ class Barriers(Generic[Purpose]):
             for name, parts in slow[0].missing(required).items()
         )
 
-    def _publish(self, barrier: Barrier[Purpose], now: float) -> None:
+    def _publish(self, barrier: Barrier[Continuation], now: float) -> None:
         if barrier.prelude is not None:
             self._broker.control(barrier.prelude)
         if barrier.tables:
@@ -215,6 +215,6 @@ class Barriers(Generic[Purpose]):
         if self.due is None:
             self.due = now + self._repeat
 
-    def _pass(self, barrier: Barrier[Purpose], now: float) -> None:
+    def _pass(self, barrier: Barrier[Continuation], now: float) -> None:
         del self._waiting[barrier.name]
-        self._passed(barrier.purpose, barrier.started, now)
+        self._passed(barrier.continuation, barrier.started, now)

@@ -9,7 +9,7 @@ import structlog
 from msgspec import Struct
 
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.purposes import EndOfRun, MayStart
+from headgate.agent.dataflow.continuations import EndOfRun, MayStart
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.runs.starting import python_path, shortened
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, Port

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headgate.agent.dataflow.context import RuntimeContext
+from headgate.agent.dataflow.continuations import ScanEnds, ScanStarts
 from headgate.agent.dataflow.decisions import Decisions
-from headgate.agent.dataflow.purposes import ScanEnds, ScanStarts
 from headgate.agent.dataflow.state import FlowState, Port
 from headgate.agent.dataflow.tables.watches import Watches
 from headgate.agent.ports import ScannedCells

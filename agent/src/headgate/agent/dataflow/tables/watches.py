@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.purposes import WatchesGone, WatchesInEffect
+from headgate.agent.dataflow.continuations import WatchesGone, WatchesInEffect
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, Port
 from headgate.agent.dataflow.tables.mode import extents_of, notify_of
 from headgate.agent.state.store import Progress

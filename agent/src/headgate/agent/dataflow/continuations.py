@@ -1,4 +1,4 @@
-"""What barriers are asked for: what happens when one has passed."""
+"""Continuations of barriers: what a barrier was asked for, and happens when it has passed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ScanEnds(Struct, frozen=True):
     """Places of cells that another scan tells of."""
 
 
-Purpose = (
+Continuation = (
     WatchesInEffect
     | WatchesGone
     | EndOfWave
