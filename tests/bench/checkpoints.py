@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headgate.agent.state.log_segments import first_piece
+from headgate.agent.state.log_segments import first_segment
 from headgate.agent.state.rows import HBaseConnections, HBaseRows, Rows
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import Progress, SavedState, StateStore
@@ -127,14 +127,14 @@ class Saving:
             return None
         kept = taken.state.log.kept
         return SavedEngine(
-            taken.state.snapshot, kept, self.store.pieces(taken.definition, taken.epoch, kept)
+            taken.state.snapshot, kept, self.store.segments(taken.definition, taken.epoch, kept)
         )
 
     def save(self, checkpoint: Checkpoint) -> int:
         """Save and return how many bytes were written."""
         state = SavedState(checkpoint.head, Cut(), Progress(), checkpoint.log)
         self.store.save(NAME, self.epoch, state, (), 1.0)
-        return len(checkpoint.head) + sum(len(piece.data) for piece in checkpoint.log.written)
+        return len(checkpoint.head) + sum(len(segment.data) for segment in checkpoint.log.written)
 
 
 def dataflow() -> DataflowSpec:
@@ -179,7 +179,7 @@ def timed(what: Callable[[], int]) -> tuple[float, int]:
 def measure(saving: Saving, cells: int, changed: int, times: int) -> None:
     """Print everything."""
     saving.take_over()
-    writer = begun(cells, first_piece(saving.epoch))
+    writer = begun(cells, first_segment(saving.epoch))
     engine = writer.engine
 
     def logged() -> int:
@@ -219,7 +219,7 @@ def restore(saving: Saving, engine: Engine) -> float:
     """Make an engine of what is saved, check it, and return the seconds it took."""
     start = time.perf_counter()
     saved = saving.take_over()
-    again = Engine(dataflow(), saved, log_number=first_piece(saving.epoch))
+    again = Engine(dataflow(), saved, log_number=first_segment(saving.epoch))
     seconds = time.perf_counter() - start
     if again.snapshot() != engine.snapshot():
         raise SystemExit("the engine that was made of the log is another one")

@@ -132,7 +132,7 @@ class EngineLife:
         self._shown: dict[str, set[str]] = {}
         """Topics that an action has read without a break since its newest launch."""
         self._read: dict[tuple[str, int], int] = {}
-        self._pieces: dict[tuple[str, int], bytes] = {}
+        self._segments: dict[tuple[str, int], bytes] = {}
         self._whole = chance.choice((1 << 30, -1))
         self._floods = self._agents = 0
         self._storage: Storage | None = None
@@ -208,12 +208,12 @@ class EngineLife:
 
     def _save(self) -> None:
         checkpoint = self.engine.checkpoint(self._whole)
-        for piece in checkpoint.log.written:
-            self._pieces[piece.lane, piece.number] = piece.data
-        places = [(k.lane, n) for k in checkpoint.log.kept for n in range(k.first, k.end)]
-        self._pieces = {place: self._pieces[place] for place in places}
-        pieces = [self._pieces[place] for place in places]
-        saved = SavedEngine(checkpoint.head, checkpoint.log.kept, pieces)
+        for segment in checkpoint.log.written:
+            self._segments[segment.stream, segment.number] = segment.data
+        places = [(k.stream, n) for k in checkpoint.log.kept for n in range(k.first, k.end)]
+        self._segments = {place: self._segments[place] for place in places}
+        segments = [self._segments[place] for place in places]
+        saved = SavedEngine(checkpoint.head, checkpoint.log.kept, segments)
         self._saved = (saved, self.store.now, self.lived)
 
     def _launched(self, launch: Launch) -> None:
@@ -597,7 +597,7 @@ class EngineLife:
         self._questions.clear()
         self._runs.clear()
         self._agents += 1
-        number = self._agents << 40  # an agent's pieces are numbered above those of all before
+        number = self._agents << 40  # an agent's segments are numbered above those of all before
         self.engine = Engine(self.spec, saved, storage=self._storage, log_number=number)
         cut = self.engine.cut
         self._read = {

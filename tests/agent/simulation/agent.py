@@ -111,10 +111,10 @@ class ScriptedAgent:
         """See ``Store``."""
         self.world.store.save(self.world.dataflow.name, self.epoch, state, records, now)
 
-    def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
+    def segments(self, kept: Iterable[Kept]) -> Iterator[bytes]:
         """See ``Store``."""
         definition = self.world.store.listing(self.world.dataflow.name).definition
-        return self.world.store.pieces(definition, self.epoch, kept)
+        return self.world.store.segments(definition, self.epoch, kept)
 
     def trim(self, numbers: Iterable[int]) -> None:
         """See ``Store``."""

@@ -109,14 +109,16 @@ def test_an_engine_decides_the_same_with_cells_on_disk(storage):
 def test_an_engine_with_cells_on_disk_is_made_of_its_log_again(tmp_path):
     storages = [CellStorage(5, tmp_path / name) for name in ("one", "two")]
     first = engine(storages[0])
-    pieces: dict[tuple[str, int], bytes] = {}
+    segments: dict[tuple[str, int], bytes] = {}
     for sequence in range(40):
         first.handle(RecordArrived(1.0, updates_topic("t"), 0, sequence, message(sequence), 1))
         saved = first.checkpoint(0)
-        pieces |= {(piece.lane, piece.number): piece.data for piece in saved.log.written}
+        segments |= {
+            (segment.stream, segment.number): segment.data for segment in saved.log.written
+        }
     kept = saved.log.kept
-    order = [(one.lane, number) for one in kept for number in range(one.first, one.end)]
-    log = SavedEngine(saved.head, kept, [pieces[place] for place in order])
+    order = [(one.stream, number) for one in kept for number in range(one.first, one.end)]
+    log = SavedEngine(saved.head, kept, [segments[place] for place in order])
     again = Engine(first.spec, log, storage=storages[1], log_number=1 << 32)
     check_invariants(again)
     assert again.snapshot() == first.snapshot()

@@ -9,10 +9,10 @@ import pytest
 from simulation import SEALS, MemoryRows, TimedStore
 
 from headgate.agent.errors import DamagedState, Fenced
-from headgate.agent.state.log_segments import CHUNK, first_piece
+from headgate.agent.state.log_segments import CHUNK, first_segment
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import Ownership, Progress, SavedState, StateStore
-from headgate.engine import Kept, LogChange, Piece
+from headgate.engine import Kept, LogChange, LogSegment
 from headgate.events import Cut
 
 ONE = Owner("one", "1", "host:1")
@@ -55,15 +55,15 @@ def store(rows: MemoryRows) -> StateStore:
 
 
 def number(epoch: int, counter: int) -> int:
-    return first_piece(epoch) + counter
+    return first_segment(epoch) + counter
 
 
 def first_save(epoch: int) -> SavedState:
-    """Two lanes, one of them with a piece of several cells."""
+    """Two streams, one of them with a segment of several cells."""
     written = (
-        Piece("a", number(epoch, 0), LONG),
-        Piece("c", number(epoch, 0), b"cells"),
-        Piece("c", number(epoch, 1), b"more cells"),
+        LogSegment("a", number(epoch, 0), LONG),
+        LogSegment("c", number(epoch, 0), b"cells"),
+        LogSegment("c", number(epoch, 1), b"more cells"),
     )
     kept = (
         Kept("a", number(epoch, 0), number(epoch, 1)),
@@ -73,8 +73,8 @@ def first_save(epoch: int) -> SavedState:
 
 
 def second_save(epoch: int) -> SavedState:
-    """One piece more, one that is not needed any more."""
-    written = (Piece("c", number(epoch, 2), b"changed"),)
+    """One segment more, one that is not needed any more."""
+    written = (LogSegment("c", number(epoch, 2), b"changed"),)
     kept = (
         Kept("a", number(epoch, 0), number(epoch, 1)),
         Kept("c", number(epoch, 1), number(epoch, 3)),
@@ -97,7 +97,7 @@ def found(store: StateStore, now: float) -> tuple[bytes, list[bytes]] | None:
 
 def read(store: StateStore, taken: Ownership) -> Iterator[bytes]:
     assert taken.state is not None
-    return store.pieces(taken.definition, taken.epoch, taken.state.log.kept)
+    return store.segments(taken.definition, taken.epoch, taken.state.log.kept)
 
 
 def names(rows: MemoryRows) -> list[bytes]:
@@ -154,7 +154,7 @@ def test_the_next_owner_writes_under_numbers_of_its_own(store: StateStore) -> No
     stale = store.acquire("flow", ONE, 10.0, 5.0).epoch
     store.save("flow", stale, first_save(stale), (), 11.0)
     epoch = store.acquire("flow", TWO, 20.0, 5.0).epoch
-    added = Piece("c", number(epoch, 0), b"new")
+    added = LogSegment("c", number(epoch, 0), b"new")
     kept = (*first_save(stale).log.kept, Kept("c", number(epoch, 0), number(epoch, 1)))
     store.save(
         "flow", epoch, SavedState(b"third", Cut(), Progress(), LogChange((added,), kept)), (), 21.0
@@ -193,8 +193,8 @@ def test_a_piece_that_is_not_whole_is_not_used(
     store: StateStore, rows: MemoryRows, column: bytes
 ) -> None:
     save_both(store)
-    piece = rows.rows[names(rows)[0]]
-    piece[column] = piece[column][:-1] + b"?"
+    segment = rows.rows[names(rows)[0]]
+    segment[column] = segment[column][:-1] + b"?"
     with pytest.raises(DamagedState, match="not whole"):
         found(store, 20.0)
 
@@ -214,7 +214,7 @@ def test_pieces_that_the_next_owner_has_dropped_are_no_damage(
         list(reading)
 
 
-def test_a_removed_dataflow_leaves_no_piece(store: StateStore, rows: MemoryRows) -> None:
+def test_a_removed_dataflow_leaves_no_segment(store: StateStore, rows: MemoryRows) -> None:
     other = Definition("flow2", "text", ".", 0, 1.0)
     store.define(other)
     epoch = store.acquire("flow2", ONE, 10.0, 5.0).epoch

@@ -1,4 +1,4 @@
-"""A scan that comes in stretches of rows says what one in one piece says, whatever happens."""
+"""A scan that comes in stretches of rows says what one in one segment says, whatever happens."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class World(EngineTester):
         self.records: list[RecordArrived] = []
         self.told = 0
         self.saved: tuple[bytes | SavedEngine, int] = (b"", 0)
-        self._pieces: dict[tuple[str, int], bytes] = {}
+        self._segments: dict[tuple[str, int], bytes] = {}
         self._numbers = 0
         super().__init__(spec, answering=False, partitions=2)
         self.save()
@@ -119,10 +119,10 @@ class World(EngineTester):
         state: bytes | SavedEngine
         if logged:
             checkpoint = self.engine.checkpoint(-1)
-            for piece in checkpoint.log.written:
-                self._pieces[piece.lane, piece.number] = piece.data
+            for segment in checkpoint.log.written:
+                self._segments[segment.stream, segment.number] = segment.data
             kept = [
-                self._pieces[one.lane, number]
+                self._segments[one.stream, number]
                 for one in checkpoint.log.kept
                 for number in range(one.first, one.end)
             ]
@@ -255,7 +255,7 @@ def same(one: World, other: World) -> None:
     assert states[0].actions == states[1].actions
 
 
-def pieces(rng: random.Random) -> Iterator[bytes]:
+def segments(rng: random.Random) -> Iterator[bytes]:
     yield from sorted(rng.sample(EDGES, rng.randint(1, 6)))
 
 
@@ -265,7 +265,7 @@ def number(rng: random.Random) -> bytes:
 
 @given(st.integers(0, 10**6), st.sampled_from(sorted(BOUNDS)), st.sampled_from(sorted(SHAPES)))
 @settings(max_examples=150, deadline=None)
-def test_nothing_differs_from_one_piece(seed: int, detail: str, shape: str) -> None:
+def test_nothing_differs_from_one_segment(seed: int, detail: str, shape: str) -> None:
     rng = random.Random(seed)
     count = rng.choice(list(Count))
     worlds = [World(specification(detail, shape, count)) for _ in range(2)]
@@ -294,7 +294,7 @@ def test_nothing_differs_from_one_piece(seed: int, detail: str, shape: str) -> N
             world.hide(*change)
     whole, parts = worlds
     whole.end_scans()
-    for stop in pieces(rng):
+    for stop in segments(rng):
         parts.look(stop)
         if rng.random() < 0.2:
             parts.save(logged=rng.random() < 0.5)
@@ -598,7 +598,7 @@ def test_a_checkpoint_of_before_has_the_scan_begin_anew() -> None:
 
 
 def without_stretches(state: bytes) -> bytes:
-    """Return a snapshot as versions wrote it that read tables in one piece."""
+    """Return a snapshot as versions wrote it that read tables in one segment."""
     plain = msgspec.msgpack.decode(zlib.decompress(state))
     for cells in plain["cells"]:
         for name in ("at", "found"):

@@ -61,25 +61,27 @@ IN, OUT, SEEN = ContainerId("in"), ContainerId("out"), ContainerId("seen")
 
 
 class Log:
-    """Where pieces of a log are kept."""
+    """Where segments of a log are kept."""
 
     def __init__(self) -> None:
-        self.pieces: dict[tuple[str, int], bytes] = {}
+        self.segments: dict[tuple[str, int], bytes] = {}
         self.head = b""
         self.kept: tuple[Kept, ...] = ()
 
     def save(self, checkpoint: Checkpoint) -> None:
         change = checkpoint.log
-        for piece in change.written:
-            assert (piece.lane, piece.number) not in self.pieces, "a number comes twice"
-            self.pieces[piece.lane, piece.number] = piece.data
+        for segment in change.written:
+            assert (segment.stream, segment.number) not in self.segments, "a number comes twice"
+            self.segments[segment.stream, segment.number] = segment.data
         self.head, self.kept = checkpoint.head, change.kept
         for place in places(change.dropped):
-            del self.pieces[place]
-        assert sorted(self.pieces) == sorted(places(self.kept)), "what is kept is not what is there"
+            del self.segments[place]
+        assert sorted(self.segments) == sorted(places(self.kept)), (
+            "what is kept is not what is there"
+        )
 
     def saved(self) -> SavedEngine:
-        return SavedEngine(self.head, self.kept, [self.pieces[p] for p in places(self.kept)])
+        return SavedEngine(self.head, self.kept, [self.segments[p] for p in places(self.kept)])
 
 
 def comparable(engine: Engine) -> bytes:
@@ -93,7 +95,7 @@ def contents(snapshot: bytes) -> bytes:
 
 
 def places(kept: tuple[Kept, ...]) -> list[tuple[str, int]]:
-    return [(one.lane, number) for one in kept for number in range(one.first, one.end)]
+    return [(one.stream, number) for one in kept for number in range(one.first, one.end)]
 
 
 class Story:
@@ -252,7 +254,7 @@ stories = st.lists(
 codecs = st.sampled_from([CodecName.UTF8, CodecName.OPAQUE])
 small = patch.multiple(
     "headgate.engine.checkpoint.changelog",
-    _PIECE=100,
+    _SEGMENT=100,
     _ITEMS=2,
     _SLOTS=4,
     _OPAQUE=3,
@@ -292,7 +294,7 @@ def many(pair: Callable[..., EngineTester], rows: int) -> EngineTester:
 
 
 def size(checkpoint: Checkpoint) -> int:
-    return len(checkpoint.head) + sum(len(piece.data) for piece in checkpoint.log.written)
+    return len(checkpoint.head) + sum(len(segment.data) for segment in checkpoint.log.written)
 
 
 def test_a_checkpoint_after_few_changes_is_small(pair):
@@ -354,12 +356,12 @@ def test_a_checkpoint_encodes_what_has_changed(whole: int, monkeypatch: pytest.M
     assert comparable(Engine(tester.spec, head)) == comparable(tester.engine)
 
 
-def test_of_a_small_state_each_lane_gets_one_piece(pair):
+def test_of_a_small_state_each_stream_gets_one_segment(pair):
     written = many(pair, 300).engine.checkpoint(LOGGED).log.written
-    assert [piece.lane for piece in written] == ["b", "c"]
-    with patch("headgate.engine.checkpoint.changelog._PIECE", 100):
+    assert [segment.stream for segment in written] == ["b", "c"]
+    with patch("headgate.engine.checkpoint.changelog._SEGMENT", 100):
         written = many(pair, 300).engine.checkpoint(LOGGED).log.written
-    assert [piece.lane for piece in written] == ["b", "b", "c"]
+    assert [segment.stream for segment in written] == ["b", "b", "c"]
 
 
 @pytest.mark.parametrize("whole", [LOGGED, EVERYTHING])
@@ -410,8 +412,8 @@ def test_the_log_stays_in_proportion_to_what_it_holds(pair):
         rows = {b"%06d" % ((wave * 97 + i) % 2000): {b"f:x": b"%d" % wave} for i in range(50)}
         tester.write("in", rows)
         log.save(tester.engine.checkpoint(LOGGED))
-    assert sum(map(len, log.pieces.values())) < 8 * size(first)
-    assert len(log.pieces) < 200
+    assert sum(map(len, log.segments.values())) < 8 * size(first)
+    assert len(log.segments) < 200
 
 
 @pytest.mark.parametrize(("changed", "turn", "checkpoints"), [(50, 1000, 2), (1, 3, 3)])
@@ -427,7 +429,7 @@ def test_what_was_written_before_a_turn_goes_when_it_has_come_to_all(
             rows = {b"%06d" % i: {b"f:x": b"%d" % (1000 + wave)} for i in range(changed)}
             tester.write("in", rows)
             log.save(tester.engine.checkpoint(LOGGED))
-            first.append(next(one.first for one in log.kept if one.lane == "c"))
+            first.append(next(one.first for one in log.kept if one.stream == "c"))
     assert first == [0] * (2 * checkpoints - 1) + [checkpoints + 1]
 
 
@@ -442,12 +444,12 @@ def test_the_head_says_how_many_items_of_lists_and_small_pieces_the_log_has(pair
             len(part.items)
             for place in lists
             for part in msgspec.msgpack.decode(
-                zlib.decompress(log.pieces[place]), type=changelog.Parts
+                zlib.decompress(log.segments[place]), type=changelog.Parts
             ).lists
         )
         said = read_snapshot(log.head).log
         if whole == LOGGED:
-            assert (said.items, said.small) == (items, sum(lane == "a" for lane, _ in lists))
+            assert (said.items, said.small) == (items, sum(stream == "a" for stream, _ in lists))
 
 
 def test_a_small_state_is_saved_whole_and_takes_no_log(pair, rows):
@@ -460,7 +462,7 @@ def test_a_small_state_is_saved_whole_and_takes_no_log(pair, rows):
     assert log.kept
     tester.write("in", {row: {column: None} for row, column in tester.tables["in"]})
     log.save(tester.engine.checkpoint(10))
-    assert (log.kept, log.pieces) == ((), {})
+    assert (log.kept, log.segments) == ((), {})
     assert comparable(Engine(tester.spec, log.head)) == comparable(tester.engine)
 
 
@@ -523,8 +525,8 @@ def saved(pair) -> tuple[EngineTester, Log]:
 @pytest.mark.parametrize("data", [b"", b"nonsense"])
 def test_what_is_no_piece_is_refused(saved, data):
     tester, log = saved
-    log.pieces[places(log.kept)[0]] = data
-    with pytest.raises(SnapshotError, match="not a piece"):
+    log.segments[places(log.kept)[0]] = data
+    with pytest.raises(SnapshotError, match="not a segment"):
         Engine(tester.spec, log.saved())
 
 
@@ -534,15 +536,15 @@ def test_a_log_without_one_of_its_lists_is_refused(saved, place):
     lists = [p for p in places(log.kept) if p[0] != "c"]
     saved = log.saved()
     kept = [
-        data for p, data in zip(places(log.kept), saved.pieces, strict=True) if p != lists[place]
+        data for p, data in zip(places(log.kept), saved.segments, strict=True) if p != lists[place]
     ]
     with pytest.raises(SnapshotError, match="list"):
-        Engine(tester.spec, replace(saved, pieces=kept))
+        Engine(tester.spec, replace(saved, segments=kept))
 
 
 def test_a_piece_of_a_later_version_says_so(saved):
     tester, log = saved
-    log.pieces[places(log.kept)[0]] = zlib.compress(msgspec.msgpack.encode((99, (), ())))
+    log.segments[places(log.kept)[0]] = zlib.compress(msgspec.msgpack.encode((99, (), ())))
     with pytest.raises(SnapshotError, match="upgrade"):
         Engine(tester.spec, log.saved())
 

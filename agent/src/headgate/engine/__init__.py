@@ -8,8 +8,14 @@ through ``Engine.arrive``, everything else through ``Engine.handle``) and instru
 
 from headgate.engine.actions.runs import PastRun, RunState
 from headgate.engine.cells.storage import Array, Index, MemoryIndex, MemoryStorage, Storage, blank
-from headgate.engine.checkpoint.changelog import Checkpoint, Kept, LogChange, Piece, SavedEngine
-from headgate.engine.checkpoint.logged import SnapshotError
+from headgate.engine.checkpoint.changelog import (
+    Checkpoint,
+    Kept,
+    LogChange,
+    LogSegment,
+    SavedEngine,
+)
+from headgate.engine.checkpoint.log_reader import SnapshotError
 from headgate.engine.checkpoint.saved import SNAPSHOT_VERSION
 from headgate.engine.core.engine import Engine
 from headgate.engine.core.explain import (
@@ -182,6 +188,7 @@ __all__ = [
     "Launch",
     "Limit",
     "LogChange",
+    "LogSegment",
     "MemoryIndex",
     "MemoryStorage",
     "Metric",
@@ -193,7 +200,6 @@ __all__ = [
     "PartitionReset",
     "PastRun",
     "Paused",
-    "Piece",
     "PredecessorsResult",
     "Quarantine",
     "ReadCells",

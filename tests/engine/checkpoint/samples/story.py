@@ -34,7 +34,7 @@ VALUES, SEEN = ContainerId("values"), ContainerId("seen")
 LOGGED = -1
 
 Stored = tuple[bytes, tuple[Kept, ...], tuple[bytes, ...]]
-"""The head, what of the log belongs to it, and its pieces."""
+"""The head, what of the log belongs to it, and its segments."""
 
 
 def played() -> EngineTester:
@@ -71,14 +71,14 @@ def played() -> EngineTester:
 def stored(checkpoint: Checkpoint) -> Stored:
     """Return what is stored of a checkpoint that is the first of its engine."""
     change = checkpoint.log
-    return checkpoint.head, change.kept, tuple(piece.data for piece in change.written)
+    return checkpoint.head, change.kept, tuple(segment.data for segment in change.written)
 
 
 def saved(version: int) -> SavedEngine:
     """Return what an engine is made from that a version has stored."""
     data = (FOLDER / f"version_{version}.msgpack").read_bytes()
-    head, kept, pieces = msgspec.msgpack.decode(data, type=Stored)
-    return SavedEngine(head, kept, pieces)
+    head, kept, segments = msgspec.msgpack.decode(data, type=Stored)
+    return SavedEngine(head, kept, segments)
 
 
 def meaning(engine: Engine) -> object:

@@ -69,4 +69,4 @@ class Checkpoints:
         progress = msgspec.structs.replace(Progress(), **fields)
         saved = SavedState(checkpoint.head, self._state.position, progress, checkpoint.log)
         self._context.store.save(saved, self._history.changed, now)
-        return len(saved.snapshot) + sum(len(piece.data) for piece in saved.log.written)
+        return len(saved.snapshot) + sum(len(segment.data) for segment in saved.log.written)

@@ -34,8 +34,8 @@ class Store(Protocol):
     def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
         """Save in one step. Raises ``Fenced`` when another agent has taken the dataflow over."""
 
-    def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
-        """Yield pieces of the engine's log. Raises ``DamagedState`` and ``Fenced``."""
+    def segments(self, kept: Iterable[Kept]) -> Iterator[bytes]:
+        """Yield segments of the engine's log. Raises ``DamagedState`` and ``Fenced``."""
 
     def trim(self, numbers: Iterable[int]) -> None:
         """Delete records, by their numbers."""

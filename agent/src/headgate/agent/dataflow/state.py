@@ -10,7 +10,7 @@ from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import Continuation
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.errors import Refused
-from headgate.agent.state.log_segments import first_piece
+from headgate.agent.state.log_segments import first_segment
 from headgate.agent.state.store import Ownership
 from headgate.engine import Engine, Launch, RecordArrived, Role, SavedEngine, Stimulus
 from headgate.events import ControlMessage, Cut, updates_topic
@@ -69,10 +69,12 @@ class FlowState:
             dataflow.spec,
             None
             if saved is None
-            else SavedEngine(saved.snapshot, saved.log.kept, context.store.pieces(saved.log.kept)),
+            else SavedEngine(
+                saved.snapshot, saved.log.kept, context.store.segments(saved.log.kept)
+            ),
             incarnation=f"{int(ownership.definition.submitted * 1000):x}",
             storage=context.storage,
-            log_number=first_piece(ownership.epoch),
+            log_number=first_segment(ownership.epoch),
         )
         self.paused = saved is not None and saved.progress.paused
         self.watching = saved is not None and saved.progress.watching

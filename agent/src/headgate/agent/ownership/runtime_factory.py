@@ -135,9 +135,9 @@ class _FlowStore:
         """See ``runtime.Store``."""
         self._store.save(self._name, self._epoch, state, records, now)
 
-    def pieces(self, kept: Iterable[Kept]) -> Iterator[bytes]:
+    def segments(self, kept: Iterable[Kept]) -> Iterator[bytes]:
         """See ``runtime.Store``."""
-        return self._store.pieces(self._definition, self._epoch, kept)
+        return self._store.segments(self._definition, self._epoch, kept)
 
     def trim(self, numbers: Iterable[int]) -> None:
         """See ``runtime.Store``."""

@@ -5,7 +5,7 @@ engine's snapshot with Kafka's offsets) and ``history`` (runs). What was submitt
 believed only where an agent has signed them (``sealed``); the rest decides when steps run, never
 which. Everything that must agree is put in one mutation, and each mutation checks the epoch:
 whoever takes a dataflow over raises the epoch, and from then on nothing of the former owner is
-saved. Of a large state the row has a head, and names the pieces that belong to it (``pieces``).
+saved. Of a large state the row has a head, and names the segments that belong to it (``segments``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msgspec import Struct
 from headgate.agent.errors import DamagedState, Fenced, Refused, UnknownDataflow
 from headgate.agent.ports import BadRecord
 from headgate.agent.state.cell_values import UnreadableCell, read_cell
-from headgate.agent.state.log_segments import PieceRows
+from headgate.agent.state.log_segments import SegmentRows
 from headgate.agent.state.rows import Rows
 from headgate.agent.state.sealed.definitions import (
     DEFINITION,
@@ -215,7 +215,7 @@ class StateStore:
         Leases of others end by ``clock``, which returns seconds and never leaps.
         """
         self._rows = rows
-        self._pieces = PieceRows(rows)
+        self._segments = SegmentRows(rows)
         self._leases = LeaseRows(rows, seals, clock)
         self._definitions = DefinitionCells(seals, revisions)
         self._revisions = revisions
@@ -334,18 +334,18 @@ class StateStore:
         with self._noting_damage(definition, lease.epoch):
             state = _state(name, whole)
         # Whoever was the owner before can commit nothing any more: what it left may go.
-        self._pieces.tidy(name, lease.epoch, state.log.kept if state is not None else ())
+        self._segments.tidy(name, lease.epoch, state.log.kept if state is not None else ())
         return Ownership(definition, lease.epoch, state, _records(name, whole))
 
-    def pieces(self, definition: Definition, epoch: int, kept: Iterable[Kept]) -> Iterator[bytes]:
-        """Yield pieces of a dataflow's log that belong to its saved state, in their order.
+    def segments(self, definition: Definition, epoch: int, kept: Iterable[Kept]) -> Iterator[bytes]:
+        """Yield segments of a dataflow's log that belong to its saved state, in their order.
 
         Raises:
             Fenced: another agent has taken the dataflow over meanwhile, and may have dropped them.
             DamagedState: one of them is missing or not whole.
         """
         with self._noting_damage(definition, epoch):
-            yield from self._pieces.read(definition.name, kept)
+            yield from self._segments.read(definition.name, kept)
 
     @contextmanager
     def _noting_damage(self, definition: Definition, epoch: int) -> Iterator[None]:
@@ -388,13 +388,13 @@ class StateStore:
     ) -> None:
         """Save a checkpoint and the changed records in one step.
 
-        Pieces of the engine's log come before it, and count only after it; those that it does not
+        Segments of the engine's log come before it, and count only after it; those that it does not
         need go when nothing can need them any more.
 
         Raises:
             Fenced: another agent has taken the dataflow over; nothing was saved.
         """
-        self._pieces.write(name, state.log.written)
+        self._segments.write(name, state.log.written)
         snapshot = state.snapshot
         chunks = [snapshot[i : i + CHUNK] for i in range(0, len(snapshot), CHUNK)]
         checksum = zlib.crc32(snapshot)
@@ -405,7 +405,7 @@ class StateStore:
         columns |= {_chunk(number): chunk for number, chunk in enumerate(chunks)}
         columns |= {_record(record.number): _encode(record) for record in records}
         self._guarded(name, epoch, columns)
-        self._pieces.drop(name, state.log.dropped)
+        self._segments.drop(name, state.log.dropped)
 
     def trim(self, name: str, numbers: Iterable[int]) -> None:
         """Delete records."""
@@ -450,7 +450,7 @@ class StateStore:
         rest = [column for column in self._rows.get(row) if column not in LEASE_CELLS]
         if rest:
             self._rows.delete(row, rest)
-        self._pieces.tidy(name, epoch + 1, ())
+        self._segments.tidy(name, epoch + 1, ())
         return True
 
     def _guarded(self, name: str, epoch: int, columns: dict[bytes, bytes]) -> None:

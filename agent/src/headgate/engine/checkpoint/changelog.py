@@ -1,6 +1,6 @@
 """What an engine remembers of cells, as a log: a checkpoint adds what changed since the last one.
 
-The log has three lanes of numbered pieces, each of which grows at its end and is cut off at its
+The log has three streams of numbered segments, each of which grows at its end and is cut off at its
 beginning. Two have lists that only grow, keys of cells and distinct elements: what came since the
 last checkpoint goes to ``RECENT``, and when that is much, all of it to ``LISTS``. The third
 has cells: those that changed, and with them about as many others, in turn. When the turn has come
@@ -28,19 +28,19 @@ from headgate.engine.cells.storage import Array, newest
 from headgate.events import ContainerId
 
 LISTS, RECENT, CELLS = "a", "b", "c"
-"""Lanes, in the order in which they are read."""
+"""Streams, in the order in which they are read."""
 
-_PIECE = 1 << 20  # bytes of a piece before it is compressed, about
+_SEGMENT = 1 << 20  # bytes of a segment before it is compressed, about
 _LEVEL = 1  # zlib's fastest: a launch waits for it
 _ITEMS = 4096  # items of a list, written together
 _SLOTS = 1 << 15  # slots written together: half a megabyte with two numbers each
 _OPAQUE = 1 << 10  # the same where values are bytes, of any length
 _MERGED = 100
 _RECENT = 1 << 15
-"""Pieces and items of lane ``RECENT`` after which they go to ``LISTS`` together."""
-_SMALL = 1 << 16  # bytes: many pieces below it take longer to read than one of them all
+"""Segments and items of stream ``RECENT`` after which they go to ``LISTS`` together."""
+_SMALL = 1 << 16  # bytes: many segments below it take longer to read than one of them all
 _MANY = 1000
-"""Small pieces of lists after which all are written anew."""
+"""Small segments of lists after which all are written anew."""
 _SPARE = 100_000
 """Items of lists that are gone, beside as many as there are, before all are written anew."""
 _TURN = 1000
@@ -48,17 +48,17 @@ _TURN = 1000
 
 
 class Kept(Struct, frozen=True, array_like=True):
-    """Pieces of a lane, from ``first`` to before ``end``."""
+    """Segments of a stream, from ``first`` to before ``end``."""
 
-    lane: str
+    stream: str
     first: int
     end: int
 
 
-class Piece(Struct, frozen=True):
-    """One piece: its place, and its bytes."""
+class LogSegment(Struct, frozen=True):
+    """One segment: its place, and its bytes."""
 
-    lane: str
+    stream: str
     number: int
     data: bytes
 
@@ -69,7 +69,7 @@ class LogChange(Struct, frozen=True):
     ``kept`` is all that belongs to the checkpoint, with what is ``written``, in reading order.
     """
 
-    written: tuple[Piece, ...] = ()
+    written: tuple[LogSegment, ...] = ()
     kept: tuple[Kept, ...] = ()
     dropped: tuple[Kept, ...] = ()
 
@@ -82,11 +82,11 @@ class Checkpoint(Struct, frozen=True):
 
 
 class SavedEngine(Struct, frozen=True):
-    """What an engine is made from: a head, what of the log belongs to it, and its pieces."""
+    """What an engine is made from: a head, what of the log belongs to it, and its segments."""
 
     head: bytes
     kept: tuple[Kept, ...] = ()
-    pieces: Iterable[bytes] = ()
+    segments: Iterable[bytes] = ()
     """Those of ``kept``, in its order."""
 
 
@@ -123,36 +123,36 @@ class CellsPart(Struct, frozen=True, array_like=True):
 
 
 class Parts(Struct, frozen=True, array_like=True):
-    """What a piece holds."""
+    """What a segment holds."""
 
     version: int
     lists: tuple[ListPart, ...]
     cells: tuple[CellsPart, ...]
 
 
-PIECE_VERSION = 1
-"""Version of the pieces that this code writes."""
+SEGMENT_VERSION = 1
+"""Version of the segments that this code writes."""
 
 _encoder = msgspec.msgpack.Encoder()
 
 
-class _Lane:
-    """Pieces of one lane: which are kept, and what this checkpoint does to them."""
+class _SegmentStream:
+    """Segments of one stream: which are kept, and what this checkpoint does to them."""
 
     def __init__(self, name: str, number: int, kept: Iterable[Kept]) -> None:
         self.name = name
         self.next = number
-        self.kept = [one for one in kept if one.lane == name]
-        self._written: list[Piece] = []
+        self.kept = [one for one in kept if one.stream == name]
+        self._written: list[LogSegment] = []
         self._dropped: list[Kept] = []
         self._lists: list[ListPart] = []
         self._cells: list[CellsPart] = []
         self._size = 0
         self.small = 0
-        """Small pieces since the lane was cut off."""
+        """Small segments since the stream was cut off."""
 
     @property
-    def pieces(self) -> int:
+    def segments(self) -> int:
         return sum(one.end - one.first for one in self.kept)
 
     def add(self, part: ListPart | CellsPart, size: int) -> None:
@@ -162,16 +162,16 @@ class _Lane:
         else:
             self._cells.append(part)
         self._size += size
-        if self._size >= _PIECE:
+        if self._size >= _SEGMENT:
             self.flush()
 
     def flush(self) -> None:
-        """End the piece that is being written."""
+        """End the segment that is being written."""
         if not self._lists and not self._cells:
             return
-        parts = Parts(PIECE_VERSION, tuple(self._lists), tuple(self._cells))
+        parts = Parts(SEGMENT_VERSION, tuple(self._lists), tuple(self._cells))
         data = zlib.compress(_encoder.encode(parts), _LEVEL)
-        self._written.append(Piece(self.name, self.next, data))
+        self._written.append(LogSegment(self.name, self.next, data))
         last = self.kept[-1] if self.kept else None
         if last is not None and last.end == self.next:
             self.kept[-1] = Kept(self.name, last.first, self.next + 1)
@@ -192,7 +192,7 @@ class _Lane:
         self.kept = kept
         self.small = 0
 
-    def take(self) -> tuple[list[Piece], list[Kept]]:
+    def take(self) -> tuple[list[LogSegment], list[Kept]]:
         """Return what was written and dropped since the last call."""
         self.flush()
         written, dropped = self._written, self._dropped
@@ -200,7 +200,7 @@ class _Lane:
         return written, dropped
 
 
-class Logged:
+class LoggedCells:
     """How a changelog knows the cells of a container in one table."""
 
     def __init__(self, cells: ContainerCells, keys: Listed, names: Listed) -> None:
@@ -215,7 +215,7 @@ class _Turn(Struct):
     """A turn that is under way, to write all cells again."""
 
     began: int
-    """The number of the first piece since it began."""
+    """The number of the first segment since it began."""
     order: list[tuple[ContainerId, str]]
     """The containers to which it comes."""
     place: int = 0
@@ -227,10 +227,10 @@ class Changelog:
     """Writes the log of one engine.
 
     Args:
-        number: of the first piece and the first list; those of others before it were lower.
+        number: of the first segment and the first list; those of others before it were lower.
         kept: the log so far.
         items: items of lists in it.
-        small: small pieces of lists in it.
+        small: small segments of lists in it.
     """
 
     def __init__(
@@ -238,10 +238,10 @@ class Changelog:
     ) -> None:
         self._numbers = count(number + 1)
         self._lists, self._recent, self._cells = (
-            _Lane(name, number, kept) for name in (LISTS, RECENT, CELLS)
+            _SegmentStream(name, number, kept) for name in (LISTS, RECENT, CELLS)
         )
         self._lists.small = small
-        self._logged: dict[tuple[ContainerId, str], Logged] = {}
+        self._logged: dict[tuple[ContainerId, str], LoggedCells] = {}
         self._valid = 0
         """Lists with lower numbers are not in the log."""
         self.items = items
@@ -250,15 +250,15 @@ class Changelog:
     def adopt(self, cells: ContainerCells, keys: Listed, names: Listed) -> None:
         """Go on with cells that were read from this log, and have the slots that they had."""
         cells.columns.grid.unsaved.data[:] = False
-        self._logged[cells.watched.id, cells.table] = Logged(cells, keys, names)
+        self._logged[cells.watched.id, cells.table] = LoggedCells(cells, keys, names)
 
     def forget(self) -> None:
         """Begin anew: the log has nothing that the engine has now."""
         self._logged.clear()
         self._valid = next(self._numbers)
         self.items = 0
-        for lane in self._lanes:
-            lane.cut(lane.next)
+        for stream in self._streams:
+            stream.cut(stream.next)
         self._turn = None
 
     def forget_cells(self, gone: Iterable[ContainerCells]) -> None:
@@ -280,24 +280,24 @@ class Changelog:
 
     def change(self) -> LogChange:
         """Return what has become of the log since the last call."""
-        taken = [lane.take() for lane in self._lanes]
+        taken = [stream.take() for stream in self._streams]
         return LogChange(
-            tuple(piece for written, _ in taken for piece in written),
-            tuple(one for lane in self._lanes for one in lane.kept),
+            tuple(segment for written, _ in taken for segment in written),
+            tuple(one for stream in self._streams for one in stream.kept),
             tuple(one for _, dropped in taken for one in dropped),
         )
 
-    def of(self, cells: ContainerCells) -> Logged:
+    def of(self, cells: ContainerCells) -> LoggedCells:
         """Return how these cells are known."""
         return self._logged[cells.watched.id, cells.table]
 
     @property
     def small(self) -> int:
-        """How many small pieces of lists there are."""
+        """How many small segments of lists there are."""
         return self._lists.small
 
     @property
-    def _lanes(self) -> tuple[_Lane, _Lane, _Lane]:
+    def _streams(self) -> tuple[_SegmentStream, _SegmentStream, _SegmentStream]:
         return self._lists, self._recent, self._cells
 
     # Lists.
@@ -306,19 +306,19 @@ class Changelog:
         lists = [*self._keys(held), *self._elements(state)]
         living = sum(length for _, length, _ in lists)
         if self.items > 2 * living + _SPARE or self._lists.small > _MANY:
-            # Most of it is of lists that are gone, or it is in too many pieces.
+            # Most of it is of lists that are gone, or it is in too many segments.
             for listed, _, _ in lists:
                 listed.merged = listed.logged = 0
             self._recent.cut(self._recent.next)
             self._lists.cut(self._lists.next)
             self.items = 0
         recent = sum(length - listed.merged for listed, length, _ in lists)
-        merging = recent > _RECENT or self._recent.pieces >= _MERGED
-        lane = self._lists if merging else self._recent
+        merging = recent > _RECENT or self._recent.segments >= _MERGED
+        stream = self._lists if merging else self._recent
         for listed, length, since in lists:
             self.items += length - listed.logged
             first = listed.merged if merging else listed.logged
-            self._write_items(lane, listed.number, first, length, since)
+            self._write_items(stream, listed.number, first, length, since)
             listed.logged = length
             if merging:
                 listed.merged = length
@@ -331,7 +331,7 @@ class Changelog:
             grid = cells.columns.grid
             logged = self._logged.get((cells.watched.id, cells.table))
             if logged is None or logged.layout != grid.layout:
-                logged = Logged(cells, self._listed(), self._listed())
+                logged = LoggedCells(cells, self._listed(), self._listed())
                 logged.moved = True
                 self._logged[cells.watched.id, cells.table] = logged
                 grid.mark(grid.find_used(0, grid.extent))
@@ -350,14 +350,18 @@ class Changelog:
 
     @staticmethod
     def _write_items(
-        lane: _Lane, number: int, first: int, length: int, since: Callable[[int], Iterable[Element]]
+        stream: _SegmentStream,
+        number: int,
+        first: int,
+        length: int,
+        since: Callable[[int], Iterable[Element]],
     ) -> None:
         if first == length:
             return
         rest = iter(since(first))
         while items := list(islice(rest, _ITEMS)):
             size = sum(map(len, items)) if isinstance(items[0], bytes) else 32 * len(items)
-            lane.add(ListPart(number, first, items), size)
+            stream.add(ListPart(number, first, items), size)
             first += len(items)
 
     # Cells.

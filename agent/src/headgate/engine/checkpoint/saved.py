@@ -10,7 +10,7 @@ from headgate.engine.actions.runs import ActiveRun, PastRun, RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.elements import Element, Key
 from headgate.engine.cells.strangers import Version
-from headgate.engine.checkpoint.logged import ListState, LoggedState, LogState
+from headgate.engine.checkpoint.log_reader import ListState, LoggedState, LogState
 from headgate.engine.intake.duplicates import Source
 from headgate.engine.protocol.stimuli import ResourceSample
 from headgate.engine.spec.dataflow import WatchedContainer

@@ -26,7 +26,7 @@ from headgate.engine.cells.pending import Consumed, Past, Pending, Value
 from headgate.engine.cells.scans import ScanState
 from headgate.engine.cells.storage import Array
 from headgate.engine.checkpoint.changelog import Changelog
-from headgate.engine.checkpoint.logged import (
+from headgate.engine.checkpoint.log_reader import (
     ListState,
     LoggedState,
     LogReader,
@@ -147,12 +147,12 @@ def _counted(state: EngineSnapshot, counts: Counts) -> EngineSnapshot:
 def restore(
     state: EngineState,
     snapshot: EngineSnapshot,
-    pieces: Iterable[bytes] = (),
+    segments: Iterable[bytes] = (),
     log: Changelog | None = None,
 ) -> None:
     """Give a newly built engine the state of what it has in common with the snapshot.
 
-    ``pieces`` are those of the log, which then goes on as ``log``.
+    ``segments`` are those of the log, which then goes on as ``log``.
 
     Raises:
         SnapshotError: the log is not whole.
@@ -175,7 +175,7 @@ def restore(
     reader = LogReader()
     for cells, stored in common:
         _want(cells, stored, reader)
-    reader.read(pieces)
+    reader.read(segments)
     for cells, stored in common:
         _restore_cells(cells, stored, reader)
         if log is not None and stored.logged is not None and cells.detail == stored.detail:

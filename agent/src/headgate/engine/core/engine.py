@@ -69,7 +69,7 @@ class Engine:
         incarnation: part of run ids, so that a dataflow that was removed and submitted again never
             repeats one. Ignored where a snapshot says it.
         storage: where cells are remembered; in memory where None.
-        log_number: of the next piece of its log, above those of any engine of this dataflow before.
+        log_number: of the next segment of its log, above those of any engine before it.
 
     Raises:
         SpecificationError: the specification cannot be decided on.
@@ -140,7 +140,7 @@ class Engine:
         log = Changelog(log_number)
         if found.log is not None:
             log = Changelog(log_number, saved.kept, found.log.items, found.log.small)
-        restore(self.state, found, saved.pieces, log)
+        restore(self.state, found, saved.segments, log)
         self.state.now = self.state.saved_at
         return log
 

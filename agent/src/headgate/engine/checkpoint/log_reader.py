@@ -15,7 +15,7 @@ from headgate.engine.cells.elements import Element, Elements, Listed
 from headgate.engine.cells.grid import GridShape
 from headgate.engine.cells.pending import Past
 from headgate.engine.cells.storage import Array
-from headgate.engine.checkpoint.changelog import PIECE_VERSION, CellsPart, ListPart, Parts
+from headgate.engine.checkpoint.changelog import SEGMENT_VERSION, CellsPart, ListPart, Parts
 
 
 class SnapshotError(ValueError):
@@ -23,7 +23,7 @@ class SnapshotError(ValueError):
 
 
 class ListState(Struct, frozen=True, array_like=True):
-    """A list in the log: its number, its length, and how much of it stands in lane ``LISTS``."""
+    """A list in the log: its number, its length, and how much of it stands in stream ``LISTS``."""
 
     number: int
     length: int
@@ -80,13 +80,13 @@ class LogReader:
         if state is not None:
             self._want_list(state)
 
-    def read(self, pieces: Iterable[bytes]) -> None:
+    def read(self, segments: Iterable[bytes]) -> None:
         """Read what is wanted.
 
         Raises:
-            SnapshotError: a piece is none, or something is missing.
+            SnapshotError: a segment is none, or something is missing.
         """
-        for data in pieces:
+        for data in segments:
             parts = _parts(data)
             for items in parts.lists:
                 self._take_items(items)
@@ -174,11 +174,11 @@ def _parts(data: bytes) -> Parts:
     try:
         parts = _decoder.decode(zlib.decompress(data))
     except (zlib.error, msgspec.MsgspecError) as error:
-        raise SnapshotError(f"not a piece of a log of cells: {error}") from error
-    if parts.version > PIECE_VERSION:
+        raise SnapshotError(f"not a segment of a log of cells: {error}") from error
+    if parts.version > SEGMENT_VERSION:
         raise SnapshotError(
-            f"a piece of version {parts.version} of a log of cells; this headgate reads up to "
-            f"{PIECE_VERSION}: upgrade it"
+            f"a segment of version {parts.version} of a log of cells; this headgate reads up to "
+            f"{SEGMENT_VERSION}: upgrade it"
         )
     return parts
 
