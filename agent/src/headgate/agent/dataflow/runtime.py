@@ -42,6 +42,7 @@ from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.feed import Record
 from headgate.agent.ports import Report
+from headgate.agent.state.sealed import Definition
 from headgate.agent.state.store import Ownership, Progress
 from headgate.engine import (
     ClockMoved,
@@ -127,6 +128,11 @@ class Runtime:
         )
         self._foreseen: float | None = None
         """When the launcher was told that the next run may be due."""
+
+    @property
+    def definition(self) -> Definition:
+        """What runs: the newest definition that was taken."""
+        return self.state.definition
 
     # -- its life
 

@@ -184,7 +184,7 @@ class DataflowThread:
     def _close(self, runtime: Runtime | None) -> None:
         if runtime is None:
             return
-        self.revision = runtime.state.definition.revision
+        self.revision = runtime.definition.revision
         try:
             runtime.stop(time.time(), save=self._save and self.error is None)
         except AgentError as error:

@@ -444,7 +444,7 @@ class Agent:
 
     async def running(self, flow: DataflowThread) -> Definition:
         """Return the definition by which a dataflow runs here."""
-        return await self.call(flow, lambda runtime, _: runtime.state.definition)
+        return await self.call(flow, lambda runtime, _: runtime.definition)
 
     def stands(self, definition: Definition) -> bool:
         """Tell whether the state table has a definition as it runs, signed."""
