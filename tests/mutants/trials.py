@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 import psutil
@@ -120,7 +121,8 @@ class Trials:
         names = reach.of(path, *mutant.lines) or reach.of(path, *mutant.statement)
         if not self._is_function(mutant):
             room = path[: path.rfind("/") + 1]
-            names = names + reach.of_folder(path) + reach.of_folder(room)
+            beside = sorted(reach.of_folder(path), key=lambda name: -_nearness(name, path))
+            names = names + beside + reach.of_folder(room)
         names = [name for name in dict.fromkeys(names) if name in self._items]
         near = self._killers[f"{path}:{mutant.scope}"]
         far = dict(self._killers[path].most_common(10))
@@ -269,6 +271,13 @@ class Trials:
         os.close(trial.pipe)
         shutil.rmtree(trial.temporary, ignore_errors=True)
         trial.temporary.with_suffix(".tests").unlink(missing_ok=True)
+
+
+def _nearness(test: str, path: str) -> int:
+    """Return how many folders of its room a module has in common with the tests of a file."""
+    folders = path.partition("/headgate/")[2].split("/")[:-1]
+    beside = zip(folders, test.split("/")[1:], strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], beside)))
 
 
 def _worked(pid: int) -> float:
