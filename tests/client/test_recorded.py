@@ -33,8 +33,8 @@ class Observer:
     def begin(self, message: Message) -> Passing:
         return Passing(message)
 
-    def answered(self, passage: Passing, reply: Message | None) -> None:
-        self.ended.append((passage.message.raw, None if reply is None else reply.raw))
+    def answered(self, embedded: Passing, reply: Message | None) -> None:
+        self.ended.append((embedded.message.raw, None if reply is None else reply.raw))
 
 
 @pytest.fixture

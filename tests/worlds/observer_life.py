@@ -128,7 +128,7 @@ class ObserverLife:
         self.directory = directory
         self.scene = Scene(directory, _BENCH(), self.dialect, config)
         self.scene.endpoint.limits = Limits(max_frame=1 << 22, max_string=1 << 22)
-        self.scene.endpoint.introduction = b"i" * 300
+        self.scene.endpoint.identification = b"i" * 300
         self.scene.endpoint.part_bytes = chance.choice((1 << 18, 1 << 18, 100))
         self.mute = chance.choice((0.0, 0.0, 0.5))
         self.partitions = chance.choice((1, 1, 3))

@@ -19,12 +19,12 @@ from headgate.agent.ownership.entrance import Folder, Presence, require_observer
 from headgate.agent.state.sealed import Owner
 from headgate.hbase import Dialect
 from headgate.observer.doctor.recognition import Spoken, Way
-from headgate.observer.sessions.introduction import Introduction
+from headgate.observer.sessions.identification import Identification
 
-OBSERVER = Introduction("observer", 1)
+OBSERVER = Identification("observer", 1)
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, dialect: Dialect, by: Introduction | None) -> None:
+def answering(monkeypatch: pytest.MonkeyPatch, dialect: Dialect, by: Identification | None) -> None:
     async def recognise(*_: object, **__: object) -> Spoken:
         return Spoken(Way(framed=False, compact=False), dialect, by, 0.0)
 
@@ -46,7 +46,7 @@ def test_hbase_itself_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("by", [OBSERVER, None])
 def test_a_thrift1_port_is_refused_in_words(
-    monkeypatch: pytest.MonkeyPatch, by: Introduction | None
+    monkeypatch: pytest.MonkeyPatch, by: Identification | None
 ) -> None:
     answering(monkeypatch, Dialect.THRIFT1, by)
     with pytest.raises(ConfigurationError, match=r"hbase:9190 speaks Thrift1.* Thrift2 listener"):

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from headgate.hbase import Dialect
 from headgate.observer.doctor.recognition import WAYS, Reply, Spoke, Way, _read_reply, probe
-from headgate.observer.sessions.introduction import IDENTIFY, Introduction, encode_introduction
+from headgate.observer.sessions.identification import (
+    IDENTIFY,
+    Identification,
+    encode_identification,
+)
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -115,13 +119,13 @@ def test_an_old_server_that_does_not_say_its_type_is_told_by_a_method(way: Way) 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_an_observer_in_between_says_its_name(way: Way) -> None:
-    introduction = Introduction("o1", 7)
+    identification = Identification("o1", 7)
     known = {
         b"getThriftServerType": number(1),
-        IDENTIFY.encode(): text(0, encode_introduction(introduction)),
+        IDENTIFY.encode(): text(0, encode_identification(identification)),
     }
     (spoken,) = ask(thrift(way, known)).ways
-    assert spoken.observer == introduction
+    assert spoken.observer == identification
 
 
 def test_an_observer_that_cannot_reach_hbase_is_quoted() -> None:

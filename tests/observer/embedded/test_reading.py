@@ -45,8 +45,8 @@ def test_the_observers_lock_is_free_while_a_request_is_read(
     reader.feed(write_message(Transport.BUFFERED, "mutateRow", MessageType.CALL, 0, body))
     message = reader.next_message()
     assert message is not None
-    passage = observer.begin(message)
-    observer.cancel(passage)
+    write = observer.begin(message)
+    observer.cancel(write)
     observer.stop()
     assert free == [True]
-    assert passage.refusal is None
+    assert write.refusal is None

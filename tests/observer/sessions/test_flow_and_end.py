@@ -10,7 +10,7 @@ from scene import CELLS, OK, Scene, Wire, call, get, messages, put, put2
 
 from headgate.events import Fence, Outcome
 from headgate.observer.sessions.acknowledgement import Acknowledgements
-from headgate.observer.sessions.introduction import IDENTIFY
+from headgate.observer.sessions.identification import IDENTIFY
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Stage
 

@@ -167,7 +167,9 @@ def test_a_write_has_the_origin_of_its_port_where_it_names_none(second: Scene) -
     session, _, upstream = second.connect()
     session.data_received(plain_put(b"r1"))
     assert upstream.taken() == plain_put(b"r1")
-    assert [ticket.origin for ticket in second.recorder.tickets] == [Origin("flow", "", "", 0)]
+    assert [journalled.origin for journalled in second.recorder.tickets] == [
+        Origin("flow", "", "", 0)
+    ]
 
 
 def test_a_write_gets_the_notify_cell_that_is_kept_to_the_origin_of_its_port(
@@ -318,7 +320,9 @@ def test_a_write_of_a_known_kind_has_the_origin_of_its_port(second: Scene) -> No
     for _ in range(5):
         session.data_received(plain_put(b"r1"))
         session.reply_received(reply("put"))
-    assert [ticket.origin for ticket in second.recorder.tickets] == [Origin("flow", "", "", 0)] * 5
+    assert [journalled.origin for journalled in second.recorder.tickets] == [
+        Origin("flow", "", "", 0)
+    ] * 5
 
 
 def test_a_client_of_no_network_is_cut_off(scene: Scene) -> None:

@@ -22,7 +22,7 @@ from headgate.hbase import METHODS, Dialect
 from headgate.observer.config import Access, AccessRule, Allow, Listener
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.security.access import Guard
-from headgate.observer.sessions.introduction import IDENTIFY
+from headgate.observer.sessions.identification import IDENTIFY
 from headgate.wire import Limits, MessageType, StructWriter
 
 _LIMITS = Limits(max_frame=1 << 20, max_string=1 << 20, max_container=1 << 12, max_depth=32)

@@ -77,13 +77,13 @@ def test_those_of_one_row_at_once_are_ambiguous_and_the_next_is_not(known: Scene
 def test_they_have_the_origin_of_who_wrote_them(known: Scene) -> None:
     pattern = known.endpoint.patterns.find(put(b"aa"))
     assert pattern is not None
-    ticket = known.recorder.begin_alike(pattern, put(b"aa"), Dialect.THRIFT1)
-    ticket.origin = Origin("flow", "step", "run", 3)
+    journalled = known.recorder.begin_alike(pattern, put(b"aa"), Dialect.THRIFT1)
+    journalled.origin = Origin("flow", "step", "run", 3)
     reader = MessageReader()
     reader.feed(OK)
     known.log()
     known.bench.producer.delivered.clear()
-    known.recorder.end(ticket, reader.next_message())
+    known.recorder.end(journalled, reader.next_message())
     assert [part.origin for part in parts(known)] == [Origin("flow", "step", "run", 3)]
 
 

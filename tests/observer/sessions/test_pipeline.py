@@ -7,7 +7,7 @@ from scene import CELLS, FAILED, OK, SERVER, Scene, answered, call, framed, get,
 from structlog.testing import capture_logs
 
 from headgate.events import Outcome
-from headgate.observer.sessions.introduction import IDENTIFY
+from headgate.observer.sessions.identification import IDENTIFY
 from headgate.wire import MessageType, StructWriter
 
 

@@ -476,7 +476,7 @@ def test_after_its_end_a_session_takes_nothing_more(scene: Scene) -> None:
 
 
 def test_the_observers_introduction_is_what_its_call_returns(scene: Scene) -> None:
-    scene.endpoint.introduction = b"an observer"
+    scene.endpoint.identification = b"an observer"
     session, client, upstream = scene.connect()
     session.data_received(call("headgate.identify", b"\0"))
     (answer,) = messages(client.taken())

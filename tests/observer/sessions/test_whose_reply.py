@@ -28,7 +28,7 @@ from scene import (
 from headgate.events import Outcome
 from headgate.hbase import Dialect
 from headgate.observer.config import Journal as JournalConfig
-from headgate.observer.sessions.introduction import IDENTIFY
+from headgate.observer.sessions.identification import IDENTIFY
 from headgate.wire import (
     MessageReader,
     MessageType,

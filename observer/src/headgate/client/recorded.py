@@ -8,7 +8,7 @@ from thriftpy2.transport import TSocket
 
 from headgate.client.program import observer_of_process
 from headgate.hbase import METHODS, Dialect, Effect
-from headgate.observer import EmbeddedObserver, ObserverEnded, Passage
+from headgate.observer import EmbeddedObserver, EmbeddedWrite, ObserverEnded
 from headgate.wire import Limits, Message, MessageReader, MessageType, ProtocolError
 
 _ENOUGH: Final = (1 << 31) - 1
@@ -29,7 +29,7 @@ class RecordingSocket(TSocket):  # type: ignore[misc]
         self._requests = MessageReader(_LIMITS)
         self._replies: MessageReader | None = None
         self._observer: EmbeddedObserver | None = None
-        self._passage: Passage | None = None
+        self._passage: EmbeddedWrite | None = None
         self._own_reply = b""
         self._unread = False
         self._out_of_step = False
@@ -65,14 +65,14 @@ class RecordingSocket(TSocket):  # type: ignore[misc]
             super().write(message.raw)
             self._unread = True
             return
-        observer, passage = _begin(message)
-        if passage.refusal is not None:
-            self._own_reply = passage.refusal
+        observer, embedded = _begin(message)
+        if embedded.refusal is not None:
+            self._own_reply = embedded.refusal
             return
-        self._observer, self._passage = observer, passage
+        self._observer, self._passage = observer, embedded
         self._replies = MessageReader(_LIMITS, message.transport)
         try:
-            super().write(passage.raw)
+            super().write(embedded.raw)
         except BaseException:
             self._break()
             raise
@@ -120,13 +120,13 @@ class RecordingSocket(TSocket):  # type: ignore[misc]
             self._finish(None)
 
     def _finish(self, reply: Message | None) -> None:
-        observer, passage = self._observer, self._passage
+        observer, embedded = self._observer, self._passage
         self._observer = self._passage = None
-        if observer is not None and passage is not None:
-            observer.answered(passage, reply)
+        if observer is not None and embedded is not None:
+            observer.answered(embedded, reply)
 
 
-def _begin(message: Message) -> tuple[EmbeddedObserver, Passage]:
+def _begin(message: Message) -> tuple[EmbeddedObserver, EmbeddedWrite]:
     while True:
         observer = observer_of_process()
         try:

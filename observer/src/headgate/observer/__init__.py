@@ -29,7 +29,7 @@ from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
 from headgate.observer.doctor.findings import Finding, Verdict
 from headgate.observer.doctor.recognition import Spoken, recognise
 from headgate.observer.embedded.observer import EmbeddedObserver, ObserverEnded
-from headgate.observer.embedded.passages import Passage
+from headgate.observer.embedded.writes import EmbeddedWrite
 from headgate.observer.lifecycle.foreground import run_in_foreground
 from headgate.observer.lifecycle.process import ObserverProcess
 from headgate.observer.lifecycle.running import run
@@ -66,6 +66,7 @@ __all__ = [
     "ConfigurationError",
     "Diagnosis",
     "EmbeddedObserver",
+    "EmbeddedWrite",
     "Finding",
     "Follower",
     "FromControl",
@@ -86,7 +87,6 @@ __all__ = [
     "ObserverConfig",
     "ObserverEnded",
     "ObserverProcess",
-    "Passage",
     "Question",
     "Scheduling",
     "Spoken",

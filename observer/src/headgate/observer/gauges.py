@@ -16,7 +16,7 @@ from headgate.observer.recording.journal import Journal
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 
 
-def tell_of_journal(metrics: Metrics, journal: Journal, limit_bytes: Callable[[], int]) -> None:
+def expose_journal(metrics: Metrics, journal: Journal, limit_bytes: Callable[[], int]) -> None:
     """Show how full the journal is, and how far behind Kafka."""
     metrics.gauge("journal_bytes", "Bytes of the journal on disk.", lambda: journal.size)
     metrics.gauge(
@@ -36,7 +36,7 @@ def tell_of_journal(metrics: Metrics, journal: Journal, limit_bytes: Callable[[]
     )
 
 
-def tell_of_deliveries(metrics: Metrics, publisher: Publisher, producer: KafkaProducer) -> None:
+def expose_deliveries(metrics: Metrics, publisher: Publisher, producer: KafkaProducer) -> None:
     """Show what is on its way to Kafka, and how long that takes."""
     metrics.gauge(
         "undelivered_messages",
@@ -61,7 +61,7 @@ def tell_of_deliveries(metrics: Metrics, publisher: Publisher, producer: KafkaPr
     )
 
 
-def tell_of_control(metrics: Metrics, control: ControlState) -> None:
+def expose_control(metrics: Metrics, control: ControlState) -> None:
     """Show what the control topic has said."""
     metrics.gauge(
         "control_topic_lost",
@@ -71,7 +71,7 @@ def tell_of_control(metrics: Metrics, control: ControlState) -> None:
     metrics.gauge("watched_tables", "Tables in watch lists.", lambda: len(control.watched))
 
 
-def tell_of_admission(metrics: Metrics, admission: Admission) -> None:
+def expose_admission(metrics: Metrics, admission: Admission) -> None:
     """Show the writes that the journal had no room for."""
     metrics.counter(
         "blocked_writes",
@@ -83,7 +83,7 @@ def tell_of_admission(metrics: Metrics, admission: Admission) -> None:
     )
 
 
-def tell_of_gates(metrics: Metrics, gates: Gates) -> None:
+def expose_gates(metrics: Metrics, gates: Gates) -> None:
     """Show which gates are closed, and what became of the writes that they held."""
     metrics.gauge("gates_closed", "Gates that are closed.", lambda: gates.closed_gates)
     metrics.gauge("held_writes", "Writes that a gate holds now.", lambda: gates.held)
@@ -99,7 +99,7 @@ def tell_of_gates(metrics: Metrics, gates: Gates) -> None:
     metrics.histogram("held_seconds", "How long a gate held a write.", gates.held_seconds)
 
 
-def tell_of_notify_columns(metrics: Metrics, notify: NotifyColumns) -> None:
+def expose_notify_columns(metrics: Metrics, notify: NotifyColumns) -> None:
     """Show which writes got their notify cells."""
     metrics.counter("marked_writes", "Writes that were given notify cells.", lambda: notify.marked)
     metrics.counter(
@@ -114,7 +114,7 @@ def tell_of_notify_columns(metrics: Metrics, notify: NotifyColumns) -> None:
     )
 
 
-def tell_of_acknowledgements(metrics: Metrics, held: Acknowledgements | None) -> None:
+def expose_acknowledgements(metrics: Metrics, held: Acknowledgements | None) -> None:
     """Show the replies that wait for Kafka, if any do."""
     metrics.gauge(
         "writes_waiting_for_kafka",

@@ -22,13 +22,13 @@ from headgate.observer.control.state import ControlState
 from headgate.observer.control.table_patterns import TablePatterns
 from headgate.observer.control.topic import ControlTopic, Heard
 from headgate.observer.gauges import (
-    tell_of_acknowledgements,
-    tell_of_admission,
-    tell_of_control,
-    tell_of_deliveries,
-    tell_of_gates,
-    tell_of_journal,
-    tell_of_notify_columns,
+    expose_acknowledgements,
+    expose_admission,
+    expose_control,
+    expose_deliveries,
+    expose_gates,
+    expose_journal,
+    expose_notify_columns,
 )
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.publishing.kafka import KafkaProducer, KafkaUnavailable, Topics
@@ -43,7 +43,7 @@ from headgate.observer.security.access import Guard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.endpoint import Endpoint
-from headgate.observer.sessions.introduction import Introduction, encode_introduction
+from headgate.observer.sessions.identification import Identification, encode_identification
 from headgate.observer.sessions.listening import Listeners, wire_limits
 from headgate.observer.starting import Addresses, StartError
 from headgate.observer.tuning import Turns, is_compiled, tune_process
@@ -191,13 +191,13 @@ class Observer:
         metrics.gauge(
             "tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(self._loop))
         )
-        tell_of_journal(metrics, self._journal, lambda: self._config.journal.limit_bytes)
-        tell_of_deliveries(metrics, self._publisher, self._producer)
-        tell_of_control(metrics, self._control)
-        tell_of_admission(metrics, self._admission)
-        tell_of_gates(metrics, self._gates)
-        tell_of_notify_columns(metrics, self._notify)
-        tell_of_acknowledgements(metrics, self._acknowledgements)
+        expose_journal(metrics, self._journal, lambda: self._config.journal.limit_bytes)
+        expose_deliveries(metrics, self._publisher, self._producer)
+        expose_control(metrics, self._control)
+        expose_admission(metrics, self._admission)
+        expose_gates(metrics, self._gates)
+        expose_notify_columns(metrics, self._notify)
+        expose_acknowledgements(metrics, self._acknowledgements)
 
     def _let_keys_change(self) -> None:
         at = self.reconfiguration.at
@@ -416,8 +416,8 @@ class Observer:
             metrics=self._metrics,
             guard=guard,
             epoch=self._journal.epoch,
-            introduction=encode_introduction(
-                Introduction(self._config.name, self._journal.epoch, is_compiled())
+            identification=encode_identification(
+                Identification(self._config.name, self._journal.epoch, is_compiled())
             ),
             formats=formats,
         )

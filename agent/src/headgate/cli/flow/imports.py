@@ -73,7 +73,7 @@ def _problems(dataflow: Dataflow, step: str, paths: tuple[str, ...]) -> Iterator
     found = _imported(module, function, paths)
     if found.failure:
         words = f"module `{module}` cannot be imported: {found.failure}"
-        cure = "correct the module, or install what it imports for this interpreter"
+        cure = "correct the module, or install what it imports for this translation"
     elif found.missing == "function":
         words = f"module `{module}` has no function `{function}`"
         meant = nearest(function, found.names)

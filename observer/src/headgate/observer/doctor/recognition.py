@@ -10,7 +10,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from headgate.hbase import Dialect
-from headgate.observer.sessions.introduction import IDENTIFY, Introduction, decode_introduction
+from headgate.observer.sessions.identification import (
+    IDENTIFY,
+    Identification,
+    decode_identification,
+)
 from headgate.observer.upstreams.asking import PING, call
 from headgate.wire import (
     I32,
@@ -66,7 +70,7 @@ class Spoken(Struct, frozen=True):
     way: Way
     dialect: Dialect | None
     """None where it does not say."""
-    observer: Introduction | None
+    observer: Identification | None
     """Which observer stands in between; None: HBase's own server answers."""
     seconds: float
     """From asking to the answer."""
@@ -266,7 +270,7 @@ async def _probe_way(
             dialect = Dialect.THRIFT2 if tables.exception else Dialect.THRIFT1
         named = await conversation.ask(IDENTIFY)
         text = named.fields.get(0)
-        observer = decode_introduction(text) if isinstance(text, bytes) else None
+        observer = decode_identification(text) if isinstance(text, bytes) else None
         return Spoken(way, dialect, observer, took)
     finally:
         conversation.close()

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from headgate.events import Origin
 from headgate.observer.config import ObserverConfig
-from headgate.observer.embedded.passages import Passage, Passages, read
 from headgate.observer.embedded.shared_loop import SharedLoop
 from headgate.observer.embedded.slots import abandoned_slots, slot_directory, slots_to_take
+from headgate.observer.embedded.writes import EmbeddedWrite, EmbeddedWrites, read
 from headgate.observer.recording.journal_errors import JournalInUse
 from headgate.observer.service import Observer
 from headgate.observer.starting import Addresses
@@ -40,7 +40,7 @@ class _ProgramObserver(Observer):
 
     def __init__(self, config: ObserverConfig, origin: Origin | None) -> None:
         super().__init__(config)
-        self.passages = Passages(
+        self.embedded_writes = EmbeddedWrites(
             control=self._control,
             recorder=self._recorder,
             admission=self._admission,
@@ -66,8 +66,8 @@ class _ProgramObserver(Observer):
             self._admission.sync_if_due()
             self._loop.call_later(_TEND_SECONDS, self._tend_while_starting)
 
-    def _traffic(self) -> tuple[Passages]:
-        return (self.passages,)
+    def _traffic(self) -> tuple[EmbeddedWrites]:
+        return (self.embedded_writes,)
 
     def begin_without_kafka(self) -> None:
         """Take every table as watched, until the control topic has been read."""
@@ -77,9 +77,9 @@ class _ProgramObserver(Observer):
     async def _shut_down(self) -> None:
         self.ending = True
         deadline = self._loop.time() + self._config.shutdown_seconds * _DRAIN_SHARE
-        while len(self.passages) and self._loop.time() < deadline:
+        while len(self.embedded_writes) and self._loop.time() < deadline:
             await asyncio.sleep(_TEND_SECONDS / 2)
-        self.passages.end()
+        self.embedded_writes.end()
         await super()._shut_down()
 
     def abandon(self) -> None:
@@ -133,7 +133,7 @@ class EmbeddedObserver:
         """Whether it takes no more writes."""
         return not self._thread.is_alive() or self._observer is None or self._observer.ending
 
-    def begin(self, message: Message) -> Passage:
+    def begin(self, message: Message) -> EmbeddedWrite:
         """Take a Thrift1 request that may change cells; return once it may be sent or is refused.
 
         Raises:
@@ -148,18 +148,18 @@ class EmbeddedObserver:
             if observer is None or self.ended:
                 raise ObserverEnded("the observer in this program has ended")
             try:
-                passage = observer.passages.begin(asked)
+                embedded = observer.embedded_writes.begin(asked)
             except BaseException:
                 # A signal's exception came in the middle: the next epoch clears up.
                 self._give_up(observer)
                 raise
-        if passage.decided is not None:
+        if embedded.decided is not None:
             try:
-                passage.decided.wait()
+                embedded.decided.wait()
             except BaseException:
-                self.cancel(passage)
+                self.cancel(embedded)
                 raise
-        return passage
+        return embedded
 
     def _begin_without_kafka(self) -> None:
         with self._loop.lock:
@@ -174,17 +174,17 @@ class EmbeddedObserver:
                 # Later writes do not wait again.
                 self._serving.set()
 
-    def answered(self, passage: Passage, reply: Message | None) -> None:
+    def answered(self, embedded: EmbeddedWrite, reply: Message | None) -> None:
         """Take the reply to a request that was sent; None: its connection broke."""
         with self._loop.lock:
             if self._observer is not None:
-                self._observer.passages.answered(passage, reply)
+                self._observer.embedded_writes.answered(embedded, reply)
 
-    def cancel(self, passage: Passage) -> None:
+    def cancel(self, embedded: EmbeddedWrite) -> None:
         """Take back a request of which nothing was sent."""
         with self._loop.lock:
             if self._observer is not None:
-                self._observer.passages.cancel(passage)
+                self._observer.embedded_writes.cancel(embedded)
 
     def stop(self) -> None:
         """End: what is under way is answered, events are delivered or stay in the journal."""
@@ -232,7 +232,7 @@ class EmbeddedObserver:
             if observer is not None:
                 observer.ending = True
                 with self._loop.lock:
-                    observer.passages.abort()
+                    observer.embedded_writes.abort()
             self._begun.set()
             self._serving.set()
 

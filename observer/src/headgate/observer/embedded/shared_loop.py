@@ -47,7 +47,7 @@ class _Selector(selectors.DefaultSelector):
 class SharedLoop(asyncio.SelectorEventLoop):
     """An event loop that may be used by whoever holds ``lock``.
 
-    Blocking calls run in threads that were started with the loop: while an interpreter ends, no
+    Blocking calls run in threads that were started with the loop: while an translation ends, no
     new ones can be.
     """
 

@@ -31,9 +31,9 @@ from headgate.hbase import (
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
 from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.recording.in_flight import InFlightWrite, InFlightWrites
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import TablesFull
-from headgate.observer.recording.overlaps import Flight, TableFlights
 from headgate.observer.recording.segments import Intent
 from headgate.wire import Limits, Message, MessageReader, ProtocolError
 
@@ -52,11 +52,11 @@ _MOST_TABLES: Final = 10_000
 """Tables from which on those without a write under way are forgotten."""
 
 _NONE: Final[frozenset[bytes]] = frozenset()
-_NO_FLIGHTS: Final[list[Flight]] = []
+_NO_FLIGHTS: Final[list[InFlightWrite]] = []
 _OUTCOMES: Final = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
 
 
-class Ticket:
+class JournalledRequest:
     """A journalled request from before it is forwarded to its end."""
 
     __slots__ = (
@@ -65,7 +65,7 @@ class Ticket:
         "decoded",
         "departed",
         "dialect",
-        "flights",
+        "in_flight",
         "intent",
         "message",
         "origin",
@@ -96,7 +96,7 @@ class Ticket:
         self.received = received
         self.departed = False
         """Whether its beginning has left the backlog."""
-        self.flights: list[Flight] = _NO_FLIGHTS
+        self.in_flight: list[InFlightWrite] = _NO_FLIGHTS
         """One for each table, once it has departed."""
         self.cell: tuple[bytes, bytes, bytes] | None = None
         """Row, column and value of what is known to be a put of one cell."""
@@ -108,8 +108,8 @@ class Ticket:
         self.cancelled = False
 
 
-# What waits in the backlog: a ticket for its beginning and again for its end, or a call to make.
-_Step = Ticket | Callable[[], None]
+# What waits in the backlog: a journalled request, for its beginning and its end, or a call.
+_Step = JournalledRequest | Callable[[], None]
 
 
 class Recorder:
@@ -139,7 +139,7 @@ class Recorder:
         self._soon = soon
         self._at = later
         self._gather = gather_seconds
-        self._flights: dict[str, TableFlights] = {}
+        self._in_flight: dict[str, InFlightWrites] = {}
         self._backlog: list[_Step] = []
         self._gathering = False
         self.ripe = False
@@ -149,20 +149,20 @@ class Recorder:
         client waits for what is done here. If nobody does, it is done a moment later.
         """
         self._due = False
-        self._uncounted: Ticket | None = None
+        self._uncounted: JournalledRequest | None = None
         """The last of some puts alike that were done and are not counted yet."""
         self._puts = 0
         """How many they are."""
 
     def lowest_unfinished(self, table: str) -> int:
         """Return the lowest intent of the table that was not given to the publisher."""
-        flights = self._flights.get(table)
-        lowest = flights.lowest() if flights is not None else None
+        in_flight = self._in_flight.get(table)
+        lowest = in_flight.lowest() if in_flight is not None else None
         if lowest is not None:
             return lowest
         # What waits there came after all that is under way otherwise.
         for step in self._backlog:
-            if isinstance(step, Ticket) and not step.departed and table in step.tables:
+            if isinstance(step, JournalledRequest) and not step.departed and table in step.tables:
                 return step.intent
         return self._journal.next_intent
 
@@ -171,7 +171,7 @@ class Recorder:
         dialect: Dialect,
         request: Request,
         tables: tuple[str, ...],
-    ) -> Ticket:
+    ) -> JournalledRequest:
         """Write a request down that is about to be forwarded; ``tables`` are those watched.
 
         Raises:
@@ -179,11 +179,11 @@ class Recorder:
             JournalError: the journal's disk refused.
         """
         message = request.message
-        ticket = self._journalled(dialect, message.raw, message, tables, None)
-        ticket.decoded = request.change
-        return ticket
+        journalled = self._journalled(dialect, message.raw, message, tables, None)
+        journalled.decoded = request.change
+        return journalled
 
-    def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> Ticket:
+    def begin_alike(self, pattern: Pattern, raw: bytes, dialect: Dialect) -> JournalledRequest:
         """Do as ``begin`` for a request that is known to be of the kind."""
         return self._journalled(dialect, raw, None, pattern.tables, pattern)
 
@@ -194,7 +194,7 @@ class Recorder:
         message: Message | None,
         tables: tuple[str, ...],
         pattern: Pattern | None,
-    ) -> Ticket:
+    ) -> JournalledRequest:
         for table in tables:
             if not self._publisher.has_room(table):
                 raise TablesFull(
@@ -206,29 +206,31 @@ class Recorder:
         intent = self._journal.append(
             raw, tables[0], listener=number, dialect=number, received=received
         )
-        ticket = Ticket(intent, dialect, raw, message, tables, received, pattern)
-        self._backlog.append(ticket)
+        journalled = JournalledRequest(intent, dialect, raw, message, tables, received, pattern)
+        self._backlog.append(journalled)
         self._work_later()
-        return ticket
+        return journalled
 
-    def _flights_of(self, table: str) -> TableFlights:
-        flights = self._flights.get(table)
-        if flights is None:
-            if len(self._flights) >= _MOST_TABLES:
-                self._flights = {name: each for name, each in self._flights.items() if len(each)}
-            flights = self._flights[table] = TableFlights()
-        return flights
+    def _flights_of(self, table: str) -> InFlightWrites:
+        in_flight = self._in_flight.get(table)
+        if in_flight is None:
+            if len(self._in_flight) >= _MOST_TABLES:
+                self._in_flight = {
+                    name: each for name, each in self._in_flight.items() if len(each)
+                }
+            in_flight = self._in_flight[table] = InFlightWrites()
+        return in_flight
 
-    def end(self, ticket: Ticket, reply: Message | None) -> None:
+    def end(self, journalled: JournalledRequest, reply: Message | None) -> None:
         """Take the reply of a request that was forwarded; None: its connection broke."""
-        ticket.reply = reply
-        self._backlog.append(ticket)
+        journalled.reply = reply
+        self._backlog.append(journalled)
         self._work_later()
 
-    def cancel(self, ticket: Ticket) -> None:
+    def cancel(self, journalled: JournalledRequest) -> None:
         """Take back a request that was not forwarded after all."""
-        ticket.cancelled = True
-        self._backlog.append(ticket)
+        journalled.cancelled = True
+        self._backlog.append(journalled)
         self._work_later()
 
     def after(self, call: Callable[[], None]) -> None:
@@ -263,7 +265,7 @@ class Recorder:
         self._due = False
         backlog, self._backlog = self._backlog, []
         for step in backlog:
-            if not isinstance(step, Ticket):
+            if not isinstance(step, JournalledRequest):
                 step()
             elif not step.departed:
                 self._decode(step)
@@ -273,85 +275,85 @@ class Recorder:
                 self._end(step, step.reply)
         self._count_puts()
 
-    def _decode(self, ticket: Ticket) -> None:
-        ticket.departed = True
-        flights: list[Flight] = []
-        for table in ticket.tables:
-            flight = Flight(ticket.intent)
-            self._flights_of(table).depart(flight)
-            flights.append(flight)
-        ticket.flights = flights
-        pattern = ticket.pattern
+    def _decode(self, journalled: JournalledRequest) -> None:
+        journalled.departed = True
+        in_flight: list[InFlightWrite] = []
+        for table in journalled.tables:
+            in_flight_write = InFlightWrite(journalled.intent)
+            self._flights_of(table).begin(in_flight_write)
+            in_flight.append(in_flight_write)
+        journalled.in_flight = in_flight
+        pattern = journalled.pattern
         if pattern is not None:
-            cell = pattern.cell(ticket.raw)
+            cell = pattern.cell(journalled.raw)
             if cell is not None:
-                ticket.cell = cell
-                self._flights[ticket.tables[0]].identify_row(flights[0], cell[0])
+                journalled.cell = cell
+                self._in_flight[journalled.tables[0]].identify_row(in_flight[0], cell[0])
                 return
-        decoded = ticket.decoded
+        decoded = journalled.decoded
         if decoded is None:
             # A kind of put whose column has no qualifier this time.
             assert pattern is not None  # noqa: S101 - what has none was read when it came
-            message = ticket.message = pattern.message(ticket.raw)
-            decoded = ticket.decoded = decode_request(ticket.dialect, message)
+            message = journalled.message = pattern.message(journalled.raw)
+            decoded = journalled.decoded = decode_request(journalled.dialect, message)
         for part in _parts(decoded):
-            for at, table in enumerate(ticket.tables):
+            for at, table in enumerate(journalled.tables):
                 if table == part.table:
                     rows = part.cells.rows if isinstance(part, Write) else ()
-                    self._flights[table].identify(flights[at], rows)
+                    self._in_flight[table].identify(in_flight[at], rows)
 
-    def _land(self, ticket: Ticket) -> None:
-        for at, table in enumerate(ticket.tables):
-            self._flights[table].land(ticket.flights[at])
+    def _land(self, journalled: JournalledRequest) -> None:
+        for at, table in enumerate(journalled.tables):
+            self._in_flight[table].end(journalled.in_flight[at])
 
-    def _cancel(self, ticket: Ticket) -> None:
-        self._land(ticket)
-        self._journal.settle(ticket.intent)
+    def _cancel(self, journalled: JournalledRequest) -> None:
+        self._land(journalled)
+        self._journal.settle(journalled.intent)
 
-    def _end(self, ticket: Ticket, reply: Message | None) -> None:
+    def _end(self, journalled: JournalledRequest, reply: Message | None) -> None:
         if reply is None:
             # HBase may still do it: until then later writes of its rows overlap with it.
-            self._at(_AFTERMATH_SECONDS, lambda: self._land(ticket))
+            self._at(_AFTERMATH_SECONDS, lambda: self._land(journalled))
         else:
-            self._land(ticket)
-        cell = ticket.cell
+            self._land(journalled)
+        cell = journalled.cell
         if cell is not None:
-            pattern = ticket.pattern
+            pattern = journalled.pattern
             assert pattern is not None  # noqa: S101 - the cell was found by it
             if reply is not None and is_void(reply):
-                self._publish_put(ticket, pattern, cell)
+                self._publish_put(journalled, pattern, cell)
                 return
-            ticket.decoded = pattern.put(ticket.raw)
-        decoded = ticket.decoded
+            journalled.decoded = pattern.put(journalled.raw)
+        decoded = journalled.decoded
         assert decoded is not None  # noqa: S101 - it was read before it was forwarded
-        judgement = judge(ticket.dialect, decoded, reply)
-        self._count(ticket, judgement.verdict.value)
+        judgement = judge(journalled.dialect, decoded, reply)
+        self._count(journalled, judgement.verdict.value)
         if judgement.verdict is Verdict.NOTHING:
-            self._journal.settle(ticket.intent)
+            self._journal.settle(journalled.intent)
             return
-        self._publish(ticket, decoded, judgement)
+        self._publish(journalled, decoded, judgement)
 
     def _publish_put(
-        self, ticket: Ticket, pattern: Pattern, cell: tuple[bytes, bytes, bytes]
+        self, journalled: JournalledRequest, pattern: Pattern, cell: tuple[bytes, bytes, bytes]
     ) -> None:
         """Publish a put of one cell of which HBase says that it was done."""
         uncounted = self._uncounted
         if uncounted is not None and uncounted.pattern is not pattern:
             self._count_puts()
-        self._uncounted = ticket
+        self._uncounted = journalled
         self._puts += 1
         row, column, value = cell
         self._publisher.add_put(
-            ticket.tables[0],
-            ticket.intent,
+            journalled.tables[0],
+            journalled.intent,
             pattern.name,
-            ticket.received,
-            ticket.origin,
+            journalled.received,
+            journalled.origin,
             row,
             column,
             pattern.timestamp,
             value,
-            bool(ticket.flights[0].ambiguous),
+            bool(journalled.in_flight[0].ambiguous),
         )
 
     def _count_puts(self) -> None:
@@ -361,45 +363,54 @@ class Recorder:
             self._uncounted = None
             self._puts = 0
 
-    def _count(self, ticket: Ticket, outcome: str, count: int = 1) -> None:
+    def _count(self, journalled: JournalledRequest, outcome: str, count: int = 1) -> None:
         metrics = self._metrics
-        name = _NAMES[_number(ticket.dialect)]
-        metrics.count_request(name, _name(ticket), outcome, count)
+        name = _NAMES[_number(journalled.dialect)]
+        metrics.count_request(name, _name(journalled), outcome, count)
         metrics.events[outcome] = metrics.events.get(outcome, 0) + count
 
-    def _publish(self, ticket: Ticket, decoded: Write | Definition, judgement: Judgement) -> None:
+    def _publish(
+        self, journalled: JournalledRequest, decoded: Write | Definition, judgement: Judgement
+    ) -> None:
         outcome = _OUTCOMES[judgement.verdict]
         if isinstance(decoded, Definition):
             ended = EndedDefinition(
-                ticket.intent, decoded.kind, outcome, ticket.received, decoded.family
+                journalled.intent, decoded.kind, outcome, journalled.received, decoded.family
             )
-            self._publisher.add(ticket.tables[0], ended)
+            self._publisher.add(journalled.tables[0], ended)
             return
-        if len(ticket.tables) == 1 and not decoded.others:
+        if len(journalled.tables) == 1 and not decoded.others:
             write = _ended_write(
-                ticket.intent, ticket.received, decoded, decoded, judgement, ticket.origin
+                journalled.intent,
+                journalled.received,
+                decoded,
+                decoded,
+                judgement,
+                journalled.origin,
             )
             if not write.rows:
-                self._journal.settle(ticket.intent)
+                self._journal.settle(journalled.intent)
                 return
-            ambiguous = ticket.flights[0].ambiguous
+            ambiguous = journalled.in_flight[0].ambiguous
             if ambiguous:
                 write.ambiguous = ambiguous.union(write.ambiguous)
-            self._publisher.add(ticket.tables[0], write)
+            self._publisher.add(journalled.tables[0], write)
             return
-        writes = ended_writes(ticket.intent, ticket.received, decoded, judgement, ticket.origin)
+        writes = ended_writes(
+            journalled.intent, journalled.received, decoded, judgement, journalled.origin
+        )
         published = False
-        flights = dict(zip(ticket.tables, ticket.flights, strict=True))
+        in_flight = dict(zip(journalled.tables, journalled.in_flight, strict=True))
         for table, write in writes:
-            flight = flights.get(table)
-            if flight is None or not write.rows or not self._publisher.takes(table):
+            in_flight_write = in_flight.get(table)
+            if in_flight_write is None or not write.rows or not self._publisher.takes(table):
                 continue
-            if flight.ambiguous:
-                write.ambiguous = flight.ambiguous.union(write.ambiguous)
+            if in_flight_write.ambiguous:
+                write.ambiguous = in_flight_write.ambiguous.union(write.ambiguous)
             self._publisher.add(table, write)
             published = True
         if not published:
-            self._journal.settle(ticket.intent)
+            self._journal.settle(journalled.intent)
 
 
 def _number(dialect: Dialect) -> int:
@@ -407,11 +418,11 @@ def _number(dialect: Dialect) -> int:
     return 0 if dialect is _FIRST else 1
 
 
-def _name(ticket: Ticket) -> str:
+def _name(journalled: JournalledRequest) -> str:
     """Return the request's method."""
-    if ticket.pattern is not None:
-        return ticket.pattern.name
-    return ticket.message.name if ticket.message is not None else ""
+    if journalled.pattern is not None:
+        return journalled.pattern.name
+    return journalled.message.name if journalled.message is not None else ""
 
 
 def _parts(decoded: Write | Definition) -> tuple[Write | Definition, ...]:

@@ -51,7 +51,7 @@ class Endpoint:
         notify: NotifyColumns,
         metrics: Metrics,
         acknowledgements: Acknowledgements | None = None,
-        introduction: bytes = b"",
+        identification: bytes = b"",
         epoch: int = 0,
         left: Callable[[asyncio.BaseTransport], bool] = has_left,
         guard: Guard | None = None,
@@ -80,7 +80,7 @@ class Endpoint:
         self.metrics = metrics
         self.guard = guard
         self.timings = metrics.timings_of(self.name)
-        self.introduction = introduction
+        self.identification = identification
         self.log = ListenerLog(self.name, epoch, perf_counter)
         self.sessions: set[Session] = set()
         self.part_bytes = _PART

@@ -8,7 +8,7 @@ from typing import Final
 
 from headgate.hbase import Method, Pattern
 from headgate.observer.monitoring.metrics import Sample
-from headgate.observer.recording.recorder import Ticket
+from headgate.observer.recording.recorder import JournalledRequest
 
 _NAMED: Final = 100  # requests that one line of the log may name
 
@@ -20,13 +20,13 @@ class Exchange:
         "begun",
         "forwarded",
         "hidden",
+        "journalled",
         "local",
         "marked",
         "method",
         "pattern",
         "sample",
         "tables",
-        "ticket",
         "waiters",
     )
 
@@ -34,14 +34,14 @@ class Exchange:
         self,
         method: Method,
         tables: tuple[str, ...],
-        ticket: Ticket | None,
+        journalled: JournalledRequest | None,
         pattern: Pattern | None = None,
     ) -> None:
         self.method = method
         self.pattern = pattern
         """The request's kind, where it is a known one."""
         self.tables = tables
-        self.ticket = ticket
+        self.journalled = journalled
         self.begun = False
         """Whether bytes of the reply have come: the server is done with the request."""
         self.forwarded = 0.0
@@ -63,5 +63,5 @@ def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:
     return {
         "methods": sorted({each.method.name for each in known}),
         "tables": sorted({table for each in known for table in each.tables}),
-        "intents": [each.ticket.intent for each in known if each.ticket is not None],
+        "intents": [each.journalled.intent for each in known if each.journalled is not None],
     }

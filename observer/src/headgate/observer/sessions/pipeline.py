@@ -219,16 +219,16 @@ class Pipeline:
         return True
 
     def finish(self, exchange: Exchange, reply: Message | None, outcome: str) -> None:
-        """Count a request that has ended, and end its ticket."""
+        """Count a request that has ended, and end what was journalled of it."""
         if exchange.hidden:
             self._wake(exchange)
             return
         endpoint = self._endpoint
-        ticket = exchange.ticket
+        journalled = exchange.journalled
         if exchange.marked and reply is not None and lacks_notify_family(reply):
             endpoint.notify.stop(exchange.tables[0], "HBase says that it lacks their family")
-        if ticket is not None:
-            endpoint.recorder.end(ticket, reply)
+        if journalled is not None:
+            endpoint.recorder.end(journalled, reply)
         elif exchange.pattern is not None and outcome == "answered":
             endpoint.note_answered(exchange.pattern)
         else:
@@ -268,7 +268,7 @@ class Pipeline:
         else:
             if not self._by_message:
                 self._session.send(data)
-            if self._walking or self._framed or head.ticket is not None:
+            if self._walking or self._framed or head.journalled is not None:
                 self._attribute(data, started, head)
             elif not head.begun:
                 self._begin(head, started)
@@ -282,7 +282,7 @@ class Pipeline:
             self._pass_frame(data, started, head)
         elif self._walking:
             self._walk(data, started)
-        elif head.ticket is not None:
+        elif head.journalled is not None:
             replies = self._replies
             known = self._endpoint.replies.find(data)
             if (

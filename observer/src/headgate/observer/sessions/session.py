@@ -28,11 +28,11 @@ from headgate.observer.security.access import Permit
 from headgate.observer.sessions.acknowledgement import HeldReplies
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named
-from headgate.observer.sessions.introduction import IDENTIFY
-from headgate.observer.sessions.outlet import Outlet
+from headgate.observer.sessions.identification import IDENTIFY
 from headgate.observer.sessions.peers import has_taken_all
 from headgate.observer.sessions.pipeline import Pipeline
 from headgate.observer.sessions.sweeping import Stage
+from headgate.observer.sessions.write_buffer import WriteBuffer
 from headgate.observer.sessions.write_rules import Facts, Hold, Journal, Refuse, judge
 from headgate.observer.upstreams.dialing import UpstreamsUnreachable
 from headgate.observer.upstreams.pinning import PinnedConnection
@@ -89,10 +89,10 @@ class Session:
         self._cleared: set[Pattern] = set()
         """Kinds of request that the guard lets this client make."""
         self._upstream: asyncio.Transport | None = None
-        self._to_client: Outlet | None = None
+        self._to_client: WriteBuffer | None = None
         """The way of replies back; None where they are held."""
-        self._to_upstream: Outlet | None = None
-        self._straight: Outlet | None = None
+        self._to_upstream: WriteBuffer | None = None
+        self._straight: WriteBuffer | None = None
         """The way of requests that go on unread; None where they are read further on."""
         self._connecting: asyncio.Task[None] | None = None
         self._unreachable = ""
@@ -121,7 +121,7 @@ class Session:
         log.peer = transport.get_extra_info("peername")
         acknowledgements = self._endpoint.acknowledgements
         if acknowledgements is None:
-            self._to_client = Outlet(self._client)
+            self._to_client = WriteBuffer(self._client)
         else:
             self._client = self._held_replies = acknowledgements.guard(self._client, log)
         metrics = self._metrics
@@ -274,14 +274,14 @@ class Session:
     def upstream_made(self, transport: asyncio.Transport) -> None:
         """Take the connection to HBase, or what stands for it."""
         self._upstream = transport
-        self._to_upstream = Outlet(transport)
+        self._to_upstream = WriteBuffer(transport)
         if self._client is None:
             transport.close()
 
     def upstream_settled(self, transport: asyncio.Transport) -> None:
         """Take the connection itself: HBase understands what the client sends."""
         self._upstream = transport
-        self._to_upstream = self._straight = Outlet(transport)
+        self._to_upstream = self._straight = WriteBuffer(transport)
 
     def upstream_dropped(self) -> None:
         """Have no connection to HBase yet: it was made when nobody waited for it any more."""
@@ -326,8 +326,8 @@ class Session:
         to ``_dispatch``.
         """
         reader = self._reader
-        outlet = self._straight
-        if not reader.between_messages or outlet is None or self._paused & _STOPPED:
+        write_buffer = self._straight
+        if not reader.between_messages or write_buffer is None or self._paused & _STOPPED:
             return False
         endpoint = self._endpoint
         pattern = endpoint.patterns.find(data)
@@ -337,36 +337,38 @@ class Session:
         if permit is not None and pattern not in self._cleared:
             return False
         if not pattern.writes:
-            if outlet.write(data):
+            if write_buffer.write(data):
                 self.pipeline.follow(pattern, started, sample)
             if pattern.tables:
                 endpoint.note_read(pattern, data)
         elif endpoint.gates.closed:
             return False
         elif not endpoint.control.is_watched(pattern.tables[0]):
-            if outlet.write(data):
+            if write_buffer.write(data):
                 self.pipeline.follow(pattern, started, sample)
         elif self._held_replies is not None or endpoint.looks_closer:
             return False
         else:
             try:
-                ticket = endpoint.recorder.begin_alike(pattern, data, self._dialect)
+                journalled = endpoint.recorder.begin_alike(pattern, data, self._dialect)
             except (JournalFull, JournalError):
                 return False
             if permit is not None:
-                ticket.origin = permit.origin
-            exchange = Exchange(pattern.method, pattern.tables, ticket, pattern)
+                journalled.origin = permit.origin
+            exchange = Exchange(pattern.method, pattern.tables, journalled, pattern)
             exchange.forwarded = started if sample is None else _clock()
             exchange.sample = sample
             layout, pipeline = pattern.layout, self.pipeline
             try:
-                if outlet.write(pipeline.judged(exchange, data, layout.body, layout.transport)):
+                if write_buffer.write(
+                    pipeline.judged(exchange, data, layout.body, layout.transport)
+                ):
                     pipeline.append(exchange, layout.transport)
                 else:
                     self._cancel(exchange)
             except Exception:
                 # As in ``_forward_marked``: nobody knows whether it was sent.
-                endpoint.recorder.end(ticket, None)
+                endpoint.recorder.end(journalled, None)
                 raise
         return True
 
@@ -404,7 +406,7 @@ class Session:
             self.close_when_answered()
             return
         if message.name == IDENTIFY and message.name not in self._methods:
-            body = StructWriter().binary(0, endpoint.introduction).end()
+            body = StructWriter().binary(0, endpoint.identification).end()
             self._answer(message, write_reply(message, body))
             return
         if len(message.raw) > endpoint.part_bytes:
@@ -513,17 +515,17 @@ class Session:
         """Write a request down for its watched tables, and forward it; return why that waits."""
         endpoint = self._endpoint
         try:
-            ticket = endpoint.recorder.begin(self._dialect, request, tables)
+            journalled = endpoint.recorder.begin(self._dialect, request, tables)
         except (JournalFull, JournalError) as error:
             if not endpoint.admission.may_pass(tables):
                 return error
             endpoint.admission.let_pass(tables)
             self._forward_marked(request, Exchange(request.method, request.tables, None))
             return None
-        ticket.origin = self._facts.origin
-        exchange = Exchange(request.method, request.tables, ticket)
+        journalled.origin = self._facts.origin
+        exchange = Exchange(request.method, request.tables, journalled)
         if self._held_replies is not None:
-            self._held_replies.hold(ticket.intent)
+            self._held_replies.hold(journalled.intent)
         if endpoint.admission.syncs_each:
             self._hold()
             endpoint.admission.when_synced(lambda: self._synced(request, exchange))
@@ -545,11 +547,11 @@ class Session:
             self._cancel(exchange)
             return
         judgement = judge(request, self._facts)
-        ticket = exchange.ticket
+        journalled = exchange.journalled
         if (
             isinstance(judgement, Journal)
-            and ticket is not None
-            and judgement.tables == ticket.tables
+            and journalled is not None
+            and judgement.tables == journalled.tables
         ):
             self._forward_marked(request, exchange)
             self._release()
@@ -576,8 +578,8 @@ class Session:
 
     def _cancel(self, exchange: Exchange) -> None:
         self.pipeline.not_forwarded(exchange)
-        if exchange.ticket is not None:
-            self._endpoint.recorder.cancel(exchange.ticket)
+        if exchange.journalled is not None:
+            self._endpoint.recorder.cancel(exchange.journalled)
 
     def try_again(self) -> bool:
         """Take the request that waits for room as if it came now; tell whether it waits no more."""
@@ -646,9 +648,9 @@ class Session:
         try:
             self._mark_and_forward(request, exchange)
         except Exception as error:  # noqa: BLE001 - as in ``data_received``
-            if exchange.ticket is not None:
+            if exchange.journalled is not None:
                 # Nobody knows whether it was sent.
-                self._endpoint.recorder.end(exchange.ticket, None)
+                self._endpoint.recorder.end(exchange.journalled, None)
             self._give_up_on(error)
 
     def _mark_and_forward(self, request: Request, exchange: Exchange) -> None:
@@ -667,15 +669,15 @@ class Session:
         self._forward(message, exchange)
 
     def _forward(self, message: Message, exchange: Exchange) -> None:
-        outlet = self._to_upstream
+        write_buffer = self._to_upstream
         exchange.forwarded = _clock()
         exchange.sample = self._each
         raw = message.raw
-        if exchange.ticket is not None:
+        if exchange.journalled is not None:
             raw = self.pipeline.judged(
                 exchange, raw, message.body, message.transport, message.protocol
             )
-        if outlet is None or not outlet.write(raw):
+        if write_buffer is None or not write_buffer.write(raw):
             # It broke a moment ago: nothing was sent, and the client is being closed.
             self._cancel(exchange)
             return
@@ -698,9 +700,9 @@ class Session:
 
     def send(self, data: bytes) -> None:
         """Send bytes to the client, if there is still one."""
-        outlet = self._to_client
-        if outlet is not None:
-            outlet.write(data)
+        write_buffer = self._to_client
+        if write_buffer is not None:
+            write_buffer.write(data)
         elif self._client is not None:
             self._client.write(data)
 

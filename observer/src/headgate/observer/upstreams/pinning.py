@@ -7,8 +7,8 @@ from typing import Protocol, cast
 
 from headgate.observer.upstreams.dialing import Dialed
 from headgate.observer.upstreams.formats import UpstreamFormats
-from headgate.observer.upstreams.interpreter import Interpreter, Speaker
 from headgate.observer.upstreams.pool import Upstream, UpstreamPool
+from headgate.observer.upstreams.translation import Speaker, TranslatingTransport
 
 
 class Owner(Speaker, Protocol):
@@ -34,7 +34,7 @@ class Owner(Speaker, Protocol):
 
 
 class PinnedConnection(Dialed):
-    """Passes replies to the session, through an interpreter until both sides are known to agree."""
+    """Passes replies to the session, through a translation until both sides are known to agree."""
 
     def __init__(
         self,
@@ -50,28 +50,28 @@ class PinnedConnection(Dialed):
         self._ended = False
         self._over = False
         self._transport: asyncio.Transport | None = None
-        self._interpreter: Interpreter | None = None
+        self._translation: TranslatingTransport | None = None
         self.data_received = session.reply_received  # type: ignore[method-assign]
         if formats is not None:
-            self._interpreter = Interpreter(session, formats, upstream, self._settle)
-            self.data_received = self._interpreter.reply_received  # type: ignore[method-assign]
+            self._translation = TranslatingTransport(session, formats, upstream, self._settle)
+            self.data_received = self._translation.reply_received  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
         self._pool.opened(self._upstream, self)
         self._transport = cast("asyncio.Transport", transport)
-        if self._interpreter is not None:
-            self._interpreter.made(self._transport)
-            self._session.upstream_made(self._interpreter)
+        if self._translation is not None:
+            self._translation.made(self._transport)
+            self._session.upstream_made(self._translation)
         else:
             self._session.upstream_made(self._transport)
             self._session.upstream_settled(self._transport)
 
     def _settle(self) -> None:
-        """Go on without an interpreter."""
+        """Go on without a translation."""
         transport = self._transport
         assert transport is not None  # noqa: S101 - replies have come over it
-        self._interpreter = None
+        self._translation = None
         self.data_received = self._session.reply_received  # type: ignore[method-assign]
         transport.set_protocol(self)
         self._session.upstream_settled(transport)
@@ -88,8 +88,8 @@ class PinnedConnection(Dialed):
         self._pool.closed(self._upstream, self)
         if (self._ended or exc is not None) and self._session.waits_for_reply():
             self._pool.broken(self._upstream)
-        if self._interpreter is not None:
-            self._interpreter.lost(exc)
+        if self._translation is not None:
+            self._translation.lost(exc)
         else:
             self._session.upstream_lost(exc)
 

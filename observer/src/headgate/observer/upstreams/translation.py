@@ -33,7 +33,7 @@ from headgate.wire import (
 )
 from headgate.wire import Protocol as WireProtocol
 
-_log = structlog.get_logger("headgate.observer.upstreams.interpreter")
+_log = structlog.get_logger("headgate.observer.upstreams.translation")
 
 _SILENT_SECONDS: Final = 5.0
 """Without a first reply for so long, the upstream is asked whether it speaks the same."""
@@ -82,7 +82,7 @@ def _asked(message: Message) -> _Asked:
     return _Asked(message.name, message.type, message.seqid, message.format)
 
 
-class Interpreter(asyncio.Transport):
+class TranslatingTransport(asyncio.Transport):
     """A session's connection to its upstream, until ``settle``."""
 
     def __init__(

@@ -13,7 +13,7 @@ from headgate.hbase import Dialect, Write, decode_request
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
-from headgate.observer.embedded.passages import Passage, Passages, read
+from headgate.observer.embedded.writes import EmbeddedWrite, EmbeddedWrites, read
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.wire import (
     Message,
@@ -39,19 +39,19 @@ class Recorder:
     def end(self, *_reply: object) -> None:
         self.steps.append("end")
 
-    def cancel(self, *_ticket: object) -> None:
+    def cancel(self, *_journalled: object) -> None:
         self.steps.append("cancel")
 
     def after(self, call: Callable[[], None]) -> None:
         self.steps.append(f"after: {call.__name__}")
 
 
-def program(gates: Gates, origin: Origin | None, *columns: Notify) -> Passages:
+def program(gates: Gates, origin: Origin | None, *columns: Notify) -> EmbeddedWrites:
     notify = NotifyColumns(limit_bytes=10_000, clock=lambda: 1.5)
     control = ControlState(notify)
     watches = tuple(Watch("t", notify=column) for column in columns) or (Watch("t"),)
     control.apply(WatchList(1, "d", 1, watches), "o")
-    return Passages(
+    return EmbeddedWrites(
         notify=notify,
         control=control,
         recorder=cast("Any", Recorder()),
@@ -78,9 +78,9 @@ def message(name: str, body: bytes, kind: MessageType) -> Message:
 
 
 def test_a_programs_writes_have_the_origin_that_it_was_told() -> None:
-    passage = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), OWN).begin(read(write()))
-    assert passage.ticket is not None
-    assert passage.ticket.origin == OWN
+    embedded = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), OWN).begin(read(write()))
+    assert embedded.journalled is not None
+    assert embedded.journalled.origin == OWN
 
 
 def test_a_gate_lets_programs_of_its_own_dataflow_pass() -> None:
@@ -91,10 +91,10 @@ def test_a_gate_lets_programs_of_its_own_dataflow_pass() -> None:
     assert program(gates, OWN).begin(read(write())).decided is None
 
 
-def sent(passage: Passage) -> dict[bytes, bytes | None]:
+def sent(embedded: EmbeddedWrite) -> dict[bytes, bytes | None]:
     """The cells of what is sent to HBase, by column."""
     reader = MessageReader()
-    reader.feed(passage.raw)
+    reader.feed(embedded.raw)
     found = reader.next_message()
     assert found is not None
     write = decode_request(Dialect.THRIFT1, found)
@@ -114,11 +114,11 @@ def test_a_programs_rows_get_the_notify_cells_that_are_meant_for_it(
     origin: Origin | None, cells: dict[bytes, bytes]
 ) -> None:
     columns = (Notify(), Notify("flow", ("flow",)))
-    passage = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), origin, *columns).begin(
+    embedded = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), origin, *columns).begin(
         read(write())
     )
-    assert sent(passage) == {b"f:q": b"v", **cells}
-    assert passage.message == write(), "events and the journal have what the program wrote"
+    assert sent(embedded) == {b"f:q": b"v", **cells}
+    assert embedded.message == write(), "events and the journal have what the program wrote"
 
 
 def test_a_write_that_a_gate_held_gets_its_notify_cells_when_it_goes_on() -> None:
@@ -126,48 +126,48 @@ def test_a_write_that_a_gate_held_gets_its_notify_cells_when_it_goes_on() -> Non
     gates = Gates(hold_seconds=5.0, clock=lambda: now[0])
     container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
     gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1), 1000.0)
-    passage = program(gates, None, Notify()).begin(read(write()))
-    assert sent(passage) == {b"f:q": b"v"}
+    embedded = program(gates, None, Notify()).begin(read(write()))
+    assert sent(embedded) == {b"f:q": b"v"}
     gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 2, released=True), 0.0)
     gates.tend()
-    assert passage.decided is not None
-    assert passage.decided.is_set()
-    assert sent(passage) == {b"f:q": b"v", b"hg:all": b"1500"}
+    assert embedded.decided is not None
+    assert embedded.decided.is_set()
+    assert sent(embedded) == {b"f:q": b"v", b"hg:all": b"1500"}
 
 
 def test_no_more_cells_are_set_in_a_table_that_lacks_their_family() -> None:
-    passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None, Notify())
-    passage = passages.begin(read(write()))
+    embedded_writes = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None, Notify())
+    embedded = embedded_writes.begin(read(write()))
     text = b"NoSuchColumnFamilyException: Column family hg does not exist in region t"
     refusal = StructWriter().struct(1, StructWriter().binary(1, text).end()).end()
-    passages.answered(passage, message("mutateRow", refusal, MessageType.REPLY))
-    assert sent(passages.begin(read(write()))) == {b"f:q": b"v"}
+    embedded_writes.answered(embedded, message("mutateRow", refusal, MessageType.REPLY))
+    assert sent(embedded_writes.begin(read(write()))) == {b"f:q": b"v"}
 
 
-def waited_for(passages: Passages, passage: Passage) -> list[str]:
+def waited_for(embedded_writes: EmbeddedWrites, embedded: EmbeddedWrite) -> list[str]:
     """Let a barrier wait for a write; return what the recorder hears, and what is done at once."""
-    recorder = cast("Recorder", passages._recorder)
+    recorder = cast("Recorder", embedded_writes._recorder)
 
     def mark() -> None:
         recorder.steps.append("marked at once")
 
-    assert passages.undone("t") == [passage]
-    passage.waiters = [mark]
+    assert embedded_writes.undone("t") == [embedded]
+    embedded.waiters = [mark]
     return recorder.steps
 
 
 def test_a_barrier_comes_after_the_end_of_a_programs_write() -> None:
-    passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
-    passage = passages.begin(read(write()))
-    steps = waited_for(passages, passage)
-    passages.answered(passage, None)
+    embedded_writes = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
+    embedded = embedded_writes.begin(read(write()))
+    steps = waited_for(embedded_writes, embedded)
+    embedded_writes.answered(embedded, None)
     assert steps == ["end", "after: mark"]
-    assert passages.undone("t") == []
+    assert embedded_writes.undone("t") == []
 
 
 def test_a_barrier_waits_no_longer_for_a_write_that_was_taken_back() -> None:
-    passages = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
-    passage = passages.begin(read(write()))
-    steps = waited_for(passages, passage)
-    passages.cancel(passage)
+    embedded_writes = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
+    embedded = embedded_writes.begin(read(write()))
+    steps = waited_for(embedded_writes, embedded)
+    embedded_writes.cancel(embedded)
     assert steps == ["cancel", "after: mark"]

@@ -27,34 +27,34 @@ from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.recording.admission import Admission
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
-from headgate.observer.recording.recorder import Recorder, Ticket
+from headgate.observer.recording.recorder import JournalledRequest, Recorder
 from headgate.observer.sessions.write_rules import Facts, Hold, Journal, Refuse, judge
 from headgate.wire import ApplicationError, Message, ProtocolError, write_exception
 
-_log = structlog.get_logger("headgate.observer.embedded.passages")
+_log = structlog.get_logger("headgate.observer.embedded.writes")
 
 _DIALECT: Final = Dialect.THRIFT1  # happybase's
 
 
-class Passage:
+class EmbeddedWrite:
     """One write, from the program's call to its reply."""
 
     __slots__ = (
         "_traffic",
         "at_gate",
         "decided",
+        "journalled",
         "marked",
         "message",
         "raw",
         "refusal",
         "request",
         "tables",
-        "ticket",
         "waiters",
         "watched",
     )
 
-    def __init__(self, traffic: Passages, message: Message, request: Request | None) -> None:
+    def __init__(self, traffic: EmbeddedWrites, message: Message, request: Request | None) -> None:
         self._traffic = traffic
         self.message = message
         self.request = request
@@ -68,7 +68,7 @@ class Passage:
         """Whether it has such cells."""
         self.watched: tuple[str, ...] = ()
         """The tables that it is recorded for, or should have been."""
-        self.ticket: Ticket | None = None
+        self.journalled: JournalledRequest | None = None
         self.waiters: list[Callable[[], None]] | None = None
         self.refusal: bytes | None = None
         """The reply in HBase's place, where it must not be sent."""
@@ -114,14 +114,14 @@ class Unread(Struct, frozen=True):
 
 
 def read(message: Message) -> Request | Unread:
-    """Read a request, as ``Passages.begin`` takes it; this alone needs neither loop nor lock."""
+    """Read a request for ``EmbeddedWrites.begin``; this alone needs neither loop nor lock."""
     try:
         return read_request(_DIALECT, message)
     except ProtocolError as error:
         return Unread(message, error)
 
 
-class Passages:
+class EmbeddedWrites:
     """The program's writes under way."""
 
     def __init__(
@@ -148,75 +148,75 @@ class Passages:
         self._recorder = recorder
         self._admission = admission
         self._metrics = metrics
-        self._under_way: set[Passage] = set()
-        self._waiting: set[Passage] = set()
+        self._under_way: set[EmbeddedWrite] = set()
+        self._waiting: set[EmbeddedWrite] = set()
 
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def undone(self, table: str) -> list[Passage]:
+    def undone(self, table: str) -> list[EmbeddedWrite]:
         """Return the writes of a table, watched or not, that are under way."""
-        return [passage for passage in self._under_way if table in passage.tables]
+        return [embedded for embedded in self._under_way if table in embedded.tables]
 
-    def begin(self, asked: Request | Unread) -> Passage:
+    def begin(self, asked: Request | Unread) -> EmbeddedWrite:
         """Take a request that may change cells; it may be sent when ``decided`` says so."""
         if isinstance(asked, Unread):
             return self._unread(asked.message, asked.error)
-        passage = Passage(self, asked.message, asked)
-        if self._take(passage):
-            self._mark(passage)
+        embedded = EmbeddedWrite(self, asked.message, asked)
+        if self._take(embedded):
+            self._mark(embedded)
         else:
-            passage.decided = threading.Event()
-            self._waiting.add(passage)
-        return passage
+            embedded.decided = threading.Event()
+            self._waiting.add(embedded)
+        return embedded
 
-    def _unread(self, message: Message, error: ProtocolError) -> Passage:
+    def _unread(self, message: Message, error: ProtocolError) -> EmbeddedWrite:
         """Refuse what cannot be read, or what HBase could read otherwise than it is read here."""
-        passage = Passage(self, message, None)
+        embedded = EmbeddedWrite(self, message, None)
         self._metrics.decode_errors += 1
         self._metrics.count_request(_DIALECT.value, message.name, "unreadable")
         _log.warning("a request cannot be read", method=message.name, reason=str(error))
         text = f"headgate: nobody can tell what this request would do: {error}; nothing was written"
-        passage.refusal = write_exception(message, ApplicationError.PROTOCOL_ERROR, text)
-        return passage
+        embedded.refusal = write_exception(message, ApplicationError.PROTOCOL_ERROR, text)
+        return embedded
 
-    def _take(self, passage: Passage) -> bool:
+    def _take(self, embedded: EmbeddedWrite) -> bool:
         """Do with a request what is right now; tell whether it may be sent or is refused."""
-        why = self._try(passage)
+        why = self._try(embedded)
         if why is None:
-            return self._is_decided(passage)
+            return self._is_decided(embedded)
         _log.warning("a write waits for room in the journal", reason=str(why))
-        self._admission.wait(passage, why)
+        self._admission.wait(embedded, why)
         return False
 
-    def _try(self, passage: Passage) -> JournalFull | JournalError | None:
+    def _try(self, embedded: EmbeddedWrite) -> JournalFull | JournalError | None:
         """Do with a request what is right now; return why it must wait for room."""
-        request = passage.request
+        request = embedded.request
         assert request is not None  # noqa: S101 - what cannot be read is refused at once
         judgement = judge(request, self._facts)
-        passage.at_gate = isinstance(judgement, Hold)
+        embedded.at_gate = isinstance(judgement, Hold)
         if isinstance(judgement, Refuse):
             self._metrics.fenced += 1
-            self._metrics.count_request(_DIALECT.value, passage.message.name, "fenced")
-            passage.refusal = io_error_reply(
-                _DIALECT, passage.message, judgement.text, can_retry=False
+            self._metrics.count_request(_DIALECT.value, embedded.message.name, "fenced")
+            embedded.refusal = io_error_reply(
+                _DIALECT, embedded.message, judgement.text, can_retry=False
             )
         elif isinstance(judgement, Hold):
-            self._gates.hold(passage, judgement.gate)
+            self._gates.hold(embedded, judgement.gate)
         elif isinstance(judgement, Journal):
-            return self._record(passage, request, judgement.tables)
+            return self._record(embedded, request, judgement.tables)
         else:
-            passage.watched = ()
-            self._under_way.add(passage)
+            embedded.watched = ()
+            self._under_way.add(embedded)
         return None
 
-    def _is_decided(self, passage: Passage) -> bool:
-        return not passage.at_gate and self._is_safe(passage)
+    def _is_decided(self, embedded: EmbeddedWrite) -> bool:
+        return not embedded.at_gate and self._is_safe(embedded)
 
-    def _mark(self, passage: Passage) -> None:
+    def _mark(self, embedded: EmbeddedWrite) -> None:
         """Put notify cells into what is about to be sent, where its table asks for them."""
-        notify, request = self._notify, passage.request
-        if not notify.asked or not passage.watched or passage.refusal is not None:
+        notify, request = self._notify, embedded.request
+        if not notify.asked or not embedded.watched or embedded.refusal is not None:
             return
         if request is None:
             return
@@ -224,133 +224,133 @@ class Passages:
             notify.table_changes(request.change)
             return
         origin = self._facts.origin
-        marked = notify.marked_write(_DIALECT, request, passage.watched[0], _log, origin)
+        marked = notify.marked_write(_DIALECT, request, embedded.watched[0], _log, origin)
         if marked is not None:
-            passage.raw = marked.raw
-            passage.marked = True
+            embedded.raw = marked.raw
+            embedded.marked = True
 
-    def _is_safe(self, passage: Passage) -> bool:
+    def _is_safe(self, embedded: EmbeddedWrite) -> bool:
         """Tell whether what was written down need not reach the disk first."""
-        if not self._admission.syncs_each or passage.ticket is None:
+        if not self._admission.syncs_each or embedded.journalled is None:
             return True
-        self._soon(lambda: self._admission.when_synced(lambda: self._synced(passage)))
+        self._soon(lambda: self._admission.when_synced(lambda: self._synced(embedded)))
         return False
 
-    def _synced(self, passage: Passage) -> None:
-        if passage not in self._waiting or passage.request is None:
+    def _synced(self, embedded: EmbeddedWrite) -> None:
+        if embedded not in self._waiting or embedded.request is None:
             return
-        judgement = judge(passage.request, self._facts)
-        if isinstance(judgement, Journal) and judgement.tables == passage.watched:
-            self._decide(passage)
+        judgement = judge(embedded.request, self._facts)
+        if isinstance(judgement, Journal) and judgement.tables == embedded.watched:
+            self._decide(embedded)
             return
         # What is right for it is not any more what it was before it was on the disk.
-        self._take_back(passage)
-        if self._take(passage):
-            self._decide(passage)
+        self._take_back(embedded)
+        if self._take(embedded):
+            self._decide(embedded)
 
-    def closed_gate(self, passage: Passage) -> Gate | None:
+    def closed_gate(self, embedded: EmbeddedWrite) -> Gate | None:
         """Return a closed gate that must hold a request; None if there is none."""
-        if passage.request is None:
+        if embedded.request is None:
             return None
-        judgement = judge(passage.request, self._facts)
+        judgement = judge(embedded.request, self._facts)
         return judgement.gate if isinstance(judgement, Hold) else None
 
     def _record(
-        self, passage: Passage, request: Request, tables: tuple[str, ...]
+        self, embedded: EmbeddedWrite, request: Request, tables: tuple[str, ...]
     ) -> JournalFull | JournalError | None:
         """Write a request down; return why the journal did not take it, where writes must wait."""
-        passage.watched = tables
+        embedded.watched = tables
         try:
-            passage.ticket = self._recorder.begin(_DIALECT, request, tables)
+            embedded.journalled = self._recorder.begin(_DIALECT, request, tables)
         except (JournalFull, JournalError) as error:
             if not self._admission.may_pass(tables):
                 return error
             self._admission.let_pass(tables)
         else:
-            passage.ticket.origin = self._facts.origin
-        self._under_way.add(passage)
+            embedded.journalled.origin = self._facts.origin
+        self._under_way.add(embedded)
         return None
 
-    def try_again(self, passage: Passage) -> bool:
+    def try_again(self, embedded: EmbeddedWrite) -> bool:
         """Take what waits for room as if it came now; tell whether it waits for that no more."""
-        if passage not in self._waiting:
+        if embedded not in self._waiting:
             return True
-        if self._try(passage) is not None:
+        if self._try(embedded) is not None:
             return False
-        if self._is_decided(passage):
-            self._decide(passage)
+        if self._is_decided(embedded):
+            self._decide(embedded)
         return True
 
-    def go_on(self, passage: Passage) -> None:
+    def go_on(self, embedded: EmbeddedWrite) -> None:
         """Take what a gate held as if it came now."""
-        if passage in self._waiting and self._take(passage):
-            self._decide(passage)
+        if embedded in self._waiting and self._take(embedded):
+            self._decide(embedded)
 
-    def refuse(self, passage: Passage, reason: str, outcome: str) -> None:
+    def refuse(self, embedded: EmbeddedWrite, reason: str, outcome: str) -> None:
         """Answer a waiting request with an IOError that may be retried."""
-        if passage in self._waiting:
-            self._metrics.count_request(_DIALECT.value, passage.message.name, outcome)
-            passage.refusal = io_error_reply(_DIALECT, passage.message, reason)
-            self._decide(passage)
+        if embedded in self._waiting:
+            self._metrics.count_request(_DIALECT.value, embedded.message.name, outcome)
+            embedded.refusal = io_error_reply(_DIALECT, embedded.message, reason)
+            self._decide(embedded)
 
-    def _decide(self, passage: Passage) -> None:
-        self._waiting.discard(passage)
-        self._mark(passage)
-        if passage.decided is not None:
-            passage.decided.set()
+    def _decide(self, embedded: EmbeddedWrite) -> None:
+        self._waiting.discard(embedded)
+        self._mark(embedded)
+        if embedded.decided is not None:
+            embedded.decided.set()
 
-    def answered(self, passage: Passage, reply: Message | None) -> None:
+    def answered(self, embedded: EmbeddedWrite, reply: Message | None) -> None:
         """Take the reply to a request that was sent; None: its connection broke."""
-        if passage not in self._under_way:
+        if embedded not in self._under_way:
             return
-        self._under_way.discard(passage)
-        if passage.marked and reply is not None and lacks_notify_family(reply):
-            self._notify.stop(passage.watched[0], "HBase says that it lacks their family")
-        ticket = passage.ticket
-        if ticket is not None:
-            self._recorder.end(ticket, reply)
+        self._under_way.discard(embedded)
+        if embedded.marked and reply is not None and lacks_notify_family(reply):
+            self._notify.stop(embedded.watched[0], "HBase says that it lacks their family")
+        journalled = embedded.journalled
+        if journalled is not None:
+            self._recorder.end(journalled, reply)
         else:
             outcome = "broken" if reply is None else "answered"
-            self._metrics.count_request(_DIALECT.value, passage.message.name, outcome)
-        waiters, passage.waiters = passage.waiters, None
+            self._metrics.count_request(_DIALECT.value, embedded.message.name, outcome)
+        waiters, embedded.waiters = embedded.waiters, None
         for waiter in waiters or ():
             self._recorder.after(waiter)
 
-    def cancel(self, passage: Passage) -> None:
+    def cancel(self, embedded: EmbeddedWrite) -> None:
         """Take back a request of which nothing was sent."""
-        if passage in self._waiting:
-            self._waiting.discard(passage)
-            self._admission.leave(passage)
-            self._gates.leave(passage)
-        self._take_back(passage)
+        if embedded in self._waiting:
+            self._waiting.discard(embedded)
+            self._admission.leave(embedded)
+            self._gates.leave(embedded)
+        self._take_back(embedded)
 
-    def _take_back(self, passage: Passage) -> None:
-        if passage not in self._under_way:
+    def _take_back(self, embedded: EmbeddedWrite) -> None:
+        if embedded not in self._under_way:
             return
-        self._under_way.discard(passage)
-        if passage.ticket is not None:
-            self._recorder.cancel(passage.ticket)
-            passage.ticket = None
-        waiters, passage.waiters = passage.waiters, None
+        self._under_way.discard(embedded)
+        if embedded.journalled is not None:
+            self._recorder.cancel(embedded.journalled)
+            embedded.journalled = None
+        waiters, embedded.waiters = embedded.waiters, None
         for waiter in waiters or ():
             self._recorder.after(waiter)
 
     def end(self) -> None:
         """Refuse what waits, and end what was sent as unknown."""
-        for passage in list(self._waiting):
-            self.cancel(passage)
-            self._refuse_at_end(passage)
-        for passage in list(self._under_way):
-            self.answered(passage, None)
+        for embedded in list(self._waiting):
+            self.cancel(embedded)
+            self._refuse_at_end(embedded)
+        for embedded in list(self._under_way):
+            self.answered(embedded, None)
 
     def abort(self) -> None:
         """Refuse what waits, and forget what was sent: the next epoch finds it in the journal."""
-        for passage in list(self._waiting):
-            self._refuse_at_end(passage)
+        for embedded in list(self._waiting):
+            self._refuse_at_end(embedded)
         self._waiting.clear()
         self._under_way.clear()
 
-    def _refuse_at_end(self, passage: Passage) -> None:
+    def _refuse_at_end(self, embedded: EmbeddedWrite) -> None:
         text = "headgate: the observer in this program is ending; nothing was written, try again"
-        passage.refusal = io_error_reply(_DIALECT, passage.message, text)
-        self._decide(passage)
+        embedded.refusal = io_error_reply(_DIALECT, embedded.message, text)
+        self._decide(embedded)

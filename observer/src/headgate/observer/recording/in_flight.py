@@ -8,7 +8,7 @@ from typing import Final
 _NONE: Final[frozenset[bytes]] = frozenset()
 
 
-class Flight:
+class InFlightWrite:
     """A journalled write between forwarding and its end."""
 
     __slots__ = ("_rows", "_set", "_span", "ambiguous", "intent", "row")
@@ -52,7 +52,7 @@ class Flight:
         span = self.span()
         return span is not None and span[0] <= row <= span[1] and row in self.rows()
 
-    def shared_with(self, other: Flight) -> frozenset[bytes]:
+    def shared_with(self, other: InFlightWrite) -> frozenset[bytes]:
         """Return the rows that both writes have."""
         mine, others = self.span(), other.span()
         if mine is None or others is None or others[0] > mine[1] or others[1] < mine[0]:
@@ -61,78 +61,78 @@ class Flight:
         return self.rows() & other.rows()
 
 
-class TableFlights:
+class InFlightWrites:
     """The writes of one table that are under way.
 
     Those of one cell, which are most where there are many, are found by their row; the others are
     few and compared each with each.
     """
 
-    __slots__ = ("_flights", "_narrow", "_wide")
+    __slots__ = ("_in_flight", "_narrow", "_wide")
 
     def __init__(self) -> None:
-        self._flights: dict[int, Flight] = {}
-        self._narrow: dict[bytes, list[Flight]] = {}
-        self._wide: dict[int, Flight] = {}
+        self._in_flight: dict[int, InFlightWrite] = {}
+        self._narrow: dict[bytes, list[InFlightWrite]] = {}
+        self._wide: dict[int, InFlightWrite] = {}
 
     def __len__(self) -> int:
-        return len(self._flights)
+        return len(self._in_flight)
 
-    def depart(self, flight: Flight) -> None:
-        """Note that a write is being forwarded. Intents depart in ascending order."""
-        self._flights[flight.intent] = flight
+    def begin(self, in_flight_write: InFlightWrite) -> None:
+        """Note that a write is being forwarded. Intents come in ascending order."""
+        self._in_flight[in_flight_write.intent] = in_flight_write
 
-    def identify(self, flight: Flight, rows: Collection[bytes]) -> None:
-        """Say which rows a write has; must come before any flight that it overlaps lands."""
+    def identify(self, in_flight_write: InFlightWrite, rows: Collection[bytes]) -> None:
+        """Say which rows a write has; must come before any ends that it overlaps."""
         if len(rows) == 1:
             (row,) = rows
-            self.identify_row(flight, row)
+            self.identify_row(in_flight_write, row)
         else:
-            flight.identify(rows)
-            self._identify_wide(flight)
+            in_flight_write.identify(rows)
+            self._identify_wide(in_flight_write)
 
-    def identify_row(self, flight: Flight, row: bytes) -> None:
+    def identify_row(self, in_flight_write: InFlightWrite, row: bytes) -> None:
         """Do as ``identify`` for a write of just one row."""
-        flight.row = row
+        in_flight_write.row = row
         same = self._narrow.get(row)
         if same is None:
-            self._narrow[row] = [flight]
+            self._narrow[row] = [in_flight_write]
         else:
             for other in same:
                 other.overlap({row})
-            flight.overlap({row})
-            same.append(flight)
+            in_flight_write.overlap({row})
+            same.append(in_flight_write)
         for other in self._wide.values():
             if other.has(row):
                 other.overlap({row})
-                flight.overlap({row})
+                in_flight_write.overlap({row})
 
-    def _identify_wide(self, flight: Flight) -> None:
+    def _identify_wide(self, in_flight_write: InFlightWrite) -> None:
         for other in self._wide.values():
-            common = flight.shared_with(other)
+            common = in_flight_write.shared_with(other)
             if common:
-                flight.overlap(common)
+                in_flight_write.overlap(common)
                 other.overlap(common)
-        for row, flights in self._narrow.items():
-            if flight.has(row):
-                flight.overlap({row})
-                for other in flights:
+        for row, in_flight in self._narrow.items():
+            if in_flight_write.has(row):
+                in_flight_write.overlap({row})
+                for other in in_flight:
                     other.overlap({row})
-        self._wide[flight.intent] = flight
+        self._wide[in_flight_write.intent] = in_flight_write
 
-    def land(self, flight: Flight) -> None:
+    def end(self, in_flight_write: InFlightWrite) -> None:
         """Note that a write has ended."""
-        del self._flights[flight.intent]
-        row = flight.row
+        del self._in_flight[in_flight_write.intent]
+        row = in_flight_write.row
         if row is None:
-            self._wide.pop(flight.intent, None)
+            self._wide.pop(in_flight_write.intent, None)
             return
         same = self._narrow[row]
         if len(same) == 1:
             del self._narrow[row]
         else:
-            same.remove(flight)
+            same.remove(in_flight_write)
 
     def lowest(self) -> int | None:
         """Return the lowest intent under way; None if there is none."""
-        return next(iter(self._flights), None)
+        return next(iter(self._in_flight), None)

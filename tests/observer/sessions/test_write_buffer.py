@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from headgate.observer.sessions.outlet import Outlet
+from headgate.observer.sessions.write_buffer import WriteBuffer
 
 Check = Callable[[asyncio.Transport, socket.socket], Coroutine[Any, Any, None]]
 
@@ -38,7 +38,7 @@ def run(check: Check) -> None:
 
 def test_bytes_are_with_the_kernel_when_write_returns() -> None:
     async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
-        assert Outlet(transport).write(b"request")
+        assert WriteBuffer(transport).write(b"request")
         assert peer.recv(100) == b"request"
 
     run(check)
@@ -52,11 +52,11 @@ def test_a_slow_peer_gets_all_in_order(seed: int) -> None:
     ]
 
     async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
-        outlet = Outlet(transport)
+        write_buffer = WriteBuffer(transport)
         loop = asyncio.get_running_loop()
         received = bytearray()
         for data in sent:
-            assert outlet.write(data)
+            assert write_buffer.write(data)
             if pick.random() < 0.5:
                 try:
                     received += peer.recv(pick.randrange(1, 400_000))
@@ -75,7 +75,7 @@ def test_a_slow_peer_gets_all_in_order(seed: int) -> None:
 def test_what_the_transport_had_before_comes_first() -> None:
     async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
         transport.write(b"first ")
-        assert Outlet(transport).write(b"second")
+        assert WriteBuffer(transport).write(b"second")
         received = b""
         while len(received) < len(b"first second"):
             received += await asyncio.get_running_loop().sock_recv(peer, 100)
@@ -86,13 +86,13 @@ def test_what_the_transport_had_before_comes_first() -> None:
 
 def test_what_the_kernel_has_no_room_for_is_sent_later() -> None:
     async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
-        outlet = Outlet(transport)
+        write_buffer = WriteBuffer(transport)
         before = 0
         try:
             while True:
                 before += os.write(transport.get_extra_info("socket").fileno(), bytes(1000))
         except BlockingIOError:
-            assert outlet.write(b"last")
+            assert write_buffer.write(b"last")
         received = b""
         while len(received) < before + 4:
             received += await asyncio.get_running_loop().sock_recv(peer, 1 << 20)
@@ -103,10 +103,10 @@ def test_what_the_kernel_has_no_room_for_is_sent_later() -> None:
 
 def test_nothing_is_written_to_a_connection_that_is_over() -> None:
     async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
-        outlet = Outlet(transport)
-        assert outlet.write(b"last")
+        write_buffer = WriteBuffer(transport)
+        assert write_buffer.write(b"last")
         transport.abort()
-        assert not outlet.write(b"lost")
+        assert not write_buffer.write(b"lost")
         assert peer.recv(100) == b"last"
         assert await asyncio.get_running_loop().sock_recv(peer, 100) == b""
 
@@ -115,9 +115,9 @@ def test_nothing_is_written_to_a_connection_that_is_over() -> None:
 
 def test_a_peer_that_has_gone_ends_the_connection() -> None:
     async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
-        outlet = Outlet(transport)
+        write_buffer = WriteBuffer(transport)
         peer.close()
-        while outlet.write(b"to nobody"):
+        while write_buffer.write(b"to nobody"):
             await asyncio.sleep(0)
 
     run(check)

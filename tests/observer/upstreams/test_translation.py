@@ -10,12 +10,12 @@ import pytest
 
 from headgate.hbase import Dialect
 from headgate.observer.config import HealthChecks, Listener, UpstreamProtocol, UpstreamTransport
-from headgate.observer.upstreams import interpreter
+from headgate.observer.upstreams import translation
 from headgate.observer.upstreams.asking import FORMATS
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import Spoken, UpstreamFormats
-from headgate.observer.upstreams.interpreter import Interpreter
 from headgate.observer.upstreams.pool import Upstream, UpstreamPool
+from headgate.observer.upstreams.translation import TranslatingTransport
 from headgate.wire import (
     ApplicationError,
     Cursor,
@@ -135,8 +135,8 @@ class Scene:
         self.full = False
         self.settled = 0
         self.connection = Connection()
-        self.interpreter = Interpreter(self, self.formats, pool.members[0], self._settle)
-        self.interpreter.made(cast("asyncio.Transport", self.connection))
+        self.translation = TranslatingTransport(self, self.formats, pool.members[0], self._settle)
+        self.translation.made(cast("asyncio.Transport", self.connection))
 
     def _settle(self) -> None:
         self.settled += 1
@@ -179,11 +179,11 @@ def test_it_steps_aside_with_the_first_reply_where_both_speak_the_same(
     format_: WireFormat,
 ) -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(format_) + written(format_, seqid=2))
+        scene.translation.write(written(format_) + written(format_, seqid=2))
         assert scene.connection.sent == written(format_) + written(format_, seqid=2)
         assert not scene.settled
         reply = answered(BUFFERED_BINARY if format_ is OLD else format_)
-        scene.interpreter.reply_received(reply)
+        scene.translation.reply_received(reply)
         assert scene.settled == 1
         assert scene.replies == reply
         await scene.pass_time(60)
@@ -212,11 +212,11 @@ def test_requests_and_replies_are_translated_however_they_are_cut(
 ) -> None:
     async def script(scene: Scene) -> None:
         for seqid in (1, 2, 3):
-            scene.interpreter.write(written(client, seqid=seqid))
+            scene.translation.write(written(client, seqid=seqid))
         wanted = [written(upstream, seqid=seqid) for seqid in (1, 2, 3)]
         assert scene.connection.sent == b"".join(wanted)
         for byte in b"".join(answered(upstream, seqid) for seqid in (1, 2, 3)):
-            scene.interpreter.reply_received(bytes((byte,)))
+            scene.translation.reply_received(bytes((byte,)))
         assert scene.replies == b"".join(answered(strict(client), each) for each in (1, 2, 3))
         assert not scene.settled
         assert not scene.formats.asked
@@ -226,7 +226,7 @@ def test_requests_and_replies_are_translated_however_they_are_cut(
 
 def test_a_call_of_the_other_service_is_answered_and_never_sent() -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(FRAMED_COMPACT, "putMultiple", seqid=7))
+        scene.translation.write(written(FRAMED_COMPACT, "putMultiple", seqid=7))
         await scene.come_round()
         format_, seqid, text, error = told(scene.replies)
         assert (format_, seqid, error) == (FRAMED_COMPACT, 7, ApplicationError.PROTOCOL_ERROR)
@@ -246,7 +246,7 @@ def test_old_binary_is_not_sent_to_a_server_that_does_not_say_what_it_speaks(
     format_: WireFormat,
 ) -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(format_, seqid=4) + written(format_, seqid=5))
+        scene.translation.write(written(format_, seqid=4) + written(format_, seqid=5))
         assert (scene.connection.sent, scene.full) == (b"", True)
         await scene.come_round()
         assert scene.connection.sent == b""
@@ -264,7 +264,7 @@ def test_old_binary_goes_on_once_the_server_has_said_that_it_understands(
 ) -> None:
     async def script(scene: Scene) -> None:
         scene.formats.speaks = Spoken(strict(format_))
-        scene.interpreter.write(written(format_))
+        scene.translation.write(written(format_))
         assert scene.connection.sent == b""
         await scene.come_round()
         assert scene.connection.sent == written(format_)
@@ -275,7 +275,7 @@ def test_old_binary_goes_on_once_the_server_has_said_that_it_understands(
 
 def test_what_bears_its_version_is_sent_to_a_server_that_was_not_asked_yet() -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(FRAMED_BINARY))
+        scene.translation.write(written(FRAMED_BINARY))
         assert scene.connection.sent == written(FRAMED_BINARY)
 
     scene(script)
@@ -283,7 +283,7 @@ def test_what_bears_its_version_is_sent_to_a_server_that_was_not_asked_yet() -> 
 
 def test_a_known_mismatch_is_told_before_anything_is_sent() -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(FRAMED_BINARY, seqid=4))
+        scene.translation.write(written(FRAMED_BINARY, seqid=4))
         assert scene.full
         await scene.come_round()
         format_, seqid, text, error = told(scene.replies)
@@ -291,8 +291,8 @@ def test_a_known_mismatch_is_told_before_anything_is_sent() -> None:
         assert "the client speaks framed/binary" in text
         assert 'upstream_protocol = "compact"' in text
         assert scene.connection.sent == b""
-        assert scene.interpreter.is_closing()
-        scene.interpreter.lost(None)
+        assert scene.translation.is_closing()
+        scene.translation.lost(None)
         assert scene.lost == [None]
 
     scene(script, known=BUFFERED_COMPACT)
@@ -301,7 +301,7 @@ def test_a_known_mismatch_is_told_before_anything_is_sent() -> None:
 def test_a_server_too_busy_to_be_asked_counts_as_what_it_was() -> None:
     async def script(scene: Scene) -> None:
         scene.formats.speaks = Spoken()
-        scene.interpreter.write(written(FRAMED_BINARY))
+        scene.translation.write(written(FRAMED_BINARY))
         await scene.come_round()
         _, _, text, error = told(scene.replies)
         assert error is ApplicationError.PROTOCOL_ERROR
@@ -316,8 +316,8 @@ def test_requests_held_for_a_server_that_changed_go_on_in_order() -> None:
         scene.formats.speaks = Spoken(FRAMED_BINARY)
         requests = [written(FRAMED_BINARY, seqid=seqid) for seqid in (1, 2)]
         for request in requests:
-            scene.interpreter.write(request)
-        scene.interpreter.write_eof()
+            scene.translation.write(request)
+        scene.translation.write_eof()
         assert scene.connection.sent == b""
         assert not scene.connection.ended
         await scene.come_round()
@@ -330,7 +330,7 @@ def test_requests_held_for_a_server_that_changed_go_on_in_order() -> None:
 
 def test_silence_is_looked_into_and_its_reason_told() -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(FRAMED_BINARY, seqid=3))
+        scene.translation.write(written(FRAMED_BINARY, seqid=3))
         await scene.pass_time(1)
         assert not scene.formats.asked
         scene.formats.speaks = Spoken(BUFFERED_BINARY)
@@ -346,11 +346,11 @@ def test_silence_is_looked_into_and_its_reason_told() -> None:
 
 def test_a_server_that_is_only_slow_is_waited_for() -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(FRAMED_BINARY))
+        scene.translation.write(written(FRAMED_BINARY))
         await scene.pass_time(6)
         assert scene.formats.asked == 1
         assert scene.replies == b""
-        scene.interpreter.reply_received(answered(FRAMED_BINARY))
+        scene.translation.reply_received(answered(FRAMED_BINARY))
         assert scene.replies == answered(FRAMED_BINARY)
 
     scene(script, known=FRAMED_BINARY)
@@ -358,10 +358,10 @@ def test_a_server_that_is_only_slow_is_waited_for() -> None:
 
 def test_a_connection_closed_instead_of_a_first_reply_is_explained() -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(BUFFERED_COMPACT, seqid=5))
+        scene.translation.write(written(BUFFERED_COMPACT, seqid=5))
         scene.formats.speaks = Spoken(BUFFERED_BINARY)
         broken = ConnectionResetError()
-        scene.interpreter.lost(broken)
+        scene.translation.lost(broken)
         await scene.come_round()
         _, seqid, text, error = told(scene.replies)
         assert (seqid, error) == (5, ApplicationError.INTERNAL_ERROR)
@@ -375,9 +375,9 @@ def test_a_connection_closed_instead_of_a_first_reply_is_explained() -> None:
 def test_the_end_of_a_connection_that_nobody_waits_on_is_passed_on(replied: bool) -> None:
     async def script(scene: Scene) -> None:
         if replied:
-            scene.interpreter.write(written(BUFFERED_COMPACT))
-            scene.interpreter.reply_received(answered(BUFFERED_BINARY))
-        scene.interpreter.lost(None)
+            scene.translation.write(written(BUFFERED_COMPACT))
+            scene.translation.reply_received(answered(BUFFERED_BINARY))
+        scene.translation.lost(None)
         assert scene.lost == [None]
         assert not scene.formats.asked
 
@@ -386,8 +386,8 @@ def test_the_end_of_a_connection_that_nobody_waits_on_is_passed_on(replied: bool
 
 def test_a_server_that_answers_in_http_is_named() -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(BUFFERED_BINARY))
-        scene.interpreter.reply_received(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        scene.translation.write(written(BUFFERED_BINARY))
+        scene.translation.reply_received(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         _, _, text, error = told(scene.replies)
         assert error is ApplicationError.INTERNAL_ERROR
         assert "speaks HTTP; unset hbase.regionserver.thrift.http there" in text
@@ -403,17 +403,17 @@ def test_what_cannot_be_translated_is_answered_in_its_turn(
             raise FrameTooLarge("too long once it is written in compact")
         return transcode(message, *more)
 
-    monkeypatch.setattr(interpreter, "transcode", translate)
+    monkeypatch.setattr(translation, "transcode", translate)
 
     async def script(scene: Scene) -> None:
         requests = [written(FRAMED_BINARY, seqid=seqid) for seqid in (1, 2, 3)]
         for request in requests:
-            scene.interpreter.write(request)
+            scene.translation.write(request)
         assert [each.seqid for each in read(scene.connection.sent)] == [1, 3]
         await scene.come_round()
         assert scene.replies == b""
         for seqid in (1, 3):
-            scene.interpreter.reply_received(answered(BUFFERED_COMPACT, seqid))
+            scene.translation.reply_received(answered(BUFFERED_COMPACT, seqid))
         replies = read(scene.replies)
         assert [(each.seqid, each.type.name) for each in replies] == [
             (1, "REPLY"),
@@ -429,10 +429,10 @@ def test_what_cannot_be_translated_is_answered_in_its_turn(
 
 def test_a_request_without_reply_is_not_waited_for() -> None:
     async def script(scene: Scene) -> None:
-        scene.interpreter.write(written(BUFFERED_BINARY, kind=MessageType.ONEWAY))
+        scene.translation.write(written(BUFFERED_BINARY, kind=MessageType.ONEWAY))
         await scene.pass_time(60)
         assert not scene.formats.asked
-        scene.interpreter.lost(None)
+        scene.translation.lost(None)
         assert scene.lost == [None]
 
     scene(script)

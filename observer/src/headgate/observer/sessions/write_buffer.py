@@ -10,13 +10,13 @@ _write: Final = os.write
 
 
 @final
-class Outlet:
+class WriteBuffer:
     """One connection's way out.
 
     A transport sends when the callback that wrote to it has returned, so the peer would wait for
     whatever is done after the write. Here the bytes are with the kernel when ``write`` returns, as
     far as it takes them; the transport sends the rest, and applies its flow control. Whoever has an
-    outlet writes to the transport by it only.
+    write_buffer writes to the transport by it only.
     """
 
     __slots__ = ("_behind", "_descriptor", "_is_closing", "_transport")

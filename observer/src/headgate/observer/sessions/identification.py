@@ -11,7 +11,7 @@ IDENTIFY: Final = "headgate.identify"
 """Name of the method; it has no arguments. HBase itself answers that it does not know it."""
 
 
-class Introduction(Struct, frozen=True):
+class Identification(Struct, frozen=True):
     """Who answers; ``compiled`` is None where an earlier version does not tell."""
 
     observer: str
@@ -19,14 +19,14 @@ class Introduction(Struct, frozen=True):
     compiled: bool | None = None
 
 
-def encode_introduction(introduction: Introduction) -> bytes:
+def encode_identification(identification: Identification) -> bytes:
     """Return the text of the reply."""
-    return msgspec.json.encode(introduction)
+    return msgspec.json.encode(identification)
 
 
-def decode_introduction(text: bytes) -> Introduction | None:
+def decode_identification(text: bytes) -> Identification | None:
     """Return who answered; None if the text says nothing of the kind."""
     try:
-        return msgspec.json.decode(text, type=Introduction)
+        return msgspec.json.decode(text, type=Identification)
     except msgspec.MsgspecError:
         return None
