@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headgate.local.zookeeper import expel_the_dead
+from headgate.local.zookeeper import remove_dead_servers
 
 STARTED = 1_000_000.0
 LONG_BEFORE = STARTED - 60
@@ -88,7 +88,7 @@ def test_master_and_region_server_of_a_killed_process_are_deleted(
         "/hbase/master": Node(LONG_BEFORE, owner=7),
         "/hbase/rs/localhost,1,1": Node(LONG_BEFORE, owner=7),
     }
-    deleted = expel_the_dead(zookeeper.port, STARTED)
+    deleted = remove_dead_servers(zookeeper.port, STARTED)
     assert deleted == ["/hbase/master", "/hbase/rs/localhost,1,1"]
     assert zookeeper.nodes == {}
 
@@ -98,17 +98,17 @@ def test_what_the_running_process_made_stays(zookeeper: ScriptedZooKeeper) -> No
         "/hbase/master": Node(AFTER, owner=8),
         "/hbase/rs/localhost,2,2": Node(AFTER, owner=8),
     }
-    assert expel_the_dead(zookeeper.port, STARTED) == []
+    assert remove_dead_servers(zookeeper.port, STARTED) == []
     assert len(zookeeper.nodes) == 2
 
 
 def test_what_belongs_to_no_session_stays(zookeeper: ScriptedZooKeeper) -> None:
     zookeeper.nodes |= {"/hbase/master": Node(LONG_BEFORE, owner=0)}
-    assert expel_the_dead(zookeeper.port, STARTED) == []
+    assert remove_dead_servers(zookeeper.port, STARTED) == []
 
 
 def test_an_empty_zookeeper_is_left_as_it_is(zookeeper: ScriptedZooKeeper) -> None:
-    assert expel_the_dead(zookeeper.port, STARTED) == []
+    assert remove_dead_servers(zookeeper.port, STARTED) == []
 
 
 def test_a_zookeeper_that_breaks_off_is_an_error_to_try_again_after() -> None:
@@ -116,4 +116,4 @@ def test_a_zookeeper_that_breaks_off_is_an_error_to_try_again_after() -> None:
         port = server.getsockname()[1]
         threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
         with pytest.raises(OSError, match=r"ZooKeeper closed the connection|reset"):
-            expel_the_dead(port, STARTED)
+            remove_dead_servers(port, STARTED)

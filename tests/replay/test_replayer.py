@@ -36,7 +36,7 @@ from headgate.events import (
 )
 from headgate.replay.outputs import OutputError, RecordedOutput
 from headgate.replay.recording import Moment, NotRecorded, Recording
-from headgate.replay.replayer import Past, Replayer
+from headgate.replay.replayer import RecordedState, Replayer
 from headgate.replay.stream import RecordedUpdate
 from headgate.replay.tables import Extent, RecordedTables
 
@@ -86,7 +86,7 @@ class World:
         [written] = spec.actions[1].writes
         [watched] = [each for each in spec.containers if each.id == written]
         self.output = RecordedOutput(Extent(watched))
-        past = Past(recording, self.tables, {("b", written): self.output}, topics)
+        past = RecordedState(recording, self.tables, {("b", written): self.output}, topics)
         self.replayer = Replayer("label", spec, past, {1: changed} if changed else {})
         self._offset = 0
 

@@ -37,7 +37,7 @@ class ScriptedTables:
         """See ``Observation``."""
         self._world.wanted = dict(extents)
 
-    def untold(self, table: str, now: float) -> None:
+    def unpublished(self, table: str, now: float) -> None:
         """See ``Observation``; nobody writes round the observer."""
         del table, now
 

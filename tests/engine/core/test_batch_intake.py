@@ -430,8 +430,8 @@ def test_evaluations_after_which_nothing_ran_are_counted_alike_together_and_sing
         driven.take(records)
         skipped = sum(isinstance(one, RecordDecision) for one in driven.told)
         assert skipped == 1
-        assert driven.engine.take_rests() == {"s": 299}
-        assert driven.engine.take_rests() == {}
+        assert driven.engine.take_idle_evaluations() == {"s": 299}
+        assert driven.engine.take_idle_evaluations() == {}
 
 
 @pytest.mark.parametrize("together", [False, True])
@@ -439,7 +439,9 @@ def test_evaluations_before_a_launch_are_counted_each(together):
     driven = flow(Bound("b", ContainerId("c"), sequence=SequenceBound(50.0)))
     driven.together = together
     driven.take(records_of(Log(), 149))
-    assert driven.engine.take_rests() == {"s": 48}, "all but the first, and the one that launched"
+    assert driven.engine.take_idle_evaluations() == {"s": 48}, (
+        "all but the first, and the one that launched"
+    )
 
 
 def test_only_records_of_the_watched_container_are_evaluations():
@@ -448,4 +450,4 @@ def test_only_records_of_the_watched_container_are_evaluations():
     cells = [[(UpdateKind.PUT, b"r1", b"f:a" if n % 3 else b"g:a", b"1")] for n in range(300)]
     driven.take([log.record(("write", "t", None, [cell])) for cell in cells])
 
-    assert driven.engine.take_rests() == {"s": 199}
+    assert driven.engine.take_idle_evaluations() == {"s": 199}

@@ -224,4 +224,4 @@ def test_evaluations_at_writes_are_written_down_only_when_they_change(pair, rows
     for _ in range(5):
         tester.write("in", rows(1))
     assert [d.kind for d in tester.decisions()] == [DecisionKind.SKIPPED] * 2
-    assert tester.engine.take_rests() == {"b": 3}
+    assert tester.engine.take_idle_evaluations() == {"b": 3}

@@ -174,4 +174,4 @@ def test_whether_an_action_without_bounds_runs_is_always_judged(rows):
     tester = diamond()
     tester.write("in", rows(1))
     inputs = ActionInputs(tester.engine.actions["d"], tester.now)
-    assert not Synchronous().rests(inputs, tester.now, None)
+    assert not Synchronous().stays_idle(inputs, tester.now, None)

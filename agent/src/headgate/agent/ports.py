@@ -168,7 +168,7 @@ class Observation(Protocol):
     def want(self, extents: Mapping[str, Extent]) -> None:
         """Have these tables scanned, and no others; may raise ``Unreachable``."""
 
-    def untold(self, table: str, now: float) -> TimeRange | None:
+    def unpublished(self, table: str, now: float) -> TimeRange | None:
         """Return how cells are dated that scans for writes are still to tell of.
 
         None where nobody has scanned the table yet; may raise ``Unreachable``.

@@ -14,7 +14,7 @@ from headgate.local.ports import HOST, Port
 from headgate.local.processes import Children, ProcessIdentity
 from headgate.local.progress import Listener, Progress
 from headgate.local.recovery import RecoveryState
-from headgate.local.zookeeper import expel_the_dead
+from headgate.local.zookeeper import remove_dead_servers
 
 _POLL_SECONDS = 0.1
 _ADOPTED_SECONDS = 20.0  # for a part that ran before to find the others again, else it is restarted
@@ -117,7 +117,7 @@ class Ascent:
         if self._expelled == self._running[plan.part]:
             return
         try:
-            paths = expel_the_dead(
+            paths = remove_dead_servers(
                 self._ports[Port.ZOOKEEPER.key], self._running[plan.part].started
             )
         except OSError:

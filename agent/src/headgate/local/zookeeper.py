@@ -28,7 +28,7 @@ _SINGLE_NODES = ("/hbase/master",)
 _FOLDERS = ("/hbase/rs", "/hbase/backup-masters")
 
 
-def expel_the_dead(port: int, started: float) -> list[str]:
+def remove_dead_servers(port: int, started: float) -> list[str]:
     """Delete HBase's ephemeral nodes that are older than its process; return their paths.
 
     Args:

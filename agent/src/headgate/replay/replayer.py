@@ -74,7 +74,7 @@ class _Active(Struct):
     finish_at: float | None
 
 
-class Past:
+class RecordedState:
     """What all replays of one recording share: the recorded state at the present moment."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Replayer:
         self,
         label: str,
         spec: DataflowSpec,
-        past: Past,
+        past: RecordedState,
         changes: Mapping[int, DataflowSpec],
     ) -> None:
         self.label = label

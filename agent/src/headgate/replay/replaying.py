@@ -11,7 +11,7 @@ from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
 from headgate.replay.recording import Moment, NotRecorded, Recording
-from headgate.replay.replayer import Past, Replayer
+from headgate.replay.replayer import RecordedState, Replayer
 from headgate.replay.stream import RecordedUpdate
 from headgate.replay.tables import Extent, RecordedTables, Write
 
@@ -70,7 +70,7 @@ class _Replaying:
         self._name = spec.name
         self._tables = RecordedTables()
         self._outputs = _outputs(spec)
-        self._past = Past(recording, self._tables, self._outputs, partitions)
+        self._past = RecordedState(recording, self._tables, self._outputs, partitions)
         self._containers = {watched.id: watched.container for watched in spec.containers}
         self._deliveries = Deliveries()
         self._replayers = [Replayer(c.label, c.spec, self._past, c.changes) for c in candidates]

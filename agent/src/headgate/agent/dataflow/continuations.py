@@ -52,7 +52,7 @@ class ScanStarts(Struct, frozen=True):
     """What a scan finds is no older than what was consumed."""
 
     scan: ScanContainer
-    untold: TimeRange | None
+    unpublished: TimeRange | None
     """How cells are dated that another scan is to tell of; it may have told of some by now."""
 
 

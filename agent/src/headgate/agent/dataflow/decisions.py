@@ -34,7 +34,7 @@ class Decisions:
     @property
     def skipped(self) -> Counter[str]:
         """Evaluations after which nothing ran, by action."""
-        self._skipped += self._state.engine.take_rests()
+        self._skipped += self._state.engine.take_idle_evaluations()
         return self._skipped
 
     def take(self, decision: Decision) -> None:

@@ -172,9 +172,9 @@ class _Observation:
         """See ``seams.Observation``."""
         self._scans.want(self._dataflow, extents)
 
-    def untold(self, table: str, now: float) -> TimeRange | None:
+    def unpublished(self, table: str, now: float) -> TimeRange | None:
         """See ``seams.Observation``."""
-        return self._scans.untold(table, now)
+        return self._scans.unpublished(table, now)
 
     def withdraw(self, tables: Sequence[str]) -> None:
         """See ``seams.Observation``."""

@@ -74,7 +74,7 @@ class TableScans:
             self._wanted[dataflow] = set(extents)
         self._start_and_stop()
 
-    def untold(self, table: str, now: float) -> TimeRange | None:
+    def unpublished(self, table: str, now: float) -> TimeRange | None:
         """Return how cells are dated that the next scan of a table reads, whoever scans it.
 
         Raises:

@@ -14,8 +14,8 @@ from headgate.engine.spec.dataflow import ActionSpec, Bound, FirstChanges, Role,
 from headgate.engine.triggers.bounds import (
     Clock,
     Part,
+    PossibleIncreases,
     Precision,
-    Rises,
     current_limit,
     is_below,
     measure,
@@ -183,14 +183,19 @@ class ActionInputs:
     """An action's inputs at one moment, as a trigger policy sees them."""
 
     def __init__(
-        self, action: Action, now: float, *, read: bool = False, rises: Rises | None = None
+        self,
+        action: Action,
+        now: float,
+        *,
+        read: bool = False,
+        increases: PossibleIncreases | None = None,
     ) -> None:
         self._action = action
         self._clock = Clock(now, action.since)
         self._bounds = action.bounds
         self._read = read
         """Whether cells were just read: then what is still unsettled is taken as it is."""
-        self._rises = {} if rises is None else rises
+        self._rises = {} if increases is None else increases
         """What may come before the policy is asked again."""
 
     @property

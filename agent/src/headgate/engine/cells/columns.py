@@ -9,7 +9,7 @@ import numpy as np
 
 from headgate.engine.cells.elements import Key
 from headgate.engine.cells.grid import Column, Grid
-from headgate.engine.cells.pending import Past, Value
+from headgate.engine.cells.pending import PreviousValues, Value
 from headgate.engine.cells.storage import Array, Storage
 from headgate.engine.spec.codecs import CodecName, decode_column, decode_one, decoder_of
 from headgate.engine.spec.dataflow import Count, WatchedContainer
@@ -131,7 +131,7 @@ class CellColumns:
             return dict.fromkeys(self.keys(slots), PRESENT)
         return dict(zip(self.keys(slots), self.values.data[slots].tolist(), strict=True))
 
-    def previous(self, past: Past | None) -> dict[Key, Value | None]:
+    def previous(self, past: PreviousValues | None) -> dict[Key, Value | None]:
         """Return x′ of the cells that a past remembers."""
         if past is None:
             return {}

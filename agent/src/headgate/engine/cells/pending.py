@@ -49,7 +49,7 @@ def distances(new: Array, old: Array) -> Array:
     return found
 
 
-class Past:
+class PreviousValues:
     """x′ of the cells that changed since a cut."""
 
     def __init__(self, grid: Grid, *, opaque: bool) -> None:
@@ -87,7 +87,7 @@ class Past:
         self._grid.release(self.touched)
 
 
-class Rise(Struct, frozen=True):
+class PossibleIncrease(Struct, frozen=True):
     """How far updates that are not taken yet may raise what is pending, at most, meanwhile too."""
 
     updates: int = 0
@@ -97,7 +97,7 @@ class Rise(Struct, frozen=True):
     largest: Number = 0.0
 
 
-NO_RISE = Rise()
+NO_INCREASE = PossibleIncrease()
 
 
 class Steps(Struct, frozen=True):
@@ -107,7 +107,7 @@ class Steps(Struct, frozen=True):
     difference: Array
     distance: Array
 
-    def rise(self, puts: int) -> tuple[int, Number, Number]:
+    def increase(self, puts: int) -> tuple[int, Number, Number]:
         """Return the most that the first so many puts may add, and their largest |x−x′|."""
         return (
             int(np.count_nonzero(self.changed[:puts])),
@@ -121,7 +121,7 @@ class Consumed(Struct):
 
     updates: int
     distinct: Elements[Element]
-    past: Past | None
+    past: PreviousValues | None
     fresh: bool
     uncounted: bool = False
 
@@ -160,7 +160,7 @@ class Pending:
         self.uncounted = False
         """Whether updates are missing, so that nobody knows how many there were."""
         self.distinct: Elements[Element] = Elements()
-        self.past: Past | None = None
+        self.past: PreviousValues | None = None
         self.changed = 0
         self.difference = RunningSum()
         """Σ|x−x′|."""
@@ -226,11 +226,11 @@ class Pending:
         self.magnitude.set(0.0)
         self._largest = 0.0
 
-    def new_past(self) -> Past:
+    def new_past(self) -> PreviousValues:
         """Return an empty memory of x′."""
         if self._values is None:
             raise TypeError(f"{self.action} watches no values here")
-        return Past(self._grid, opaque=self._values.data.dtype == object)
+        return PreviousValues(self._grid, opaque=self._values.data.dtype == object)
 
     def count(self, updates: int, elements: Iterable[Element]) -> None:
         """Add updates of these elements."""

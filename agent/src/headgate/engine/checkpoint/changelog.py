@@ -23,7 +23,7 @@ from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.elements import Element, Elements, Listed
-from headgate.engine.cells.pending import Past
+from headgate.engine.cells.pending import PreviousValues
 from headgate.engine.cells.storage import Array, newest
 from headgate.events import ContainerId
 
@@ -431,7 +431,7 @@ def remembered_elements(cells: ContainerCells) -> Iterator[Elements[Any]]:
         yield from filter(None, found)
 
 
-def remembered_pasts(cells: ContainerCells, number: Callable[[], int]) -> Iterator[Past]:
+def remembered_pasts(cells: ContainerCells, number: Callable[[], int]) -> Iterator[PreviousValues]:
     """Yield the memories of x′, each with a number."""
     pasts = [pending.past for pending in cells.watchers.pendings]
     pasts += [consumed.past for consumed in cells.watchers.consumed.values()]
@@ -453,7 +453,7 @@ def _since(elements: Elements[Any]) -> Callable[[int], Iterable[Element]]:
     return lambda first: newest(elements, len(elements) - first)
 
 
-def _past_part(past: Past, slots: Array) -> PastPart | None:
+def _past_part(past: PreviousValues, slots: Array) -> PastPart | None:
     touched = past.touched.data[slots]
     if not touched.any():
         return None

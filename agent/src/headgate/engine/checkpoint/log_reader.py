@@ -13,7 +13,7 @@ from msgspec import Struct
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.elements import Element, Elements, Listed
 from headgate.engine.cells.grid import GridShape
-from headgate.engine.cells.pending import Past
+from headgate.engine.cells.pending import PreviousValues
 from headgate.engine.cells.storage import Array
 from headgate.engine.checkpoint.changelog import SEGMENT_VERSION, CellsPart, ListPart, Parts
 
@@ -48,7 +48,7 @@ class LogState(Struct, frozen=True):
 class _Wanted(Struct):
     cells: ContainerCells
     state: LoggedState
-    pasts: dict[int, Past]
+    pasts: dict[int, PreviousValues]
 
 
 _decoder = msgspec.msgpack.Decoder(Parts)
@@ -70,7 +70,7 @@ class LogReader:
         self._want_list(state.names)
         self._wanted[state.keys.number] = _Wanted(cells, state, {})
 
-    def want_past(self, state: LoggedState, past: Past, number: int) -> None:
+    def want_past(self, state: LoggedState, past: PreviousValues, number: int) -> None:
         """Have a memory of x′ of these cells read."""
         past.logged = number
         self._wanted[state.keys.number].pasts[number] = past
@@ -97,7 +97,7 @@ class LogReader:
         for one in self._wanted.values():
             one.cells.columns.count_loaded()
 
-    def past(self, state: LoggedState, number: int) -> Past | None:
+    def past(self, state: LoggedState, number: int) -> PreviousValues | None:
         """Return a memory of x′ that was wanted; None where it was not."""
         wanted = self._wanted.get(state.keys.number)
         return None if wanted is None else wanted.pasts.get(number)

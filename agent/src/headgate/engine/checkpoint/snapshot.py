@@ -22,7 +22,7 @@ from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import PRESENT, Detail
 from headgate.engine.cells.elements import Element, Elements
 from headgate.engine.cells.grid import Column
-from headgate.engine.cells.pending import Consumed, Past, Pending, Value
+from headgate.engine.cells.pending import Consumed, Pending, PreviousValues, Value
 from headgate.engine.cells.scans import ScanState
 from headgate.engine.cells.storage import Array
 from headgate.engine.checkpoint.changelog import Changelog
@@ -466,7 +466,7 @@ def _consumed_state(
 def _consumed(
     cells: ContainerCells, pending: Pending, state: ConsumedState, source: _Source
 ) -> Consumed:
-    past: Past | None = None
+    past: PreviousValues | None = None
     if source.logged is not None:
         past = source.reader.past(source.logged, state.past)
     elif pending.keeps_values and state.previous:

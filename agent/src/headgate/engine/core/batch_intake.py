@@ -17,7 +17,7 @@ from headgate.engine.actions.action import Action, ActionInputs
 from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.arrivals import Arrivals, certain, joined, writers_of
 from headgate.engine.cells.cells import ContainerCells, LookedUp
-from headgate.engine.cells.pending import Pending, Rise, Steps
+from headgate.engine.cells.pending import Pending, PossibleIncrease, Steps
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import Array
 from headgate.engine.core.evaluation import AT_WRITE, Evaluation
@@ -26,7 +26,7 @@ from headgate.engine.intake.isolation import counted_part
 from headgate.engine.intake.rivals import doubted
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import RecordArrived
-from headgate.engine.triggers.bounds import Rises
+from headgate.engine.triggers.bounds import PossibleIncreases
 from headgate.events import BarrierMark, UpdateBatch, UpdateKind, UpdateMessage
 
 _MOST_UPDATES = 1 << 17  # in a pass: what more would save is less than what it keeps others waiting
@@ -65,24 +65,24 @@ class ContainerUpdates:
         """Return the places of the records with updates in the container."""
         return self._table.records_of(self._positions)
 
-    def rise(self, pending: Pending, records: int) -> Rise:
+    def increase(self, pending: Pending, records: int) -> PossibleIncrease:
         """Return how far the updates in the pass's first so many records may raise bounds."""
         updates = bisect_left(self._positions, self._table.updates_before(records))
         distinct = self._distinct(pending, updates)
         if not pending.keeps_values:
-            return Rise(updates, distinct)
+            return PossibleIncrease(updates, distinct)
         steps = self._steps.get(pending)
         if steps is None:
             steps = self._steps[pending] = pending.steps(*self._change())
-        return Rise(updates, distinct, *steps.rise(updates))
+        return PossibleIncrease(updates, distinct, *steps.increase(updates))
 
-    def reach(self, pending: Pending) -> Rise:
-        """Return how far all updates of the pass may raise bounds: more than ``rise``, sooner."""
+    def reach(self, pending: Pending) -> PossibleIncrease:
+        """Return how far all updates may raise bounds: at least ``increase``, sooner."""
         updates = len(self._positions)
         distinct = self._distinct(pending, updates)
         if not pending.keeps_values:
-            return Rise(updates, distinct)
-        return Rise(updates, distinct, updates, *pending.reach(*self._change()))
+            return PossibleIncrease(updates, distinct)
+        return PossibleIncrease(updates, distinct, updates, *pending.reach(*self._change()))
 
     def _distinct(self, pending: Pending, updates: int) -> int:
         if not pending.keeps_distinct:
@@ -286,12 +286,12 @@ class BatchIntake:
         told = action.shown == DecisionKind.SKIPPED and not action.requested
         own = any(touch.writer == action.name for touch in touches)
         parts = list(_parts(action, touches))
-        if told and not own and self._rests(action, {p: touch.reach(p) for touch, p in parts}):
+        if told and not own and self._stays_idle(action, {p: touch.reach(p) for touch, p in parts}):
             return records
         first = min(touch.first for touch in touches)
         if records <= first or not told or own:
             return min(records, first)
-        stays = partial(self._stays_at_rest, action, parts)
+        stays = partial(self._stays_idle_during, action, parts)
         if stays(records):
             return records
         low, high = first, records  # it stays at rest during the former, not during the latter
@@ -300,14 +300,14 @@ class BatchIntake:
             low, high = (middle, high) if stays(middle) else (low, middle)
         return low
 
-    def _stays_at_rest(
+    def _stays_idle_during(
         self, action: Action, parts: Iterable[tuple[ContainerUpdates, Pending]], records: int
     ) -> bool:
-        return self._rests(action, {p: touch.rise(p, records) for touch, p in parts})
+        return self._stays_idle(action, {p: touch.increase(p, records) for touch, p in parts})
 
-    def _rests(self, action: Action, rises: Rises) -> bool:
-        inputs = ActionInputs(action, self._state.now, rises=rises)
-        return action.policy.rests(inputs, self._state.now, action.wait_until)
+    def _stays_idle(self, action: Action, increases: PossibleIncreases) -> bool:
+        inputs = ActionInputs(action, self._state.now, increases=increases)
+        return action.policy.stays_idle(inputs, self._state.now, action.wait_until)
 
     def _take_pass(self, records: Sequence[RecordArrived], whole: RecordGroup) -> int:
         """Take these records, which are those of the pass; return how many were: all but a gap."""
@@ -345,7 +345,9 @@ class BatchIntake:
             for name, missed in whole.found.items():
                 self._state.actions[name].missed = missed
                 if missed is None:
-                    self._evaluation.rest(self._state.actions[name], _records(whole.touching[name]))
+                    self._evaluation.note_idle(
+                        self._state.actions[name], _records(whole.touching[name])
+                    )
         else:
             self._evaluation.written(dict.fromkeys(touch.cells.watched.id for touch in touches))
         return taken

@@ -240,12 +240,12 @@ class Engine:
             for bound in action.held_by(paused=self.state.paused):
                 yield name, bound
 
-    def take_rests(self) -> Counter[str]:
+    def take_idle_evaluations(self) -> Counter[str]:
         """Return, by action, evaluations that changed nothing, not even why, since the last call.
 
         A decision is recorded of every other evaluation.
         """
-        return self._evaluation.take_rests()
+        return self._evaluation.take_idle_evaluations()
 
     def parked(self, name: str) -> str | None:
         """Return what a run waits for that somebody asked for; None where no such run waits."""

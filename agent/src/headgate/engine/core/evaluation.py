@@ -43,20 +43,20 @@ class Evaluation:
         self._clocks = clocks
         self._launching = launching
         self._reads = reads
-        self._rested: Counter[str] = Counter()
+        self._idle: Counter[str] = Counter()
         """Evaluations at writes after which nothing had to run and no decision was recorded."""
 
-    def take_rests(self) -> Counter[str]:
+    def take_idle_evaluations(self) -> Counter[str]:
         """Return, by action, evaluations that changed nothing, not even why, since the last call.
 
         A decision is recorded of every other evaluation.
         """
-        rested, self._rested = self._rested, Counter()
+        rested, self._idle = self._idle, Counter()
         return rested
 
-    def rest(self, action: Action, times: int) -> None:
+    def note_idle(self, action: Action, times: int) -> None:
         """Note evaluations of an action that changed nothing."""
-        self._rested[action.name] += times
+        self._idle[action.name] += times
 
     def take_up(self, actions: Iterable[Action], *, read: bool = False) -> None:
         """Evaluate what could not be evaluated before."""
@@ -91,8 +91,8 @@ class Evaluation:
         now = self._state.now
         inputs = ActionInputs(action, now, read=read)
         told = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
-        if told and action.policy.rests(inputs, now, action.wait_until):
-            self.rest(action, 1)
+        if told and action.policy.stays_idle(inputs, now, action.wait_until):
+            self.note_idle(action, 1)
             action.found = ()
             return  # as at the last write, of which a decision was recorded
         verdict = action.policy.judge(inputs, now)
@@ -143,7 +143,7 @@ class Evaluation:
             shown = " ".join((kind, *(leaf.bound for leaf in leaves(result) if leaf.reached)))
             if shown == action.shown:
                 if kind is DecisionKind.SKIPPED:
-                    self.rest(action, 1)
+                    self.note_idle(action, 1)
                 return
             action.shown = shown
         words = f"{prefix}needs {missing(result)}"

@@ -10,7 +10,7 @@ from functools import reduce
 from msgspec import Struct
 
 from headgate.engine.cells.cells import ContainerCells
-from headgate.engine.cells.pending import NO_RISE, Pending, Rise
+from headgate.engine.cells.pending import NO_INCREASE, Pending, PossibleIncrease
 from headgate.engine.spec.conditions import BoundResult, Dimension, VectorResult
 from headgate.engine.spec.dataflow import (
     Bound,
@@ -47,8 +47,8 @@ class Clock(Struct, frozen=True):
 
 
 Part = tuple[ContainerCells, Pending]
-_NOTHING_COMES: Mapping[Pending, Rise] = {}
-Rises = Mapping[Pending, Rise]
+_NOTHING_COMES: Mapping[Pending, PossibleIncrease] = {}
+PossibleIncreases = Mapping[Pending, PossibleIncrease]
 """What updates that are not taken yet may add, where they add anything."""
 Limits = Mapping[tuple[str, Dimension], float]
 """Current limits of intervals, by bound and vector."""
@@ -94,11 +94,11 @@ def measure(
 
 
 def is_below(
-    bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock, rises: Rises
+    bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock, increases: PossibleIncreases
 ) -> bool:
     """Tell cheaply that no vector of the bound is reached, and that nothing of it is unknown.
 
-    With ``rises``: nor will be at any time while these updates are taken, which are all puts.
+    With ``increases``: nor will be at any time while these updates are taken, which are all puts.
     False says nothing: then ``measure`` tells. Between two runs most evaluations end here.
     """
     if bound.time is not None and clock.since is not None:
@@ -109,30 +109,30 @@ def is_below(
     if sequence is not None:
         limit = current_limit(limits, bound.name, Dimension.SEQUENCE, sequence.limit)
         known = sequence.unit is not SequenceUnit.PERCENT or _scanned(parts)
-        if not known or _uncounted(parts) or _counted(sequence, parts, rises)[2] >= limit:
+        if not known or _uncounted(parts) or _counted(sequence, parts, increases)[2] >= limit:
             return False
     if value is not None:
         limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
         if not _scanned(parts) or _unsettled(parts):
             return False
-        amount = _amount(value, _extreme(parts, value.metric, rises, most=True))
+        amount = _amount(value, _extreme(parts, value.metric, increases, most=True))
         if not amount < limit - _TRUST * limit:
             return False
     return True
 
 
 def _counted(
-    sequence: SequenceBound, parts: Sequence[Part], rises: Rises = _NOTHING_COMES
+    sequence: SequenceBound, parts: Sequence[Part], increases: PossibleIncreases = _NOTHING_COMES
 ) -> tuple[int, int, float]:
     """Return updates (or distinct elements), all elements, and the bound's value of them."""
     updates = elements = 0
     for cells, pending in parts:
         elements += cells.elements
-        rise = rises.get(pending, NO_RISE)
+        increase = increases.get(pending, NO_INCREASE)
         if sequence.distinct:
-            updates += len(pending.distinct) + rise.distinct
+            updates += len(pending.distinct) + increase.distinct
         else:
-            updates += pending.updates + rise.updates
+            updates += pending.updates + increase.updates
     if sequence.unit is SequenceUnit.PERCENT:
         # Not 100 * (updates / elements): of 100 elements 29 would be 28.999999999999996 %.
         return updates, elements, ratio(100 * updates, elements)
@@ -268,21 +268,23 @@ def divergence_of(parts: Iterable[Part], metric: Metric) -> Divergence:
     )
 
 
-def _extreme(parts: Iterable[Part], metric: Metric, rises: Rises, *, most: bool) -> Divergence:
+def _extreme(
+    parts: Iterable[Part], metric: Metric, increases: PossibleIncreases, *, most: bool
+) -> Divergence:
     """Return the most (or least) that it can be, whatever was rounded.
 
-    With ``rises`` it is the most that these updates may make of it, all of them puts.
+    With ``increases`` it is the most that these updates may make of it, all of them puts.
     """
     found = []
     for cells, pending in parts:
-        rise = rises.get(pending, NO_RISE)
+        increase = increases.get(pending, NO_INCREASE)
         difference, magnitude = pending.difference, pending.magnitude
         found.append(
             Divergence(
-                pending.changed + rise.changed,
+                pending.changed + increase.changed,
                 cells.columns.size,
-                (difference.most if most else difference.least) + rise.difference,
-                max(_largest(pending, metric), rise.largest),
+                (difference.most if most else difference.least) + increase.difference,
+                max(_largest(pending, metric), increase.largest),
                 magnitude.least if most else magnitude.most,
             )
         )

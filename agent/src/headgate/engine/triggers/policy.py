@@ -85,7 +85,7 @@ class TriggerPolicy(Protocol):
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         """Return what to do at ``now``, with the reason."""
 
-    def rests(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
+    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
         """Tell cheaply that nothing is to be done before ``wait_until``; False: judge."""
 
 
@@ -99,7 +99,7 @@ class Synchronous:
         result = PredecessorsResult(bool(ended) and not waiting, ended, waiting)
         return Run(result) if result.reached else Nothing(result)
 
-    def rests(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:  # noqa: ARG002
+    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:  # noqa: ARG002
         """Return False: there is nothing cheaper than to judge."""
         return False
 
@@ -126,7 +126,7 @@ class Bounded:
         ahead = self._ahead(inputs, now)
         return Nothing(result) if ahead is None else WaitUntil(ahead, result)
 
-    def rests(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
+    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
         """Tell that every bound is certainly below its limits: then no condition is reached."""
         return all(map(inputs.is_below, self._bounds)) and wait_until == self._ahead(inputs, now)
 

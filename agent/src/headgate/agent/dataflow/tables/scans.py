@@ -65,11 +65,11 @@ class Scans:
             # The barrier behind the rows before is the one before these.
             self._begin(ScanStarts(scan, None), now)
             return
-        untold = None
+        unpublished = None
         if self._state.dataflow.mode is Mode.OBSERVER:
             # Asked before the barrier: what was told until then is consumed when it has passed.
-            untold = self._context.observation.untold(scan.table, now)
-        self._port.ask(ScanStarts(scan, untold), (scan.table,), now)
+            unpublished = self._context.observation.unpublished(scan.table, now)
+        self._port.ask(ScanStarts(scan, unpublished), (scan.table,), now)
 
     def _wanted(self, scan: ScanContainer) -> Container | None:
         """Return what a scan reads; None where the dataflow has changed since it was asked for."""
@@ -88,7 +88,7 @@ class Scans:
             self._begin(starts, asked)
 
     def _begin(self, starts: ScanStarts, asked: float) -> None:
-        scan, untold = starts.scan, starts.untold
+        scan, unpublished = starts.scan, starts.unpublished
         container = self._wanted(scan)
         if container is None:
             return
@@ -97,7 +97,9 @@ class Scans:
             self._context.post(lambda now: scanned(cells, now))
 
         def scanned(cells: ScannedCells, now: float) -> None:
-            until = 0 if untold is None else untold.until + int((now - asked) * _MILLISECONDS)
+            until = (
+                0 if unpublished is None else unpublished.until + int((now - asked) * _MILLISECONDS)
+            )
             recent = tuple(place for place, dated in cells.recent.items() if dated < until)
             # What was written meanwhile must have been consumed before the engine compares.
             if self._wanted(scan) is not None:
@@ -109,7 +111,7 @@ class Scans:
             scan.table,
             values=scan.values,
             mark=self._watches.notify_column if isolated else None,
-            recent=None if untold is None else untold.since,
+            recent=None if unpublished is None else unpublished.since,
             start=scan.start,
             done=answer,
         )
