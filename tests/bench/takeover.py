@@ -90,7 +90,7 @@ class Agent:
         return int(float(found[1])) if found else 0
 
     def has(self, flow: str) -> bool:
-        """Tell whether it runs a dataflow, whose watches are in effect."""
+        """Return whether it runs a dataflow, whose watches are in effect."""
         try:
             answer = self.client.get(f"/v1/flows/{flow}")
         except httpx.HTTPError:

@@ -47,7 +47,7 @@ def field_type(spec: tuple[Any, ...]) -> Any:
 
 
 def matters(value: Value) -> bool:
-    """Tell whether two readers of a field can find its end in two places."""
+    """Return whether two readers of a field can find its end in two places."""
     return value.kind in CONTAINERS or bool(value.fields)
 
 

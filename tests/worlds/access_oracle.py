@@ -72,7 +72,7 @@ class AccessOracle:
         return "" if self._reads_any(NOBODY) else f"{name}, though nothing may be read"
 
     def _may_refuse(self, call: Call) -> bool:
-        """Tell whether the rules say something against a request, or against a part of it."""
+        """Return whether the rules say something against a request, or against a part of it."""
         name = call.name.decode("latin-1")
         access = self.access
         if access is None:
@@ -114,7 +114,7 @@ class AccessOracle:
     # -- what requests are about
 
     def _describes(self, name: str) -> bool:
-        """Tell whether a method's result describes tables."""
+        """Return whether a method's result describes tables."""
         result = getattr(self._service, f"{name}_result", None)
         spec = getattr(result, "thrift_spec", {}).get(0, ())
         inner = spec[2] if len(spec) > 3 else None

@@ -258,7 +258,7 @@ class EngineLife:
         return self.taken[action][-1].bases.get(container)
 
     def shows_everything(self, action: str) -> bool:
-        """Tell whether an action's first run is to be shown all that stands."""
+        """Return whether an action's first run is to be shown all that stands."""
         everything = self.engine.actions[action].spec.first_changes is FirstChanges.SNAPSHOT
         return everything and self.edits == 0
 

@@ -162,7 +162,7 @@ class Oracle:
         return updates, distinct, whole
 
     def misses(self, action: Action, bound: Bound, base: Base) -> bool:
-        """Tell whether updates are missing of which somebody has said so since ``base``."""
+        """Return whether updates are missing of which somebody has said so since ``base``."""
         return any(
             self._is_said(missing, base)
             and any(

@@ -237,7 +237,7 @@ class HostileStore:
             observer.unshown.remove(place)
 
     def _would_be_missed(self, observer: Observer, table: str) -> bool:
-        """Tell whether readers know the observer from before in all partitions."""
+        """Return whether readers know the observer from before in all partitions."""
         topic = updates_topic(table)
         known = all((topic, p) in observer.sequences for p in range(self.spread(observer)))
         return (known or observer.epoch > 1) and not observer.late

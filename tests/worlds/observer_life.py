@@ -197,7 +197,7 @@ class ObserverLife:
     # -- the observer's surroundings
 
     def is_watched(self, table: str) -> bool:
-        """Tell whether whoever listens may rely on hearing of the table's writes."""
+        """Return whether whoever listens may rely on hearing of the table's writes."""
         return table in self.watched or self.lost or self.scene.now > self._trusted
 
     def _trust(self) -> None:

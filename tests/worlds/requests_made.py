@@ -327,5 +327,5 @@ def type_of(inner: Any) -> int:
 
 
 def _is_mutation(fields: Fields) -> bool:
-    """Tell whether these may be a union's: one struct field alone."""
+    """Return whether these may be a union's: one struct field alone."""
     return len(fields) == 1 and fields[0].type == STRUCT

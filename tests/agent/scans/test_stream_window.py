@@ -50,7 +50,7 @@ def change(kind: TableChangeKind, family: str = "") -> TableChange:
 
 
 def knows(*messages: UpdateBatch | TableChange, timestamp: int = 5, divided: bool) -> bool:
-    """Tell whether value ``x`` of the cell is known after messages, each maybe in its stretch."""
+    """Return whether value ``x`` of the cell is known after messages, each maybe in its stretch."""
     window = StreamWindow(0.0, Cut(), 1000)
     for number, message in enumerate(messages):
         window.take(message)

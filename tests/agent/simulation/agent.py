@@ -162,7 +162,7 @@ class ScriptedAgent:
         return moved
 
     def has_work(self) -> bool:
-        """Tell whether its worker or, while it lives, the runtime has something to do."""
+        """Return whether its worker or, while it lives, the runtime has something to do."""
         return self.worker.busy or (
             self.alive and (bool(self._inbox) or any(self.broker.lag().values()))
         )

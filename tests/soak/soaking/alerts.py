@@ -130,7 +130,7 @@ class Prometheus:
 
     @staticmethod
     def there() -> bool:
-        """Tell whether there is one."""
+        """Return whether there is one."""
         return shutil.which("prometheus") is not None
 
     def raised(self, began: float, until: float, step: float = 5.0) -> list[Raised]:

@@ -107,7 +107,7 @@ class Service:
             return None
 
     def well(self) -> bool:
-        """Tell whether it answers and calls itself well."""
+        """Return whether it answers and calls itself well."""
         with suppress(httpx.HTTPError, ValueError):
             answer = httpx.get(f"http://{self.probe}/healthz", timeout=5.0)
             return answer.status_code == httpx.codes.OK

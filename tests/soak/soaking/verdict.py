@@ -31,12 +31,12 @@ class Note:
     rows: frozenset[bytes]
 
     def covers(self, topic: str, partition: int, offset: int) -> bool:
-        """Tell whether a message lies between its cuts."""
+        """Return whether a message lies between its cuts."""
         until = told_from(_at(self.cut, topic, partition))
         return until is not None and _at(self.since, topic, partition) <= offset < until
 
     def knew_nothing(self, topic: str, partition: int) -> bool:
-        """Tell whether no update says what came before it: all there is was shown."""
+        """Return whether no update says what came before it: all there is was shown."""
         return told_from(_at(self.since, topic, partition)) is None
 
 
@@ -146,7 +146,7 @@ def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
 
 
 def grew(found: Growth | None, allowance: Allowance) -> bool:
-    """Tell whether it has grown by more than it may."""
+    """Return whether it has grown by more than it may."""
     if found is None:
         return False
     return found.last > found.first * allowance.factor + allowance.beside

@@ -123,12 +123,12 @@ class Cluster:
         os.kill(self._processes[node].pid, signal.SIGCONT)
 
     def is_led_by_others(self, topic: str, node: int) -> bool:
-        """Tell whether every partition has a leader, and none this one."""
+        """Return whether every partition has a leader, and none this one."""
         leaders = {each.leader for each in self._describe(topic).values()}
         return node not in leaders and -1 not in leaders
 
     def in_sync(self, topic: str) -> bool:
-        """Tell whether every broker has all of the topic."""
+        """Return whether every broker has all of the topic."""
         return all(len(each.isrs) == BROKERS for each in self._describe(topic).values())
 
     def _describe(self, topic: str):

@@ -80,7 +80,7 @@ CLIENTS = tuple(
 
 
 def fits(client: str, server: str) -> bool:
-    """Tell whether they understand each other: HBase reads old binary where it speaks strict."""
+    """Return whether they understand each other: HBase reads old binary where it speaks strict."""
     return client.replace("old ", "") == server
 
 

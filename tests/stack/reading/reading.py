@@ -226,7 +226,7 @@ def _difference(made: Made, passed: Passed, calls: list[Executed]) -> str | None
 
 
 def _consists_of(forwarded: bytes, made: Made) -> bool:
-    """Tell whether bytes are parts of a stream, each whole and in their order."""
+    """Return whether bytes are parts of a stream, each whole and in their order."""
     if made.sent.startswith(forwarded):
         return True
     rest = forwarded
@@ -239,7 +239,7 @@ def _consists_of(forwarded: bytes, made: Made) -> bool:
 
 
 def _lies_in(pieces: bytes, stream: bytes) -> bool:
-    """Tell whether bytes are messages of a stream, wherever they begin, in their order."""
+    """Return whether bytes are messages of a stream, wherever they begin, in their order."""
     at = 0
     while pieces:
         sizes = range(1, len(pieces) + 1)

@@ -18,7 +18,7 @@ class Role(StrEnum):
     """Submit, update and remove: run any code as the agent's user."""
 
     def covers(self, other: Role) -> bool:
-        """Tell whether whoever has this role may do what another stands for."""
+        """Return whether whoever has this role may do what another stands for."""
         order = tuple(Role)
         return order.index(self) >= order.index(other)
 

@@ -114,7 +114,7 @@ def cure(status: int) -> str:
 
 
 def _may_have_own_token(base: str) -> bool:
-    """Tell whether the user's own token may go there: never in clear to another machine."""
+    """Return whether the user's own token may go there: never in clear to another machine."""
     try:
         url = httpx.URL(base)
     except httpx.InvalidURL:

@@ -258,7 +258,7 @@ class _Printer:
                     typer.echo(f"skipped {place}: {found.reason}", err=True)
 
     def _is_due(self, found: FromTable) -> bool:
-        """Tell whether to show a message; what stands in every partition is shown once."""
+        """Return whether to show a message; what stands in every partition is shown once."""
         message = found.message
         key: tuple[object, ...]
         if isinstance(message, BarrierMark):

@@ -75,7 +75,7 @@ def _limits(when: yaml.Node) -> Iterator[tuple[yaml.ScalarNode, float]]:
 
 
 def _of_elements(vector: str, limit: yaml.Node | None) -> bool:
-    """Tell whether percentages are of elements, each of which counts once."""
+    """Return whether percentages are of elements, each of which counts once."""
     if vector == "value":
         return not isinstance(limit, yaml.MappingNode) or _entry(limit, "changed") is not None
     count = _entry(limit, "count")

@@ -37,7 +37,7 @@ def read_undecodable(tree: Tree) -> OnUndecodable | None:
 
 
 def overlap(first: Container, second: Container) -> bool:
-    """Tell whether a cell may lie in both containers."""
+    """Return whether a cell may lie in both containers."""
     return any(_items_meet(one, other) for one in first.items for other in second.items)
 
 

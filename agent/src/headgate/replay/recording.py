@@ -161,7 +161,7 @@ class Recording:
         return self.waves[place] if place < len(self.waves) else None
 
     def at_rest(self, moment: int) -> bool:
-        """Tell whether no run was under way at this end of a wave."""
+        """Return whether no run was under way at this end of a wave."""
         return moment not in self._restless
 
     def typical_seconds(self, action: str) -> float:

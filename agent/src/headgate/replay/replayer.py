@@ -99,7 +99,7 @@ class RecordedState:
         """Actions that write cells again which they do not change."""
 
     def stands_at(self, cut: Cut) -> bool:
-        """Tell whether exactly what lies in the cut was taken in, of the topics it names."""
+        """Return whether exactly what lies in the cut was taken in, of the topics it names."""
         return all(
             max(position, self.recording.start.position(topic, p)) == self.positions[topic][p]
             for topic, positions in cut.offsets.items()
@@ -194,7 +194,7 @@ class Replayer:
             self._deliver(_only(batch, kept), batch.table, partition)
 
     def _is_held(self, request: RequestPart) -> bool:
-        """Tell whether a step of the dataflow wrote this in a run that the replay has not."""
+        """Return whether a step of the dataflow wrote this in a run that the replay has not."""
         origin = request.origin
         if origin is None or origin.dataflow != self.spec.name or origin.action not in self._runs:
             return False

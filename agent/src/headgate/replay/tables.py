@@ -108,7 +108,7 @@ class Extent:
         self._known: dict[tuple[str, bytes], tuple[Item, ...]] = {}
 
     def has(self, cell: Cell) -> bool:
-        """Tell whether a cell lies in the container."""
+        """Return whether a cell lies in the container."""
         table, row, column = cell
         items = self._known.get((table, column))
         if items is None:

@@ -585,7 +585,7 @@ _SQL_TYPES: Final = {
 
 
 def _is_remote(one: SparkSession | DataFrame) -> bool:
-    """Tell whether a session or a frame is one of Spark Connect: it has no JVM here."""
+    """Return whether a session or a frame is one of Spark Connect: it has no JVM here."""
     return type(one).__module__.startswith("pyspark.sql.connect")
 
 

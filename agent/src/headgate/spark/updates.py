@@ -53,7 +53,7 @@ def ranges_between(topic: str, since: Cut, until: Cut) -> list[OffsetRange]:
 
 
 def is_broken(topic: str, since: Cut, until: Cut) -> bool:
-    """Tell whether some of what lies between two cuts in a topic was deleted before it was read.
+    """Return whether some of what lies between two cuts in a topic was deleted before it was read.
 
     The topic may have been made again meanwhile, so that its offsets began anew.
     """

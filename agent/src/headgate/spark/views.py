@@ -64,7 +64,7 @@ class ContainerView(Struct, frozen=True):
         )
 
     def has(self, row: bytes, column: bytes) -> bool:
-        """Tell whether a cell is in the container; notify cells are in none."""
+        """Return whether a cell is in the container; notify cells are in none."""
         if column.startswith(_NOTIFY):
             return False
         return any(item.has_row(row) and item.has_column(column) for item in self.items)

@@ -499,7 +499,7 @@ class Thrift2Connection:
     # -- tables ------------------------------------------------------------------------------
 
     def table_exists(self, table: str) -> bool:
-        """Tell whether there is such a table, enabled or not."""
+        """Return whether there is such a table, enabled or not."""
         return bool(self._call("tableExists", _table(table)))
 
     def tables(self) -> list[str]:

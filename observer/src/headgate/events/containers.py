@@ -39,11 +39,11 @@ class Item(Struct, frozen=True):
         return self.family + b":" + (self.qualifier or b"")
 
     def has_row(self, row: bytes) -> bool:
-        """Tell whether the row lies in the item's range."""
+        """Return whether the row lies in the item's range."""
         return self.start <= row and (self.stop is None or row < self.stop)
 
     def has_column(self, column: bytes) -> bool:
-        """Tell whether ``family:qualifier`` lies in the item."""
+        """Return whether ``family:qualifier`` lies in the item."""
         if self.family is None:
             return True
         if self.qualifier is None:
@@ -51,7 +51,7 @@ class Item(Struct, frozen=True):
         return column == self.family + b":" + self.qualifier
 
     def is_touched_by(self, kind: int, row: bytes, column: bytes) -> bool:
-        """Tell whether an update of this ``UpdateKind`` may change a cell of the item.
+        """Return whether an update of this ``UpdateKind`` may change a cell of the item.
 
         Deletes of a whole row or family touch every column that lies in them.
         """

@@ -46,7 +46,7 @@ class Cut(Struct, frozen=True):
         return positions[partition] if partition < len(positions) else 0
 
     def has(self, topic: str, partition: int, offset: int) -> bool:
-        """Tell whether the message at the offset was consumed."""
+        """Return whether the message at the offset was consumed."""
         return offset < self.position(topic, partition)
 
     def moved(self, topic: str, partition: int, position: int) -> Cut:
@@ -67,7 +67,7 @@ class Cut(Struct, frozen=True):
         return self.moved(topic, partition, lost_after(positions[partition]) if known else GONE)
 
     def has_lost(self, topic: str) -> bool:
-        """Tell whether records of a topic are known to be missing from there on."""
+        """Return whether records of a topic are known to be missing from there on."""
         return any(position < 0 for position in self.offsets.get(topic, ()))
 
     def without(self, topics: Collection[str]) -> Cut:
@@ -75,7 +75,7 @@ class Cut(Struct, frozen=True):
         return Cut({t: positions for t, positions in self.offsets.items() if t not in topics})
 
     def covers(self, other: Cut) -> bool:
-        """Tell whether everything in the other cut is in this one, as far as it is told."""
+        """Return whether everything in the other cut is in this one, as far as it is told."""
         return all(
             _reach(position) <= _reach(self.position(topic, partition))
             for topic, positions in other.offsets.items()

@@ -147,7 +147,7 @@ def with_notify(dialect: Dialect, message: Message, cells: NotifyCells) -> Messa
 
 
 def lacks_notify_family(reply: Message) -> bool:
-    """Tell whether HBase refused a write because the table has no family for notify columns."""
+    """Return whether HBase refused a write because the table has no family for notify columns."""
     raw = reply.raw
     return b"NoSuchColumnFamilyException" in raw and _MISSING in raw
 
@@ -292,7 +292,7 @@ def _in_row_mutations(cursor: Cursor, cells: NotifyCells) -> _Splice | None:
 
 
 def _hides(cursor: Cursor) -> bool:
-    """Tell whether a ``TDelete`` takes the row, or its family of notify columns, with it."""
+    """Return whether a ``TDelete`` takes the row, or its family of notify columns, with it."""
     columns = 0
     hidden = False
     while kind := cursor.next_field():

@@ -102,7 +102,7 @@ def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) 
 
 
 def is_void(reply: Message) -> bool:
-    """Tell whether a reply holds nothing, in any protocol: mostly that is all there is to read."""
+    """Return whether a reply holds nothing, in any protocol: mostly that is all to be read."""
     body = reply.body
     return reply.type is _REPLY and reply.raw[body : body + 1] == _STOP
 

@@ -266,7 +266,7 @@ class Patterns:
 
 
 def _begins_with_table(layout: Layout, message: Message) -> bool:
-    """Tell whether the string whose contents are compared is field 1: the table."""
+    """Return whether the string whose contents are compared is field 1: the table."""
     begin = layout.body
     return (
         message.raw.startswith(_TEXT_1, begin)
@@ -276,7 +276,7 @@ def _begins_with_table(layout: Layout, message: Message) -> bool:
 
 
 def _is_written(layout: Layout, raw: bytes, form: tuple[bytes, ...]) -> bool:
-    """Tell whether a request has these strings only, and these bytes before each of them."""
+    """Return whether a request has these strings only, and these bytes before each of them."""
     if len(layout.strings) != len(form):
         return False
     at = layout.body

@@ -53,7 +53,7 @@ _WHERE: Final = {Dialect.THRIFT1: _THRIFT1, Dialect.THRIFT2: _THRIFT2}
 
 
 def reads_cells(dialect: Dialect, method: str) -> bool:
-    """Tell whether a method reads cells of the table that it names."""
+    """Return whether a method reads cells of the table that it names."""
     return method in _WHERE[dialect]
 
 

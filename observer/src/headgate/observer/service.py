@@ -252,7 +252,7 @@ class Observer:
             self._config = config
 
     def health(self) -> Health:
-        """Tell whether clients are served, and what is not as it should be."""
+        """Return whether clients are served, and what is not as it should be."""
         reasons = [*self._admission.reasons, *self._gates.reasons]
         if self._control.everything:
             reasons.append("the control topic cannot be read: every table is treated as watched")
@@ -266,7 +266,7 @@ class Observer:
         return Health(self._state == "serving", self._state, tuple(reasons))
 
     def upstreams(self) -> dict[str, tuple[UpstreamView, ...]]:
-        """Tell of each listener's upstreams."""
+        """Report on each listener's upstreams."""
         return self._listeners.view()
 
     def stop(self) -> None:

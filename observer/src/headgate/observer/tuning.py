@@ -23,7 +23,7 @@ _MANY = 2.5  # and above which it finds several when it has it
 
 
 def is_compiled() -> bool:
-    """Tell whether the hot path of this process is compiled (``make wheel``) or interpreted."""
+    """Return whether the hot path of this process is compiled (``make wheel``) or interpreted."""
     file = sys.modules[Cursor.__module__].__file__
     return file is not None and Path(file).suffix != ".py"
 
@@ -57,7 +57,7 @@ def served_connections(wanted: int) -> int:
 
 
 def _schedule(wanted: int) -> bool:
-    """Tell the kernel when this thread is to run, unless whoever started it said something else.
+    """Ask the kernel when this thread is to run, unless whoever started it said something else.
 
     A thread under ``SCHED_BATCH`` (sched(7)) gets its share of the processors like any other, but
     interrupts nobody when it wakes up. Returns False where the kernel refuses.

@@ -25,7 +25,7 @@ def write_address(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host's name or address is one that only this machine reaches."""
+    """Return whether a host's name or address is one that only this machine reaches."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -101,7 +101,7 @@ class Credentials:
         return tuple(_file_state(file) for file in self._files)
 
     def changed(self) -> bool:
-        """Tell whether a file is another than when it was last looked at. Reads the disk."""
+        """Return whether a file is another than when it was last looked at. Reads the disk."""
         return self._state() != self._seen
 
     def reload(self) -> None:

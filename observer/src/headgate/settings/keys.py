@@ -37,12 +37,12 @@ class KeyRing:
         return self._signs + _mac(self._keys[self._signs], parts)
 
     def believes(self, signature: bytes, *parts: bytes) -> bool:
-        """Tell whether a holder of one of the keys has signed exactly these parts."""
+        """Return whether a holder of one of the keys has signed exactly these parts."""
         key = self._keys.get(signature[:_ID_BYTES])
         return key is not None and hmac.compare_digest(signature[_ID_BYTES:], _mac(key, parts))
 
     def is_first(self, signature: bytes) -> bool:
-        """Tell whether a signature names the key that signs now."""
+        """Return whether a signature names the key that signs now."""
         return signature[:_ID_BYTES] == self._signs
 
 

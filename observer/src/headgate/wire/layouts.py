@@ -61,7 +61,7 @@ class Layout:
         return number
 
     def fits(self, data: bytes) -> bool:
-        """Tell whether a message of the same length is alike."""
+        """Return whether a message of the same length is alike."""
         return self._fixed(data) == self._expected
 
 

@@ -26,7 +26,7 @@ class Suspects:
         self._guilty: dict[Place, str] = {}
 
     def alone(self, place: Place) -> bool:
-        """Tell whether a record is to be taken by itself."""
+        """Return whether a record is to be taken by itself."""
         return place in self._suspected
 
     def reason(self, place: Place) -> str | None:

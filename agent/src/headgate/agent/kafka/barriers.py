@@ -79,7 +79,7 @@ class Barrier(Generic[Continuation]):
         return missing
 
     def passed(self, required: Mapping[str, int]) -> bool:
-        """Tell whether at least one observer is required and each has marked every partition."""
+        """Return whether at least one observer is required and each has marked every partition."""
         return bool(required) and not self.missing(required)
 
 

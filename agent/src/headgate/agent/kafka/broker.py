@@ -288,7 +288,7 @@ class KafkaBroker:
         self._produce(topic, None, value, found.partition)
 
     def announce(self, dataflow: str) -> None:
-        """Tell the agent that the group has chosen for a dataflow to look at it."""
+        """Notify the agent that the group has chosen for a dataflow to look at it."""
         name = dataflow.encode()
         partition = partition_of(name, self.flow_partitions)
         self._produce(FLOWS_TOPIC, name, name, partition)

@@ -69,7 +69,7 @@ def summed(reads: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _concerns(column: str, item: Item) -> bool:
-    """Tell whether reads of a column, or of a family, return cells of an item."""
+    """Return whether reads of a column, or of a family, return cells of an item."""
     if item.family is None:
         return True
     family = item.family.decode("utf-8", "backslashreplace")

@@ -153,7 +153,7 @@ class AttendedJobs:
         return log if log.exists() else None
 
     def leaving(self) -> bool:
-        """Tell whether attendants that were started here have not been seen to end."""
+        """Return whether attendants that were started here have not been seen to end."""
         self._reap()
         return bool(self._children)
 

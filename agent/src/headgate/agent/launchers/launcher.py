@@ -47,7 +47,7 @@ class Jobs(Protocol):
         """Return the file with all that a job printed; None where there is none."""
 
     def leaving(self) -> bool:
-        """Tell whether there is still something to collect of jobs that have ended."""
+        """Return whether there is still something to collect of jobs that have ended."""
 
 
 class _Followed(Struct):

@@ -447,7 +447,7 @@ class Agent:
         return await self.call(flow, lambda runtime, _: runtime.definition)
 
     def stands(self, definition: Definition) -> bool:
-        """Tell whether the state table has a definition as it runs, signed."""
+        """Return whether the state table has a definition as it runs, signed."""
         try:
             return self.store.listing(definition.name).definition == definition
         except RowSetAside:

@@ -47,7 +47,7 @@ class _Row:
         """Deleted ones, with their colon."""
 
     def lacks(self, column: bytes) -> bool:
-        """Tell whether the column was deleted with its row or family."""
+        """Return whether the column was deleted with its row or family."""
         return self.deleted or column[: column.find(b":") + 1] in self.families
 
 
@@ -118,7 +118,7 @@ class Told:
         told.latest = hashed if known and kind in _TELLING else None
 
     def touches(self, row: bytes, column: bytes) -> bool:
-        """Tell whether anything was told of a cell."""
+        """Return whether anything was told of a cell."""
         if self._emptied or column[: column.find(b":") + 1] in self._dropped:
             return True
         told = self._rows.get(row)
@@ -138,7 +138,7 @@ class Told:
         return False, self._emptied or column[: column.find(b":") + 1] in self._dropped
 
     def has_version(self, row: bytes, column: bytes, timestamp: int, hashed: int) -> bool:
-        """Tell whether a writer gave the cell this value with this timestamp."""
+        """Return whether a writer gave the cell this value with this timestamp."""
         found = self._rows.get(row)
         told = found.cells.get(column) if found is not None else None
         return told is not None and told.stamped.get(timestamp) == hashed
@@ -193,7 +193,7 @@ class StreamWindow:
             self._stretches.popleft()
 
     def knows(self, row: bytes, column: bytes, timestamp: int, value: bytes) -> bool:
-        """Tell whether a version that a scan found (``timestamp`` in milliseconds) was told.
+        """Return whether a version that a scan found (``timestamp`` in milliseconds) was told.
 
         False where the topic tells that the cell has another value, none, or one that nobody can
         know from it.

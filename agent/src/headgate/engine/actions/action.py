@@ -225,7 +225,7 @@ class ActionInputs:
         return measure(found, self._action.limits, parts, self._clock, precision)
 
     def is_below(self, bound: str) -> bool:
-        """Tell cheaply that a bound is not reached, and nothing of it unknown."""
+        """Return cheaply whether a bound is surely not reached, and nothing of it unknown."""
         found = self._bounds[bound]
         parts = self._action.parts[found.container]
         return is_below(found, self._action.limits, parts, self._clock, self._rises)
@@ -240,7 +240,7 @@ def _moved(time: float | None, by: float) -> float | None:
 
 
 def needs_reading(cells: ContainerCells, pending: Pending) -> bool:
-    """Tell whether cells of the part must be read before a value bound decides."""
+    """Return whether cells of the part must be read before a value bound decides."""
     return pending.keeps_values and bool(cells.reads.unsettled)
 
 

@@ -146,7 +146,7 @@ _WIDE = (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION, UpdateKind.
 def certain(
     requests: Sequence[RequestPart], timestamps: Sequence[int], values: Sequence[bytes | None]
 ) -> bool:
-    """Tell whether puts certainly happened in this order, at the server's time."""
+    """Return whether puts certainly happened in this order, at the server's time."""
     if len(requests) == len(values) == 1:
         request = requests[0]
         certainly = request.outcome is Outcome.APPLIED and not request.ambiguous

@@ -79,7 +79,7 @@ class ContainerCells:
             self._take_few(arrivals, positions)
 
     def meets_stamps(self, arrivals: Arrivals, positions: Sequence[int]) -> bool:
-        """Tell whether some of these puts are of cells that have a writer's own timestamp."""
+        """Return whether some of these puts are of cells that have a writer's own timestamp."""
         known = self.columns
         if known.stamps is None:
             return False
@@ -150,7 +150,7 @@ class ContainerCells:
         self.watchers.moved(arrivals.writer, slots, old, new)
 
     def _needs_elements(self, arrivals: Arrivals) -> bool:
-        """Tell whether counting and keeping puts needs more than their number and their slots."""
+        """Return whether counting and keeping puts needs more than their number and their slots."""
         return (
             not arrivals.apart
             or self.scans.current is not None
@@ -302,14 +302,14 @@ class ContainerCells:
             self.reads.unsettled.add(key)
 
     def _hidden(self, slot: int, timestamp: int, received: float) -> bool:
-        """Tell whether a delete up to the timestamp certainly hides the cell."""
+        """Return whether a delete up to the timestamp certainly hides the cell."""
         stamped = self.columns.stamp_at(slot)
         if timestamp == SERVER_TIME:
             return stamped is None or stamped <= received
         return stamped is not None and stamped <= timestamp
 
     def _newest(self, slot: int, timestamp: int, received: float, *, exists: bool) -> bool | None:
-        """Tell whether a put is the newest version of its cell; None where only a read can tell."""
+        """Return whether a put is the newest version of its cell; None where a read alone says."""
         stamped = self.columns.stamp_at(slot)
         if timestamp == SERVER_TIME:
             return True if stamped is None or stamped < received else None

@@ -44,11 +44,11 @@ class Matcher:
         return first.qualifier is not None and all(i.column == first.column for i in self.items)
 
     def has(self, row: bytes, column: bytes) -> bool:
-        """Tell whether a cell lies in the container."""
+        """Return whether a cell lies in the container."""
         return any(item.has_row(row) and item.has_column(column) for item in self.items)
 
     def has_family(self, family: bytes) -> bool:
-        """Tell whether the container has or may have columns of the family."""
+        """Return whether the container has or may have columns of the family."""
         return any(item.family in (None, family) for item in self.items)
 
 

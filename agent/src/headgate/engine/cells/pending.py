@@ -25,7 +25,7 @@ def number(value: Value | None) -> Number:
 
 
 def differs(new: Value | None, old: Value | None) -> bool:
-    """Tell whether a cell has changed. No cell is the same as 0; no number differs from all."""
+    """Return whether a cell has changed. No cell is the same as 0; no number differs from all."""
     if new is None:
         new = 0.0 if isinstance(old, float) else None
     elif old is None and isinstance(new, float):

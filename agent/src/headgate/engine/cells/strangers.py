@@ -100,14 +100,14 @@ class StrangerWrites:
                 del known[key]
 
     def explains(self, key: Key, value: bytes | None) -> bool:
-        """Tell whether a cell holds what a stranger wrote; None: whether a stranger wrote it."""
+        """Return whether a cell holds what a stranger wrote; None: whether a stranger wrote it."""
         return any(
             version != GONE and (value is None or version == digest(value))
             for _, version in self._versions(key)
         )
 
     def may_be_gone(self, key: Key) -> bool:
-        """Tell whether strangers may have deleted a cell."""
+        """Return whether strangers may have deleted a cell."""
         return any(version == GONE for _, version in self._versions(key))
 
     def between(self, start: bytes, stop: bytes | None) -> list[Key]:
@@ -191,7 +191,7 @@ class Strangers:
 
 
 def in_part(key: Key, family: bytes, partition: int, partitions: int) -> bool:
-    """Tell whether a cell is of a family (of any where it is empty) and of a partition."""
+    """Return whether a cell is of a family (of any where it is empty) and of a partition."""
     if family and not key[1].startswith(family + b":"):
         return False
     return not partitions or partition_of(key[0], partitions) == partition

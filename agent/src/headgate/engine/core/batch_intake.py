@@ -222,7 +222,7 @@ class BatchIntake:
         return self._take_pass(records[:quiet], shorter)
 
     def _is_worth(self, tried: RecordGroup) -> bool:
-        """Tell whether containers are touched much less often than by the records singly."""
+        """Return whether containers are touched much less often than by the records singly."""
         if tried.records <= 1:
             return False
         touched = len(tried.touches(self._state.graph.routers))
@@ -249,7 +249,7 @@ class BatchIntake:
         return counted_part(batch, self._state.spec)
 
     def _may_hide(self, message: UpdateMessage) -> bool:
-        """Tell whether strangers delete cells that the pass may bring."""
+        """Return whether strangers delete cells that the pass may bring."""
         if self._state.spec.feeders is None or not isinstance(message, UpdateBatch):
             return False
         return message.kinds.count(UpdateKind.PUT) != len(message.kinds)

@@ -102,7 +102,7 @@ class Deliveries:
         return source
 
     def follows(self, record: RecordArrived) -> bool:
-        """Tell whether no message of the record's observer is missing before it."""
+        """Return whether no message of the record's observer is missing before it."""
         message = record.message
         positions = self.positions.get(record.topic, ())
         if record.partition < len(positions) and record.offset < positions[record.partition]:
@@ -203,7 +203,7 @@ class Source(Struct):
 def _began_since(
     sources: Mapping[tuple[int, str, int], Source], identity: tuple[int, str, int]
 ) -> bool:
-    """Tell whether the epoch began after its topic was read: then none of it may be missing."""
+    """Return whether the epoch began after its topic was read: then none of it may be missing."""
     _, observer, epoch = identity
     return any(
         known[1] == observer and known[2] < epoch and source.sequence is not None

@@ -42,7 +42,7 @@ def parts_by_owner(batch: UpdateBatch, spec: DataflowSpec) -> Iterator[tuple[boo
 
 
 def counts(origin: Origin | None, dataflow: str, feeders: tuple[str, ...]) -> bool:
-    """Tell whether a writer is an action of the dataflow or a feeder; an unknown one is neither."""
+    """Return whether a writer is an action of the dataflow or a feeder; an unknown one is not."""
     if origin is None:
         return False
     if origin.dataflow == dataflow:

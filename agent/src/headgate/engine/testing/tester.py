@@ -214,7 +214,7 @@ class EngineTester:
         return run.run, run.attempt
 
     def sample(self, machine: str = "host", **used: float) -> list[Instruction]:
-        """Tell how busy a machine is: ``cpu=95``."""
+        """Report how busy a machine is: ``cpu=95``."""
         measured = {Resource(name): amount for name, amount in used.items()}
         sample = ResourceSample(machine, self.now, measured)
         return self.tell(ResourcesSampled(self.now, (sample,)))

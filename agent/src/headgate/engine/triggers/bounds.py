@@ -96,7 +96,7 @@ def measure(
 def is_below(
     bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock, increases: PossibleIncreases
 ) -> bool:
-    """Tell cheaply that no vector of the bound is reached, and that nothing of it is unknown.
+    """Return cheaply whether surely no vector of the bound is reached, nor any of it unknown.
 
     With ``increases``: nor will be at any time while these updates are taken, which are all puts.
     False says nothing: then ``measure`` tells. Between two runs most evaluations end here.
@@ -241,7 +241,7 @@ def _unknown(
 
 
 def _is_certain(value: ValueBound, limit: float, parts: Sequence[Part]) -> bool:
-    """Tell whether rounding of the running sums cannot have moved them over the limit."""
+    """Return whether rounding of the running sums cannot have moved them over the limit."""
     sums = (total for _, pending in parts for total in (pending.difference, pending.magnitude))
     if not all(total.error < math.inf for total in sums):
         return False  # a sum that overflowed stands for nothing, beside whatever others

@@ -73,7 +73,7 @@ class Inputs(Protocol):
         """Return how far a bound of the action is."""
 
     def is_below(self, bound: str) -> bool:
-        """Tell cheaply that a bound is not reached, and nothing of it unknown."""
+        """Return cheaply whether a bound is surely not reached, and nothing of it unknown."""
 
     def time_bound(self, bound: str) -> float | None:
         """Return when the bound's θ is reached, in Unix seconds; None if never or not known yet."""
@@ -86,7 +86,7 @@ class TriggerPolicy(Protocol):
         """Return what to do at ``now``, with the reason."""
 
     def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
-        """Tell cheaply that nothing is to be done before ``wait_until``; False: judge."""
+        """Return cheaply whether nothing is to be done before ``wait_until``; False: judge."""
 
 
 class Synchronous:
@@ -127,7 +127,7 @@ class Bounded:
         return Nothing(result) if ahead is None else WaitUntil(ahead, result)
 
     def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
-        """Tell that every bound is certainly below its limits: then no condition is reached."""
+        """Return whether every bound is surely below its limits: then no condition is reached."""
         return all(map(inputs.is_below, self._bounds)) and wait_until == self._ahead(inputs, now)
 
     def _ahead(self, inputs: Inputs, now: float) -> float | None:

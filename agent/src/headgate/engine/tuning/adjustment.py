@@ -107,7 +107,7 @@ class Adjuster:
         return share >= 1 - _END if outcome is Vote.RELAX else share <= _END
 
     def _too_early(self, outcome: Vote, now: float) -> bool:
-        """Tell whether the move would undo one that was made not long ago."""
+        """Return whether the move would undo one that was made not long ago."""
         state = self.state
         if state.moved in (Vote.NONE, outcome) or state.moved_at is None:
             return False

@@ -30,7 +30,7 @@ class Held(Protocol):
     """A session whose request a gate holds."""
 
     def client_is_gone(self) -> bool:
-        """Tell whether nobody waits for the answer any more."""
+        """Return whether nobody waits for the answer any more."""
 
     def gate_in_the_way(self) -> Gate | None:
         """Return a closed gate that must hold the request; None if there is none."""
@@ -196,7 +196,7 @@ class Gates:
                 session.turn_away(_refusal(self._known[_key(hold.gate)]))
 
     def _still_closed(self, gate: Gate, now: float) -> bool:
-        """Tell whether a gate, as it was last heard of, holds what it held."""
+        """Return whether a gate, as it was last heard of, holds what it held."""
         known = self._known[_key(gate)]
         return self._is_closed(known, now) and known.containers == gate.containers
 

@@ -84,7 +84,7 @@ class ControlState:
         self.everything = False
 
     def is_watched(self, table: str) -> bool:
-        """Tell whether writes of the table must be published."""
+        """Return whether writes of the table must be published."""
         return (
             table in self.watched
             or self.everything
@@ -93,19 +93,19 @@ class ControlState:
         )
 
     def is_named(self, table: str) -> bool:
-        """Tell whether a table is known to be watched, rather than treated as if it were.
+        """Return whether a table is known to be watched, rather than treated as if it were.
 
         While the topic is lost no name alone is enough: clients invent them.
         """
         return table in self.watched or (not self.everything and self.patterns.match(table))
 
     def is_named_by_pattern_alone(self, table: str) -> bool:
-        """Tell whether nothing but its name has a table watched."""
+        """Return whether nothing but its name has a table watched."""
         others = table in self.watched or self.everything or self._clock() > self.trusted_until
         return not others and self.patterns.match(table)
 
     def wants_values(self, table: str) -> bool:
-        """Tell whether the values of the table's cells must be published."""
+        """Return whether the values of the table's cells must be published."""
         return self.watched.get(table, True) or self.patterns.match(table)
 
     def fence_above(self, origin: Origin) -> int | None:

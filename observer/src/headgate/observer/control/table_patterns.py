@@ -24,7 +24,7 @@ class TablePatterns:
         self._known: dict[str, bool] = {}
 
     def match(self, table: str) -> bool:
-        """Tell whether a table is watched by a pattern."""
+        """Return whether a table is watched by a pattern."""
         if not self._patterns:
             return False
         known = self._known.get(table)

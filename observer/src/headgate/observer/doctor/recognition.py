@@ -216,7 +216,7 @@ async def probe(
 
 
 async def speaks_tls(host: str, port: int, *, seconds: float) -> bool:
-    """Tell whether an address takes a TLS handshake, whoever it says that it is."""
+    """Return whether an address takes a TLS handshake, whoever it says that it is."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -52,7 +52,7 @@ def _left_something(directory: Path) -> bool:
 
 
 def _is_free(directory: Path) -> bool:
-    """Tell whether no process holds the slot; it may be taken a moment later."""
+    """Return whether no process holds the slot; it may be taken a moment later."""
     try:
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

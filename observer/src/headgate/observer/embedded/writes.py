@@ -88,7 +88,7 @@ class EmbeddedWrite:
     # -- what gates ask
 
     def client_is_gone(self) -> bool:
-        """Tell whether nobody waits for it: the program is here."""
+        """Return whether nobody waits for it: the program is here."""
         return False
 
     def gate_in_the_way(self) -> Gate | None:
@@ -230,7 +230,7 @@ class EmbeddedWrites:
             embedded.marked = True
 
     def _is_safe(self, embedded: EmbeddedWrite) -> bool:
-        """Tell whether what was written down need not reach the disk first."""
+        """Return whether what was written down need not reach the disk first."""
         if not self._admission.syncs_each or embedded.journalled is None:
             return True
         self._soon(lambda: self._admission.when_synced(lambda: self._synced(embedded)))

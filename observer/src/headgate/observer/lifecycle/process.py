@@ -87,7 +87,7 @@ class ObserverProcess:
         return self._process.pid
 
     def running(self) -> bool:
-        """Tell whether it has not ended."""
+        """Return whether it has not ended."""
         return self._process.poll() is None
 
     def stop(self, seconds: float = _STOP_SECONDS) -> int:

@@ -176,11 +176,11 @@ class Publisher:
         return table
 
     def takes(self, name: str) -> bool:
-        """Tell whether events of a table are kept: it is known, or somebody may want them."""
+        """Return whether events of a table are kept: it is known, or somebody may want them."""
         return name in self._tables or self._wanted(name)
 
     def has_room(self, name: str) -> bool:
-        """Tell whether a table can be known beside those that are."""
+        """Return whether a table can be known beside those that are."""
         return name in self._tables or len(self._tables) < _MOST_UNLISTED
 
     def prepare(self, name: str, *, values: bool) -> None:
@@ -197,7 +197,7 @@ class Publisher:
         self._append(name, ended)
 
     def _doubts(self, name: str, ended: Ended) -> bool:
-        """Tell whether a table may not exist: a client may have invented a name that fits."""
+        """Return whether a table may not exist: a client may have invented a name that fits."""
         if name in self._tables or ended.outcome is _APPLIED or not self._named_alone(name):
             return False
         self.doubt(name, ended.received)
@@ -284,7 +284,7 @@ class Publisher:
         self._append(name, Mark(barrier))
 
     def announce_gap(self, name: str, *, since: float, until: float, reason: str) -> None:
-        """Tell every partition that writes went by without events (Unix seconds)."""
+        """Mark in every partition that writes went by without events (Unix seconds)."""
         self._append(name, Passed(since, until, reason))
 
     def forget(self, name: str) -> None:
@@ -353,11 +353,11 @@ class Publisher:
                 self.table(name)
 
     def awaits(self, name: str) -> bool:
-        """Tell whether a table is known, and so its topic is needed once it was asked for."""
+        """Return whether a table is known, and so its topic is needed once it was asked for."""
         return name in self._tables
 
     def is_ready(self, name: str) -> bool:
-        """Tell whether the topic of a table is there; asks for it when the table is new."""
+        """Return whether the topic of a table is there; asks for it when the table is new."""
         return self.table(name).lanes is not None
 
     def partitions(self, name: str) -> int:

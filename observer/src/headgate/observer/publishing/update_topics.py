@@ -49,7 +49,7 @@ class UpdateTopics:
             task.add_done_callback(lambda _: self._tasks.pop(topic))
 
     async def follow(self, publisher: Publisher) -> None:
-        """Tell the publisher of partitions that its topics are given, as long as it works."""
+        """Notify the publisher of partitions that its topics are given, as long as it works."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             if not publisher.topics():

@@ -74,7 +74,7 @@ class Admission:
         """Writes that went by without events."""
 
     def may_pass(self, tables: tuple[str, ...]) -> bool:
-        """Tell whether a write goes on without events when the journal has no room."""
+        """Return whether a write goes on without events when the journal has no room."""
         if self._config.when_full is not WhenFull.PASS:
             return False
         new = sum([table not in self._gaps for table in tables])

@@ -80,7 +80,7 @@ def _read_progress(path: Path) -> Progress:
 
 
 def has_open_epochs(directory: Path) -> bool:
-    """Tell whether a directory's journal holds what may not be on Kafka."""
+    """Return whether a directory's journal holds what may not be on Kafka."""
     kinds = ("*.segment", "*.watermark", "*.gaps")
     return any(True for kind in kinds for _ in directory.glob(kind))
 

@@ -48,7 +48,7 @@ class InFlightWrite:
         return self._span
 
     def has(self, row: bytes) -> bool:
-        """Tell whether the write has the row."""
+        """Return whether the write has the row."""
         span = self.span()
         return span is not None and span[0] <= row <= span[1] and row in self.rows()
 

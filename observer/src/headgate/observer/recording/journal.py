@@ -195,7 +195,7 @@ class Journal:
         self._segment_limit = segment_bytes
 
     def has_room(self, length: int) -> bool:
-        """Tell whether a request of the length can be appended below the limit.
+        """Return whether a request of the length can be appended below the limit.
 
         One that is alone always fits: a limit below a single request would block it for ever.
         """

@@ -508,5 +508,5 @@ def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] 
 
 
 def changes_cells(method: Method) -> bool:
-    """Tell whether a method may change what a table holds."""
+    """Return whether a method may change what a table holds."""
     return method.effect is Effect.WRITE or method.effect is Effect.DEFINE

@@ -127,7 +127,7 @@ class EarlierEpochs:
             await self._pause()
 
     async def _is_told(self, table: str, since: float) -> bool:
-        """Tell whether a table is told now of what came then.
+        """Return whether a table is told now of what came then.
 
         What nobody watches nobody waits for: it was journalled while the control topic was lost,
         perhaps under a name that a client invented. So may a name be that only fits a pattern: as
@@ -152,7 +152,7 @@ class EarlierEpochs:
         return self._there
 
     async def _announce_damage(self, open_epoch: OpenEpoch, now: float) -> None:
-        """Tell of each table that may be meant that requests are lost: which it was is lost too."""
+        """Announce lost requests for each table that may be meant: which it was is lost too."""
         _log.error(
             "the journal is damaged: watched tables must be read again",
             epoch=open_epoch.epoch,

@@ -119,7 +119,7 @@ def _mended_last(data: bytes, position: int) -> tuple[Intent, int] | None:
 
 
 def _cut_short(data: bytes, position: int, expected: int) -> bool:
-    """Tell whether the record at a position is the beginning of one: a write that did not end.
+    """Return whether the record at a position is the beginning of one: a write that did not end.
 
     Such a one has the expected number; anything else behind the last record was a whole one.
     """

@@ -54,7 +54,7 @@ class Permit(Struct, frozen=True):
     claims: tuple[str, ...]
 
     def may_claim(self, claimed: Origin) -> bool:
-        """Tell whether a request of this client may say that it is of this origin."""
+        """Return whether a request of this client may say that it is of this origin."""
         if claimed.writer and (claimed.dataflow or claimed.action):
             # It has two names, and would be judged by one and count as the other.
             return False
@@ -100,11 +100,11 @@ class Guard:
 
     @staticmethod
     def needed(listener: Listener, access: Access | None) -> bool:
-        """Tell whether anything is configured that a guard would apply."""
+        """Return whether anything is configured that a guard would apply."""
         return access is not None or listener.origin is not None or bool(listener.networks)
 
     def admits(self, host: str) -> bool:
-        """Tell whether a host may connect; a refusal is logged and counted."""
+        """Return whether a host may connect; a refusal is logged and counted."""
         if not self._networks:
             return True
         # An IPv4 client of a socket for both comes as ::ffff:10.0.0.1, and v6 may name a scope.
@@ -305,7 +305,7 @@ def _permit(identity: Identity | ClientCertificate) -> Permit:
 
 
 def _is_of(certificate: Mapping[str, Any], entry: ClientCertificate) -> bool:
-    """Tell whether a certificate, as Python's ``getpeercert`` gives it, bears the entry's name."""
+    """Return whether a certificate, as Python's ``getpeercert`` gives it, bears the name."""
     if entry.common_name:
         names = [
             value

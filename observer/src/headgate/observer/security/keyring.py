@@ -31,7 +31,7 @@ class Keyring:
                 self.upstreams[name] = upstream_side(name, listener.upstream_tls)
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to keep up to date."""
+        """Return whether there is anything to keep up to date."""
         return bool(self.clients or self.upstreams)
 
     def _all(self) -> Iterator[Credentials]:

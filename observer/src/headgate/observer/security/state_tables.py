@@ -34,7 +34,7 @@ class StateTables:
         return bool(self._tables)
 
     def concern(self, origin: Origin | None, method: Method, tables: Sequence[str]) -> bool:
-        """Tell whether a request changes a state table, or may, and its client is no known agent.
+        """Return whether a request changes a state table, or may, and its client is no known agent.
 
         Args:
             origin: whose the connection is, by its certificate or its listener.

@@ -162,7 +162,7 @@ class HeldReplies(asyncio.Transport):
         return self._held + self._transport.get_write_buffer_size()
 
     def is_closing(self) -> bool:
-        """Tell whether no more requests are read."""
+        """Return whether no more requests are read."""
         return self._closing or self._transport.is_closing()
 
     def pause_reading(self) -> None:
@@ -174,7 +174,7 @@ class HeldReplies(asyncio.Transport):
         self._transport.resume_reading()
 
     def can_write_eof(self) -> bool:
-        """Tell whether the connection can be closed by halves: TLS cannot."""
+        """Return whether the connection can be closed by halves: TLS cannot."""
         return self._transport.can_write_eof()
 
     def write_eof(self) -> None:

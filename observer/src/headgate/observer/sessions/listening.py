@@ -219,7 +219,7 @@ class Listeners:
     # -- life
 
     def view(self) -> dict[str, tuple[UpstreamView, ...]]:
-        """Tell of each listener's upstreams."""
+        """Report on each listener's upstreams."""
         return {name: dialer.pool.view() for name, dialer in self._dialers.items()}
 
     def tend(self, now: float) -> None:

@@ -14,7 +14,7 @@ _ENDED: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLER
 
 
 def has_left(transport: asyncio.BaseTransport) -> bool:
-    """Tell whether the peer has closed the connection or its half of it.
+    """Return whether the peer has closed the connection or its half of it.
 
     A transport that is not read from, so that its peer must wait, hears nothing of that.
     """
@@ -27,7 +27,7 @@ def has_left(transport: asyncio.BaseTransport) -> bool:
 
 
 def has_taken_all(transport: asyncio.BaseTransport) -> bool:
-    """Tell whether the peer's host has all that was given to the kernel for it."""
+    """Return whether the peer's host has all that was given to the kernel for it."""
     socket = transport.get_extra_info("socket")
     if socket is None:
         return True

@@ -134,7 +134,7 @@ class Pipeline:
         return self._prove_by(exchange, raw, body, exchange.method.name, protocol)
 
     def _knows_place(self) -> bool:
-        """Tell whether it is certain where the reply to the next request will begin."""
+        """Return whether it is certain where the reply to the next request will begin."""
         in_flight = self.in_flight
         return self._certain and (not in_flight or self._walking or not in_flight[0].begun)
 
@@ -488,13 +488,13 @@ class Pipeline:
         ]
 
     def may_write(self) -> bool:
-        """Tell whether HBase may have writes to do, of any table."""
+        """Return whether HBase may have writes to do, of any table."""
         if self._certain or self._framed:
             return any(changes_cells(each.method) for each in self.unanswered())
         return bool(self._doubted) or any(changes_cells(each.method) for each in self.in_flight)
 
     def waits_for_reply(self) -> bool:
-        """Tell whether there is one."""
+        """Return whether there is one."""
         return any(not exchange.begun for exchange in self.in_flight)
 
     def waits_since(self) -> float | None:

@@ -608,7 +608,7 @@ class Session:
     # -- gates
 
     def client_is_gone(self) -> bool:
-        """Tell whether nobody waits for the answer to the request that a gate holds."""
+        """Return whether nobody waits for the answer to the request that a gate holds."""
         client = self._client
         return client is None or self._eof or self._endpoint.left(client)
 
@@ -759,11 +759,11 @@ class Session:
         return self.pipeline.waits_since()
 
     def waits_for_reply(self) -> bool:
-        """Tell whether a request is under way of whose reply nothing has come."""
+        """Return whether a request is under way of whose reply nothing has come."""
         return self.pipeline.waits_for_reply()
 
     def quiet(self) -> bool:
-        """Tell whether the connection can be closed without cutting a request or a reply."""
+        """Return whether the connection can be closed without cutting a request or a reply."""
         held = (self._waiting or self._at_gate or self._reading) is not None
         if self.waits_for_reply() or held or self._reader.buffered:
             return False
@@ -785,7 +785,7 @@ class Session:
             self.close()
 
     def stage(self) -> Stage:
-        """Tell what the session waits for."""
+        """Return at which stage the session is."""
         if self._closing:
             waits = self._client is None or self.waits_for_reply()
             return Stage.SERVER if waits else Stage.REPLIES

@@ -37,7 +37,7 @@ class Swept(Protocol):
     """A session as the sweep sees it."""
 
     def stage(self) -> Stage:
-        """Tell what it waits for."""
+        """Return at which stage it is."""
 
     def progress(self) -> object:
         """Return what is different after every request that was taken or answered."""

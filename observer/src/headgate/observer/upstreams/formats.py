@@ -63,7 +63,7 @@ class Spoken(Struct, frozen=True):
 
 
 def agree(one: WireFormat, other: WireFormat) -> bool:
-    """Tell whether these understand each other: HBase reads old binary where it speaks strict."""
+    """Return whether these understand each other: HBase reads old binary where it speaks strict."""
     compact = one.protocol is Protocol.COMPACT
     return one.transport is other.transport and compact is (other.protocol is Protocol.COMPACT)
 

@@ -24,7 +24,7 @@ class Owner(Speaker, Protocol):
         """Have no connection yet, whatever it has taken."""
 
     def waits_for_reply(self) -> bool:
-        """Tell whether a request is under way of whose reply nothing has come."""
+        """Return whether a request is under way of whose reply nothing has come."""
 
     def waits_since(self) -> float | None:
         """Return when the oldest request under way was forwarded, or last got bytes of a reply."""
@@ -81,7 +81,7 @@ class PinnedConnection(Dialed):
         self._ended = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the session."""
+        """Notify the session."""
         if self._over:
             return
         self._over = True
@@ -109,9 +109,9 @@ class PinnedConnection(Dialed):
         self._session.abort()
 
     def pause_writing(self) -> None:
-        """Tell the session."""
+        """Notify the session."""
         self._session.upstream_full()
 
     def resume_writing(self) -> None:
-        """Tell the session."""
+        """Notify the session."""
         self._session.upstream_drained()

@@ -304,7 +304,7 @@ class UpstreamMetrics(Collector):
     """What Prometheus is told of all pools."""
 
     def __init__(self, pools: Iterable[UpstreamPool]) -> None:
-        """Tell of these."""
+        """Report on these."""
         self._pools = tuple(pools)
 
     def collect(self) -> Iterator[Metric]:

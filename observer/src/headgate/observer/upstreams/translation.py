@@ -220,7 +220,7 @@ class TranslatingTransport(asyncio.Transport):
         self._translate(data)
 
     def _translates(self, found: WireFormat | None) -> bool:
-        """Tell whether replies need to be translated, or at least to be looked at."""
+        """Return whether replies need to be translated, or at least to be looked at."""
         assert self._client is not None  # noqa: S101 - known since the first request
         assert self._wanted is not None  # noqa: S101 - likewise
         return not agree(self._client, self._wanted) or (
@@ -322,7 +322,7 @@ class TranslatingTransport(asyncio.Transport):
             self._transport.write_eof()
 
     def can_write_eof(self) -> bool:
-        """Tell whether the end of requests can be passed on."""
+        """Return whether the end of requests can be passed on."""
         return self._transport.can_write_eof()
 
     def pause_reading(self) -> None:
@@ -343,7 +343,7 @@ class TranslatingTransport(asyncio.Transport):
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """Tell whether it is over."""
+        """Return whether it is over."""
         return self._refused or self._transport.is_closing()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:

@@ -39,7 +39,7 @@ class WorkerObserver(Observer):
     _reuse_port = True
 
     def report_at(self, admin: str) -> None:
-        """Tell agents the supervisor's address."""
+        """Publish to agents the supervisor's address."""
         self.addresses.admin = admin
 
     async def _open_admin(self) -> None:

@@ -59,7 +59,7 @@ class _Watched:
         self._seen = _NOT_THERE
 
     def changed(self) -> bool:
-        """Tell whether it is another than when this was last asked."""
+        """Return whether it is another than when this was last asked."""
         try:
             found = self.path.stat()
             state = found.st_mtime_ns, found.st_size, found.st_ino

@@ -28,7 +28,7 @@ class Seals:
         return self._ring.sign(_PURPOSE, self.table.encode(), row, column, value)
 
     def holds(self, row: bytes, column: bytes, value: bytes, seal: bytes) -> bool:
-        """Tell whether an agent has signed the cell."""
+        """Return whether an agent has signed the cell."""
         return self._ring.believes(seal, _PURPOSE, self.table.encode(), row, column, value)
 
     def proof(self, rows: Sequence[bytes]) -> bytes:
@@ -36,5 +36,5 @@ class Seals:
         return self._ring.sign(*agent_write(self.table, rows))
 
     def is_current(self, seal: bytes) -> bool:
-        """Tell whether a signature is of the key that signs now, not of one before it."""
+        """Return whether a signature is of the key that signs now, not of one before it."""
         return self._ring.is_first(seal)

@@ -197,7 +197,7 @@ class Search:
         return close[-_AVERAGED:] or runs[-1:]
 
     def _sure(self) -> bool:
-        """Tell whether the runs at hand tell the output change within the tolerance."""
+        """Return whether the runs at hand tell the output change within the tolerance."""
         runs = len(self._telling(self._amount(self.state.limit)))
         if runs < _FEWEST:
             return False
