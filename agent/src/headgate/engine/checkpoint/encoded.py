@@ -21,7 +21,7 @@ from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending
 from headgate.engine.checkpoint.changelog import Changelog
-from headgate.engine.checkpoint.saved import LEVEL, SNAPSHOT_VERSION, Counts
+from headgate.engine.checkpoint.saved import LEVEL, SNAPSHOT_VERSION, Counts, plain_of
 from headgate.engine.checkpoint.snapshot import action_state, cells_state, frame_of, list_state
 
 Mark = tuple[Any, ...]
@@ -76,25 +76,7 @@ def _renewed(
 def _mark_of_action(action: Action) -> Mark | None:
     if action.run is not None or action.adjusters or action.search is not None:
         return None  # these change in place
-    return (
-        action.state,
-        action.last,
-        action.number,
-        action.has_run,
-        action.since,
-        tuple(action.ended),
-        action.missed,
-        action.requested,
-        action.reading,
-        action.next_evaluation,
-        action.failure,
-        action.shown,
-        action.found,
-        action.looked_at,
-        action.wait_until,
-        action.seen,
-        action.seen_at,
-    )
+    return (*plain_of(action), *action.ended)
 
 
 def _state_of_cells(log: Changelog | None, cells: ContainerCells) -> Struct:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -173,6 +174,16 @@ class ActionState(Struct, frozen=True):
     seen: Cut | None = None
     """None in states of before: the cut of the last run."""
     seen_at: float | None = None
+
+
+PLAIN_FIELDS = tuple(
+    field
+    for field in ActionState.__struct_fields__
+    if field not in {"name", "ended", "adjusters", "search"}
+)
+"""Fields of ``ActionState`` that an ``Action`` has as they are."""
+plain_of = attrgetter(*PLAIN_FIELDS)
+"""Returns the values of these fields."""
 
 
 class Counts(Struct, frozen=True, array_like=True):

@@ -38,6 +38,7 @@ from headgate.engine.checkpoint.saved import (
     LEVEL,
     NO_ELEMENTS,
     NO_KEYS,
+    PLAIN_FIELDS,
     PLAIN_VERSION,
     SNAPSHOT_VERSION,
     ActionState,
@@ -51,6 +52,7 @@ from headgate.engine.checkpoint.saved import (
     element_columns,
     elements_of,
     key_columns,
+    plain_of,
 )
 from headgate.engine.intake.rivals import Rivals
 from headgate.events import Cut
@@ -199,58 +201,30 @@ def restore(
 def action_state(action: Action) -> ActionState:
     """Return what is saved of an action."""
     return ActionState(
+        **dict(zip(PLAIN_FIELDS, plain_of(action), strict=True)),
         name=action.name,
-        state=action.state,
-        run=action.run,
-        last=action.last,
-        number=action.number,
-        has_run=action.has_run,
-        since=action.since,
         ended=tuple(sorted(action.ended)),
-        missed=action.missed,
-        requested=action.requested,
-        reading=action.reading,
-        next_evaluation=action.next_evaluation,
-        failure=action.failure,
-        shown=action.shown,
-        found=action.found,
-        looked_at=action.looked_at,
-        wait_until=action.wait_until,
         adjusters={adjuster.bound.name: adjuster.state for adjuster in action.adjusters},
         search=None if action.search is None else action.search.state,
-        seen=action.seen,
-        seen_at=action.seen_at,
     )
 
 
 def _restore_action(action: Action, state: ActionState) -> None:
-    action.state = state.state
-    action.run = state.run
-    action.last = state.last
-    before = Cut() if state.last is None else state.last.cut
-    action.seen = before if state.seen is None else state.seen
-    action.seen_at = state.seen_at
+    for field, value in zip(PLAIN_FIELDS, plain_of(state), strict=True):
+        setattr(action, field, value)
+    if state.seen is None:  # in states of before
+        action.seen = Cut() if state.last is None else state.last.cut
     if state.seen_at is None and state.last is not None:
-        action.seen_at = state.last.launched_at  # in states of before
-    action.number = state.number
-    action.has_run = state.has_run
-    action.since = state.since
-    action.ended = {name for name in state.ended if name in action.spec.after}
-    action.missed = state.missed
-    action.requested = state.requested
+        action.seen_at = state.last.launched_at
     action.reading = state.reading and any(c.reads.awaited for c, _ in action.all_parts())
-    every = action.spec.effective_evaluation.every
-    action.next_evaluation = state.next_evaluation if every is not None else None
+    if action.spec.effective_evaluation.every is None:
+        action.next_evaluation = None
+    action.ended = {name for name in state.ended if name in action.spec.after}
     for adjuster in action.adjusters:
         adjuster.state = state.adjusters.get(adjuster.bound.name, adjuster.state)
     if action.search is not None and state.search is not None:
         action.search.state = state.search
     action.take_limits()
-    action.failure = state.failure
-    action.shown = state.shown
-    action.found = state.found
-    action.looked_at = state.looked_at
-    action.wait_until = state.wait_until
 
 
 def cells_state(cells: ContainerCells, log: Changelog | None = None) -> CellsState:
