@@ -142,9 +142,9 @@ class Trial:
         assert saved is not None
         engine = Engine(parse_dataflow(self.text, "mixed.yaml").spec, saved.snapshot)
         return {
-            key[0]: b"to be read" if key in cells.unsettled else b"%g" % value
+            key[0]: b"to be read" if key in cells.reads.unsettled else b"%g" % value
             for cells in engine.cells.values()
-            for key, value in cells.contents().items()
+            for key, value in cells.columns.contents().items()
         }
 
     def truth(self) -> dict[bytes, bytes]:
