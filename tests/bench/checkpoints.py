@@ -239,7 +239,7 @@ def rows_of(address: str) -> Iterator[Rows]:
         return
     host, _, port = address.rpartition(":")
     connections = HBaseConnections(host, int(port), threading.Event())
-    rows = HBaseRows(connections, f"bench-{uuid.uuid4().hex[:8]}")
+    rows = HBaseRows(connections, f"bench-{uuid.uuid4().hex[:8]}", lambda _: b"")
     rows.create(10.0)
     try:
         yield rows

@@ -280,7 +280,9 @@ def memory(cells: int, columns: int) -> None:
     gc.collect()
     grown = process.memory_info().rss - before
     (known,) = engine.cells.values()
-    print(f"{known.size:,} cells, {columns} a row: {grown / known.size:.0f} bytes each")
+    print(
+        f"{known.columns.size:,} cells, {columns} a row: {grown / known.columns.size:.0f} bytes each"
+    )
 
 
 def main() -> None:
