@@ -112,7 +112,7 @@ class Saving:
     """A store, and one owner of the dataflow after another."""
 
     def __init__(self, rows: Rows) -> None:
-        self.store = StateStore(rows, SEALS, RememberedRevisions())
+        self.store = StateStore(rows, SEALS, RememberedRevisions(), lambda: 100.0 * self._owners)
         self.store.define(Definition(NAME, "", ".", 0, 1.0))
         self.epoch = 0
         self._owners = 0

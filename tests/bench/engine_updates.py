@@ -280,9 +280,8 @@ def memory(cells: int, columns: int) -> None:
     gc.collect()
     grown = process.memory_info().rss - before
     (known,) = engine.cells.values()
-    print(
-        f"{known.columns.size:,} cells, {columns} a row: {grown / known.columns.size:.0f} bytes each"
-    )
+    size = known.columns.size
+    print(f"{size:,} cells, {columns} a row: {grown / size:.0f} bytes each")
 
 
 def main() -> None:
