@@ -1,4 +1,4 @@
-"""What a runtime works with: its seams, and where its checkpoints go."""
+"""What a runtime works with: its ports, and where its checkpoints go."""
 
 from __future__ import annotations
 

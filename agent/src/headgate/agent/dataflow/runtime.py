@@ -72,7 +72,7 @@ class Runtime:
     def __init__(self, ownership: Ownership, dataflow: Dataflow, context: RuntimeContext) -> None:
         progress = Progress() if ownership.state is None else ownership.state.progress
         self._context = context
-        self.state = state = FlowState(ownership, dataflow, context)
+        self.state = state = FlowState(ownership, dataflow, context, progress)
         self.history = history = RunHistory(state.name, context, progress, ownership.history)
         self.decisions = decisions = Decisions(state, context, progress)
         self._barriers: Barriers[Continuation] = Barriers(

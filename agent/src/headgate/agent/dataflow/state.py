@@ -11,7 +11,7 @@ from headgate.agent.dataflow.continuations import Continuation
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.errors import Refused
 from headgate.agent.state.log_segments import first_segment
-from headgate.agent.state.store import Ownership
+from headgate.agent.state.store import Ownership, Progress
 from headgate.engine import Engine, Launch, RecordArrived, Role, SavedEngine, Stimulus
 from headgate.events import ControlMessage, Cut, updates_topic
 from headgate.flows import Dataflow
@@ -54,9 +54,16 @@ class FlowState:
         ownership: what the state row held when the dataflow was taken over.
         dataflow: the definition, read.
         context: the ports.
+        progress: as it was saved.
     """
 
-    def __init__(self, ownership: Ownership, dataflow: Dataflow, context: RuntimeContext) -> None:
+    def __init__(
+        self,
+        ownership: Ownership,
+        dataflow: Dataflow,
+        context: RuntimeContext,
+        progress: Progress,
+    ) -> None:
         saved = ownership.state
         self.definition = ownership.definition
         self.dataflow = dataflow
@@ -76,12 +83,12 @@ class FlowState:
             storage=context.storage,
             log_number=first_segment(ownership.epoch),
         )
-        self.paused = saved is not None and saved.progress.paused
-        self.watching = saved is not None and saved.progress.watching
+        self.paused = progress.paused
+        self.watching = progress.watching
         """Whether its watches have been in effect."""
-        self.start = Cut() if saved is None else saved.progress.start
+        self.start = progress.start
         """Where reading began."""
-        self.quarantined = {} if saved is None else dict(saved.progress.quarantined)
+        self.quarantined = dict(progress.quarantined)
         """Why, by action."""
         self.topics: dict[str, int] = {}
         """Numbers of partitions of the topics that are read."""

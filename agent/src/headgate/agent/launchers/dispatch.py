@@ -52,7 +52,7 @@ class FlowLaunchers:
         self._defaults = defaults
 
     def start(self, request: StepRequest, by: Launcher, directory: str) -> None:
-        """See ``seams.Launcher``."""
+        """See ``ports.Launcher``."""
         if isinstance(by, SessionAction):
             self._session.start(request)
             return
@@ -71,32 +71,32 @@ class FlowLaunchers:
         )
 
     def recover(self, run: str, attempt: int) -> bool:
-        """See ``seams.Launcher``."""
+        """See ``ports.Launcher``."""
         return self._jobs.recover(run, attempt)
 
     def cancel(self, run: str, attempt: int, reason: str) -> None:
-        """See ``seams.Launcher``."""
+        """See ``ports.Launcher``."""
         if not self._jobs.cancel(run, attempt, reason):
             self._session.cancel(run, attempt, reason)
 
     def cancel_all(self, reason: str) -> None:
-        """See ``seams.Launcher``."""
+        """See ``ports.Launcher``."""
         self._jobs.cancel_all(reason)
 
     def use(self, start: StartSession | None) -> None:
-        """See ``seams.Launcher``."""
+        """See ``ports.Launcher``."""
         self._session.use(start)
 
     def expect(self, seconds: float | None) -> None:
-        """See ``seams.Launcher``."""
+        """See ``ports.Launcher``."""
         self._session.expect(seconds)
 
     def log(self, action: str, run: str, attempt: int) -> Path | None:
-        """See ``seams.Launcher``."""
+        """See ``ports.Launcher``."""
         return self._jobs.log(run, attempt) or self._session.log(action, run, attempt)
 
     def close(self) -> None:
-        """See ``seams.Launcher``."""
+        """See ``ports.Launcher``."""
         self._session.close()
         self._jobs.close()
 

@@ -132,15 +132,15 @@ class _FlowStore:
         self._epoch = ownership.epoch
 
     def save(self, state: SavedState, records: Iterable[RunRecord], now: float) -> None:
-        """See ``runtime.Store``."""
+        """See ``context.Store``."""
         self._store.save(self._name, self._epoch, state, records, now)
 
     def segments(self, kept: Iterable[Kept]) -> Iterator[bytes]:
-        """See ``runtime.Store``."""
+        """See ``context.Store``."""
         return self._store.segments(self._definition, self._epoch, kept)
 
     def trim(self, numbers: Iterable[int]) -> None:
-        """See ``runtime.Store``."""
+        """See ``context.Store``."""
         self._store.trim(self._name, numbers)
 
 
@@ -152,11 +152,11 @@ class _HBaseLedger:
         self._seals = seals
 
     def state(self, key: RunKey) -> RunState:
-        """See ``seams.Ledger``."""
+        """See ``ports.Ledger``."""
         return self._connections.call(lambda c: RunLedger(c, self._seals.table).state(key))
 
     def forget(self, key: RunKey) -> None:
-        """See ``seams.Ledger``."""
+        """See ``ports.Ledger``."""
         origin = agent_origin(self._seals.proof((key.row,)))
         self._connections.call(lambda c: c.delete(self._seals.table, [key.row], origin=origin))
 
@@ -169,15 +169,15 @@ class _Observation:
         self._dataflow = dataflow
 
     def want(self, extents: Mapping[str, Extent]) -> None:
-        """See ``seams.Observation``."""
+        """See ``ports.Observation``."""
         self._scans.want(self._dataflow, extents)
 
     def unpublished(self, table: str, now: float) -> TimeRange | None:
-        """See ``seams.Observation``."""
+        """See ``ports.Observation``."""
         return self._scans.unpublished(table, now)
 
     def withdraw(self, tables: Sequence[str]) -> None:
-        """See ``seams.Observation``."""
+        """See ``ports.Observation``."""
         self._scans.withdraw(self._dataflow, tables)
 
 
@@ -189,11 +189,11 @@ class _Retention:
         self._dataflow = dataflow
 
     def need(self, ages: Mapping[str, float]) -> None:
-        """See ``seams.RetentionNeeds``."""
+        """See ``ports.RetentionNeeds``."""
         self._retention.need(self._dataflow, ages)
 
     def kept(self, topic: str) -> float | None:
-        """See ``seams.RetentionNeeds``."""
+        """See ``ports.RetentionNeeds``."""
         return self._retention.kept(topic)
 
 
@@ -205,9 +205,9 @@ class _Families:
         self._dataflow = dataflow
 
     def provide(self, tables: Iterable[str]) -> frozenset[str]:
-        """See ``seams.Families``."""
+        """See ``ports.Families``."""
         return self._families.provide(self._dataflow, tables)
 
     def drop(self, tables: Collection[str]) -> None:
-        """See ``seams.Families``."""
+        """See ``ports.Families``."""
         self._families.drop(self._dataflow, tables)

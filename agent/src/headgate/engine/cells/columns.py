@@ -258,7 +258,7 @@ class CellColumns:
             known = [self.decoded(UpdateKind.PUT, value) for value in read]
             return self.column_of([PRESENT if value is None else value for value in known])
         present: Sequence[bytes] = read  # type: ignore[assignment]  # None is not in it
-        numbers, unreadable = decode_column(self._codec, self._decode, present)
+        numbers, unreadable = self.decoded_column(present)
         self.dead_letters += unreadable
         return numbers
 
