@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headgate.engine import (
@@ -109,6 +109,7 @@ leaps = st.sampled_from([0.0, 0.0, 3600.0, -3600.0, DAY, -DAY, 0.25])
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(steps, leaps), max_size=30))
+@example([(("pass", 40), 0.0), (("write",), 0.0), (("pass", 70), 0.0), (("pass", 90), 3600.0)])
 def test_whatever_the_clock_is_set_to_the_same_happens_after_the_same_time(story):
     even, set_again = Clocked(), Clocked()
     for step, by in story:

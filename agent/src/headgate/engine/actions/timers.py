@@ -33,3 +33,9 @@ class Timers:
                 del self._next[action]
                 actions.add(action)
         return actions
+
+    def move(self, by: float) -> None:
+        """Have every time come so many seconds later, one that has lost its meaning too."""
+        self._heap = [(time + by, action) for time, action in self._heap]
+        heapq.heapify(self._heap)
+        self._next = {action: time + by for action, time in self._next.items()}

@@ -105,7 +105,7 @@ class Clocks:
         self._state.machines.move_times(by)
         if self.adjust_at is not None:
             self.adjust_at += by
-        self.set_all()
+        self._timers.move(by)
         self._notified = None
 
     def notification(self) -> NotifyAt | None:
