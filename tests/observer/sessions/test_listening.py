@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 from unittest.mock import Mock
@@ -15,6 +16,7 @@ from scene import bare_endpoint
 from headgate.hbase import Dialect
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig
 from headgate.observer.config import Limits as LimitsConfig
+from headgate.observer.config import Tls
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
 from headgate.observer.security.keyring import Keyring
@@ -110,6 +112,31 @@ def test_a_listener_with_rules_is_guarded_by_them(
         opened.close()
 
     run(script)
+
+
+@pytest.mark.parametrize(
+    ("networks", "admitted"), [((), True), (("127.0.0.0/8",), True), (("10.0.0.0/8",), False)]
+)
+def test_a_listener_with_tls_shakes_hands_with_hosts_of_its_networks(
+    authority: Any, networks: tuple[str, ...], admitted: bool
+) -> None:
+    async def script() -> bool:
+        files = authority.issue("observer", "IP:127.0.0.1")
+        opened = listeners(tls=Tls(*map(str, files)), networks=networks)
+        addresses = Addresses()
+        await opened.open(endpoint_of, addresses, reuse_port=False)
+        host, _, port = addresses.thrift1.partition(":")
+        context = ssl.create_default_context(cafile=authority.certificate)
+        try:
+            _, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        except OSError:
+            return False
+        finally:
+            opened.close()
+        writer.close()
+        return True
+
+    assert run(script) is admitted
 
 
 def test_an_upstream_that_does_not_come_in_time_is_named() -> None:

@@ -33,7 +33,6 @@ from headgate.engine import (
     Role,
     RunFinished,
     RunRequested,
-    RunStarted,
     ScanContainer,
     SpecificationChanged,
     Stimulus,
@@ -341,7 +340,6 @@ class Replayer:
         self._runs[launch.action].append(
             ReplayedRun(self._wave, self._now, launch.cause.words, run)
         )
-        self._tell(RunStarted(self._now, launch.action, launch.run, launch.attempt))
         if recorded is None:
             self._publish_held(launch)
 
