@@ -30,6 +30,7 @@ from headgate.engine import (
     WatchedContainer,
     launched,
 )
+from headgate.engine.triggers.significance.policy import Searched
 from headgate.engine.triggers.significance.search import MOST_UPDATES, Search, Taken
 from headgate.events import Container, ContainerId, Item
 
@@ -141,9 +142,9 @@ class City:
 
     @property
     def search(self) -> Search:
-        search = self.tester.engine.actions["zones"].search
-        assert search is not None
-        return search
+        policy = self.tester.engine.actions["zones"].policy
+        assert isinstance(policy, Searched)
+        return policy.search
 
     def wave(self, wave: Wave) -> None:
         self._write("detectors", wave.concentration.ravel(), wave.detectors)

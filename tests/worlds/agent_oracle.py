@@ -23,7 +23,7 @@ from headgate.engine import (
 )
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import RunState
-from headgate.engine.triggers.bounds import current_limit
+from headgate.engine.triggers.bounds.measures import current_limit
 from headgate.events import (
     Cut,
     Gate,
@@ -364,7 +364,7 @@ class AgentOracle:
 def _longest(action: Action) -> float | None:
     """Return after how many seconds time alone has an action run; None where it never does."""
     times = [
-        current_limit(action.limits, bound.name, Dimension.TIME, bound.time)
+        current_limit(action.policy.limits, bound.name, Dimension.TIME, bound.time)
         for bound in action.spec.bounds
         if bound.time is not None
     ]

@@ -32,7 +32,7 @@ from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
-from headgate.engine.triggers.bounds import current_limit
+from headgate.engine.triggers.bounds.measures import current_limit
 from headgate.events import (
     ContainerId,
     Cut,
@@ -274,7 +274,7 @@ class Oracle:
         """Say so if a bound is certainly reached by time; empty where it is not."""
         taken = self._life.taken[action.name][-1]
         if bound.time is not None and taken.lived is not None:
-            limit = current_limit(action.limits, bound.name, Dimension.TIME, bound.time)
+            limit = current_limit(action.policy.limits, bound.name, Dimension.TIME, bound.time)
             passed = self._life.lived - taken.lived[0]
             if passed >= limit + _LATE:
                 return f"θ of {bound.name} is {passed:.3f} of {limit}"
@@ -289,7 +289,9 @@ class Oracle:
         updates, distinct, _ = self.updates(action, bound, base)
         if bound.sequence is not None:
             sequence = bound.sequence
-            limit = current_limit(action.limits, bound.name, Dimension.SEQUENCE, sequence.limit)
+            limit = current_limit(
+                action.policy.limits, bound.name, Dimension.SEQUENCE, sequence.limit
+            )
             if self.misses(action, bound, base):
                 return f"updates of {bound.container} are missing"
             number = len(distinct if sequence.distinct else updates)
@@ -300,7 +302,9 @@ class Oracle:
             elif number >= limit:
                 return f"σ is {number}, the limit {limit}"
         if bound.value is not None and updates:
-            limit = current_limit(action.limits, bound.name, Dimension.VALUE, bound.value.limit)
+            limit = current_limit(
+                action.policy.limits, bound.name, Dimension.VALUE, bound.value.limit
+            )
             moved = self._divergence(bound, bound.value, base)
             if moved is not None and moved >= limit * (1 + _SLACK):
                 return f"ν of {bound.name} is {moved}, the limit {limit}"
@@ -383,7 +387,7 @@ class Oracle:
             return
         if bound.sequence.unit is SequenceUnit.PERCENT:
             return  # of how many there were then nobody knows
-        limit = current_limit(action.limits, name, Dimension.SEQUENCE, bound.sequence.limit)
+        limit = current_limit(action.policy.limits, name, Dimension.SEQUENCE, bound.sequence.limit)
         updates, distinct, whole = self.updates(action, bound, base, launch.cut)
         number = len(distinct if bound.sequence.distinct else updates)
         words = f"{launch.run}: σ of {name} is said to be reached by {number} of {limit}"

@@ -23,6 +23,7 @@ from headgate.engine import (
     at_least_one,
     launched,
 )
+from headgate.engine.triggers.significance.policy import Searched
 from headgate.events import Container, ContainerId, Item
 
 _SENSORS = 24
@@ -56,8 +57,9 @@ class StationaryLife:
         self._tell("in", dict(enumerate(self._sensors)))
         for _ in range(_WAVES):
             self._wave()
-        search = self.tester.engine.actions["step"].search
-        assert search is not None
+        policy = self.tester.engine.actions["step"].policy
+        assert isinstance(policy, Searched)
+        search = policy.search
         opened = search.state.opened - 1
         words = f"noise that stays the same has opened a search {opened} times again"
         require(holds=opened <= _MOST, words=f"{words} in {_WAVES} waves: {search.words()}")

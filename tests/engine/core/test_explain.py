@@ -16,7 +16,7 @@ from headgate.engine import (
     at_least_one,
 )
 from headgate.engine.protocol.stimuli import Paused
-from headgate.engine.triggers.bounds import seconds_words
+from headgate.engine.triggers.bounds.measures import seconds_words
 
 BOUNDS = (
     Bound("few", "in", sequence=SequenceBound(20, SequenceUnit.PERCENT)),

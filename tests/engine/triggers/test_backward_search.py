@@ -28,6 +28,7 @@ from headgate.engine import (
     at_least_one,
     launched,
 )
+from headgate.engine.triggers.significance.policy import Searched
 from headgate.engine.triggers.significance.search import Search
 from headgate.events import Container, ContainerId, Item
 
@@ -159,9 +160,9 @@ class Pipeline:
             self._run(self.tester.finish(action))
 
     def search(self, action: str) -> Search:
-        search = self.tester.engine.actions[action].search
-        assert search is not None
-        return search
+        policy = self.tester.engine.actions[action].policy
+        assert isinstance(policy, Searched)
+        return policy.search
 
     def until_found(self, action: str, wave: Callable[[], None], most: int) -> float:
         """Let waves come until the search ends; return the input's change of its output's.

@@ -21,7 +21,6 @@ from headgate.engine import (
     Dimension,
     EngineTester,
     Role,
-    SearchPhase,
     SignificanceSpec,
     SpecificationChanged,
     SpecificationError,
@@ -31,7 +30,14 @@ from headgate.engine import (
     launched,
 )
 from headgate.engine.triggers.significance.measurements import Measurement
-from headgate.engine.triggers.significance.search import MOST_UPDATES, Search, SearchState, Taken
+from headgate.engine.triggers.significance.policy import Searched
+from headgate.engine.triggers.significance.search import (
+    MOST_UPDATES,
+    Search,
+    SearchPhase,
+    SearchState,
+    Taken,
+)
 from headgate.engine.triggers.significance.shifts import Shifts
 from headgate.events import Container, ContainerId, Item
 
@@ -113,9 +119,9 @@ class Pipeline:
             self._run(self.tester.finish(action))
 
     def search(self, action: str) -> Search:
-        search = self.tester.engine.actions[action].search
-        assert search is not None
-        return search
+        policy = self.tester.engine.actions[action].policy
+        assert isinstance(policy, Searched)
+        return policy.search
 
     def until(self, holds: Callable[[], bool], growth: float, waves: int) -> int:
         """Let waves come until it holds; return how many."""
@@ -162,7 +168,8 @@ def test_a_step_that_is_not_searched_for_runs_before_one_that_is():
     for _ in range(3):
         pipeline.wave(0.01)
     assert pipeline.runs["first"] == [1, 2, 3]
-    assert pipeline.tester.engine.actions["first"].search is None
+    assert not isinstance(pipeline.tester.engine.actions["first"].policy, Searched)
+    assert pipeline.tester.engine.explain(0).actions[1].policy is None
     assert pipeline.search("second").state.phase is SearchPhase.DOUBLING
 
 
@@ -183,16 +190,16 @@ def test_each_step_of_a_search_is_a_decision_and_explaining_shows_its_state():
     assert any("search doubled" in said for said in words)
     assert any("search ended after" in said for said in words)
     explained = {a.action: a for a in pipeline.tester.engine.explain(pipeline.tester.now).actions}
-    found = explained["second"].search
-    assert found.phase is SearchPhase.FOUND
-    assert found.change == pytest.approx(TARGET, rel=0.1)
+    found = explained["second"].policy
+    assert found.data["phase"] is SearchPhase.FOUND
+    assert found.data["change"] == pytest.approx(TARGET, rel=0.1)
     assert "target 5 %" in found.words
-    assert explained["feed"].search is None
+    assert explained["feed"].policy is None
 
 
 def test_a_step_whose_search_has_not_its_turn_yet_says_what_it_waits_for():
     explained = {a.action: a for a in Pipeline(flow()).tester.engine.explain(0).actions}
-    assert "its successors are searched for first" in explained["first"].search.words
+    assert "its successors are searched for first" in explained["first"].policy.words
 
 
 def test_a_restart_goes_on_with_the_search():

@@ -15,7 +15,7 @@ from headgate.engine import (
     launched,
 )
 from headgate.engine.actions.action import ActionInputs
-from headgate.engine.triggers.policy import Synchronous
+from headgate.engine.triggers.synchrony import Synchronous
 from headgate.events import Container, ContainerId, Item
 
 IN = ContainerId("in")
@@ -173,5 +173,7 @@ def test_the_end_of_another_predecessors_run_is_not_forgotten_while_active(rows)
 def test_whether_an_action_without_bounds_runs_is_always_judged(rows):
     tester = diamond()
     tester.write("in", rows(1))
-    inputs = ActionInputs(tester.engine.actions["d"], tester.now)
-    assert not Synchronous().stays_idle(inputs, tester.now, None)
+    action = tester.engine.actions["d"]
+    inputs = ActionInputs(action, tester.now)
+    assert isinstance(action.policy, Synchronous)
+    assert not action.policy.stays_idle(inputs, tester.now, None)

@@ -83,7 +83,7 @@ spark:
             self.outputs.append(output)
 
     def search(self, action: str) -> Any:
-        return self.agent.explained(self.name, action)["search"]
+        return self.agent.explained(self.name, action)["policy"]["data"]
 
     def until_found(self, action: str, waves: int) -> int:
         """Let waves come until a limit is found; return how many."""

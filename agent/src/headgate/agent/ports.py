@@ -178,6 +178,13 @@ class Observation(Protocol):
         """Forget what the dataflow wanted of these tables; may raise ``Unreachable``."""
 
 
+class Adviser(Protocol):
+    """Works out what trigger policies of one kind ask, in threads of its own."""
+
+    def answer(self, question: bytes, done: Callable[[bytes | None, str], None]) -> None:
+        """Hand the answer to ``done``, from any thread; None and the reason where there is none."""
+
+
 class Families(Protocol):
     """Makes and removes the column family of notify columns, for one dataflow."""
 

@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from headgate.engine import (
     CellsRead,
+    Consult,
+    Consulted,
     ContainerScanned,
     DataflowSpec,
     DecisionKind,
@@ -313,6 +315,9 @@ class Replayer:
                 self._notify = instruction.time
             case ScanContainer():
                 self._scan(instruction)
+            case Consult(action, kind):
+                reason = "a replay asks nobody"
+                self._tell(Consulted(self._now, action, kind, None, reason))
             case ReadCells():
                 self._read(instruction)
             case Quarantine() | RecordDecision():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.launchers.admission import Admission
 from headgate.agent.metrics import DataflowMetrics
 from headgate.agent.ports import (
+    Adviser,
     Families,
     Launcher,
     Ledger,
@@ -24,7 +25,7 @@ from headgate.agent.ports import (
 from headgate.agent.state.cell_storage import CellStorage
 from headgate.agent.state.sealed import Seals
 from headgate.agent.state.store import RunRecord, SavedState
-from headgate.engine import Kept
+from headgate.engine import Kept, PolicyFactory, policies_of
 from headgate.spark import Thrift2Address
 
 
@@ -74,3 +75,7 @@ class RuntimeContext(Struct, frozen=True):
     """Of the dataflow; they outlive the runtime."""
     deliver: Deliver
     """Where the feed hands records to; they come back by ``Runtime.consume``."""
+    policies: PolicyFactory = policies_of
+    """Makes trigger policies."""
+    advisers: Mapping[str, Adviser] = {}
+    """Who works out what these ask, by their kind."""

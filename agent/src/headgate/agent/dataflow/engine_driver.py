@@ -7,6 +7,7 @@ from typing import assert_never
 
 import structlog
 
+from headgate.agent.dataflow.consultations import Consultations
 from headgate.agent.dataflow.decisions import Decisions
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.state import FlowState
@@ -15,6 +16,7 @@ from headgate.agent.dataflow.tables.gates import Gates
 from headgate.agent.dataflow.tables.scans import Scans
 from headgate.agent.dataflow.waves import Waves
 from headgate.engine import (
+    Consult,
     DecisionKind,
     Instruction,
     Launch,
@@ -45,6 +47,7 @@ class EngineDriver:
         decisions: Decisions,
         attempts: Attempts,
         scans: Scans,
+        consultations: Consultations,
         gates: Gates,
         waves: Waves,
         suspects: Suspects,
@@ -54,6 +57,7 @@ class EngineDriver:
         self._decisions = decisions
         self._attempts = attempts
         self._scans = scans
+        self._consultations = consultations
         self._gates = gates
         self._waves = waves
         self._suspects = suspects
@@ -138,6 +142,8 @@ class EngineDriver:
                     self._scans.scan(instruction, now)
                 case ReadCells():
                     self._scans.read(instruction)
+                case Consult():
+                    self._consultations.ask(instruction)
                 case Quarantine():
                     log.warning(
                         "quarantined",

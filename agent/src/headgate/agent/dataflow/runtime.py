@@ -14,6 +14,7 @@ import structlog
 
 from headgate.agent.dataflow.checkpoints import Checkpoints
 from headgate.agent.dataflow.commands import Commands
+from headgate.agent.dataflow.consultations import Consultations
 from headgate.agent.dataflow.consumption import Consumption
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import (
@@ -109,7 +110,15 @@ class Runtime:
             ),
         )
         self._engine = EngineDriver(
-            state, decisions, attempts, scans, gates, waves, context.suspects, self.save
+            state,
+            decisions,
+            attempts,
+            scans,
+            Consultations(self, context),
+            gates,
+            waves,
+            context.suspects,
+            self.save,
         )
         self.commands = Commands(
             state,

@@ -82,6 +82,7 @@ class FlowState:
             incarnation=f"{int(ownership.definition.submitted * 1000):x}",
             storage=context.storage,
             log_number=first_segment(ownership.epoch),
+            policies=context.policies,
         )
         self.paused = progress.paused
         self.watching = progress.watching

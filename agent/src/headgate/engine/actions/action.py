@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.cells.cells import ContainerCells
-from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending
-from headgate.engine.spec.conditions import BoundResult, Dimension, leaves
-from headgate.engine.spec.dataflow import ActionSpec, Bound, FirstChanges, Role, SequenceUnit
-from headgate.engine.triggers.bounds import (
-    Clock,
-    Part,
-    PossibleIncreases,
-    Precision,
-    current_limit,
-    is_below,
-    measure,
-)
-from headgate.engine.triggers.policy import Bounded, Synchronous, TriggerPolicy
-from headgate.engine.triggers.significance.search import Search
+from headgate.engine.spec.dataflow import ActionSpec, Bound, FirstChanges, Role
+from headgate.engine.triggers.policy import Clock, Part, PossibleIncreases, TriggerPolicy
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import GONE, ContainerId, Cut
 
@@ -30,16 +18,35 @@ class ImpossibleTransition(Exception):
     """Something happened to a run that cannot happen in its state."""
 
 
-class Action:
-    """The state of one action. ``parts`` holds, by container, what its bounds watch."""
+class Mark:
+    """A cut that a policy may fix before a run, and what has come since it did."""
 
-    def __init__(self, spec: ActionSpec, place: int) -> None:
+    def __init__(self, parts: Mapping[Pending, Part]) -> None:
+        self.parts = parts
+        """By what is pending for the action: the same part, with what has come since."""
+        self.cut: Cut | None = None
+        """None while none is fixed."""
+        self.ended: frozenset[str] = frozenset()
+        """The predecessors that had ended."""
+
+    def drop(self) -> None:
+        """Fix no cut any more."""
+        self.cut = None
+        self.ended = frozenset()
+        for _, pending in self.parts.values():
+            pending.reset()
+
+
+class Action:
+    """The state of one action. ``parts`` holds, by container, what its policy watches."""
+
+    def __init__(self, spec: ActionSpec, place: int, policy: TriggerPolicy) -> None:
         self.spec = spec
+        self.policy = policy
+        self.moments = policy.needs.moments
+        """When its policy is asked."""
         self.place = place
         """Its place in the launch order, predecessors first."""
-        self.bounds = {bound.name: bound for bound in spec.bounds}
-        condition = spec.effective_condition
-        self.policy: TriggerPolicy = Synchronous() if condition is None else Bounded(condition)
         self.parts: dict[ContainerId, list[Part]] = {}
         self.state = RunState.IDLE
         self.run: ActiveRun | None = None
@@ -65,23 +72,23 @@ class Action:
         self.requested = False
         """Whether somebody asked for a run; then its evaluation is missed until it is launched."""
         self.reading = False
+        self.asking = False
+        """Whether its policy waits for an answer before it decides."""
         self.next_evaluation: float | None = None
         self.adjusters: list[Adjuster] = []
         """One for each bound with an interval."""
-        self.search: Search | None = None
-        """Where the limits of its bounds are found from the output that matters."""
-        self.meter: list[Part] = []
-        """Of such an action: what it writes, as of its last run."""
-        self.limits: dict[tuple[str, Dimension], float] = {}
-        """Current limits of intervals."""
+        self.probes: dict[str, list[Part]] = {}
+        """What its policy measures besides, by the probe's name."""
+        self.marks: dict[str, Mark] = {}
+        """Cuts that its policy fixes, by name; those that are fixed in this order."""
+        self.preceding: tuple[Action, ...] = ()
+        """Its predecessors."""
         self.failure = ""
         """Why it is in quarantine, or why the last attempt failed."""
         self.shown = ""
         """What the last recorded decision at a write was about."""
-        self.blocking = tuple(bound.name for bound in spec.bounds if bound.block)
-        """Bounds that hold writers back when they are reached."""
         self.found: tuple[str, ...] = ()
-        """Those of them that were reached when it was last evaluated, since its last launch."""
+        """Bounds that hold writers back, for they were reached when it was last evaluated."""
         self.wait_until: float | None = None
         """When the trigger policy wants to be asked again."""
         self.looked_at = -math.inf
@@ -118,13 +125,13 @@ class Action:
 
     def held_by(self, *, paused: bool) -> tuple[str, ...]:
         """Return the bounds for which writers wait: those that it has run, or will run, for."""
-        if not self.blocking or self.state is RunState.QUARANTINED:
+        if not self.policy.blocking or self.state is RunState.QUARANTINED:
             return ()
         found = () if paused else self.found
         under_way = not paused or self.state in (RunState.LAUNCHED, RunState.RUNNING)
         if self.run is not None and self.run.cause.result is not None and under_way:
-            found += tuple(leaf.bound for leaf in leaves(self.run.cause.result) if leaf.reached)
-        return tuple(bound for bound in self.blocking if bound in found)
+            found += self.policy.held_by(self.run.cause.result)
+        return tuple(bound for bound in self.policy.blocking if bound in found)
 
     def happen(self, event: RunEvent) -> None:
         """Go to the next state.
@@ -139,14 +146,8 @@ class Action:
 
     def times(self) -> list[float]:
         """Return when it must be evaluated because of time, in Unix seconds, unless it was."""
-        times = (self.wait_until, *map(self.time_of, self.spec.bounds))
+        times = (self.wait_until, *self.policy.times(ActionInputs(self, self.looked_at)))
         return [time for time in times if time is not None and time > self.looked_at]
-
-    def time_of(self, bound: Bound) -> float | None:
-        """Return when the bound's θ is reached; None if never or if its clock does not run yet."""
-        if bound.time is None or self.since is None:
-            return None
-        return self.since + current_limit(self.limits, bound.name, Dimension.TIME, bound.time)
 
     def move_times(self, by: float) -> None:
         """Have everything happen so many seconds later, what is past included."""
@@ -161,22 +162,40 @@ class Action:
             adjuster.move_times(by)
 
     def take_limits(self) -> None:
-        """Let the limits hold that the adjusters, or the search, are at."""
-        if self.search is not None:
-            for bound in self.spec.bounds:
-                for dimension, limit in self.search.limits.items():
-                    self.limits[bound.name, dimension] = limit
+        """Let the limits hold that the adjusters are at."""
         for adjuster in self.adjusters:
-            for dimension, limit in adjuster.limits.items():
-                self.limits[adjuster.bound.name, dimension] = limit
+            limits = adjuster.limits.items()
+            self.policy.adjust({(adjuster.bound.name, d): limit for d, limit in limits})
 
     def updates_of(self, bound: Bound) -> int:
         """Return how many updates of the bound's container ever came."""
         return sum(pending.received for _, pending in self.parts[bound.container])
 
     def all_parts(self) -> list[Part]:
-        """Return all parts of all containers that bounds watch."""
+        """Return all parts of all containers that the policy watches."""
         return [part for parts in self.parts.values() for part in parts]
+
+    def fix(self, mark: str, cut: Cut) -> None:
+        """Fix a cut, at which the policy may launch later."""
+        fixed = self.marks.pop(mark)
+        fixed.drop()
+        fixed.cut, fixed.ended = cut, frozenset(self.ended)
+        self.marks[mark] = fixed
+
+    def take(self, mark: str | None) -> None:
+        """Have a run consume what is pending, or what was when a cut was fixed.
+
+        Cuts that were fixed before that are consumed with it.
+        """
+        fixed = None if mark is None else self.marks[mark]
+        for cells, pending in self.all_parts():
+            since = None if fixed is None else fixed.parts[pending][1]
+            cells.watchers.consumed[self.name] = pending.take(since)
+        self.ended = set() if fixed is None else self.ended - fixed.ended
+        for name, one in self.marks.items():
+            one.drop()
+            if name == mark:
+                break
 
 
 class ActionInputs:
@@ -191,12 +210,11 @@ class ActionInputs:
         increases: PossibleIncreases | None = None,
     ) -> None:
         self._action = action
-        self._clock = Clock(now, action.since)
-        self._bounds = action.bounds
+        self.clock = Clock(now, action.since)
+        self.increases: PossibleIncreases = {} if increases is None else increases
+        """What may come before the policy is asked again."""
         self._read = read
         """Whether cells were just read: then what is still unsettled is taken as it is."""
-        self._rises = {} if increases is None else increases
-        """What may come before the policy is asked again."""
 
     @property
     def predecessors(self) -> tuple[str, ...]:
@@ -209,30 +227,58 @@ class ActionInputs:
         return self._action.ended
 
     @property
+    def cuts(self) -> dict[str, Cut]:
+        """By predecessor, the cut of its last committed run."""
+        return {a.name: a.last.cut for a in self._action.preceding if a.last is not None}
+
+    @property
     def unscanned(self) -> bool:
         """Whether a container's first scan is awaited."""
         return any(not cells.scans.complete for cells, _ in self._action.all_parts())
 
     @property
     def unsettled(self) -> bool:
-        """Whether a value bound watches cells that must be read to be known."""
+        """Whether values are watched of cells that must be read to be known."""
         return not self._read and any(needs_reading(*part) for part in self._action.all_parts())
 
-    def measure(self, bound: str, precision: Precision) -> BoundResult:
-        """Return how far a bound of the action is."""
-        found = self._bounds[bound]
-        parts = self._action.parts[found.container]
-        return measure(found, self._action.limits, parts, self._clock, precision)
+    def parts(self, container: ContainerId) -> list[Part]:
+        """Return a watched container, table by table, with what the action has pending there."""
+        return self._action.parts[container]
 
-    def is_below(self, bound: str) -> bool:
-        """Return cheaply whether a bound is surely not reached, and nothing of it unknown."""
-        found = self._bounds[bound]
-        parts = self._action.parts[found.container]
-        return is_below(found, self._action.limits, parts, self._clock, self._rises)
+    def all_parts(self) -> list[Part]:
+        """Return all watched containers so."""
+        return self._action.all_parts()
 
-    def time_bound(self, bound: str) -> float | None:
-        """Return when the bound's θ is reached, in Unix seconds."""
-        return self._action.time_of(self._bounds[bound])
+    def marked(self, mark: str) -> Cut | None:
+        """Return the cut that is fixed under this name; None where there is none any more."""
+        return self._action.marks[mark].cut
+
+
+class ActionMoment(ActionInputs):
+    """The same while the policy hears of something.
+
+    Args:
+        action: whose policy it is.
+        now: Unix seconds.
+        cut: of all that has arrived.
+    """
+
+    def __init__(self, action: Action, now: float, cut: Cut) -> None:
+        super().__init__(action, now)
+        self._cut = cut
+
+    def probe(self, name: str) -> list[Part]:
+        """Return what a probe has measured since its last reset."""
+        return self._action.probes[name]
+
+    def reset(self, probe: str) -> None:
+        """Have a probe measure from here on."""
+        for _, pending in self._action.probes[probe]:
+            pending.reset()
+
+    def mark(self, name: str) -> None:
+        """Fix a cut of all that has arrived."""
+        self._action.fix(name, self._cut)
 
 
 def _moved(time: float | None, by: float) -> float | None:
@@ -242,12 +288,3 @@ def _moved(time: float | None, by: float) -> float | None:
 def needs_reading(cells: ContainerCells, pending: Pending) -> bool:
     """Return whether cells of the part must be read before a value bound decides."""
     return pending.keeps_values and bool(cells.reads.unsettled)
-
-
-def detail_of(bound: Bound) -> Detail:
-    """Return how much of a container's cells a bound must know."""
-    if bound.value is not None:
-        return Detail.VALUES
-    if bound.sequence is not None and bound.sequence.unit is SequenceUnit.PERCENT:
-        return Detail.KEYS
-    return Detail.COUNTS

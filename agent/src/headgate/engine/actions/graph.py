@@ -4,36 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from headgate.engine.actions.action import Action, detail_of
+from headgate.engine.actions.action import Action, Mark
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import Storage
-from headgate.engine.spec.dataflow import (
-    DataflowSpec,
-    Role,
-    SignificanceSpec,
-    WatchedContainer,
-    launch_order,
-)
-from headgate.engine.triggers.bounds import Part
-from headgate.engine.triggers.significance.search import Search
+from headgate.engine.spec.dataflow import DataflowSpec, Role, WatchedContainer, launch_order
+from headgate.engine.triggers.policy import Part, Probe, TriggerPolicy, Watch
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import ContainerId, updates_topic
 
 
 class Graph:
-    """Actions in launch order, the cells that their bounds watch, and who follows whom."""
+    """Actions in launch order, the cells that their policies watch, and who follows whom."""
 
     def __init__(
-        self, spec: DataflowSpec, storage: Storage, known: Mapping[CellsPlace, ContainerCells]
+        self,
+        spec: DataflowSpec,
+        policies: Mapping[str, TriggerPolicy],
+        storage: Storage,
+        known: Mapping[CellsPlace, ContainerCells],
     ) -> None:
         specs = {action.name: action for action in spec.actions}
-        order = launch_order(spec.actions)
-        self.actions = {name: Action(specs[name], place) for place, name in enumerate(order)}
+        self.actions = {
+            name: Action(specs[name], place, policies[name])
+            for place, name in enumerate(launch_order(spec.actions))
+        }
         self.cells = {
             place: known.get(place) or ContainerCells(watched, place[1], detail, storage)
-            for place, (watched, detail) in _wanted(spec).items()
+            for place, (watched, detail) in _wanted(spec, policies).items()
         }
         for cells in known.values():
             cells.watchers.begin_change()
@@ -51,56 +50,59 @@ class Graph:
         """Actions that are evaluated at writes, by each container that they watch."""
         for action in self.actions.values():
             self._connect(action)
-        if spec.significance is not None:
-            self._seek(spec.significance)
         for cells in known.values():
             cells.watchers.end_change()
         for action in self.actions.values():
-            if action.search is None:
-                adjusters = (Adjuster(bound, spec.adjustment) for bound in action.spec.bounds)
-                action.adjusters = [one for one in adjusters if one.intervals]
+            adjusters = (Adjuster(bound, spec.adjustment) for bound in action.policy.adjustable)
+            action.adjusters = [one for one in adjusters if one.intervals]
             action.take_limits()
 
-    def _seek(self, spec: SignificanceSpec) -> None:
-        """Give actions whose limits are searched for what a search needs."""
-        for name in spec.actions:
-            action = self.actions[name]
-            action.search = Search(spec.tolerance, spec.patience)
-            followers = {a.name: a for a in self.successors[name] if a.name in spec.actions}
-            watched = {bound.container for a in followers.values() for bound in a.spec.bounds}
-            for container in dict.fromkeys(action.spec.writes):
-                if container == spec.output or container in watched:
-                    action.meter += self._metered(f"output of {name}", container)
-
-    def _metered(self, name: str, container: ContainerId) -> Iterator[Part]:
-        for (known, _), cells in self.cells.items():
-            if known == container:
-                yield cells, cells.watchers.add(name, values=True, distinct=False, own=True)
-
     def _connect(self, action: Action) -> None:
+        action.preceding = tuple(self.actions[name] for name in action.spec.after)
         for name in action.spec.after:
             self.successors[name].append(action)
         if action.is_input:
             for container in dict.fromkeys((*action.spec.writes, *action.spec.reads)):
                 self.feeders.setdefault(container, []).append(action)
-        for container in dict.fromkeys(bound.container for bound in action.spec.bounds):
-            self._watch(action, container)
-            if action.spec.effective_evaluation.write:
-                self.watchers.setdefault(container, []).append(action)
-
-    def _watch(self, action: Action, container: ContainerId) -> None:
-        bounds = [bound for bound in action.spec.bounds if bound.container == container]
-        action.parts[container] = []
-        for (name, _), cells in self.cells.items():
-            if name != container:
-                continue
-            pending = cells.watchers.add(
-                action.name,
-                values=any(b.value is not None for b in bounds),
-                distinct=any(b.sequence is not None and b.sequence.distinct for b in bounds),
-                own=action.spec.own,
+        needs = action.policy.needs
+        for watch in needs.watches:
+            action.parts[watch.container] = list(self._watched(action, watch))
+            if action.moments.write:
+                self.watchers.setdefault(watch.container, []).append(action)
+        for probe in needs.probes:
+            action.probes[probe.name] = list(self._probed(probe))
+        for mark in needs.marks:
+            action.marks[mark] = Mark(
+                {
+                    pending: part
+                    for watch in needs.watches
+                    for (_, pending), part in zip(
+                        action.parts[watch.container],
+                        self._watched(action, watch, f"{action.name} since {mark}"),
+                        strict=True,
+                    )
+                }
             )
-            action.parts[container].append((cells, pending))
+
+    def _watched(self, action: Action, watch: Watch, name: str | None = None) -> Iterator[Part]:
+        """Yield a container with what is counted of it for an action, or for something of it."""
+        for cells in self._cells_of(watch.container):
+            pending = cells.watchers.add(
+                name or action.name,
+                values=watch.detail is Detail.VALUES,
+                distinct=watch.distinct,
+                own=action.spec.own,
+                writer=action.name,
+            )
+            yield cells, pending
+
+    def _probed(self, probe: Probe) -> Iterator[Part]:
+        for container in probe.containers:
+            for cells in self._cells_of(container):
+                yield cells, cells.watchers.add(probe.name, values=True, distinct=False, own=True)
+
+    def _cells_of(self, container: ContainerId) -> list[ContainerCells]:
+        return [cells for (known, _), cells in self.cells.items() if known == container]
 
     def in_order(self, names: Iterable[str]) -> list[Action]:
         """Return these actions, each once, predecessors first."""
@@ -110,7 +112,7 @@ class Graph:
         return sorted((self.actions[name] for name in set(names)), key=lambda a: a.place)
 
     def watching(self, cells: ContainerCells) -> list[Action]:
-        """Return the actions that have a bound on these cells."""
+        """Return the actions whose policy watches these cells."""
         return [a for a in self.actions.values() if cells.watched.id in a.parts]
 
     def awaited(self, action: Action) -> list[str]:
@@ -127,10 +129,12 @@ CellsPlace = tuple[ContainerId, str]
 
 
 def unchanged_cells(
-    cells: Mapping[CellsPlace, ContainerCells], spec: DataflowSpec
+    cells: Mapping[CellsPlace, ContainerCells],
+    spec: DataflowSpec,
+    policies: Mapping[str, TriggerPolicy],
 ) -> dict[CellsPlace, ContainerCells]:
     """Return those that another specification has as they are."""
-    wanted = _wanted(spec)
+    wanted = _wanted(spec, policies)
     return {
         place: known
         for place, known in cells.items()
@@ -138,8 +142,10 @@ def unchanged_cells(
     }
 
 
-def _wanted(spec: DataflowSpec) -> dict[CellsPlace, tuple[WatchedContainer, Detail]]:
-    details = _details(spec)
+def _wanted(
+    spec: DataflowSpec, policies: Mapping[str, TriggerPolicy]
+) -> dict[CellsPlace, tuple[WatchedContainer, Detail]]:
+    details = _details(spec, policies)
     return {
         (watched.id, table): (watched, details[watched.id])
         for watched in spec.containers
@@ -148,16 +154,19 @@ def _wanted(spec: DataflowSpec) -> dict[CellsPlace, tuple[WatchedContainer, Deta
     }
 
 
-def _details(spec: DataflowSpec) -> dict[ContainerId, Detail]:
+def _details(
+    spec: DataflowSpec, policies: Mapping[str, TriggerPolicy]
+) -> dict[ContainerId, Detail]:
     least = Detail.KEYS if spec.keeps_keys else Detail.COUNTS
     details: dict[ContainerId, Detail] = {}
     for action in spec.actions:
         if action.role is Role.INPUT:
             for container in (*action.writes, *action.reads):
                 details.setdefault(container, Detail.COUNTS)
-        for bound in action.bounds:
-            known = details.get(bound.container, Detail.COUNTS)
-            details[bound.container] = max(known, least, detail_of(bound))
-    if spec.significance is not None:
-        details[spec.significance.output] = Detail.VALUES
+        needs = policies[action.name].needs
+        for watch in needs.watches:
+            known = details.get(watch.container, Detail.COUNTS)
+            details[watch.container] = max(known, least, watch.detail)
+        for probe in needs.probes:
+            details.update(dict.fromkeys(probe.containers, Detail.VALUES))
     return details

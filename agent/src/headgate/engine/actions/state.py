@@ -12,19 +12,28 @@ from headgate.engine.cells.storage import MemoryStorage, Storage
 from headgate.engine.intake.duplicates import Deliveries
 from headgate.engine.intake.rivals import Rivals
 from headgate.engine.spec.dataflow import DataflowSpec, check_specification
+from headgate.engine.triggers.factory import policies_of
+from headgate.engine.triggers.policy import PolicyFactory, TriggerPolicy
 from headgate.engine.tuning.resources import Machines
 from headgate.events import GONE, Cut
 
 READING = "its cells are being read again"
+ASKING = "its trigger waits for an answer"
 
 
 class EngineState:
     """The state of one dataflow's decisions; see ``Engine`` for the arguments."""
 
     def __init__(
-        self, spec: DataflowSpec, *, incarnation: str = "", storage: Storage | None = None
+        self,
+        spec: DataflowSpec,
+        *,
+        incarnation: str = "",
+        storage: Storage | None = None,
+        policies: PolicyFactory = policies_of,
     ) -> None:
         check_specification(spec)
+        self.policies_of = policies
         self.spec = spec
         self.incarnation = incarnation
         self.paused = False
@@ -39,14 +48,18 @@ class EngineState:
         """Runs of actions that the specification had before, by name: ids of runs never repeat."""
         self.machines = Machines()
         self._storage: Storage = storage or MemoryStorage()
-        self.build({})
+        self.build(policies(spec), {})
 
-    def build(self, known: Mapping[CellsPlace, ContainerCells]) -> None:
+    def build(
+        self,
+        policies: Mapping[str, TriggerPolicy],
+        known: Mapping[CellsPlace, ContainerCells],
+    ) -> None:
         """Make actions and cells of the specification; those that are ``known`` go on as they are.
 
         What else the former ones knew has to be restored.
         """
-        self.graph = Graph(self.spec, self._storage, known)
+        self.graph = Graph(self.spec, policies, self._storage, known)
         self.actions = self.graph.actions
         self.cells = self.graph.cells
 
@@ -73,6 +86,8 @@ class EngineState:
             return f"{', '.join(f'`{name}`' for name in awaited)} has not run yet"
         if self.paused:
             return "the dataflow is paused"
+        if action.asking:
+            return ASKING
         return READING if action.reading else None
 
     def parked(self, action: Action) -> str | None:

@@ -136,7 +136,8 @@ class Pending:
     """Counts since the action's cut. ``past`` holds x′ of the cells changed since.
 
     Args:
-        action: who consumes.
+        action: who consumes, or what else it is counted for.
+        writer: whose updates are the consumer's own; the consumer where None.
         grid: where the container's cells are.
         values: x of the cells; None where only updates count.
         distinct: whether elements are remembered.
@@ -144,9 +145,17 @@ class Pending:
     """
 
     def __init__(
-        self, action: str, grid: Grid, values: Column | None, *, distinct: bool, own: bool
+        self,
+        action: str,
+        grid: Grid,
+        values: Column | None,
+        *,
+        distinct: bool,
+        own: bool,
+        writer: str | None = None,
     ) -> None:
         self.action = action
+        self.writer = action if writer is None else writer
         self.keeps_values = values is not None
         self.keeps_distinct = distinct
         self.own = own
@@ -332,9 +341,17 @@ class Pending:
             consumed = None
         self.follow(slots, old, new, consumed)
 
-    def take(self) -> Consumed:
-        """Fix a cut: return what was pending and start from zero with x′ = x."""
+    def take(self, since: Pending | None = None) -> Consumed:
+        """Fix a cut: return what was pending and start from zero with x′ = x.
+
+        With ``since``, which has counted from an earlier cut on, that one is fixed, and what came
+        after it stays pending.
+        """
         consumed = Consumed(self.updates, self.distinct, self.past, self.fresh, self.uncounted)
+        if since is not None:
+            consumed.updates -= since.updates
+            self._stand_as(since)
+            return consumed
         self.updates = 0
         self.uncounted = False
         self.distinct = Elements()
@@ -345,6 +362,25 @@ class Pending:
         self.fresh = False
         self.follow_all()
         return consumed
+
+    def reset(self) -> None:
+        """Start from zero: what was pending is consumed for good."""
+        consumed = self.take()
+        self.committed += consumed.updates
+        consumed.release()
+
+    def _stand_as(self, other: Pending) -> None:
+        self.updates = other.updates
+        self.uncounted = other.uncounted
+        self.distinct = Elements()
+        self.distinct.update(other.distinct)
+        self.past = None
+        if other.past is not None:
+            slots = other.past.slots
+            self.past = self.new_past()
+            self.past.put(slots, other.past.values.data[slots])
+        self.fresh = False
+        self.recount()
 
     def follow_all(self) -> None:
         """Let x′ start where x is."""

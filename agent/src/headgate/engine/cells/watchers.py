@@ -22,12 +22,19 @@ class Watchers:
         """What the active run of an action took, by action."""
         self._former: dict[str, Pending] = {}
 
-    def add(self, action: str, *, values: bool, distinct: bool, own: bool) -> Pending:
-        """Count for one more action from now on; ``values``: also how far cells have moved."""
+    def add(
+        self, action: str, *, values: bool, distinct: bool, own: bool, writer: str | None = None
+    ) -> Pending:
+        """Count for one more action from now on; ``values``: also how far cells have moved.
+
+        ``writer`` is whose updates are its own, where it is not the action's name.
+        """
         column = self._columns.values if values else None
         pending = self._former.pop(action, None)
         if pending is None:
-            pending = Pending(action, self._columns.grid, column, distinct=distinct, own=own)
+            pending = Pending(
+                action, self._columns.grid, column, distinct=distinct, own=own, writer=writer
+            )
         else:
             consumed = self.consumed.get(action)
             pending.adapt(column, distinct=distinct, own=own, consumed=consumed)
@@ -56,13 +63,13 @@ class Watchers:
     def follows(self, writer: str | None) -> bool:
         """Return whether x′ of some action follows this writer, even where x stays as it is."""
         return writer is not None and any(
-            p.action == writer and p.keeps_values and not p.own for p in self.pendings
+            p.writer == writer and p.keeps_values and not p.own for p in self.pendings
         )
 
     def count(self, writer: str | None, updates: int, elements: Iterable[Element]) -> None:
         """Count updates of a writer, for all whose own they are not."""
         for pending in self.pendings:
-            if pending.own or pending.action != writer:
+            if pending.own or pending.writer != writer:
                 pending.count(updates, elements)
 
     def count_found(self, elements: Sequence[Element]) -> None:
@@ -80,7 +87,7 @@ class Watchers:
         for pending in self.pendings:
             if not pending.keeps_values:
                 continue
-            if pending.own or pending.action != writer:
+            if pending.own or pending.writer != writer:
                 pending.apply(slots, old, new)
             else:
                 pending.follow(slots, old, new, self.consumed.get(pending.action))
@@ -91,7 +98,7 @@ class Watchers:
         for pending in self.pendings:
             if not pending.keeps_values or not changes:
                 continue
-            if pending.own or pending.action != writer:
+            if pending.own or pending.writer != writer:
                 pending.apply_each(changes)
             else:
                 consumed = self.consumed.get(pending.action)

@@ -74,9 +74,9 @@ def _renewed(
 
 
 def _mark_of_action(action: Action) -> Mark | None:
-    if action.run is not None or action.adjusters or action.search is not None:
+    if action.run is not None or action.adjusters or action.marks:
         return None  # these change in place
-    return (*plain_of(action), *action.ended)
+    return (*plain_of(action), *action.ended, action.policy.save())
 
 
 def _state_of_cells(log: Changelog | None, cells: ContainerCells) -> Struct:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunState
 from headgate.engine.cells.cells import ContainerCells
@@ -15,7 +15,6 @@ from headgate.engine.checkpoint.log_reader import ListState, LoggedState, LogSta
 from headgate.engine.intake.duplicates import Source
 from headgate.engine.protocol.stimuli import ResourceSample
 from headgate.engine.spec.dataflow import WatchedContainer
-from headgate.engine.triggers.significance.search import SearchState
 from headgate.engine.tuning.adjustment import AdjusterState
 from headgate.events import Cut
 
@@ -148,6 +147,25 @@ class CellsState(Struct, frozen=True):
     """What strangers wrote into these cells."""
 
 
+class PolicyState(Struct, frozen=True, array_like=True):
+    """What a policy of a kind has saved."""
+
+    kind: str
+    data: bytes
+
+
+class MarkState(Struct, frozen=True, array_like=True):
+    """See ``Mark``: one that is fixed."""
+
+    name: str
+    cut: Cut
+    ended: tuple[str, ...]
+
+
+NOTHING = Raw(b"\xc0")
+"""Of msgpack: nil."""
+
+
 class ActionState(Struct, frozen=True):
     """See ``Action``."""
 
@@ -169,17 +187,23 @@ class ActionState(Struct, frozen=True):
     wait_until: float | None = None
     adjusters: dict[str, AdjusterState] = {}
     """By bound."""
-    search: SearchState | None = None
+    search: Raw = NOTHING
+    """In states of before: what its policy has saved."""
     found: tuple[str, ...] = ()
     seen: Cut | None = None
     """None in states of before: the cut of the last run."""
     seen_at: float | None = None
+    policy: PolicyState | None = None
+    """None where it keeps nothing."""
+    asking: bool = False
+    marks: tuple[MarkState, ...] = ()
+    """In the order in which they were fixed."""
 
 
 PLAIN_FIELDS = tuple(
     field
     for field in ActionState.__struct_fields__
-    if field not in {"name", "ended", "adjusters", "search"}
+    if field not in {"name", "ended", "adjusters", "search", "policy", "marks"}
 )
 """Fields of ``ActionState`` that an ``Action`` has as they are."""
 plain_of = attrgetter(*PLAIN_FIELDS)

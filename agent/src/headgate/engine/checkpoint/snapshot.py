@@ -38,6 +38,7 @@ from headgate.engine.checkpoint.saved import (
     LEVEL,
     NO_ELEMENTS,
     NO_KEYS,
+    NOTHING,
     PLAIN_FIELDS,
     PLAIN_VERSION,
     SNAPSHOT_VERSION,
@@ -47,7 +48,9 @@ from headgate.engine.checkpoint.saved import (
     Counts,
     EngineSnapshot,
     KeyColumns,
+    MarkState,
     PendingState,
+    PolicyState,
     ScanningState,
     element_columns,
     elements_of,
@@ -55,6 +58,7 @@ from headgate.engine.checkpoint.saved import (
     plain_of,
 )
 from headgate.engine.intake.rivals import Rivals
+from headgate.engine.triggers.policy import TriggerPolicy
 from headgate.events import Cut
 
 _encoder = msgspec.msgpack.Encoder()
@@ -205,8 +209,19 @@ def action_state(action: Action) -> ActionState:
         name=action.name,
         ended=tuple(sorted(action.ended)),
         adjusters={adjuster.bound.name: adjuster.state for adjuster in action.adjusters},
-        search=None if action.search is None else action.search.state,
+        policy=policy_state(action.policy),
+        marks=tuple(
+            MarkState(name, mark.cut, tuple(sorted(mark.ended)))
+            for name, mark in action.marks.items()
+            if mark.cut is not None
+        ),
     )
+
+
+def policy_state(policy: TriggerPolicy) -> PolicyState | None:
+    """Return what is saved of a policy."""
+    saved = policy.save()
+    return PolicyState(policy.kind, saved) if saved else None
 
 
 def _restore_action(action: Action, state: ActionState) -> None:
@@ -217,13 +232,20 @@ def _restore_action(action: Action, state: ActionState) -> None:
     if state.seen_at is None and state.last is not None:
         action.seen_at = state.last.launched_at
     action.reading = state.reading and any(c.reads.awaited for c, _ in action.all_parts())
-    if action.spec.effective_evaluation.every is None:
+    if action.moments.every is None:
         action.next_evaluation = None
     action.ended = {name for name in state.ended if name in action.spec.after}
     for adjuster in action.adjusters:
         adjuster.state = state.adjusters.get(adjuster.bound.name, adjuster.state)
-    if action.search is not None and state.search is not None:
-        action.search.state = state.search
+    if state.policy is not None and state.policy.kind == action.policy.kind:
+        action.policy.load(state.policy.data)
+    elif state.search != NOTHING:
+        action.policy.load(bytes(state.search))
+    for fixed in state.marks:
+        if fixed.name in action.marks:
+            mark = action.marks.pop(fixed.name)
+            mark.cut, mark.ended = fixed.cut, frozenset(fixed.ended)
+            action.marks[fixed.name] = mark
     action.take_limits()
 
 

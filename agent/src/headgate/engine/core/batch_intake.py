@@ -26,7 +26,7 @@ from headgate.engine.intake.isolation import counted_part
 from headgate.engine.intake.rivals import doubted
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import RecordArrived
-from headgate.engine.triggers.bounds import PossibleIncreases
+from headgate.engine.triggers.policy import PossibleIncreases
 from headgate.events import BarrierMark, UpdateBatch, UpdateKind, UpdateMessage
 
 _MOST_UPDATES = 1 << 17  # in a pass: what more would save is less than what it keeps others waiting
@@ -276,7 +276,7 @@ class BatchIntake:
             tried.touching[name] = touches
             if not held:
                 quiet = self._quiet_for(action, touches, quiet)
-            elif action.blocking:
+            elif action.policy.blocking:
                 # Whether it holds writers back is looked at by each write.
                 quiet = min(quiet, *(touch.first for touch in touches))
         return quiet

@@ -77,7 +77,7 @@ class Clocks:
         now = self._state.now
         if action.since is None:
             action.since = now
-        every = action.spec.effective_evaluation.every
+        every = action.moments.every
         if every is not None:
             # Not later than that either: it may have been a longer period until now.
             due = action.next_evaluation

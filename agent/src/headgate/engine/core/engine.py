@@ -23,8 +23,8 @@ from headgate.engine.core.launching import Launching
 from headgate.engine.core.moments import Moments
 from headgate.engine.core.outcomes import Outcomes
 from headgate.engine.core.output import Output
+from headgate.engine.core.policies import Policies
 from headgate.engine.core.requests import Requests
-from headgate.engine.core.searches import Searches
 from headgate.engine.core.specification_changes import SpecificationChanges
 from headgate.engine.core.table_answers import TableAnswers
 from headgate.engine.core.table_reads import TableReads
@@ -32,6 +32,7 @@ from headgate.engine.protocol.instructions import Instruction
 from headgate.engine.protocol.stimuli import (
     CellsRead,
     ClockMoved,
+    Consulted,
     ContainerScanned,
     ObserverLost,
     PartitionReset,
@@ -56,6 +57,8 @@ from headgate.engine.protocol.stimuli import (
     WaveEnded,
 )
 from headgate.engine.spec.dataflow import DataflowSpec
+from headgate.engine.triggers.factory import policies_of
+from headgate.engine.triggers.policy import PolicyFactory
 from headgate.events import Cut
 
 
@@ -70,6 +73,7 @@ class Engine:
             repeats one. Ignored where a snapshot says it.
         storage: where cells are remembered; in memory where None.
         log_number: of the next segment of its log, above those of any engine before it.
+        policies: makes the trigger policies of its actions, after each change of the dataflow too.
 
     Raises:
         SpecificationError: the specification cannot be decided on.
@@ -84,24 +88,27 @@ class Engine:
         incarnation: str = "",
         storage: Storage | None = None,
         log_number: int = 0,
+        policies: PolicyFactory = policies_of,
     ) -> None:
-        self.state = EngineState(spec, incarnation=incarnation, storage=storage)
+        self.state = EngineState(spec, incarnation=incarnation, storage=storage, policies=policies)
         self._encoded = EncodedState()
         self._log = self._restored(state, log_number)
         self._output = output = Output(self.state)
         self._clocks = clocks = Clocks(self.state)
-        self._searches = searches = Searches(self.state, output, clocks)
+        self._policies = told = Policies(self.state, output, clocks)
         reads = TableReads(self.state, output)
-        launching = Launching(self.state, output, clocks, searches)
-        self._evaluation = evaluation = Evaluation(self.state, output, clocks, launching, reads)
-        moments = Moments(self.state, output, clocks, searches, launching, evaluation)
-        outcomes = Outcomes(self.state, output, clocks, searches, launching, evaluation)
+        launching = Launching(self.state, output, clocks, told)
+        self._evaluation = evaluation = Evaluation(
+            self.state, output, clocks, told, launching, reads
+        )
+        moments = Moments(self.state, output, clocks, told, launching, evaluation)
+        outcomes = Outcomes(self.state, output, clocks, told, launching, evaluation)
         intake = Intake(self.state, output, evaluation, reads)
         self._batches = BatchIntake(self.state, intake, evaluation)
         answers = TableAnswers(self.state, evaluation, reads)
         asked = Requests(self.state, output, clocks, launching, evaluation, outcomes, moments)
         changes = SpecificationChanges(
-            self.state, output, clocks, searches, reads, evaluation, self._log
+            self.state, output, clocks, told, reads, evaluation, self._log
         )
         self._handlers: Mapping[type[Stimulus], Callable[[Any], None]] = {
             RecordArrived: intake.record,
@@ -116,6 +123,7 @@ class Engine:
             ScanBegun: answers.scan_begun,
             ContainerScanned: answers.scanned,
             CellsRead: answers.read,
+            Consulted: evaluation.answered,
             SpecificationChanged: changes.change,
             Paused: asked.pause,
             Resumed: asked.resume,
@@ -149,7 +157,8 @@ class Engine:
         self.state.now = stimulus.now
         if self._clocks.begin():
             self._clocks.start_all()
-            self._searches.begin()
+            self._policies.begin()
+            self._evaluation.ask_again()
         self._handlers[type(stimulus)](stimulus)
         return self._instructions()
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from headgate.engine.actions.action import Action, ActionInputs, needs_reading
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
+from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
-from headgate.engine.spec.conditions import (
-    BoundResult,
-    ConditionResult,
-    leaves,
-    missing,
-    reasons,
-)
-from headgate.engine.triggers.bounds import Precision
-from headgate.engine.triggers.policy import NeedsReading, Run, WaitUntil
+from headgate.engine.protocol.stimuli import Consulted
+from headgate.engine.spec.conditions import ConditionResult, leaves, missing, reasons
+from headgate.engine.triggers.policy import NeedsAnswer, NeedsReading, Run, WaitUntil
 from headgate.events import ContainerId
 
 AT_WRITE = "write"
@@ -35,12 +30,14 @@ class Evaluation:
         state: EngineState,
         output: Output,
         clocks: Clocks,
+        policies: Policies,
         launching: Launching,
         reads: TableReads,
     ) -> None:
         self._state = state
         self._output = output
         self._clocks = clocks
+        self._policies = policies
         self._launching = launching
         self._reads = reads
         self._idle: Counter[str] = Counter()
@@ -58,19 +55,25 @@ class Evaluation:
         """Note evaluations of an action that changed nothing."""
         self._idle[action.name] += times
 
-    def take_up(self, actions: Iterable[Action], *, read: bool = False) -> None:
+    def take_up(
+        self, actions: Iterable[Action], *, read: bool = False, unanswered: bool = False
+    ) -> None:
         """Evaluate what could not be evaluated before."""
         for action in actions:
             if action.missed is not None:
-                self.consider(action, action.missed, read=read)
+                self.consider(action, action.missed, read=read, unanswered=unanswered)
 
-    def consider(self, action: Action, moment: str, *, read: bool = False) -> None:
+    def consider(
+        self, action: Action, moment: str, *, read: bool = False, unanswered: bool = False
+    ) -> None:
         """Evaluate an action, or note that it was missed.
 
         Args:
             action: any; of an input nothing is to be decided.
             moment: what made the engine look.
             read: whether its cells were just read: what is still unsettled is taken as it is.
+            unanswered: whether its policy was just told that there is no answer: what it asks now
+                has to wait for the next moment.
         """
         if action.is_input:
             return
@@ -81,8 +84,8 @@ class Evaluation:
                     DecisionKind.HELD, f"not evaluated: {obstacle}", action, moment=moment
                 )
             action.missed = moment
-            if action.blocking and action.run is not None:
-                self._find(action, self._measured_blocking(action))
+            if action.policy.blocking and action.run is not None:
+                action.found = action.policy.holding(ActionInputs(action, self._state.now))
             return
         action.missed = None
         if action.requested:
@@ -96,30 +99,42 @@ class Evaluation:
             action.found = ()
             return  # as at the last write, of which a decision was recorded
         verdict = action.policy.judge(inputs, now)
-        self._find(action, leaves(verdict.result))
+        action.found = action.policy.held_by(verdict.result)
         if isinstance(verdict, Run):
             words = f"{'; '.join(reasons(verdict.result))} ({moment})"
-            self._launching.launch(action, Cause(moment, words, verdict.result))
+            self._launching.launch(action, Cause(moment, words, verdict.result), verdict.mark)
         elif isinstance(verdict, NeedsReading):
             action.missed = moment
             self._hold_for_reading(action, moment, verdict.result)
+        elif isinstance(verdict, NeedsAnswer):
+            if not unanswered:
+                action.missed = moment
+                action.asking = True
+                self._policies.ask(action, verdict.question)
+            words = "nobody answers; " if unanswered else "an answer is waited for; "
+            self._skip(action, moment, verdict.result, kind=DecisionKind.HELD, prefix=words)
         else:
             if isinstance(verdict, WaitUntil):
                 action.wait_until = verdict.time
                 self._clocks.set(action)
             self._skip(action, moment, verdict.result)
 
-    @staticmethod
-    def _find(action: Action, results: Iterable[BoundResult]) -> None:
-        """Note which bounds hold writers back from here on, until the action has run."""
-        reached = {result.bound for result in results if result.reached}
-        action.found = tuple(bound for bound in action.blocking if bound in reached)
+    def answered(self, stimulus: Consulted) -> None:
+        """Have a policy hear the answer to what it asked, and evaluate if that was waited for."""
+        action = self._state.actions.get(stimulus.action)
+        if action is None or action.policy.kind != stimulus.kind:
+            return  # it has another policy by now
+        self._policies.told(action, stimulus)
+        if action.asking:
+            action.asking = False
+            self.take_up((action,), unanswered=stimulus.answer is None)
 
-    def _measured_blocking(self, action: Action) -> Iterator[BoundResult]:
-        inputs = ActionInputs(action, self._state.now)
-        for bound in action.blocking:
-            if not inputs.is_below(bound):
-                yield inputs.measure(bound, Precision.RUNNING)
+    def ask_again(self) -> None:
+        """Ask the policies again whose answers nobody will give any more."""
+        for action in self._state.actions.values():
+            if action.asking:
+                action.asking = False
+                self.take_up((action,))
 
     def _hold_for_reading(self, action: Action, moment: str, result: ConditionResult) -> None:
         for cells, pending in action.all_parts():
@@ -173,9 +188,7 @@ class Evaluation:
                 action.ended.add(name)
                 followers[action.name] = None
         for action in graph.in_order(followers):
-            evaluation = action.spec.effective_evaluation
-            synchronous = not action.spec.bounds and evaluation.every is None
-            if evaluation.action_end or synchronous:
+            if action.moments.action_end:
                 self.consider(action, moment)
 
     def first_run(self, action: Action) -> None:

@@ -10,11 +10,15 @@ from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import Pending
 from headgate.engine.protocol.adjustments import Assessment, Vote
-from headgate.engine.spec.conditions import ConditionResult, Dimension, missing
+from headgate.engine.spec.conditions import (
+    ConditionResult,
+    Dimension,
+    PredecessorsResult,
+    missing,
+)
 from headgate.engine.spec.dataflow import Role
-from headgate.engine.triggers.bounds import Precision, seconds_words
-from headgate.engine.triggers.policy import Bounded
-from headgate.engine.triggers.significance.search import Search, SearchPhase
+from headgate.engine.triggers.bounds.measures import seconds_words
+from headgate.engine.triggers.policy import PolicyReport
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.engine.tuning.votes import together
 
@@ -62,20 +66,6 @@ class AdjusterExplanation(Struct, frozen=True):
     words: str
 
 
-class SearchExplanation(Struct, frozen=True):
-    """Where the search for an action's limits is (see ``SearchState``); changes are ratios."""
-
-    phase: SearchPhase
-    dimension: Dimension
-    limit: float
-    target: float | None
-    change: float | None
-    """The output change at this limit, as measured."""
-    waves: int
-    opened: int
-    words: str
-
-
 class ActionExplanation(Struct, frozen=True):
     """One action, in data and in words.
 
@@ -94,7 +84,8 @@ class ActionExplanation(Struct, frozen=True):
     words: str
     updates: tuple[UpdatesExplanation, ...] = ()
     adjusted: tuple[AdjusterExplanation, ...] = ()
-    search: SearchExplanation | None = None
+    policy: PolicyReport | None = None
+    """Where its trigger policy is, if there is more to say than the result."""
     requested: bool = False
     """Whether somebody asked for a run that has not been launched yet."""
 
@@ -170,22 +161,8 @@ def _explain(state: EngineState, action: Action, now: float) -> ActionExplanatio
         words=" ".join(sentences),
         updates=tuple(_updates(action, cells, pending) for cells, pending in action.all_parts()),
         adjusted=tuple(_adjusted(adjuster, now) for adjuster in action.adjusters),
-        search=None if action.search is None else _searched(action.search),
+        policy=action.policy.report(),
         requested=action.requested,
-    )
-
-
-def _searched(search: Search) -> SearchExplanation:
-    state = search.state
-    return SearchExplanation(
-        phase=state.phase,
-        dimension=state.dimension,
-        limit=state.limit,
-        target=state.target,
-        change=search.change,
-        waves=state.waves,
-        opened=state.opened,
-        words=f"Search for its limit: {search.words()}.",
     )
 
 
@@ -231,10 +208,10 @@ def _updates(action: Action, cells: ContainerCells, pending: Pending) -> Updates
 
 def current_result(action: Action, now: float) -> ConditionResult:
     """Return the action's condition as it stands now."""
-    inputs = ActionInputs(action, now, read=True)
-    if isinstance(action.policy, Bounded):
-        return action.policy.result(inputs, Precision.RUNNING)
-    return action.policy.judge(inputs, now).result
+    return action.policy.explain(ActionInputs(action, now, read=True), now)
+
+
+_NOBODY_PRECEDES = PredecessorsResult(reached=False, ended=(), waiting=())
 
 
 def _needed(state: EngineState, action: Action, result: ConditionResult) -> str:
@@ -246,10 +223,12 @@ def _needed(state: EngineState, action: Action, result: ConditionResult) -> str:
     awaited = state.graph.awaited(action)
     if awaited:
         return f"needs the first run of {' and '.join(f'`{name}`' for name in awaited)}"
-    if not action.spec.bounds and not action.spec.after:
+    if result == _NOBODY_PRECEDES:
         return "has to be asked for"
     if state.paused:
         return "waits until the dataflow is resumed"
+    if action.asking:
+        return "waits for what its trigger has asked"
     if action.reading:
         return "waits for cells that are being read again"
     if result.reached:
@@ -258,14 +237,13 @@ def _needed(state: EngineState, action: Action, result: ConditionResult) -> str:
 
 
 def _moments(action: Action) -> str:
-    evaluation = action.spec.effective_evaluation
     moments = []
-    if evaluation.write:
+    if action.moments.write:
         moments.append("at the next write")
-    if evaluation.action_end:
+    if action.moments.action_end:
         moments.append("when a predecessor ends")
-    if evaluation.every is not None:
-        moments.append(f"within {seconds_words(evaluation.every)}")
+    if action.moments.every is not None:
+        moments.append(f"within {seconds_words(action.moments.every)}")
     return " or ".join(moments)
 
 

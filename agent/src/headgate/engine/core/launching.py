@@ -7,7 +7,7 @@ from headgate.engine.actions.runs import ActiveRun, RunEvent
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
-from headgate.engine.core.searches import Searches
+from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import Cause, DecisionKind, Launch
 
 
@@ -15,23 +15,24 @@ class Launching:
     """Launches actions and orders further attempts."""
 
     def __init__(
-        self, state: EngineState, output: Output, clocks: Clocks, searches: Searches
+        self, state: EngineState, output: Output, clocks: Clocks, policies: Policies
     ) -> None:
         self._state = state
         self._output = output
         self._clocks = clocks
-        self._searches = searches
+        self._policies = policies
 
-    def launch(self, action: Action, cause: Cause) -> None:
-        """Begin a run on everything that has arrived."""
+    def launch(self, action: Action, cause: Cause, mark: str | None = None) -> None:
+        """Begin a run on everything that has arrived, or had when its policy fixed a cut."""
         action.happen(RunEvent.DECIDED)
         action.number += 1
         state = self._state
+        fixed = None if mark is None else action.marks[mark].cut
         parts = (state.spec.name, state.incarnation, action.name, str(action.number))
         run = ActiveRun(
             run="-".join(filter(None, parts)),
             attempt=1,
-            cut=state.cut,
+            cut=state.cut if fixed is None else fixed,
             since=action.seen,
             cause=cause,
             launched_at=state.now,
@@ -39,11 +40,9 @@ class Launching:
             ended_before=action.ended,
         )
         action.run = run
-        self._searches.launching(action)
-        for cells, pending in action.all_parts():
-            cells.watchers.consumed[action.name] = pending.take()
+        self._policies.launching(action)
+        action.take(mark if fixed is not None else None)
         action.since = state.now
-        action.ended = set()
         action.requested = False
         action.shown = ""
         action.found = ()

@@ -10,7 +10,7 @@ from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import AT_WRITE, Evaluation
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
-from headgate.engine.core.searches import Searches
+from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import WaveEnded
 
@@ -23,14 +23,14 @@ class Moments:
         state: EngineState,
         output: Output,
         clocks: Clocks,
-        searches: Searches,
+        policies: Policies,
         launching: Launching,
         evaluation: Evaluation,
     ) -> None:
         self._state = state
         self._output = output
         self._clocks = clocks
-        self._searches = searches
+        self._policies = policies
         self._launching = launching
         self._evaluation = evaluation
 
@@ -51,7 +51,7 @@ class Moments:
                 self._evaluation.first_run(action)
             inputs.append(name)
         if inputs:
-            self._searches.wave_ended()
+            self._policies.wave_ended()
             names = ", ".join(f"`{name}`" for name in inputs)
             self._evaluation.ended(inputs, f"end of the wave of {names}")
             for name in inputs:
@@ -70,7 +70,7 @@ class Moments:
         if run is not None and run.retry_at is not None and run.retry_at <= now:
             self._launching.retry(action, run)
         late = any(time <= now for time in action.times())
-        every = action.spec.effective_evaluation.every
+        every = action.moments.every
         due = action.next_evaluation
         if every is not None and due is not None and due <= now:
             action.next_evaluation = due + ((now - due) // every + 1) * every
@@ -99,6 +99,6 @@ class Moments:
                 action.take_limits()
                 action.looked_at = -math.inf  # θ may have come down to before the last look
                 self._clocks.set(action)
-                if action.spec.effective_evaluation.write:
+                if action.moments.write:
                     # A limit may have come down to what was written long ago.
                     self._evaluation.consider(action, AT_WRITE)

@@ -9,7 +9,7 @@ from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import Evaluation
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
-from headgate.engine.core.searches import Searches
+from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind, Quarantine
 from headgate.engine.protocol.stimuli import RunFailed, RunFinished, RunRehearsed, RunStarted
 from headgate.events import Cut
@@ -23,14 +23,14 @@ class Outcomes:
         state: EngineState,
         output: Output,
         clocks: Clocks,
-        searches: Searches,
+        policies: Policies,
         launching: Launching,
         evaluation: Evaluation,
     ) -> None:
         self._state = state
         self._output = output
         self._clocks = clocks
-        self._searches = searches
+        self._policies = policies
         self._launching = launching
         self._evaluation = evaluation
 
@@ -84,7 +84,7 @@ class Outcomes:
             run.launched_at,
             self._state.now,
         )
-        self._searches.committed(action)
+        self._policies.committed(action)
         if not action.has_run:
             self._evaluation.first_run(action)
         self._evaluation.ended((action.name,), f"end of `{action.name}`")
@@ -129,5 +129,5 @@ class Outcomes:
         action.since = run.time_before
         action.ended |= run.ended_before
         action.run = None
-        self._searches.failed(action)
+        self._policies.failed(action)
         self._output.add(Quarantine(action.name, run.run, run.failure))

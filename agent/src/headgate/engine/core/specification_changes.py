@@ -12,7 +12,7 @@ from headgate.engine.checkpoint.snapshot import restore, state_of
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.evaluation import Evaluation
 from headgate.engine.core.output import Output
-from headgate.engine.core.searches import Searches
+from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import SpecificationChanged, TopicsOpened
@@ -30,7 +30,7 @@ class SpecificationChanges:
         state: EngineState,
         output: Output,
         clocks: Clocks,
-        searches: Searches,
+        policies: Policies,
         reads: TableReads,
         evaluation: Evaluation,
         log: Changelog,
@@ -38,7 +38,7 @@ class SpecificationChanges:
         self._state = state
         self._output = output
         self._clocks = clocks
-        self._searches = searches
+        self._policies = policies
         self._reads = reads
         self._evaluation = evaluation
         self._log = log
@@ -54,13 +54,13 @@ class SpecificationChanges:
         """Go on with another specification; what is unchanged keeps its state."""
         state = self._state
         check_specification(stimulus.spec)
-        kept = unchanged_cells(state.cells, stimulus.spec)
+        policies = state.policies_of(stimulus.spec)
+        kept = unchanged_cells(state.cells, stimulus.spec, policies)
         others = [cells for place, cells in state.cells.items() if place not in kept]
         before = state_of(state, others)
         specs = {action.name: action.spec for action in state.actions.values()}
         former, state.spec = state.spec, stimulus.spec
-        state.build(kept)
-        self._searches.build()
+        state.build(policies, kept)
         restore(state, before)
         self._log.forget_cells(others)
         for cells in others:
@@ -77,10 +77,11 @@ class SpecificationChanges:
         self._output.decide(DecisionKind.SPECIFICATION_CHANGED, "another specification holds")
         self._reads.scan_unknown()
         self._clocks.start_all()
-        self._searches.begin()
+        self._policies.begin()
+        self._evaluation.ask_again()
         self._evaluation.take_up(state.actions.values())
         for action in changed:
-            if action.spec.bounds and action.spec.effective_evaluation.write:
+            if action.parts and action.moments.write:
                 self._evaluation.consider(action, _CHANGED)
 
     def _read_other_topics(self, former: DataflowSpec) -> None:

@@ -63,6 +63,18 @@ class ReadCells(Struct, frozen=True, tag="read"):
     columns: tuple[bytes, ...]
 
 
+class Consult(Struct, frozen=True, tag="consult"):
+    """Have what a trigger policy asks worked out, and answer ``Consulted``.
+
+    ``kind`` is the policy's, and what ``question`` means is between it and whoever answers. A
+    question that nobody has answered is forgotten with the engine: then it is asked again.
+    """
+
+    action: str
+    kind: str
+    question: bytes
+
+
 class Quarantine(Struct, frozen=True, tag="quarantine"):
     """The run failed too often: the action stays still until it is released."""
 
@@ -122,4 +134,4 @@ class RecordDecision(Struct, frozen=True, tag="decision"):
     decision: Decision
 
 
-Instruction = Launch | NotifyAt | ScanContainer | ReadCells | Quarantine | RecordDecision
+Instruction = Launch | NotifyAt | ScanContainer | ReadCells | Consult | Quarantine | RecordDecision

@@ -239,6 +239,16 @@ class ReconciliationDue(Struct, frozen=True):
     tables: tuple[str, ...] | None = None
 
 
+class Consulted(Struct, frozen=True):
+    """The answer to ``Consult``; None where there is none, for the ``reason`` given."""
+
+    now: float
+    action: str
+    kind: str
+    answer: bytes | None
+    reason: str = ""
+
+
 Stimulus = (
     RecordArrived
     | TopicsOpened
@@ -252,6 +262,7 @@ Stimulus = (
     | ScanBegun
     | ContainerScanned
     | CellsRead
+    | Consulted
     | SpecificationChanged
     | Paused
     | Resumed

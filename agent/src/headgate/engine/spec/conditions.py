@@ -211,7 +211,7 @@ class GroupResult(Struct, frozen=True, tag="group"):
     operator: str
     needed: int
     reached: bool
-    parts: tuple[BoundResult | GroupResult | PredecessorsResult, ...]
+    parts: tuple[BoundResult | GroupResult | PredecessorsResult | TriggerResult, ...]
 
 
 class PredecessorsResult(Struct, frozen=True, tag="predecessors"):
@@ -222,7 +222,16 @@ class PredecessorsResult(Struct, frozen=True, tag="predecessors"):
     waiting: tuple[str, ...]
 
 
-ConditionResult = BoundResult | GroupResult | PredecessorsResult
+class TriggerResult(Struct, frozen=True, tag="trigger"):
+    """Of a trigger of another kind. ``words`` say how far it is, ``missing`` what it waits for."""
+
+    reached: bool
+    words: str
+    missing: str = ""
+    data: dict[str, float | str | None] = {}
+
+
+ConditionResult = BoundResult | GroupResult | PredecessorsResult | TriggerResult
 
 
 def evaluate(condition: Condition, bounds: Mapping[str, BoundResult]) -> ConditionResult:
@@ -245,15 +254,17 @@ def leaves(result: ConditionResult) -> tuple[BoundResult, ...]:
     """Return the bounds in a result tree, each once, from left to right."""
     if isinstance(result, BoundResult):
         return (result,)
-    if isinstance(result, PredecessorsResult):
+    if isinstance(result, PredecessorsResult | TriggerResult):
         return ()
     return tuple(dict.fromkeys(leaf for part in result.parts for leaf in leaves(part)))
 
 
 def reasons(result: ConditionResult) -> tuple[str, ...]:
-    """Return in words what was reached: one sentence per vector."""
+    """Return in words what was reached: one sentence per vector, or per trigger."""
     if isinstance(result, PredecessorsResult):
         return (f"{_list_words(result.ended)} ended",) if result.reached else ()
+    if isinstance(result, TriggerResult):
+        return (result.words,) if result.reached else ()
     return tuple(
         vector.words for leaf in leaves(result) for vector in leaf.vectors if vector.reached
     )
@@ -267,6 +278,8 @@ def missing(result: ConditionResult) -> str:
         return " or ".join(v.missing or v.words for v in result.vectors)
     if isinstance(result, PredecessorsResult):
         return f"the end of {_list_words(result.waiting)}"
+    if isinstance(result, TriggerResult):
+        return result.missing or result.words
     parts = [text for part in result.parts if (text := missing(part))]
     left = result.needed - sum(part.reached for part in result.parts)
     if left == len(parts):

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
@@ -142,6 +143,13 @@ class RetryPolicy(Struct, frozen=True):
         return float(min(self.maximum, self.first * 2.0 ** min(failures - 1, 60)))
 
 
+class Trigger(Struct, frozen=True):
+    """Another kind of trigger than bounds, by its name, and what it is told of the action."""
+
+    kind: str
+    settings: dict[str, Any] = {}
+
+
 class FirstChanges(StrEnum):
     """What an action's first run is shown as changed, of containers that it has never consumed."""
 
@@ -157,7 +165,8 @@ class ActionSpec(Struct, frozen=True):
     ``condition`` None means all bounds; ``evaluation`` None means at the end of predecessors, and
     at writes where no action precedes. ``own``: the action's own writes to its input count too.
     ``timeout`` in seconds is for whoever launches the action: the launch instruction carries it.
-    ``first_changes`` decides where the ``since`` of a first launch stands.
+    ``first_changes`` decides where the ``since`` of a first launch stands. ``trigger`` decides in
+    place of the condition.
     """
 
     name: str
@@ -172,6 +181,7 @@ class ActionSpec(Struct, frozen=True):
     retry: RetryPolicy = RetryPolicy()
     timeout: float | None = None
     first_changes: FirstChanges = FirstChanges.SNAPSHOT
+    trigger: Trigger | None = None
 
     @property
     def effective_condition(self) -> Condition | None:
@@ -305,6 +315,8 @@ def check_specification(spec: DataflowSpec) -> None:
             ]
         if action.role is Role.INPUT and (action.bounds or action.after):
             problems.append(f"{place} is an input, never launched: drop its bounds and its after")
+        if action.role is Role.INPUT and action.trigger is not None:
+            problems.append(f"{place} is an input, never launched: drop its trigger")
         if action.evaluation is not None and action.evaluation.every is not None:
             problems += _positive(f"{place}: every", action.evaluation.every)
         if action.retry.attempts < 1:

@@ -38,6 +38,8 @@ from headgate.engine.protocol.stimuli import (
 from headgate.engine.spec.dataflow import DataflowSpec
 from headgate.engine.spec.references import Resource
 from headgate.engine.testing.invariants import check_invariants
+from headgate.engine.triggers.factory import policies_of
+from headgate.engine.triggers.policy import PolicyFactory
 from headgate.events import (
     VERSION,
     Origin,
@@ -63,6 +65,7 @@ class EngineTester:
         partitions: of every topic.
         answering: whether scans and reads are answered at once, from the imagined tables.
         check: looks at the engine after every stimulus; it takes longer than the engine itself.
+        policies: makes the trigger policies, where others are tried than those of headgate.
     """
 
     def __init__(
@@ -73,12 +76,14 @@ class EngineTester:
         partitions: int = 1,
         answering: bool = True,
         check: Callable[[Engine], None] = check_invariants,
+        policies: PolicyFactory = policies_of,
     ) -> None:
         self.spec = spec
         self.now = now
         self.partitions = partitions
         self.answering = answering
-        self.engine = Engine(spec)
+        self.engine = Engine(spec, policies=policies)
+        self._policies = policies
         self._check = check
         self.tables: dict[str, dict[tuple[bytes, bytes], bytes]] = {}
         self.instructions: list[Instruction] = []
@@ -244,7 +249,7 @@ class EngineTester:
 
     def restart(self) -> list[Instruction]:
         """Go on with an engine made from a snapshot."""
-        self.engine = Engine(self.spec, self.engine.snapshot())
+        self.engine = Engine(self.spec, self.engine.snapshot(), policies=self._policies)
         return self.tell(Restarted(self.now))
 
     def launches(self, action: str | None = None) -> list[Launch]:

@@ -1,31 +1,140 @@
 """Trigger policies: whether an action should run now, given the state of its inputs.
 
 The interface is narrow on purpose: whatever decides (bounds, strict synchrony, something learned)
-sees ``Inputs`` and answers with a ``Verdict``; the engine does everything else.
+says what it needs, sees ``Inputs``, hears of runs and waves, and answers with a ``Verdict``; the
+engine does everything else.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
-from headgate.engine.spec.conditions import (
-    BoundResult,
-    Condition,
-    ConditionResult,
-    PredecessorsResult,
-    bounds_of,
-    evaluate,
-)
-from headgate.engine.triggers.bounds import Precision
+from headgate.engine.cells.cells import ContainerCells
+from headgate.engine.cells.columns import Detail
+from headgate.engine.cells.pending import Pending, PossibleIncrease
+from headgate.engine.spec.conditions import ConditionResult, Dimension
+from headgate.engine.spec.dataflow import Bound, DataflowSpec, Evaluation
+from headgate.events import ContainerId, Cut
+
+# -- what a policy needs
+
+
+class Watch(Struct, frozen=True):
+    """A container whose updates are counted for the action, from each of its cuts on."""
+
+    container: ContainerId
+    detail: Detail = Detail.COUNTS
+    """How much of its cells is known; with ``VALUES`` also how far they have moved."""
+    distinct: bool = False
+    """Whether it is remembered which elements were updated."""
+
+
+class Probe(Struct, frozen=True):
+    """Values of containers, measured beside what the action consumes: from its own last reset on.
+
+    ``name`` is unique in the dataflow. Updates of all writers count.
+    """
+
+    name: str
+    containers: tuple[ContainerId, ...]
+
+
+class Needs(Struct, frozen=True):
+    """What the engine has to do for a policy."""
+
+    watches: tuple[Watch, ...] = ()
+    moments: Evaluation = Evaluation()
+    """When it is to be asked."""
+    probes: tuple[Probe, ...] = ()
+    marks: tuple[str, ...] = ()
+    """Names of cuts that it fixes before a run, to launch with one of them later."""
+
+
+# -- what it sees
+
+Part = tuple[ContainerCells, Pending]
+"""A container's part in one table, with what is pending there."""
+PossibleIncreases = Mapping[Pending, PossibleIncrease]
+"""What updates that are not taken yet may add, where they add anything."""
+Limits = Mapping[tuple[str, Dimension], float]
+"""Current limits of intervals, by bound and vector."""
+
+
+class Clock(Struct, frozen=True):
+    """``now``, and when the action was launched or first could be (None: not yet). Unix seconds."""
+
+    now: float
+    since: float | None
+
+
+class Inputs(Protocol):
+    """The state of an action's inputs at one moment."""
+
+    @property
+    def clock(self) -> Clock:
+        """The time, and since when it counts."""
+
+    @property
+    def increases(self) -> PossibleIncreases:
+        """What may come before the policy is asked again; a cheap answer must hold until then."""
+
+    @property
+    def predecessors(self) -> tuple[str, ...]:
+        """The actions that precede."""
+
+    @property
+    def ended(self) -> AbstractSet[str]:
+        """The predecessors that ended since the action's last launch."""
+
+    @property
+    def cuts(self) -> Mapping[str, Cut]:
+        """By predecessor, the cut of its last committed run; an input, or none yet: not there."""
+
+    @property
+    def unscanned(self) -> bool:
+        """Whether a container's first scan is awaited."""
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether values are watched of cells that must be read to be known."""
+
+    def parts(self, container: ContainerId) -> Sequence[Part]:
+        """Return a watched container, table by table, with what the action has pending there."""
+
+    def all_parts(self) -> Sequence[Part]:
+        """Return all watched containers so."""
+
+    def marked(self, mark: str) -> Cut | None:
+        """Return the cut that is fixed under this name; None where there is none any more."""
+
+
+class Moment(Inputs, Protocol):
+    """The same while something is heard: then probes may be reset, and cuts be fixed."""
+
+    def probe(self, name: str) -> Sequence[Part]:
+        """Return what a probe has measured since its last reset."""
+
+    def reset(self, probe: str) -> None:
+        """Have a probe measure from here on."""
+
+    def mark(self, name: str) -> None:
+        """Fix a cut of all that has arrived; ``Run`` may name it later."""
+
+
+# -- what it answers
 
 
 class Run(Struct, frozen=True):
     """Run now."""
 
     result: ConditionResult
+    mark: str | None = None
+    """The cut to run with; what has arrived since stays pending. None: all that has arrived."""
 
 
 class WaitUntil(Struct, frozen=True):
@@ -47,94 +156,125 @@ class NeedsReading(Struct, frozen=True):
     result: ConditionResult
 
 
-Verdict = Run | WaitUntil | Nothing | NeedsReading
+class NeedsAnswer(Struct, frozen=True):
+    """It depends on what is to be asked outside the engine: tell the policy, then ask it again."""
+
+    question: bytes
+    result: ConditionResult
 
 
-class Inputs(Protocol):
-    """The state of an action's inputs at one moment."""
-
-    @property
-    def predecessors(self) -> tuple[str, ...]:
-        """The actions that precede."""
-
-    @property
-    def ended(self) -> AbstractSet[str]:
-        """The predecessors that ended since the action's last launch."""
-
-    @property
-    def unscanned(self) -> bool:
-        """Whether a container's first scan is awaited."""
-
-    @property
-    def unsettled(self) -> bool:
-        """Whether a value bound watches cells that must be read to be known."""
-
-    def measure(self, bound: str, precision: Precision) -> BoundResult:
-        """Return how far a bound of the action is."""
-
-    def is_below(self, bound: str) -> bool:
-        """Return cheaply whether a bound is surely not reached, and nothing of it unknown."""
-
-    def time_bound(self, bound: str) -> float | None:
-        """Return when the bound's θ is reached, in Unix seconds; None if never or not known yet."""
+Verdict = Run | WaitUntil | Nothing | NeedsReading | NeedsAnswer
 
 
-class TriggerPolicy(Protocol):
-    """Decides when an action runs."""
+class LimitsMoved(Struct, frozen=True):
+    """Limits of an action are others now; ``words`` say why."""
 
+    action: str
+    words: str
+
+
+class Ask(Struct, frozen=True):
+    """Have work done outside the engine; what comes of it is told to the policy."""
+
+    question: bytes
+
+
+Response = LimitsMoved | Ask
+"""What a policy wants done about what it has heard."""
+
+
+class PolicyReport(Struct, frozen=True):
+    """Where a policy is, for people and in data."""
+
+    words: str
+    data: dict[str, Any]
+
+
+class TriggerPolicy(ABC):
+    """Decides when an action runs.
+
+    A policy that keeps something tells it by ``save``; what is saved under another ``kind`` is not
+    loaded. A method that hears of something changes nothing but the policy, its probes and marks.
+    """
+
+    kind: ClassVar[str]
+    needs = Needs()
+    blocking: tuple[str, ...] = ()
+    """Bounds that hold writers back when they are reached."""
+    adjustable: tuple[Bound, ...] = ()
+    """Bounds whose intervals, where they have any, are adjusted by load and resources."""
+
+    @abstractmethod
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         """Return what to do at ``now``, with the reason."""
 
-    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
-        """Return cheaply whether nothing is to be done before ``wait_until``; False: judge."""
+    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:  # noqa: ARG002 -- the interface
+        """Return cheaply whether nothing is to be done before ``wait_until``; False: judge.
 
-
-class Synchronous:
-    """An action without bounds: it runs when all its predecessors have, since its last launch."""
-
-    def judge(self, inputs: Inputs, now: float) -> Verdict:  # noqa: ARG002 -- the interface
-        """Return ``Run`` once no predecessor is awaited."""
-        ended = tuple(name for name in inputs.predecessors if name in inputs.ended)
-        waiting = tuple(name for name in inputs.predecessors if name not in inputs.ended)
-        result = PredecessorsResult(bool(ended) and not waiting, ended, waiting)
-        return Run(result) if result.reached else Nothing(result)
-
-    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:  # noqa: ARG002
-        """Return False: there is nothing cheaper than to judge."""
+        Where it says so with ``inputs.increases``, whole batches are taken without a question.
+        """
         return False
 
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:
+        """Return how far it is, changing nothing."""
+        return self.judge(inputs, now).result
 
-class Bounded:
-    """An action with a condition over bounds."""
+    def report(self) -> PolicyReport | None:
+        """Return what people should know besides; None where there is nothing."""
+        return None
 
-    def __init__(self, condition: Condition) -> None:
-        self.condition = condition
-        self._bounds = bounds_of(condition)
+    def times(self, inputs: Inputs) -> Sequence[float]:  # noqa: ARG002 -- the interface
+        """Return when it has to be asked, whatever else happens, in Unix seconds."""
+        return ()
 
-    def judge(self, inputs: Inputs, now: float) -> Verdict:
-        """Return ``Run`` when the condition is reached, for reasons that rounding cannot change."""
-        result = self.result(inputs, Precision.RUNNING)
-        # Unsettled cells are read even when a run is certain: their values become its x′.
-        unknown = inputs.unsettled or (inputs.unscanned and not result.reached)
-        if unknown and self.result(inputs, Precision.OPTIMISTIC).reached:
-            return NeedsReading(result)
-        if result.reached:
-            exact = self.result(inputs, Precision.EXACT)
-            if exact.reached:
-                return Run(exact)
-            result = exact
-        ahead = self._ahead(inputs, now)
-        return Nothing(result) if ahead is None else WaitUntil(ahead, result)
+    # -- bounds that hold writers back, or are adjusted
 
-    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
-        """Return whether every bound is surely below its limits: then no condition is reached."""
-        return all(map(inputs.is_below, self._bounds)) and wait_until == self._ahead(inputs, now)
+    def holding(self, inputs: Inputs) -> tuple[str, ...]:  # noqa: ARG002 -- the interface
+        """Return which of ``blocking`` are reached now."""
+        return ()
 
-    def _ahead(self, inputs: Inputs, now: float) -> float | None:
-        times = [inputs.time_bound(name) for name in self._bounds]
-        return min((time for time in times if time is not None and time > now), default=None)
+    def held_by(self, result: ConditionResult) -> tuple[str, ...]:  # noqa: ARG002 -- the interface
+        """Return which of ``blocking`` a result says are reached."""
+        return ()
 
-    def result(self, inputs: Inputs, precision: Precision) -> ConditionResult:
-        """Return the condition's result tree."""
-        measured = {name: inputs.measure(name, precision) for name in self._bounds}
-        return evaluate(self.condition, measured)
+    def adjust(self, limits: Limits) -> None:  # noqa: B027 -- most have none
+        """Have other limits hold."""
+
+    # -- what it hears
+
+    def begun(self) -> Sequence[Response]:
+        """Take note that the engine goes on, or another specification holds. Successors first."""
+        return ()
+
+    def launched(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take note that a run is about to consume what is pending."""
+        return ()
+
+    def committed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take note that a run has committed."""
+        return ()
+
+    def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take note that a run was given up."""
+        return ()
+
+    def wave_ended(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take note of the end of a wave of input. Successors first."""
+        return ()
+
+    def told(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take the answer to what was asked; None where there is none, for the reason given."""
+        return ()
+
+    # -- what it keeps
+
+    def save(self) -> bytes:
+        """Return what a policy of the same kind needs to go on."""
+        return b""
+
+    def load(self, saved: bytes) -> None:  # noqa: B027 -- most keep nothing
+        """Go on from what was saved."""
+
+
+PolicyFactory = Callable[[DataflowSpec], Mapping[str, TriggerPolicy]]
+"""Makes the policies of a dataflow's actions, by name, so that they may share what they know."""

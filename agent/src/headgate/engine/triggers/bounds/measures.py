@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import reduce
 
-from msgspec import Struct
-
-from headgate.engine.cells.cells import ContainerCells
-from headgate.engine.cells.pending import NO_INCREASE, Pending, PossibleIncrease
+from headgate.engine.cells.pending import NO_INCREASE, Pending
 from headgate.engine.spec.conditions import BoundResult, Dimension, VectorResult
 from headgate.engine.spec.dataflow import (
     Bound,
@@ -21,7 +18,8 @@ from headgate.engine.spec.dataflow import (
     SequenceUnit,
     ValueBound,
 )
-from headgate.engine.triggers.metrics import METRICS, Divergence, ratio
+from headgate.engine.triggers.bounds.metrics import METRICS, Divergence, ratio
+from headgate.engine.triggers.policy import Clock, Limits, Part, PossibleIncreases
 
 
 class Precision(Enum):
@@ -37,21 +35,7 @@ class Precision(Enum):
 
 _TRUST = 1e-6
 """Share of the limit by which the most that updates may add must miss it: it is a rough sum."""
-
-
-class Clock(Struct, frozen=True):
-    """``now``, and when the action was launched or first could be (None: not yet). Unix seconds."""
-
-    now: float
-    since: float | None
-
-
-Part = tuple[ContainerCells, Pending]
-_NOTHING_COMES: Mapping[Pending, PossibleIncrease] = {}
-PossibleIncreases = Mapping[Pending, PossibleIncrease]
-"""What updates that are not taken yet may add, where they add anything."""
-Limits = Mapping[tuple[str, Dimension], float]
-"""Current limits of intervals, by bound and vector."""
+_NOTHING_COMES: PossibleIncreases = {}
 
 
 def current_limit(limits: Limits, bound: str, dimension: Dimension, limit: Limit) -> float:

@@ -1,0 +1,68 @@
+"""What trigger policies hear of runs, waves and answers, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headgate.engine.actions.action import Action, ActionMoment
+from headgate.engine.actions.state import EngineState
+from headgate.engine.core.clocks import Clocks
+from headgate.engine.core.output import Output
+from headgate.engine.protocol.instructions import Consult, DecisionKind
+from headgate.engine.protocol.stimuli import Consulted
+from headgate.engine.triggers.policy import Ask, Response
+
+
+class Policies:
+    """The policies of a dataflow's actions."""
+
+    def __init__(self, state: EngineState, output: Output, clocks: Clocks) -> None:
+        self._state = state
+        self._output = output
+        self._clocks = clocks
+
+    def begin(self) -> None:
+        """Have them hear that the engine goes on, or that another specification holds."""
+        for action in self._successors_first():
+            self._respond(action, action.policy.begun())
+
+    def wave_ended(self) -> None:
+        """Have them hear of the end of a wave of input."""
+        for action in self._successors_first():
+            self._respond(action, action.policy.wave_ended(self._moment(action)))
+
+    def launching(self, action: Action) -> None:
+        """Have one hear of what a run is about to consume."""
+        self._respond(action, action.policy.launched(self._moment(action)))
+
+    def committed(self, action: Action) -> None:
+        """Have one hear of a run that has committed."""
+        self._respond(action, action.policy.committed(self._moment(action)))
+
+    def failed(self, action: Action) -> None:
+        """Have one hear of a run that was given up."""
+        self._respond(action, action.policy.failed(self._moment(action)))
+
+    def told(self, action: Action, consulted: Consulted) -> None:
+        """Have one hear the answer to what it asked."""
+        heard = action.policy.told(consulted.answer, consulted.reason, self._moment(action))
+        self._respond(action, heard)
+
+    def ask(self, action: Action, question: bytes) -> None:
+        """Have a question of a policy answered outside the engine."""
+        self._output.add(Consult(action.name, action.policy.kind, question))
+
+    def _successors_first(self) -> list[Action]:
+        return list(self._state.actions.values())[::-1]
+
+    def _moment(self, action: Action) -> ActionMoment:
+        return ActionMoment(action, self._state.now, self._state.cut)
+
+    def _respond(self, action: Action, responses: Iterable[Response]) -> None:
+        for response in responses:
+            if isinstance(response, Ask):
+                self.ask(action, response.question)
+            else:
+                moved = self._state.actions[response.action]
+                self._output.decide(DecisionKind.ADJUSTED, response.words, moved)
+                self._clocks.set(moved)

@@ -1,0 +1,147 @@
+"""Bounds as a policy: a condition over them is reached, or not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from headgate.engine.cells.columns import Detail
+from headgate.engine.spec.conditions import (
+    BoundResult,
+    ConditionResult,
+    Dimension,
+    bounds_of,
+    evaluate,
+    leaves,
+)
+from headgate.engine.spec.dataflow import ActionSpec, Bound, SequenceUnit
+from headgate.engine.triggers.bounds.measures import Precision, current_limit, is_below, measure
+from headgate.engine.triggers.policy import (
+    Inputs,
+    Limits,
+    Needs,
+    NeedsReading,
+    Nothing,
+    Run,
+    TriggerPolicy,
+    Verdict,
+    WaitUntil,
+    Watch,
+)
+
+
+class Bounded(TriggerPolicy):
+    """An action with a condition over bounds.
+
+    Raises:
+        ValueError: the action has no bounds.
+    """
+
+    kind: ClassVar[str] = "bounds"
+
+    def __init__(self, spec: ActionSpec) -> None:
+        condition = spec.effective_condition
+        if condition is None:
+            raise ValueError(f"action {spec.name!r} has no bounds")
+        self._condition = condition
+        self._named = bounds_of(condition)
+        self.bounds = {bound.name: bound for bound in spec.bounds}
+        self.limits: dict[tuple[str, Dimension], float] = {}
+        """Current limits of intervals."""
+        self.blocking = tuple(bound.name for bound in spec.bounds if bound.block)
+        self.adjustable = spec.bounds
+        self.needs = Needs(watches_of(spec), spec.effective_evaluation)
+
+    def judge(self, inputs: Inputs, now: float) -> Verdict:
+        """Return ``Run`` when the condition is reached, for reasons that rounding cannot change."""
+        result = self.result(inputs, Precision.RUNNING)
+        # Unsettled cells are read even when a run is certain: their values become its x′.
+        unknown = inputs.unsettled or (inputs.unscanned and not result.reached)
+        if unknown and self.result(inputs, Precision.OPTIMISTIC).reached:
+            return NeedsReading(result)
+        if result.reached:
+            exact = self.result(inputs, Precision.EXACT)
+            if exact.reached:
+                return Run(exact)
+            result = exact
+        ahead = self._ahead(inputs, now)
+        return Nothing(result) if ahead is None else WaitUntil(ahead, result)
+
+    def stays_idle(self, inputs: Inputs, now: float, wait_until: float | None) -> bool:
+        """Return whether every bound is surely below its limits: then no condition is reached."""
+        clock, increases = inputs.clock, inputs.increases
+        for name in self._named:
+            bound = self.bounds[name]
+            if not is_below(bound, self.limits, inputs.parts(bound.container), clock, increases):
+                return False
+        return wait_until == self._ahead(inputs, now)
+
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
+        """Return the condition as it stands, without a recount."""
+        return self.result(inputs, Precision.RUNNING)
+
+    def times(self, inputs: Inputs) -> Sequence[float]:
+        """Return when the θ of each bound is reached."""
+        found = (self._time_of(bound, inputs.clock.since) for bound in self.bounds.values())
+        return [time for time in found if time is not None]
+
+    def holding(self, inputs: Inputs) -> tuple[str, ...]:
+        """Return the blocking bounds that are reached."""
+        return tuple(name for name in self.blocking if self._is_reached(inputs, name))
+
+    def held_by(self, result: ConditionResult) -> tuple[str, ...]:
+        """Return the blocking bounds that a result says are reached."""
+        reached = {leaf.bound for leaf in leaves(result) if leaf.reached}
+        return tuple(name for name in self.blocking if name in reached)
+
+    def adjust(self, limits: Limits) -> None:
+        """Have other limits hold."""
+        self.limits.update(limits)
+
+    def result(self, inputs: Inputs, precision: Precision) -> ConditionResult:
+        """Return the condition's result tree."""
+        measured = {name: self._measured(inputs, name, precision) for name in self._named}
+        return evaluate(self._condition, measured)
+
+    def _measured(self, inputs: Inputs, name: str, precision: Precision) -> BoundResult:
+        bound = self.bounds[name]
+        return measure(bound, self.limits, inputs.parts(bound.container), inputs.clock, precision)
+
+    def _is_reached(self, inputs: Inputs, name: str) -> bool:
+        bound = self.bounds[name]
+        parts = inputs.parts(bound.container)
+        if is_below(bound, self.limits, parts, inputs.clock, inputs.increases):
+            return False
+        return self._measured(inputs, name, Precision.RUNNING).reached
+
+    def _ahead(self, inputs: Inputs, now: float) -> float | None:
+        since = inputs.clock.since
+        times = [self._time_of(self.bounds[name], since) for name in self._named]
+        return min((time for time in times if time is not None and time > now), default=None)
+
+    def _time_of(self, bound: Bound, since: float | None) -> float | None:
+        """Return when the bound's θ is reached; None if never or if its clock does not run yet."""
+        if bound.time is None or since is None:
+            return None
+        return since + current_limit(self.limits, bound.name, Dimension.TIME, bound.time)
+
+
+def watches_of(spec: ActionSpec) -> tuple[Watch, ...]:
+    """Return the containers of an action's bounds, each once, as these need them."""
+    found: dict[str, Watch] = {}
+    for bound in spec.bounds:
+        before = found.get(bound.container, Watch(bound.container))
+        distinct = bound.sequence is not None and bound.sequence.distinct
+        found[bound.container] = Watch(
+            bound.container, max(before.detail, _detail_of(bound)), before.distinct or distinct
+        )
+    return tuple(found.values())
+
+
+def _detail_of(bound: Bound) -> Detail:
+    """Return how much of a container's cells a bound must know."""
+    if bound.value is not None:
+        return Detail.VALUES
+    if bound.sequence is not None and bound.sequence.unit is SequenceUnit.PERCENT:
+        return Detail.KEYS
+    return Detail.COUNTS

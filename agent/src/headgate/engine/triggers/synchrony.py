@@ -1,0 +1,30 @@
+"""Strict synchrony: an action without bounds follows each of its predecessors."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from headgate.engine.spec.conditions import PredecessorsResult
+from headgate.engine.spec.dataflow import ActionSpec
+from headgate.engine.triggers.policy import Inputs, Needs, Nothing, Run, TriggerPolicy, Verdict
+
+
+class Synchronous(TriggerPolicy):
+    """It runs when all its predecessors have, since its last launch."""
+
+    kind: ClassVar[str] = "synchrony"
+
+    def __init__(self, spec: ActionSpec) -> None:
+        moments = spec.effective_evaluation
+        if moments.every is None:
+            moments = msgspec.structs.replace(moments, action_end=True)
+        self.needs = Needs(moments=moments)
+
+    def judge(self, inputs: Inputs, now: float) -> Verdict:  # noqa: ARG002 -- the interface
+        """Return ``Run`` once no predecessor is awaited."""
+        ended = tuple(name for name in inputs.predecessors if name in inputs.ended)
+        waiting = tuple(name for name in inputs.predecessors if name not in inputs.ended)
+        result = PredecessorsResult(bool(ended) and not waiting, ended, waiting)
+        return Run(result) if result.reached else Nothing(result)
