@@ -381,7 +381,7 @@ class Oracle:
                     require(holds=since < 0 or (partition >= 1 and since <= 0), words=words)
 
     def _check_sequence(self, action: Action, name: str, launch: Launch) -> None:
-        bound = action.bounds[name]
+        bound = action.policy.bounds[name]
         base = self._life.base(action.name, bound.container)
         if base is None or bound.sequence is None or not self._life.certain:
             return
