@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 import happybase
 import psutil
 import pytest
+from free_ports import free_port
 
 from headgate.cli.agent_client import connect
 from headgate.local import Lifetime, start_process
@@ -199,7 +199,7 @@ class Stand:
         self.identity = uuid.uuid4().hex[:10]
         self.control_topic = f"headgate.control-{self.identity}"
         self.agents: list[AgentProcess] = []
-        self._ports = (_free_port(), _free_port())
+        self._ports = (free_port(), free_port())
         self.access: Access | None = None
         """Of the observer, when it is started again."""
         (directory / "steps.py").write_text(STEPS)
@@ -359,12 +359,6 @@ actions:
 
     def result(self) -> dict[bytes, bytes]:
         return self.stand.rows(self.tables["output"])
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

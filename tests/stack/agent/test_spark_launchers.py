@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+from free_ports import free_port
 
 from headgate.local import Lifetime, start_process
 from headgate.spark import code_hash, digest_of
@@ -49,12 +49,6 @@ def twice(frames):
 
 CODE = code_hash({"scaling": digest_of(STEPS.encode())})
 """Of the step: what it imports beside is installed."""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class Servers:

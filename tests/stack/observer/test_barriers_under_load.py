@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import array
 import runpy
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_port
 from msgspec import Struct
 
 from headgate.events import BarrierMark, BarrierRequest, UpdateBatch, UpdateMessage
@@ -90,7 +90,7 @@ class Pair:
         self._control_topic = control_topic
         self._directory = directory
         self._writers = 0
-        self.addresses = {name: ("127.0.0.1", _free_port()) for name in NAMES}
+        self.addresses = {name: ("127.0.0.1", free_port()) for name in NAMES}
         self._processes = {name: self._start(name) for name in NAMES}
 
     def _start(self, name: str) -> ObserverProcess:
@@ -122,12 +122,6 @@ class Pair:
     def close(self) -> None:
         for process in self._processes.values():
             process.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import socket
 import threading
 import time
 import uuid
@@ -28,6 +27,7 @@ import happybase
 import pytest
 import thriftpy2
 from confluent_kafka.admin import AdminClient
+from free_ports import free_port
 from msgspec import Struct
 from thriftpy2.rpc import make_client
 
@@ -436,22 +436,6 @@ def contradictions(
 
 
 # -- the scenarios
-
-
-PORTS = iter(range(21_000, 32_000))
-"""Below those that the kernel gives to clients: an observer that is killed finds its own again."""
-
-
-def free_port() -> int:
-    for port in PORTS:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    pytest.fail("no port is free")
 
 
 Start = Callable[[ObserverConfig], ObserverProcess]

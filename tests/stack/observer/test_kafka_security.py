@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import happybase
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from free_ports import free_port
 from msgspec import Struct, structs
 
 from headgate.events import UpdateBatch
@@ -73,14 +73,6 @@ class Broker(Struct, frozen=True):
     sasl: str
 
 
-def free_ports(count: int) -> list[int]:
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in taken]
-    for each in taken:
-        each.close()
-    return ports
-
-
 def answers(address: str) -> bool:
     client = AdminClient({"bootstrap.servers": address, "log_level": 0})
     try:
@@ -98,7 +90,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory, authority: Any) -> Iterator
     certificate, key = authority.issue("broker", "DNS:localhost", "IP:127.0.0.1")
     keystore = folder / "broker.pem"
     keystore.write_text(key.read_text() + certificate.read_text())
-    controller, plain, tls, sasl = free_ports(4)
+    controller, plain, tls, sasl = (free_port() for _ in range(4))
     properties = conf / "server.properties"
     properties.write_text(
         _SERVER.format(

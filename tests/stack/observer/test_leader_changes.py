@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import happybase
 import pytest
 from confluent_kafka.admin import AdminClient
+from free_ports import free_port
 
 from headgate.events import Gap, Outcome, UpdateBatch, UpdateMessage, updates_topic
 from headgate.local import Lifetime, find_java, start_process
@@ -35,23 +35,12 @@ WRITERS = 3
 SECONDS = 300.0  # for what takes a few on a machine that is not busy
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
-
-
 class Cluster:
     """Three brokers; the first is the controller too, and must live. Every partition is on all."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        *self._ports, controller = free_ports(BROKERS + 1)
+        *self._ports, controller = (free_port() for _ in range(BROKERS + 1))
         self._source = find_configuration()
         jars = JarStore(default_cache()).provide(read_lock(self._source / "kafka"), lambda _: None)
         self._class_path = os.pathsep.join(str(path) for path in jars)
