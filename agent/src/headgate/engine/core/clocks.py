@@ -17,8 +17,9 @@ class Clocks:
         self._state = state
         self.adjust_at: float | None = None
         """When both factors of adjustment vote again; None where no limit is an interval."""
+        self.begun = False
+        """Whether the first stimulus has come."""
         self._notified: float | None = None
-        self._begun = False
         self.set_all()
 
     @property
@@ -26,22 +27,12 @@ class Clocks:
         """When an action is to be looked at next."""
         return self._timers.next
 
-    def begin(self) -> bool:
-        """Have no time passed since the state was saved, where the clock says less than none.
-
-        Returns True at the first call: then all clocks are to be started.
-        """
-        if self._begun:
-            return False
-        self._begun = True
+    def begin(self) -> None:
+        """Start all clocks; no time has passed since the state was saved where they say less."""
+        self.begun = True
         if self._state.now < self._state.saved_at:
             self.move(self._state.now - self._state.saved_at)
-        return True
-
-    @property
-    def begun(self) -> bool:
-        """Whether the first stimulus has come."""
-        return self._begun
+        self.start_all()
 
     def set_all(self) -> None:
         """Find anew when each action is to be looked at."""

@@ -155,8 +155,8 @@ class Engine:
     def handle(self, stimulus: Stimulus) -> list[Instruction]:
         """Take one stimulus and return what is to be done, in this order."""
         self.state.now = stimulus.now
-        if self._clocks.begin():
-            self._clocks.start_all()
+        if not self._clocks.begun:
+            self._clocks.begin()
             self._policies.begin()
             self._evaluation.ask_again()
         self._handlers[type(stimulus)](stimulus)

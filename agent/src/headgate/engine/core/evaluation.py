@@ -95,7 +95,7 @@ class Evaluation:
         inputs = ActionInputs(action, now, read=read)
         told = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
         if told and action.policy.stays_idle(inputs, now, action.wait_until):
-            self.note_idle(action, 1)
+            self._idle[action.name] += 1
             action.found = ()
             return  # as at the last write, of which a decision was recorded
         verdict = action.policy.judge(inputs, now)
@@ -158,7 +158,7 @@ class Evaluation:
             shown = " ".join((kind, *(leaf.bound for leaf in leaves(result) if leaf.reached)))
             if shown == action.shown:
                 if kind is DecisionKind.SKIPPED:
-                    self.note_idle(action, 1)
+                    self._idle[action.name] += 1
                 return
             action.shown = shown
         words = f"{prefix}needs {missing(result)}"

@@ -111,7 +111,7 @@ def _counted(
     """Return updates (or distinct elements), all elements, and the bound's value of them."""
     updates = elements = 0
     for cells, pending in parts:
-        elements += cells.elements
+        elements += cells.columns.elements
         increase = increases.get(pending, NO_INCREASE)
         if sequence.distinct:
             updates += len(pending.distinct) + increase.distinct
