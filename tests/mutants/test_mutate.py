@@ -37,7 +37,7 @@ def unused():
     return 1
 """
 TESTS = """
-from program import NAMES, endless, larger, limited
+from program import endless, larger, limited
 
 
 def test_larger():
@@ -49,13 +49,18 @@ def test_limited():
     assert limited([1, 5]) == [1]
 
 
-def test_names():
-    assert NAMES == {"a": "A", "b": "B"} and endless(0)
-
-
 def test_endless():
     assert endless(3) == "done"
 """
+LOOKS = """
+from program import NAMES
+
+
+def test_names():
+    assert NAMES == {"a": "A", "b": "B"}
+"""
+"""A test that executes nothing of the program: it looks at what is there."""
+PATH = "src/headgate/room/program.py"
 DRIVER = """
 import json, os, sys, time
 from pathlib import Path
@@ -66,7 +71,7 @@ from operators import mutants
 from reach import recorded
 trials.LEAST_SECONDS = 1.0
 root = Path.cwd()
-path = "program.py"
+path = {path!r}
 reach = recorded(root, [path], ["tests"], root / "reach.json")
 found = [each for each in mutants((root / path).read_text(), path)]
 outcomes = []
@@ -83,30 +88,32 @@ Path("outcomes.json").write_text(json.dumps([[o.mutant.key, o.status, o.test] fo
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
     """What became of each mutant of the program above."""
     root = tmp_path_factory.mktemp("project")
-    (root / "program.py").write_text(PROGRAM)
+    (root / PATH).parent.mkdir(parents=True)
+    (root / PATH).write_text(PROGRAM)
     (root / "conftest.py").write_text(
-        "import sys\nsys.path.insert(0, str(__import__('pathlib').Path(__file__).parent))\n"
+        f"import sys\nsys.path.insert(0, {str((root / PATH).parent)!r})\n"
     )
-    (root / "tests").mkdir()
-    (root / "tests" / "test_program.py").write_text(TESTS)
+    (root / "tests" / "room").mkdir(parents=True)
+    (root / "tests" / "room" / "test_program.py").write_text(TESTS)
+    (root / "tests" / "room" / "test_table.py").write_text(LOOKS)
     before = {path.name: path.read_bytes() for path in root.rglob("*.py")}
-    driver = DRIVER.format(here=str(Path(__file__).parent))
+    driver = DRIVER.format(here=str(Path(__file__).parent), path=PATH)
     subprocess.run([sys.executable, "-B", "-c", driver], cwd=root, check=True, timeout=600)
     assert {path.name: path.read_bytes() for path in root.rglob("*.py")} == before
     assert not list((root / "work").iterdir())
     found = json.loads((root / "outcomes.json").read_text())
-    return {key.removeprefix("program.py:"): (status, test) for key, status, test in found}
+    return {key.removeprefix(f"{PATH}:"): (status, test) for key, status, test in found}
 
 
 def test_a_mutant_is_killed_by_a_test_that_reaches_it(outcomes: dict[str, tuple[str, str]]) -> None:
-    killed = ("killed", "tests/test_program.py::test_larger")
+    killed = ("killed", "tests/room/test_program.py::test_larger")
     assert outcomes["larger: opposite: a > b -> a <= b"] == killed
     assert outcomes["larger: return: return a -> return None"] == killed
 
 
 def test_what_is_done_at_import_is_changed_there(outcomes: dict[str, tuple[str, str]]) -> None:
     assert outcomes["<module>: constant: 3 -> 4"] == ("survived", "")
-    killed = ("killed", "tests/test_program.py::test_names")
+    killed = ("killed", "tests/room/test_table.py::test_names")
     assert outcomes["<module>: constant: 'a' -> ''"] == killed
 
 

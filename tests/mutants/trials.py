@@ -120,9 +120,10 @@ class Trials:
         reach, path = self.reach, mutant.path
         names = reach.of(path, *mutant.lines) or reach.of(path, *mutant.statement)
         if not self._is_function(mutant):
-            room = path[: path.rfind("/") + 1]
-            beside = sorted(reach.of_folder(path), key=lambda name: -_nearness(name, path))
-            names = names + beside + reach.of_folder(room)
+            # What only looks at what a module defines executes nothing of it that was recorded.
+            beside = [name for name in reach.tests if _nearness(name, path)]
+            beside.sort(key=lambda name: (-_nearness(name, path), reach.seconds(name)))
+            names = names + beside + reach.of_folder(path[: path.rfind("/") + 1])
         names = [name for name in dict.fromkeys(names) if name in self._items]
         near = self._killers[f"{path}:{mutant.scope}"]
         far = dict(self._killers[path].most_common(10))
@@ -274,10 +275,12 @@ class Trials:
 
 
 def _nearness(test: str, path: str) -> int:
-    """Return how many folders of its room a module has in common with the tests of a file."""
-    folders = path.partition("/headgate/")[2].split("/")[:-1]
-    beside = zip(folders, test.split("/")[1:], strict=False)
-    return len(list(takewhile(lambda pair: pair[0] == pair[1], beside)))
+    """Return how many folders of its room, and its name, a module has in common with tests."""
+    *folders, module = path.partition("/headgate/")[2].split("/")
+    *places, file = test.partition("::")[0].split("/")[1:]
+    beside = zip(folders, places, strict=False)
+    shared = len(list(takewhile(lambda pair: pair[0] == pair[1], beside)))
+    return shared + (shared > 0 and file == f"test_{module}")
 
 
 def _worked(pid: int) -> float:
