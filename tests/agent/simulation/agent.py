@@ -94,6 +94,8 @@ class ScriptedAgent:
             post=self._inbox.append,
             suspects=self.world.suspects,
             deliver=self._take,
+            policies=self.world.policies,
+            advisers=self.world.advisers,
         )
 
     def _take(self, records: Sequence[Record]) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from headgate.agent.dataflow.suspects import Suspects
-from headgate.agent.ports import Extent
+from headgate.agent.ports import Adviser, Extent
 from headgate.agent.state.sealed import Definition, RememberedRevisions
 from headgate.agent.state.store import StateStore
+from headgate.engine import PolicyFactory, policies_of
 from headgate.events import (
     MORE_PARTITIONS,
     VERSION,
@@ -59,6 +60,7 @@ class World:
             agent is handed at once; in turn and one by one where None.
         saved_whole: cells up to which a checkpoint is the whole state.
         history: records that an agent keeps.
+        policies: makes trigger policies.
     """
 
     def __init__(
@@ -71,10 +73,14 @@ class World:
         seed: int | None = None,
         saved_whole: int = 1000,
         history: int = 50,
+        policies: PolicyFactory = policies_of,
     ) -> None:
         self.dataflow = dataflow
         self.saved_whole = saved_whole
         self.history = history
+        self.policies = policies
+        self.advisers: dict[str, Adviser] = {}
+        """Who works out what policies ask, by their kind."""
         self.partitions = partitions
         self.now = 1_000_000.0
         self.points = 0

@@ -18,11 +18,11 @@ class Consultations:
         """Have a question worked out; the engine hears of it in any case, later."""
 
         def answer(found: bytes | None, reason: str) -> None:
-            self._context.post(
-                lambda now: self._port.handle(
-                    Consulted(now, consult.action, consult.kind, found, reason)
-                )
-            )
+            self._context.post(lambda now: answered(found, reason, now))
+
+        def answered(found: bytes | None, reason: str, now: float) -> None:
+            self._port.handle(Consulted(now, consult.action, consult.kind, found, reason))
+            self._port.settle()
 
         adviser = self._context.advisers.get(consult.kind)
         if adviser is None:

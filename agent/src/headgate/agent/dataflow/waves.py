@@ -123,7 +123,7 @@ class Waves:
                     f"nothing has come from input `{action.name}` yet, so nothing starts what "
                     "comes after it"
                 )
-            elif not (action.is_input or spec.after or spec.bounds or spec.evaluation):
+            elif not (action.is_input or spec.after or action.parts or spec.evaluation):
                 found.append(
                     f"nothing starts `{action.name}`; `headgate flow run {name} {action.name}` does"
                 )

@@ -19,6 +19,8 @@ from headgate.events import GONE, Cut
 
 READING = "its cells are being read again"
 ASKING = "its trigger waits for an answer"
+ANSWERED = (READING, ASKING)
+"""What keeps an action from being evaluated, and goes by itself."""
 
 
 class EngineState:

@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.graph import CellsPlace
-from headgate.engine.actions.state import READING, EngineState
+from headgate.engine.actions.state import ANSWERED, EngineState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.storage import Storage
 from headgate.engine.checkpoint.changelog import Changelog, Checkpoint, SavedEngine, remembered
@@ -235,12 +235,12 @@ class Engine:
 
     @property
     def busy(self) -> tuple[str, ...]:
-        """Actions with a run under way, or due as soon as a read or a scan is answered."""
+        """Actions with a run under way, or due as soon as what was asked is answered."""
         return tuple(
             name
             for name, action in self.actions.items()
             if action.run is not None
-            or (action.missed is not None and self.state.obstacle(action) in (None, READING))
+            or (action.missed is not None and self.state.obstacle(action) in (None, *ANSWERED))
         )
 
     def holding(self) -> Iterator[tuple[str, str]]:
