@@ -105,7 +105,6 @@ from headgate.engine.spec.dataflow import (
     FirstChanges,
     Interval,
     Limit,
-    Metric,
     RetryPolicy,
     Role,
     SequenceBound,
@@ -118,6 +117,8 @@ from headgate.engine.spec.dataflow import (
     check_specification,
     launch_order,
 )
+from headgate.engine.spec.metrics.divergence import ValueMetric
+from headgate.engine.spec.metrics.table import METRICS, Metric
 from headgate.engine.spec.references import (
     RESOURCES,
     AdjustmentSpec,
@@ -150,6 +151,7 @@ from headgate.engine.triggers.policy import (
 )
 
 __all__ = [
+    "METRICS",
     "RESOURCES",
     "SNAPSHOT_VERSION",
     "SOUGHT_SEQUENCE",
@@ -267,6 +269,7 @@ __all__ = [
     "TriggerResult",
     "UpdatesExplanation",
     "ValueBound",
+    "ValueMetric",
     "VectorResult",
     "Verdict",
     "Vote",

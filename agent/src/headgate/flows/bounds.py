@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from headgate.engine import (
+    METRICS,
     Bound,
     Codec,
     CodecName,
@@ -90,7 +91,7 @@ def _value(tree: Tree, findings: Findings) -> ValueBound | None:
         written = tree.get(metric)
         if written is None:
             continue
-        if metric is Metric.AGAINST:
+        if METRICS[metric].constant:
             constant = float(_number_or_text(written)) if isinstance(written, Scalar) else None
             written = tree.get("limit")
         return None if written is None else _value_bound(metric, written, constant, findings)
@@ -100,12 +101,12 @@ def _value(tree: Tree, findings: Findings) -> ValueBound | None:
 def _value_bound(
     metric: Metric, tree: Tree, constant: float | None, findings: Findings
 ) -> ValueBound | None:
-    if metric is Metric.ABSOLUTE:
-        limit = _limit(tree, _plain_or_points, findings)
-    else:
+    if METRICS[metric].percent:
         limit = _limit(tree, lambda one: percentage_points(one.text) / 100, findings)
-    if metric is Metric.CHANGED:
-        _check_reachable(tree, "changed elements", findings)
+    else:
+        limit = _limit(tree, _plain_or_points, findings)
+    if METRICS[metric].part:
+        _check_reachable(tree, METRICS[metric].part, findings)
     return None if limit is None else ValueBound(metric, limit, constant)
 
 
@@ -256,7 +257,7 @@ def check_codec(bound: Bound, codec: Codec, at: Position, findings: Findings) ->
     """Note a metric that needs numbers where the container's values have none."""
     if (
         bound.value is not None
-        and bound.value.metric is not Metric.CHANGED
+        and METRICS[bound.value.metric].numeric
         and codec.name is CodecName.OPAQUE
     ):
         findings.error(

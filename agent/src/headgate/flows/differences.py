@@ -8,11 +8,11 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from headgate.engine import (
+    METRICS,
     ActionSpec,
     Bound,
     Interval,
     Limit,
-    Metric,
     SequenceBound,
     SequenceUnit,
     ValueBound,
@@ -149,7 +149,7 @@ def _sequence(sequence: SequenceBound) -> str:
 
 
 def _value(value: ValueBound) -> str:
-    if value.metric is Metric.ABSOLUTE:
+    if not METRICS[value.metric].percent:
         return _limit(value.limit, "")
     against = f" of {value.constant:g}" if value.constant is not None else ""
     return f"{value.metric.value} {_limit(value.limit, '%', 100)}{against}"

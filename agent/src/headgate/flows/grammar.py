@@ -6,7 +6,7 @@ must exist, cycles, intervals the right way round) is checked in ``building``.
 
 from __future__ import annotations
 
-from headgate.engine import CodecName, FirstChanges, OnUndecodable
+from headgate.engine import METRICS, CodecName, FirstChanges, OnUndecodable, ValueMetric
 from headgate.flows.adjustment import ADJUSTMENT
 from headgate.flows.kinds import (
     ANY_TEXT,
@@ -178,20 +178,24 @@ _SEQUENCE_KEYS = Record(
         ),
     },
 )
+
+
+def _metric_key(metric: ValueMetric) -> Key:
+    if metric.constant:
+        return Key(Single("a number above zero", numbers=Numbers(above=0)), metric.constant)
+    return Key(_limit(_SHARE if metric.percent else _UNITS), metric.doc)
+
+
 _VALUE_KEYS = Record(
     "the value",
     {
-        "relative": Key(_limit(_SHARE), "sum of differences in percent of the sum of old values"),
-        "absolute": Key(_limit(_UNITS), "largest difference of one element, in the values' units"),
-        "changed": Key(_limit(_SHARE), "changed elements in percent of all elements"),
-        "against": Key(
-            Single("a number above zero", numbers=Numbers(above=0)),
-            "a constant, such as the greatest value possible, with `limit` in percent of it",
+        **{metric.value: _metric_key(each) for metric, each in METRICS.items()},
+        "limit": Key(
+            _limit(_SHARE), " or ".join(each.doc for each in METRICS.values() if each.constant)
         ),
-        "limit": Key(_limit(_SHARE), "mean difference in percent of the constant in `against`"),
     },
-    one_of=("relative", "absolute", "changed", "against"),
-    together=(("against", "limit"),),
+    one_of=tuple(metric.value for metric in METRICS),
+    together=tuple((name.value, "limit") for name, each in METRICS.items() if each.constant),
 )
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from headgate.engine.spec.codecs import Codec, CodecName
 from headgate.engine.spec.conditions import Condition, all_of, bounds_of
+from headgate.engine.spec.metrics.table import METRICS, Metric
 from headgate.engine.spec.references import AdjustmentSpec, adjustment_problems
 from headgate.events import Container, ContainerId
 
@@ -77,21 +78,8 @@ class SequenceBound(Struct, frozen=True):
     distinct: bool = False
 
 
-class Metric(StrEnum):
-    """How far a container has moved: x new, x′ at the last run's cut, m changed cells of n."""
-
-    RELATIVE = "relative"
-    """Σ|x−x′| / Σ|x′|, a ratio: 0.05 means 5 %."""
-    ABSOLUTE = "absolute"
-    """max |x−x′|, in the values' own units."""
-    AGAINST = "against"
-    """Σ|x−x′| / (n·c) for a constant c, a ratio: 0.05 means 5 %."""
-    CHANGED = "changed"
-    """m / n, a ratio: 0.05 means 5 % of the cells (the paper's modified keys / total keys)."""
-
-
 class ValueBound(Struct, frozen=True):
-    """ν: divergence of values. ``constant`` is the c of ``AGAINST`` and None for other metrics."""
+    """ν: divergence of values. ``constant`` is None for a metric that takes none."""
 
     metric: Metric
     limit: Limit
@@ -391,11 +379,12 @@ def _bound_problems(place: str, bound: Bound, codecs: Mapping[ContainerId, Codec
     if value is None:
         return
     yield from _positive(f"{place}, value", value.limit)
-    if value.metric is Metric.AGAINST and not (value.constant or 0) > 0:
-        yield f"{place}: metric 'against' needs a constant above 0"
-    if value.metric is not Metric.AGAINST and value.constant is not None:
-        yield f"{place}: only metric 'against' takes a constant"
+    metric = METRICS[value.metric]
+    if metric.constant and not (value.constant or 0) > 0:
+        yield f"{place}: metric {value.metric.value!r} needs a constant above 0"
+    if not metric.constant and value.constant is not None:
+        yield f"{place}: metric {value.metric.value!r} takes no constant"
     codec = codecs.get(bound.container)
-    if codec and codec.name is CodecName.OPAQUE and value.metric is not Metric.CHANGED:
-        metric = value.metric.value
-        yield f"{place}: metric {metric!r} needs numbers; give {bound.container!r} a codec"
+    if codec and codec.name is CodecName.OPAQUE and metric.numeric:
+        name = value.metric.value
+        yield f"{place}: metric {name!r} needs numbers; give {bound.container!r} a codec"

@@ -13,12 +13,12 @@ from headgate.engine.spec.dataflow import (
     Bound,
     Interval,
     Limit,
-    Metric,
     SequenceBound,
     SequenceUnit,
     ValueBound,
 )
-from headgate.engine.triggers.bounds.metrics import METRICS, Divergence, ratio
+from headgate.engine.spec.metrics.divergence import Divergence, ratio
+from headgate.engine.spec.metrics.table import METRICS, Metric
 from headgate.engine.triggers.policy import Clock, Limits, Part, PossibleIncreases
 
 
@@ -186,8 +186,7 @@ def _sequence(
 def _value(
     bound: Bound, value: ValueBound, limit: float, parts: Sequence[Part], precision: Precision
 ) -> VectorResult:
-    unit = "" if value.metric is Metric.ABSOLUTE else "%"
-    scale = 1.0 if value.metric is Metric.ABSOLUTE else 100.0
+    unit, scale = ("%", 100.0) if METRICS[value.metric].percent else ("", 1.0)
     if not _scanned(parts):
         return _unknown(Dimension.VALUE, bound, limit, unit, precision)
     metric = value.metric
@@ -235,7 +234,7 @@ def _is_certain(value: ValueBound, limit: float, parts: Sequence[Part]) -> bool:
 
 
 def _amount(value: ValueBound, divergence: Divergence) -> float:
-    return METRICS[value.metric](divergence, value.constant or 0.0)
+    return METRICS[value.metric].compute(divergence, value.constant or 0.0)
 
 
 def divergence_of(parts: Iterable[Part], metric: Metric) -> Divergence:
@@ -276,7 +275,7 @@ def _extreme(
 
 
 def _largest(pending: Pending, metric: Metric) -> float:
-    return pending.largest() if metric is Metric.ABSOLUTE else 0.0
+    return pending.largest() if METRICS[metric].largest else 0.0
 
 
 def _together(found: Iterable[Divergence]) -> Divergence:

@@ -10,12 +10,11 @@ import msgspec
 from headgate.engine.spec.dataflow import (
     ActionSpec,
     DataflowSpec,
-    Metric,
     SignificanceSpec,
     launch_order,
 )
+from headgate.engine.spec.metrics.table import METRICS, Metric
 from headgate.engine.triggers.bounds.measures import divergence_of
-from headgate.engine.triggers.bounds.metrics import METRICS
 from headgate.engine.triggers.bounds.policy import Bounded
 from headgate.engine.triggers.policy import (
     LimitsMoved,
@@ -108,7 +107,7 @@ class Searched(Bounded):
         """Note what the run is about to consume."""
         parts = inputs.all_parts()
         updates = float(sum(pending.updates for _, pending in parts))
-        change = METRICS[Metric.RELATIVE](divergence_of(parts, Metric.RELATIVE), 0.0)
+        change = METRICS[Metric.RELATIVE].compute(divergence_of(parts, Metric.RELATIVE), 0.0)
         self.search.launched(Taken(updates, change))
         return ()
 
@@ -117,7 +116,7 @@ class Searched(Bounded):
         parts = inputs.probe(self._meter)
         for _, pending in parts:
             pending.recount()
-        change = METRICS[self._metric](divergence_of(parts, self._metric), self._constant)
+        change = METRICS[self._metric].compute(divergence_of(parts, self._metric), self._constant)
         inputs.reset(self._meter)
         return list(self._searches.settled(self, self.search.finished(change)))
 
