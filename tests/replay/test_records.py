@@ -151,6 +151,14 @@ def test_a_run_at_the_end_of_a_wave_is_the_recorded_one_before_the_next() -> Non
     assert counterparts(report) == [(110.0, "x")]
 
 
+@pytest.mark.parametrize(("second", "run"), [(170.0, "x"), (130.0, "")])
+def test_a_recorded_run_of_a_later_wave_is_another(second: float, run: str) -> None:
+    waves = [Moment(time, "wave-ended", "", inputs=("a",)) for time in (110.0, second)]
+    moments = sorted([*waves, launched(150.0, "x", 3)], key=lambda moment: moment.time)
+    report = replayed(flow(2, AT_ENDS), moments, writes(101.0, 102.0, 120.0))
+    assert counterparts(report)[0] == (110.0, run)
+
+
 def test_a_run_that_somebody_asked_for_is_asked_for_again() -> None:
     asked = msgspec.structs.replace(launched(150.0, "x", 1), moment="request")
     moments = [asked, Moment(152.0, "finished", "", "b", "x")]

@@ -156,6 +156,16 @@ def test_cells_from_before_the_beginning_are_counted_in_their_own_containers() -
     assert world.runs("c") == 1
 
 
+@pytest.mark.parametrize(("value", "runs"), [(b"12", 1), (b"2", 0)])
+def test_values_from_before_the_beginning_are_known(value: bytes, runs: int) -> None:
+    world = World(flow(NEVER, far(OUT)))
+    world.put("out", rows(1, value), begun=False)
+    world.replayer.begin()
+    world.put("in", rows(1))
+    world.put("out", rows(1, first=1))
+    assert world.runs("c") == runs
+
+
 def test_a_scan_finds_what_is_shown_and_not_what_is_held_back() -> None:
     world = World(flow(NEVER, updates(OUT, 1e6)), flow(NEVER, half(OUT)))
     world.put("out", rows(4), begun=False)

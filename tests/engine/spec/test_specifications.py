@@ -56,7 +56,10 @@ WRONG = [
     (flow(step(Bound("k", "in", sequence=SequenceBound(Interval(5, 2))))), "0 < min <= max"),
     (flow(step(Bound("k", "in", value=ValueBound(Metric.CHANGED, 0.0)))), "value.*always reached"),
     (flow(step(Bound("k", "in", value=ValueBound(Metric.AGAINST, 1)))), "needs a constant"),
-    (flow(step(Bound("k", "in", value=ValueBound(Metric.CHANGED, 1, 2)))), "metric 'changed' takes no constant"),
+    (
+        flow(step(Bound("k", "in", value=ValueBound(Metric.CHANGED, 1, 2)))),
+        "metric 'changed' takes no constant",
+    ),
     (NOT_NUMERIC, "needs numbers"),
     (flow(step(GOOD, condition=BoundReached("x"))), "the condition names 'x'"),
     (flow(ActionSpec("b", Role.INPUT, bounds=(GOOD,))), "is an input"),

@@ -204,6 +204,7 @@ def test_events_never_claim_that_a_write_still_under_way_stands_before_them(scen
     scene.publisher.mark("t", "a")
     scene.publisher.flush()
     assert scene.recorder.lowest_unfinished("t") == 3
+    assert scene.recorder.lowest_unfinished("u") == 4  # what waits is of another table
     other.reply_received(OK)
     scene.work()
     assert scene.recorder.lowest_unfinished("t") == 4

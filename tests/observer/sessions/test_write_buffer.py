@@ -44,6 +44,26 @@ def test_bytes_are_with_the_kernel_when_write_returns() -> None:
     run(check)
 
 
+def test_what_has_to_be_encrypted_goes_through_its_transport() -> None:
+    async def check(transport: asyncio.Transport, peer: socket.socket) -> None:
+        class Encrypting:
+            """A transport of TLS: its socket is known, and takes nothing but what is encrypted."""
+
+            is_closing = transport.is_closing
+
+            def get_extra_info(self, name: str) -> Any:
+                return "a context" if name == "sslcontext" else transport.get_extra_info(name)
+
+            def write(self, data: bytes) -> None:
+                transport.write(data[::-1])
+
+        assert WriteBuffer(cast("asyncio.Transport", Encrypting())).write(b"request")
+        await asyncio.sleep(0)
+        assert peer.recv(100) == b"tseuqer"
+
+    run(check)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_slow_peer_gets_all_in_order(seed: int) -> None:
     pick = random.Random(seed)
