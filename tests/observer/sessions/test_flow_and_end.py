@@ -51,6 +51,15 @@ def test_a_slow_upstream_is_heard_out_about_a_write_whose_client_is_gone(scene: 
     assert scene.outcomes() == [(b"r", Outcome.APPLIED)]
 
 
+@pytest.mark.parametrize(("requests", "waits"), [(127, False), (128, True)])
+def test_a_client_waits_while_so_many_requests_are_under_way(
+    scene: Scene, requests: int, waits: bool
+) -> None:
+    session, client, _ = scene.connect()
+    session.data_received(get(b"r") * requests)
+    assert client.paused is waits
+
+
 def test_a_client_cannot_have_unlimited_requests_under_way(scene: Scene) -> None:
     session, client, upstream = scene.connect()
     session.data_received(get(b"r") * 200)
