@@ -22,6 +22,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -59,6 +60,10 @@ from headgate.local.parts import PLANS
 from headgate.local.places import default_cache, find_configuration
 from headgate.local.ports import HOST, Port
 from headgate.local.probes import listens
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)  # for ``free_ports``
 
 # Commands that are given a home of their own need not fetch the jars anew.
 os.environ.setdefault("HEADGATE_CACHE", str(default_cache()))
