@@ -292,6 +292,9 @@ def test_its_limits_and_its_report_are_shown():
 def test_a_trigger_that_nobody_makes_is_refused_by_name():
     with pytest.raises(SpecificationError, match=r"'learner': nobody makes a trigger 'wise'"):
         EngineTester(flow("wise"), policies=FACTORY)
+    for kind, words in (("bounds", "has no bounds"), ("significance", "no change matters")):
+        with pytest.raises(SpecificationError, match=f"'learner'.*{words}|{words} to 'learner'"):
+            EngineTester(flow(kind), policies=FACTORY)
     feed = ActionSpec("feed", Role.INPUT, writes=(IN,), trigger=Trigger("learned"))
     with pytest.raises(SpecificationError, match="drop its trigger"):
         Engine(DataflowSpec("flow", flow().containers, (feed,)), policies=FACTORY)

@@ -14,7 +14,7 @@ from headgate.engine.spec.conditions import (
     evaluate,
     leaves,
 )
-from headgate.engine.spec.dataflow import ActionSpec, Bound, SequenceUnit
+from headgate.engine.spec.dataflow import ActionSpec, Bound, SequenceUnit, SpecificationError
 from headgate.engine.triggers.bounds.measures import Precision, current_limit, is_below, measure
 from headgate.engine.triggers.policy import (
     Inputs,
@@ -34,7 +34,7 @@ class Bounded(TriggerPolicy):
     """An action with a condition over bounds.
 
     Raises:
-        ValueError: the action has no bounds.
+        SpecificationError: the action has none.
     """
 
     kind: ClassVar[str] = "bounds"
@@ -42,7 +42,7 @@ class Bounded(TriggerPolicy):
     def __init__(self, spec: ActionSpec) -> None:
         condition = spec.effective_condition
         if condition is None:
-            raise ValueError(f"action {spec.name!r} has no bounds")
+            raise SpecificationError((f"action {spec.name!r} has no bounds; give it some",))
         self._condition = condition
         self._named = bounds_of(condition)
         self.bounds = {bound.name: bound for bound in spec.bounds}

@@ -11,6 +11,7 @@ from headgate.engine.spec.dataflow import (
     ActionSpec,
     DataflowSpec,
     SignificanceSpec,
+    SpecificationError,
     launch_order,
 )
 from headgate.engine.spec.metrics.table import METRICS, Metric
@@ -158,15 +159,22 @@ class Searched(Bounded):
         self.take_limits()
 
 
-def searched(spec: DataflowSpec, significance: SignificanceSpec) -> Mapping[str, TriggerPolicy]:
-    """Return the policies of the actions whose limits are searched for."""
-    actions = {action.name: action for action in spec.actions}
+def searched(spec: DataflowSpec, actions: Sequence[ActionSpec]) -> Mapping[str, TriggerPolicy]:
+    """Return the policies of the actions whose limits are searched for.
+
+    Raises:
+        SpecificationError: the dataflow does not say which change matters.
+    """
+    significance = spec.significance
+    if significance is None:
+        raise SpecificationError((f"no change matters to {actions[0].name!r}: say which",))
+    specs = {action.name: action for action in actions}
     searches = Backwards(significance.output, significance.change)
     found: dict[str, Searched] = {}
     for name in launch_order(spec.actions):
-        if name in significance.actions:
-            metered = tuple(_metered(actions[name], spec, significance))
-            found[name] = Searched(actions[name], significance, metered, searches)
+        if name in specs:
+            metered = tuple(_metered(specs[name], spec, significance))
+            found[name] = Searched(specs[name], significance, metered, searches)
     searches.members = list(found.values())[::-1]
     return found
 
