@@ -33,7 +33,8 @@ from headgate.observer.config import Access, AccessRule, Allow, Listener, WhenFu
 from headgate.observer.config import Journal as JournalConfig  # noqa: E402
 from headgate.observer.control.barriers import answer_barrier  # noqa: E402
 from headgate.observer.monitoring.client_log import ClientLog  # noqa: E402
-from headgate.observer.security.access import Guard, Refusal  # noqa: E402
+from headgate.observer.security.access import Guard  # noqa: E402
+from headgate.observer.security.permits import Refusal  # noqa: E402
 from headgate.observer.sessions.session import Session  # noqa: E402
 from headgate.wire import Limits  # noqa: E402
 

@@ -18,7 +18,8 @@ from headgate.observer.config import (
 )
 from headgate.observer.monitoring.client_log import ClientLog, ListenerLog
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.security.access import Guard, Permit
+from headgate.observer.security.access import Guard
+from headgate.observer.security.permits import Permit
 from headgate.wire import Message, MessageType, Transport
 
 RUN = Origin("aqhi", "map", "run-1", 4)

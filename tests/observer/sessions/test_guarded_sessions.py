@@ -26,7 +26,8 @@ from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.security.access import Guard, Permit, Refusal
+from headgate.observer.security.access import Guard
+from headgate.observer.security.permits import Permit, Refusal
 from headgate.observer.sessions import session as session_module
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session

@@ -8,7 +8,6 @@ from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
 import structlog
-from msgspec import Struct
 
 from headgate.events import Origin
 from headgate.hbase import Effect, Method, Pattern, Request, TableIn, Write
@@ -23,6 +22,7 @@ from headgate.observer.config import (
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.excerpts import LABEL, excerpt
 from headgate.observer.monitoring.metrics import Metrics
+from headgate.observer.security.permits import Permit, Refusal
 from headgate.observer.security.state_tables import StateTables
 from headgate.settings import LogRate
 
@@ -40,37 +40,6 @@ _NEEDED: Final = {
     Effect.UNKNOWN: 3,
 }
 _MAX_KNOWN: Final = 10_000  # decisions remembered: origins and tables are clients' to invent
-
-
-class Permit(Struct, frozen=True):
-    """What is known of a connection's client.
-
-    Attributes:
-        origin: who it is by its certificate or its listener; None: only its requests can tell.
-        claims: patterns of the origins that its requests may name.
-    """
-
-    origin: Origin | None
-    claims: tuple[str, ...]
-
-    def may_claim(self, claimed: Origin) -> bool:
-        """Return whether a request of this client may say that it is of this origin."""
-        if claimed.writer and (claimed.dataflow or claimed.action):
-            # It has two names, and would be judged by one and count as the other.
-            return False
-        if "/" in claimed.writer or "/" in claimed.dataflow:
-            # As above: its name reads as that of another dataflow's action.
-            return False
-        return any(fnmatchcase(claimed.name, pattern) for pattern in self.claims)
-
-
-class Refusal(Struct, frozen=True):
-    """Why a request is refused."""
-
-    origin: str
-    """Name of who asks."""
-    text: str
-    """For the client and the log."""
 
 
 class Guard:

@@ -24,7 +24,7 @@ from headgate.hbase import (
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
-from headgate.observer.security.access import Permit
+from headgate.observer.security.permits import Permit
 from headgate.observer.sessions.acknowledgement import HeldReplies
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange, named
@@ -492,7 +492,7 @@ class Session:
             self._metrics.fenced += 1
             outcome = "fenced"
         else:
-            guard = self._facts.guard
+            guard = self._endpoint.guard
             assert guard is not None  # noqa: S101 - it refuses
             guard.note(refusal.by_guard, request, self._log)
             outcome = "denied"

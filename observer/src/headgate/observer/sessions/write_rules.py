@@ -6,15 +6,42 @@ gates, fences and rules may have changed meanwhile.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
 
 from msgspec import Struct
 
 from headgate.events import Gate, Origin
 from headgate.hbase import Request, Write
-from headgate.observer.control.gates import Gates
-from headgate.observer.control.state import ControlState
-from headgate.observer.security.access import Guard, Permit, Refusal
+from headgate.observer.security.permits import Permit, Refusal
+
+
+class Control(Protocol):
+    """What the control topic has said."""
+
+    def is_watched(self, table: str) -> bool:
+        """Return whether writes of the table must be published."""
+
+    def fence_above(self, origin: Origin) -> int | None:
+        """Return the fence that the origin's token is below; None if it may write."""
+
+
+class ClosedGates(Protocol):
+    """The gates, of which few are ever closed."""
+
+    @property
+    def closed(self) -> Mapping[str, tuple[Gate, ...]]:
+        """The closed gates by table."""
+
+    def in_the_way(self, write: Write, writers: Iterable[Origin | None]) -> Gate | None:
+        """Return a closed gate that must hold the write; None if there is none."""
+
+
+class Rules(Protocol):
+    """The rules of a listener."""
+
+    def judge(self, permit: Permit, request: Request) -> Refusal | None:
+        """Return why a request of a connection with the permit is refused; None: it may pass."""
 
 
 class Facts(Struct, frozen=True):
@@ -28,9 +55,9 @@ class Facts(Struct, frozen=True):
         origin: whose the writes are that name nobody.
     """
 
-    control: ControlState
-    gates: Gates
-    guard: Guard | None = None
+    control: Control
+    gates: ClosedGates
+    guard: Rules | None = None
     permit: Permit | None = None
     origin: Origin | None = None
 
