@@ -100,6 +100,10 @@ def test_a_failure_and_the_next_attempt_are_shown(pair, rows):
     tester.pass_time(60)
     tester.fail("b", "ValueError: no zones")
     assert "failed (ValueError: no zones) and is tried again in 1 s" in words(tester)
+    late = tester.engine.explain(tester.now + 60).actions[1].words
+    assert "is tried again in 0 s" in late
+    early = tester.engine.explain(tester.now - 60).actions[1].words
+    assert "is tried again in 1 min 1 s" in early
 
 
 def test_quarantine_is_shown_with_its_reason(pair, rows):

@@ -370,6 +370,17 @@ def test_where_one_wave_alone_changes_more_the_least_limit_holds():
     assert search.state.limit == 1
 
 
+def test_only_the_last_runs_are_remembered():
+    search = Search(0.1, 5)
+    search.open(0.9)
+    for run in range(40):
+        search.launched(Taken(run + 1, 0.001))
+        search.finished(0.001 * run)
+    kept = search.state.measurements
+    assert len(kept) == 16
+    assert kept[-1].amount == 40
+
+
 class Stream:
     """So many updates a wave, each with a change of its own, and a search that has steps run."""
 
