@@ -25,6 +25,7 @@ from headgate.engine import (
 )
 from headgate.engine.checkpoint.snapshot import read_snapshot
 from headgate.engine.protocol.stimuli import Paused, Resumed
+from headgate.events import Cut
 
 THREE = Bound("k", "in", sequence=SequenceBound(3))
 FULL = Bound(
@@ -151,6 +152,22 @@ def test_a_state_that_does_not_say_whether_updates_are_missing_misses_none(pair,
             del pending["now"]["uncounted"]
     tester.engine = Engine(tester.spec, zlib.compress(msgspec.msgpack.encode(state)))
     assert launched(tester.wave("a")) == []
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_state_that_does_not_say_what_was_seen_has_seen_what_its_last_run_has(pair, rows, ran):
+    tester = pair(THREE)
+    if ran:
+        tester.write("in", rows(3))
+        tester.wave("a")
+        tester.finish("b")
+    before = tester.engine.actions["b"].last
+    state = msgspec.msgpack.decode(zlib.decompress(tester.engine.snapshot()))
+    for action in state["actions"]:
+        del action["seen"], action["seen_at"]
+    again = Engine(tester.spec, zlib.compress(msgspec.msgpack.encode(state))).actions["b"]
+    assert again.seen == (before.cut if ran else Cut())
+    assert again.seen_at == (before.launched_at if ran else None)
 
 
 def with_bounds(spec, *bounds, **changes):

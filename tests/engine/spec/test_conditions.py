@@ -65,6 +65,7 @@ def test_what_is_written_reads_back(text):
         ("(a or b", 7, r"expected '\)' to close the '\(', found the end"),
         ("(a b", 3, r"expected '\)' to close the '\(', found 'b'"),
         ("a or or b", 5, "expected a bound"),
+        ("a or ", 4, r"expected a bound or '\(', found the end"),
         ("a or and b", 5, "expected a bound"),
         ("a)", 1, "expected 'and' or 'or'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 
 import msgspec
@@ -19,6 +20,7 @@ from headgate.engine import (
     DataflowSpec,
     DecisionKind,
     Dimension,
+    Engine,
     EngineTester,
     Role,
     SignificanceSpec,
@@ -216,6 +218,22 @@ def test_a_restart_goes_on_with_the_search():
     assert other.search("first").state == one.search("first").state
 
 
+def test_a_search_that_an_earlier_version_has_saved_goes_on():
+    pipeline = Pipeline(flow())
+    for _ in range(8):
+        pipeline.wave(0.03)
+    engine = pipeline.tester.engine
+    state = msgspec.msgpack.decode(zlib.decompress(engine.snapshot()))
+    for action in state["actions"]:
+        policy = action.pop("policy")
+        action["search"] = None if policy is None else msgspec.msgpack.decode(policy[1])
+    again = Engine(engine.spec, zlib.compress(msgspec.msgpack.encode(state)))
+    for name in ("first", "second"):
+        found, expected = again.actions[name].policy, engine.actions[name].policy
+        assert found.search.state == expected.search.state
+        assert found.limits == expected.limits
+
+
 def test_another_target_opens_the_search_again():
     pipeline = Pipeline(flow())
     pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
@@ -368,6 +386,13 @@ def test_where_one_wave_alone_changes_more_the_least_limit_holds():
     drive(search, lambda u: 0.5, 10)
     assert search.found
     assert search.state.limit == 1
+
+
+def test_a_target_is_another_beyond_the_tolerance():
+    search = Search(0.5, 5)
+    assert search.open(1.0) is not None
+    assert search.open(1.5) is None
+    assert search.open(1.75) is not None
 
 
 def test_only_the_last_runs_are_remembered():

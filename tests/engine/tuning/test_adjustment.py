@@ -445,6 +445,13 @@ def test_what_a_machine_has_used_is_said_with_its_unit():
     )
 
 
+def test_a_machine_of_which_nothing_is_looked_at_says_nothing():
+    machines = Machines()
+    machines.take([ResourceSample("one", 0.0, {Resource.MEMORY: 1.0})])
+    spec = msgspec.structs.replace(SPEC, resources={Resource.CPU: Reference(50, 90)})
+    assert machines.assess(0.0, spec) == Assessment(Vote.NONE, "no samples of resources")
+
+
 def test_a_machine_that_falls_silent_says_nothing_any_more():
     tester = EngineTester(flow(BOUND))
     pass_minutes(tester, 1, writes=8, cpu=BUSY)
