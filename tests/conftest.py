@@ -29,27 +29,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have each process begin with its share of what waits for the real stack.
-
-    Each is given a stretch of the tests, and takes from the ends of others' when it is done: so
-    the last minutes are of tests that are short, and none waits alone for servers.
-    """
-    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
-    waiting = [item for item in items if item.get_closest_marker("stack")]
-    others = [item for item in items if not item.get_closest_marker("stack")]
-    ordered: list[pytest.Item] = []
-    left = len(items)
-    for remaining in range(workers, 0, -1):
-        share = len(waiting) // remaining
-        more = left // remaining - share
-        left -= share + more
-        ordered += waiting[:share] + others[:more]
-        del waiting[:share], others[:more]
-    items[:] = ordered
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tokens and keys of the tests' agents apart from those of whoever runs the tests."""
