@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.cells.cells import ContainerCells
@@ -260,12 +260,12 @@ class ActionMoment(ActionInputs):
     Args:
         action: whose policy it is.
         now: Unix seconds.
-        cut: of all that has arrived.
+        arrived: returns the cut of all that has arrived; most policies never ask.
     """
 
-    def __init__(self, action: Action, now: float, cut: Cut) -> None:
+    def __init__(self, action: Action, now: float, arrived: Callable[[], Cut]) -> None:
         super().__init__(action, now)
-        self._cut = cut
+        self._arrived = arrived
 
     def probe(self, name: str) -> list[Part]:
         """Return what a probe has measured since its last reset."""
@@ -278,7 +278,7 @@ class ActionMoment(ActionInputs):
 
     def mark(self, name: str) -> None:
         """Fix a cut of all that has arrived."""
-        self._action.fix(name, self._cut)
+        self._action.fix(name, self._arrived())
 
 
 def _moved(time: float | None, by: float) -> float | None:

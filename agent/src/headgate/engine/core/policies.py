@@ -23,12 +23,12 @@ class Policies:
 
     def begin(self) -> None:
         """Have them hear that the engine goes on, or that another specification holds."""
-        for action in self._successors_first():
+        for action in reversed(self._state.actions.values()):
             self._respond(action, action.policy.begun())
 
     def wave_ended(self) -> None:
         """Have them hear of the end of a wave of input."""
-        for action in self._successors_first():
+        for action in reversed(self._state.actions.values()):
             self._respond(action, action.policy.wave_ended(self._moment(action)))
 
     def launching(self, action: Action) -> None:
@@ -52,11 +52,8 @@ class Policies:
         """Have a question of a policy answered outside the engine."""
         self._output.add(Consult(action.name, action.policy.kind, question))
 
-    def _successors_first(self) -> list[Action]:
-        return list(self._state.actions.values())[::-1]
-
     def _moment(self, action: Action) -> ActionMoment:
-        return ActionMoment(action, self._state.now, self._state.cut)
+        return ActionMoment(action, self._state.now, lambda: self._state.cut)
 
     def _respond(self, action: Action, responses: Iterable[Response]) -> None:
         for response in responses:

@@ -41,21 +41,21 @@ class Backwards:
         self.members: list[Searched] = []
         """Successors first."""
 
-    def begin(self) -> Iterator[LimitsMoved]:
-        """Open the searches whose target is known; yield what comes of it."""
-        for member in self.members:
-            target = self._target(member)
-            if target is not None:
-                words = member.search.open(target)
-                if words is not None:
-                    yield LimitsMoved(member.spec.name, words)
-            member.take_limits()
+    def open(self, member: Searched) -> Iterator[LimitsMoved]:
+        """Open a search if its target is known; yield what comes of it."""
+        target = self._target(member)
+        if target is not None:
+            words = member.search.open(target)
+            if words is not None:
+                yield LimitsMoved(member.spec.name, words)
+        member.take_limits()
 
     def settled(self, member: Searched, words: str | None) -> Iterator[LimitsMoved]:
         """Yield what came of a search, and of those before it that may have a target now."""
         if words is not None:
             yield LimitsMoved(member.spec.name, words)
-            yield from self.begin()
+            for each in self.members:
+                yield from self.open(each)
 
     def _target(self, member: Searched) -> float | None:
         """Return the change that is searched for; None while successors are searched for."""
@@ -102,7 +102,7 @@ class Searched(Bounded):
 
     def begun(self) -> Sequence[Response]:
         """Open the search, if its target is known."""
-        return list(self._searches.begin())
+        return list(self._searches.open(self))
 
     def launched(self, inputs: Moment) -> Sequence[Response]:
         """Note what the run is about to consume."""
