@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from headgate.agent.launchers import airflow as module
-from headgate.agent.launchers.airflow import AirflowRefused, DagRun
+from headgate.agent.launchers.kinds import airflow as module
+from headgate.agent.launchers.kinds.airflow import AirflowRefused, DagRun
 from headgate.flows import AirflowLauncher
 
 RUN = "/api/v2/dags/report/dagRuns/air__zones__r_1__2"
@@ -70,8 +70,8 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
 @pytest.fixture
 def run_of(make_job: Any, airflow: Airflow) -> Any:
     def make(dag: str = "report") -> DagRun:
-        files, job = make_job(AirflowLauncher(dag, "http://airflow", {"to": "mayor"}))
-        return DagRun(files, job, httpx.MockTransport(airflow.answer))
+        launcher = AirflowLauncher(dag, "http://airflow", {"to": "mayor"})
+        return DagRun(*make_job(launcher), launcher, httpx.MockTransport(airflow.answer))
 
     return make
 

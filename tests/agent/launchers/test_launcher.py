@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from headgate.agent.launchers.attended import Gone, JobState, Over, Underway
 from headgate.agent.launchers.job import Job, JobKey
 from headgate.agent.launchers.launcher import JobsLauncher
+from headgate.agent.launchers.local_jobs import Gone, JobState, Over, Underway
 from headgate.agent.ports import Report, WorkerLost
 from headgate.agent.supervision import Supervision
 from headgate.flows import CommandLauncher
@@ -141,7 +141,7 @@ def test_cancelling_all_ends_every_job(desk: Desk, job: Job) -> None:
     assert desk.jobs.cancelled == {KEY, JobKey("other", 2)}
 
 
-def test_an_attendant_that_cannot_be_started_loses_the_attempt(desk: Desk, job: Job) -> None:
+def test_a_runner_that_cannot_be_started_loses_the_attempt(desk: Desk, job: Job) -> None:
     def refuse(job: Job) -> None:
         message = "disk full"
         raise OSError(message)

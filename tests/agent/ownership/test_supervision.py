@@ -27,9 +27,9 @@ from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.kafka.feed import KafkaFeed, Record
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.kafka.retention import RetentionKeeper
-from headgate.agent.launchers.attended import Over
 from headgate.agent.launchers.job import JobKey
 from headgate.agent.launchers.launcher import JobsLauncher
+from headgate.agent.launchers.local_jobs import Over
 from headgate.agent.launchers.warm import sessions
 from headgate.agent.launchers.warm import spares as spare_sessions
 from headgate.agent.launchers.warm.sessions import SessionLauncher

@@ -39,7 +39,7 @@ def test_a_command_outlives_its_agent_and_its_run_is_committed_once(
     assert list(scene.result()) == [scene.starts()[0].encode()]
 
 
-def test_a_command_killed_with_its_attendant_and_the_agent_is_begun_again(
+def test_a_command_killed_with_its_runner_and_the_agent_is_begun_again(
     scene: Any, eventually: Eventually
 ) -> None:
     agent = scene.submit()
@@ -82,10 +82,10 @@ def test_a_removed_dataflow_leaves_no_process(scene: Any, eventually: Eventually
     scene.begin(agent)
     eventually(scene.starts)
     below = [p for p in agent.descendants() if p.status() != psutil.STATUS_ZOMBIE]
-    attended = [p for p in below if str(scene.folder) in " ".join(p.cmdline())]
-    assert attended
+    runners = [p for p in below if str(scene.folder) in " ".join(p.cmdline())]
+    assert runners
     agent.ask("DELETE", f"/v1/flows/{scene.name}")
-    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in attended)
+    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in runners)
 
 
 def test_a_command_beyond_its_timeout_is_ended(scene: Any, eventually: Eventually) -> None:

@@ -7,12 +7,13 @@ import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from headgate.agent.roles import Role
 from headgate.events import CONTROL_TOPIC, MACHINES_TOPIC
+from headgate.flows import LAUNCHER_KINDS
 from headgate.settings import (
     Places,
     ServerTls,
@@ -125,13 +126,10 @@ class Airflow(Struct, frozen=True, forbid_unknown_fields=True):
         return f"Airflow(url={self.url!r}, user={self.user!r})"
 
 
-LauncherKind = Literal["session", "connect", "submit", "airflow", "command"]
-
-
 class Launchers(Struct, frozen=True, forbid_unknown_fields=True):
     """How steps are run that don't run in a warm session, and how many of all at a time."""
 
-    allowed: tuple[LauncherKind, ...] = get_args(LauncherKind)
+    allowed: tuple[str, ...] = LAUNCHER_KINDS
     """What dataflows may use."""
     roots: tuple[Text, ...] = ()
     """Directories under which those of dataflows must lie, and what they name; empty: anywhere."""
@@ -140,6 +138,13 @@ class Launchers(Struct, frozen=True, forbid_unknown_fields=True):
     connect: Connect = Connect()
     submit: Submit = Submit()
     airflow: Airflow = Airflow()
+
+    def __post_init__(self) -> None:
+        """Refuse names of kinds that don't exist."""
+        for name in self.allowed:
+            if name not in LAUNCHER_KINDS:
+                message = f"launchers.allowed knows {', '.join(LAUNCHER_KINDS)}, not {name!r}"
+                raise ValueError(message)
 
 
 class Barriers(Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,11 +9,13 @@ from headgate.flows.dataflow import (
 )
 from headgate.flows.differences import Change, ChangeKind, changes
 from headgate.flows.launchers import (
+    LAUNCHER_KINDS,
     AirflowLauncher,
     CommandLauncher,
     ConnectLauncher,
     JobLauncher,
     Launcher,
+    LauncherSettings,
     SessionLauncher,
     StepLauncher,
     SubmitLauncher,
@@ -34,6 +36,7 @@ from headgate.flows.problems import DataflowErrors, Problem, Severity, nearest
 from headgate.flows.schema import schema_text
 
 __all__ = [
+    "LAUNCHER_KINDS",
     "AirflowLauncher",
     "Change",
     "ChangeKind",
@@ -47,6 +50,7 @@ __all__ = [
     "ImportedWorkflow",
     "JobLauncher",
     "Launcher",
+    "LauncherSettings",
     "Mode",
     "OozieOrigin",
     "PoolMember",

@@ -25,7 +25,7 @@ from headgate.flows.dataflow import DEFAULT_CONCURRENCY, Dataflow, OozieOrigin, 
 from headgate.flows.grammar import DATAFLOW, NAME
 from headgate.flows.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.launchers import Launcher
-from headgate.flows.launching import read_launcher, spark_settings
+from headgate.flows.launching import read_launcher
 from headgate.flows.matching import matched
 from headgate.flows.modes import Deletes, Mode, read_mode
 from headgate.flows.places import overlap, read_container, read_undecodable
@@ -33,7 +33,16 @@ from headgate.flows.problems import NAME_RULE, DataflowErrors, Findings, Positio
 from headgate.flows.quantities import duration_seconds
 from headgate.flows.significance import read_significance
 from headgate.flows.text import read_text
-from headgate.flows.tree import MAX_CHARACTERS, Entry, Items, Mapping, Scalar, Tree, read_tree
+from headgate.flows.tree import (
+    MAX_CHARACTERS,
+    Entry,
+    Items,
+    Mapping,
+    Scalar,
+    Tree,
+    read_tree,
+    spark_settings,
+)
 
 
 def load_dataflow(

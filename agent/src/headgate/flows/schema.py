@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from typing import Any, assert_never
 
 from headgate.flows.grammar import DATAFLOW
@@ -19,17 +18,9 @@ from headgate.flows.kinds import (
     Single,
 )
 
-SCHEMA_FILE = "dataflow.schema.json"
-"""Name of the schema in this package's data."""
-
 
 def schema_text() -> str:
-    """Return the JSON Schema (draft 2020-12) that is shipped with the package, as text."""
-    return resources.files(__package__).joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
-
-
-def generated_schema() -> str:
-    """Return the JSON Schema as the grammar gives it; the shipped file holds exactly this."""
+    """Return the JSON Schema (draft 2020-12) of dataflow files, as text."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Headgate dataflow",

@@ -318,3 +318,35 @@ def core_value(text: str) -> str | int | float | bool | None:
         number = float(text)
         return number if abs(number) != float("inf") else text
     return text
+
+
+def spark_settings(tree: Tree | None) -> Iterator[tuple[str, str]]:
+    """Yield Spark's settings in a matched mapping, as Spark reads them."""
+    for name, entry in tree.entries.items() if isinstance(tree, Mapping) else ():
+        if isinstance(entry.value, Scalar):
+            value = entry.value.value
+            yield name, str(value).lower() if isinstance(value, bool) else entry.value.text
+
+
+def plain_value(tree: Tree | None) -> object:
+    """Return a tree as the values that JSON has; None where there is no tree."""
+    match tree:
+        case Scalar(value=value):
+            return value
+        case Items(values=values):
+            return [plain_value(value) for value in values]
+        case Mapping(entries=entries):
+            return {name: plain_value(entry.value) for name, entry in entries.items()}
+        case _:
+            return None
+
+
+def text_of(tree: Tree | None) -> str:
+    """Return a single value as written; empty where there is none."""
+    return tree.text if isinstance(tree, Scalar) else ""
+
+
+def texts_of(tree: Tree | None) -> tuple[str, ...]:
+    """Return the single values of a list as written; empty where there is no list."""
+    values = tree.values if isinstance(tree, Items) else ()
+    return tuple(one.text for one in values if isinstance(one, Scalar))

@@ -6,27 +6,15 @@ import os
 import socket
 import uuid
 from pathlib import Path
-from typing import Final, assert_never
-from urllib.parse import urlsplit
 
-from msgspec import structs
-
-from headgate.agent.configuration import Airflow, Launchers, Workers
+from headgate.agent.configuration import Launchers, Workers
 from headgate.agent.launchers.job import Job
+from headgate.agent.launchers.kinds import backend_of
 from headgate.agent.launchers.launcher import JobsLauncher
 from headgate.agent.launchers.warm.sessions import SessionLauncher
-from headgate.flows import (
-    AirflowLauncher,
-    CommandLauncher,
-    ConnectLauncher,
-    JobLauncher,
-    Launcher,
-    SubmitLauncher,
-)
+from headgate.flows import Launcher
 from headgate.flows import SessionLauncher as SessionAction
 from headgate.spark import StartSession, StepRequest
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class FlowLaunchers:
@@ -56,19 +44,9 @@ class FlowLaunchers:
         if isinstance(by, SessionAction):
             self._session.start(request)
             return
-        launcher, airflow = _credited(complete(by, self._defaults), self._defaults.airflow)
-        self._jobs.start(
-            Job(
-                request,
-                launcher,
-                directory,
-                self._workers.python,
-                holder=f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}",
-                user=airflow.user,
-                password=airflow.password,
-                submit_program=self._defaults.submit.program,
-            )
-        )
+        holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
+        job = Job(request, by, directory, self._workers.python, holder)
+        self._jobs.start(backend_of(by).complete(job, by, self._defaults))
 
     def recover(self, run: str, attempt: int) -> bool:
         """See ``ports.Launcher``."""
@@ -99,42 +77,3 @@ class FlowLaunchers:
         """See ``ports.Launcher``."""
         self._session.close()
         self._jobs.close()
-
-
-def complete(launcher: JobLauncher, defaults: Launchers) -> JobLauncher:
-    """Return the launcher with the agent's own words where the dataflow says nothing."""
-    match launcher:
-        case CommandLauncher():
-            return launcher
-        case ConnectLauncher():
-            return structs.replace(launcher, remote=launcher.remote or defaults.connect.remote)
-        case AirflowLauncher():
-            return structs.replace(launcher, url=launcher.url or defaults.airflow.url)
-        case SubmitLauncher():
-            submit = defaults.submit
-            return structs.replace(
-                launcher,
-                master=launcher.master or submit.master,
-                deploy_mode=launcher.deploy_mode or submit.deploy_mode,
-                conf={**submit.conf, **launcher.conf},
-            )
-        case _:
-            assert_never(launcher)
-
-
-def _credited(launcher: JobLauncher, airflow: Airflow) -> tuple[JobLauncher, Airflow]:
-    """Return a launcher and who asks there: the configured user at the configured URL alone."""
-    if isinstance(launcher, AirflowLauncher) and _origin(launcher.url) == _origin(airflow.url):
-        # As it was configured: what it looks like to others who read URLs does not matter then.
-        return structs.replace(launcher, url=airflow.url), airflow
-    return launcher, Airflow()
-
-
-def _origin(url: str) -> tuple[str, str, int | None, str]:
-    """Return what of a URL decides who reads what is sent there."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
-        return url, "", None, ""
-    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/")

@@ -1,7 +1,7 @@
 """A job: an attempt that is a process of its own, and the directory by which it is known.
 
 The directory is the whole memory of a job. An agent that was killed and started again finds there
-what runs, and so does the process that attends to the job.
+what runs, and so does the process that runs the job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Job(Struct, frozen=True):
     """What is to be done, complete: whoever has it needs nothing else.
 
     ``directory`` is the dataflow file's, ``python`` the interpreter of steps, ``holder`` the name
-    under which the attempt claims its run, the same however often its attendant is started.
+    under which the attempt claims its run, the same however often its runner is started.
     """
 
     request: StepRequest
@@ -130,12 +130,12 @@ class JobFiles:
             file.write(content)
         new.replace(path)
 
-    # -- who attends -----------------------------------------------------------------------------
+    # -- who runs it -----------------------------------------------------------------------------
 
     def lock(self) -> int | None:
-        """Take the attendant's place and return its file descriptor; None where it is taken.
+        """Take the lock on the job and return its file descriptor; None where it is taken.
 
-        The place belongs to whoever has the descriptor open, so that it is free as soon as the
+        The lock is held by whoever has the descriptor open, so that it is free as soon as the
         process that inherited it has ended, however that happened.
         """
         descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -146,13 +146,13 @@ class JobFiles:
             return None
         return descriptor
 
-    def note_attendant(self, descriptor: int) -> None:
-        """Write this process's id where ``attendant`` finds it."""
+    def note_runner(self, descriptor: int) -> None:
+        """Write this process's id where ``runner`` finds it."""
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
 
-    def attendant(self) -> int | None:
-        """Return the id of the attendant, also of its process group; None before it said it."""
+    def runner(self) -> int | None:
+        """Return the id of the runner, also of its process group; None before it wrote it."""
         try:
             written = (self.directory / _LOCK).read_text()
         except FileNotFoundError:
@@ -160,8 +160,8 @@ class JobFiles:
         return int(written) if written else None
 
     @property
-    def attended(self) -> bool:
-        """Whether a process attends to the job."""
+    def locked(self) -> bool:
+        """Whether a process runs the job."""
         if not (self.directory / _LOCK).exists():
             return False
         descriptor = self.lock()

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 import structlog
 from msgspec import Struct, structs
 
-from headgate.agent.launchers.attended import LOOK, Gone, JobState, Over, Underway
 from headgate.agent.launchers.job import Job, JobKey
+from headgate.agent.launchers.local_jobs import LOOK, Gone, JobState, Over, Underway
 from headgate.agent.ports import Report, WorkerLost
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.spark import Ending, StepStarted
@@ -94,7 +94,7 @@ class JobsLauncher:
         try:
             self._jobs.launch(job)
         except OSError as error:
-            reason = f"its attendant could not be started: {error}"
+            reason = f"its runner could not be started: {error}"
             self._report(WorkerLost(job.key.run, job.key.attempt, reason))
             return
         self._look_after(_Followed(job.key, job.key.attempt))

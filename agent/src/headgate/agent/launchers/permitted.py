@@ -8,23 +8,8 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from headgate.agent.configuration import Launchers
-from headgate.flows import (
-    AirflowLauncher,
-    CommandLauncher,
-    ConnectLauncher,
-    Dataflow,
-    Launcher,
-    SessionLauncher,
-    SubmitLauncher,
-)
+from headgate.flows import Dataflow, Launcher
 
-_KINDS: Final[dict[type[Launcher], str]] = {
-    SessionLauncher: "session",
-    ConnectLauncher: "connect",
-    SubmitLauncher: "submit",
-    AirflowLauncher: "airflow",
-    CommandLauncher: "command",
-}
 _LOCAL: Final = frozenset({"", "file", "local"})
 """Schemes of paths on the machine itself, as Spark names them."""
 
@@ -38,7 +23,7 @@ def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | N
         launchers: what the agent was told.
     """
     for action, launcher in dataflow.launchers.items():
-        kind = _KINDS[type(launcher)]
+        kind = launcher.kind
         if kind not in launchers.allowed:
             return (
                 f"action {action!r} is launched by {kind!r}, which is not among this agent's "
@@ -59,10 +44,10 @@ def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | N
 
 
 def _places(launcher: Launcher) -> Iterator[Path]:
-    if isinstance(launcher, SessionLauncher | ConnectLauncher | SubmitLauncher):
-        yield from map(Path, launcher.python_path)
-    if isinstance(launcher, SubmitLauncher):
-        named = (*launcher.files, *launcher.py_files, *launcher.archives, *launcher.jars)
-        for url in map(urlsplit, named):
-            if url.scheme in _LOCAL:
-                yield Path(unquote(url.path))
+    yield from map(Path, launcher.directories)
+    for written in launcher.shipped:
+        url = urlsplit(written)
+        if url.scheme in _LOCAL:
+            yield Path(unquote(url.path))
+        elif "://" not in written:
+            yield Path(written)  # a colon in a name makes no URL of it, for spark-submit neither

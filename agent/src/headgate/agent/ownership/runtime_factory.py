@@ -14,7 +14,7 @@ from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.kafka.retention import RetentionKeeper
-from headgate.agent.launchers import AttendedJobs, FlowLaunchers, JobsLauncher
+from headgate.agent.launchers import FlowLaunchers, JobsLauncher, LocalJobs
 from headgate.agent.launchers.admission import Admission
 from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.resting import Rest
@@ -78,7 +78,7 @@ class RuntimeFactory(Struct, frozen=True):
                 self.pools,
             ),
             JobsLauncher(
-                AttendedJobs(directory / "jobs", configuration.history),
+                LocalJobs(directory / "jobs", configuration.history),
                 hosted.post_report,
                 self.supervision,
                 dataflow.name,

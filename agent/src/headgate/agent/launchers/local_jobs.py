@@ -1,4 +1,4 @@
-"""The agent's end of jobs: starts their attendants, finds them again, and leaves no second one."""
+"""The agent's end of jobs: starts their runners, finds them again, and leaves no second one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote
 import psutil
 from msgspec import Struct
 
-from headgate.agent.launchers.commands import JOB_VARIABLE
 from headgate.agent.launchers.job import Job, JobFiles, JobKey
-from headgate.flows import AirflowLauncher
+from headgate.agent.launchers.kinds import backend_of
+from headgate.agent.launchers.program import JOB_VARIABLE
 from headgate.spark import Ending, StepEnded
 
 LOOK: Final = 0.1
@@ -26,7 +26,7 @@ LOOK: Final = 0.1
 
 
 class Underway(Struct, frozen=True):
-    """The job is attended to; ``claimed`` once its run is its own."""
+    """The job has a runner; ``claimed`` once its run is its own."""
 
     claimed: bool
 
@@ -39,7 +39,7 @@ class Over(Struct, frozen=True):
 
 
 class Gone(Struct, frozen=True):
-    """The job's attendant was killed, and nothing of it is left; the ledger knows of a commit."""
+    """The job's runner was killed, and nothing of it is left; the ledger knows of a commit."""
 
     reason: str
 
@@ -47,8 +47,8 @@ class Gone(Struct, frozen=True):
 JobState = Underway | Over | Gone
 
 
-class AttendedJobs:
-    """The jobs of one dataflow, each with a process that attends to it.
+class LocalJobs:
+    """The jobs of one dataflow on this host, each with a process that runs it.
 
     Args:
         directory: where each job gets a directory of its own.
@@ -64,18 +64,18 @@ class AttendedJobs:
         """Start a job. One that was started before, by whomever, is left as it is.
 
         Raises:
-            OSError: its directory can't be made, or its attendant not be started.
+            OSError: its directory can't be made, or its runner not be started.
         """
         files = self.files(job.key)
         if files.job() is None:
             self._prune()
             files.create(job)
         if files.ended() is None:
-            self._attend(files)
+            self._start_runner(files)
 
-    def _attend(self, files: JobFiles) -> None:
-        place = files.lock()
-        if place is None:
+    def _start_runner(self, files: JobFiles) -> None:
+        lock = files.lock()
+        if lock is None:
             return
         try:
             with files.log.open("ab") as log:
@@ -86,19 +86,19 @@ class AttendedJobs:
                             "-m",
                             "headgate.agent.launchers",
                             str(files.directory),
-                            "--place",
-                            str(place),
+                            "--lock",
+                            str(lock),
                         ],
                         stdin=subprocess.DEVNULL,
                         stdout=log,
                         stderr=log,
-                        pass_fds=(place,),
+                        pass_fds=(lock,),
                         # It outlives this process, and what it starts can be ended with it.
                         start_new_session=True,
                     )
                 )
         finally:
-            os.close(place)
+            os.close(lock)
 
     def find(self, run: str, before: int) -> Job | None:
         """Return the newest attempt of a run below a number that can go on; None if there is none.
@@ -112,8 +112,7 @@ class AttendedJobs:
             job = files.job()
             if job is None or files.ended() is not None:
                 continue
-            # A DAG run goes on in Airflow, whoever asks after it.
-            if files.attended or isinstance(job.launcher, AirflowLauncher):
+            if files.locked or backend_of(job.launcher).remote:
                 return job
             self._kill(files)
         return None
@@ -122,22 +121,22 @@ class AttendedJobs:
         """Return how a job stands."""
         self._reap()
         files = self.files(key)
-        attended = files.attended  # before the end is looked for: it is noted before the place is
+        locked = files.locked  # before the end is looked for: it is noted before the lock is free
         ended = files.ended()
         if ended is not None:
             return Over(ended, files.claimed)
-        if attended:
+        if locked:
             return Underway(files.claimed)
         self._kill(files)
-        return Gone(f"the process that attended to it ended; its log is {files.log}")
+        return Gone(f"the process that ran it ended; its log is {files.log}")
 
     def cancel(self, key: JobKey) -> None:
         """Have a job end soon; how it ended is seen by ``poll``."""
         files = self.files(key)
-        attendant = files.attendant()
-        if files.attended and attendant is not None:
+        runner = files.runner()
+        if files.locked and runner is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(attendant, signal.SIGTERM)
+                os.kill(runner, signal.SIGTERM)
 
     def kill(self, key: JobKey) -> None:
         """End a job's processes at once, and for good."""
@@ -153,7 +152,7 @@ class AttendedJobs:
         return log if log.exists() else None
 
     def leaving(self) -> bool:
-        """Return whether attendants that were started here have not been seen to end."""
+        """Return whether runners that were started here have not been seen to end."""
         self._reap()
         return bool(self._children)
 
@@ -169,7 +168,7 @@ class AttendedJobs:
 
     def _kill(self, files: JobFiles) -> None:
         """End what is left of a job: its processes are those that carry its name."""
-        group = files.attendant()
+        group = files.runner()
         if group is None:
             return
         mark = str(files.directory)

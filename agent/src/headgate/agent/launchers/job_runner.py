@@ -1,4 +1,4 @@
-"""The attendant: a process that claims a run, has it carried out, and commits it.
+"""A process for each job, which claims its run, has it carried out, and commits it.
 
 It belongs to no agent. An agent that ends leaves it at work, and the next one on the host finds it
 by its directory. It ends by itself when the run is claimed by another attempt.
@@ -12,13 +12,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
-from headgate.agent.launchers.airflow import DagRun
-from headgate.agent.launchers.commands import Program
 from headgate.agent.launchers.job import Job, JobFiles
+from headgate.agent.launchers.kinds import Work, backend_of
 from headgate.client import ClientError, ConnectionFailed, Thrift2Connection
-from headgate.flows import AirflowLauncher
 from headgate.spark import Claimed, Ending, LostClaim, RunLedger, StepEnded
 
 T = TypeVar("T")
@@ -37,24 +35,11 @@ an observer restarts."""
 _PAUSE: Final = 1.0  # seconds between two tries
 
 
-class Work(Protocol):
-    """What an attempt consists in."""
-
-    def start(self) -> None:
-        """Begin it, or find it where it was begun before."""
-
-    def outcome(self) -> str | None:
-        """Return None while it is under way, then why it failed, empty where it did not."""
-
-    def stop(self) -> None:
-        """End it; nothing of it is left when this returns, as far as that can be known."""
-
-
 class Stopped(Exception):
     """The agent asked for the end."""
 
 
-class Attendant:
+class JobRunner:
     """Carries out one job.
 
     Args:
@@ -74,7 +59,7 @@ class Attendant:
         """Have it end soon; safe in a signal handler."""
         self._stopped = True
 
-    def attend(self) -> None:
+    def run(self) -> None:
         """Do everything and note how it ended."""
         try:
             ended = self._carried_out()
@@ -180,26 +165,20 @@ def _pauses() -> Iterator[float]:
         pause = min(_LONGEST_LOOK, pause * 1.1)
 
 
-def attend(directory: Path, descriptor: int) -> None:
-    """Attend to the job in a directory.
+def run_job(directory: Path, descriptor: int) -> None:
+    """Run the job in a directory, in this process.
 
     Args:
         directory: the job's.
-        descriptor: the attendant's place, taken by who started this process.
+        descriptor: of the lock on the job, taken by who started this process.
     """
     files = JobFiles(directory)
     job = files.job()
     if job is None:
-        message = f"{directory} holds no job; it is written before its attendant is started"
+        message = f"{directory} holds no job; it is written before its runner is started"
         raise ValueError(message)
-    files.note_attendant(descriptor)
-    attendant = Attendant(files, job, lambda: _work(files, job))
-    signal.signal(signal.SIGTERM, lambda *_: attendant.stop())
+    files.note_runner(descriptor)
+    runner = JobRunner(files, job, lambda: backend_of(job.launcher).work(files, job, job.launcher))
+    signal.signal(signal.SIGTERM, lambda *_: runner.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    attendant.attend()
-
-
-def _work(files: JobFiles, job: Job) -> Work:
-    if isinstance(job.launcher, AirflowLauncher):
-        return DagRun(files, job)
-    return Program(files, job)
+    runner.run()

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import time
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from headgate.agent.launchers.command_lines import NotConfigured
+from headgate.agent.configuration import Launchers
 from headgate.agent.launchers.job import Job, JobFiles
+from headgate.agent.launchers.kinds.backend import Backend, NotConfigured
 from headgate.flows import AirflowLauncher
 
 _CALL: Final = 30.0
@@ -24,6 +25,7 @@ _LOOK: Final = 1.0
 _PATIENCE: Final = 600.0
 """Seconds that Airflow may be away while it works: the DAG run does not depend on who looks."""
 
+_PORTS: Final = {"http": 80, "https": 443}
 _OVER: Final = frozenset({"success", "failed"})
 _UNTOLD: Final = re.compile(r"[^A-Za-z0-9_.~:+-]")
 """What Airflow takes in no id of a DAG run."""
@@ -62,16 +64,18 @@ class DagRun:
     Args:
         files: the job's.
         job: its description.
+        launcher: the job's.
         transport: carries requests; the network where None.
     """
 
     def __init__(
-        self, files: JobFiles, job: Job, transport: httpx.BaseTransport | None = None
+        self,
+        files: JobFiles,
+        job: Job,
+        launcher: AirflowLauncher,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
-        if not isinstance(job.launcher, AirflowLauncher):
-            message = f"{type(job.launcher).__name__} is not run by Airflow"
-            raise TypeError(message)
-        if not job.launcher.url:
+        if not launcher.url:
             message = (
                 "no Airflow is named; set launchers.airflow.url in agent.toml, or "
                 "`launcher: {airflow: {url: ...}}` in the dataflow"
@@ -80,12 +84,12 @@ class DagRun:
         request = job.request
         self._files = files
         self._job = job
-        self._dag = job.launcher.dag
-        self._parameters = job.launcher.parameters
+        self._dag = launcher.dag
+        self._parameters = launcher.parameters
         written = f"{request.dataflow}__{request.action}__{request.run}__{request.attempt}"
         self.id = _UNTOLD.sub("_", written)
         self._client = httpx.Client(
-            base_url=job.launcher.url.rstrip("/"),
+            base_url=launcher.url.rstrip("/"),
             timeout=_CALL,
             trust_env=False,
             transport=transport,
@@ -98,7 +102,7 @@ class DagRun:
         self._answered = time.monotonic()
 
     def start(self) -> None:
-        """See ``attendant.Work``.
+        """See ``Work``.
 
         Raises:
             AirflowRefused: there is no such DAG, it is paused, or this user may not run it.
@@ -129,7 +133,7 @@ class DagRun:
         self._begun = True
 
     def outcome(self) -> str | None:
-        """See ``attendant.Work``."""
+        """See ``Work``."""
         now = time.monotonic()
         if now - self._looked < _LOOK:
             return None
@@ -153,7 +157,7 @@ class DagRun:
         return f"DAG run {self.id} failed{': ' if failed else ''}{', '.join(failed)}"
 
     def stop(self) -> None:
-        """See ``attendant.Work``."""
+        """See ``Work``."""
         try:
             if self._begun and self._state not in _OVER:
                 self._ask("PATCH", self._run, {"state": "failed"})
@@ -249,3 +253,35 @@ def _told(line: str) -> str:
     detail = said.get("error_detail")
     told = " ".join(str(said[key]) for key in ("timestamp", "event") if said.get(key))
     return f"{told} {msgspec.json.encode(detail).decode()}" if detail else told
+
+
+class AirflowBackend(Backend[AirflowLauncher]):
+    """Runs DAGs, which go on in Airflow whoever asks after them."""
+
+    remote = True
+
+    def complete(self, job: Job, launcher: AirflowLauncher, defaults: Launchers) -> Job:
+        """See ``Backend``: the configured user asks at the configured URL alone."""
+        airflow = defaults.airflow
+        if _origin(launcher.url or airflow.url) != _origin(airflow.url):
+            return job
+        # As it was configured: what it looks like to others who read URLs does not matter then.
+        launcher = structs.replace(launcher, url=airflow.url)
+        return structs.replace(job, launcher=launcher, user=airflow.user, password=airflow.password)
+
+    def work(self, files: JobFiles, job: Job, launcher: AirflowLauncher) -> DagRun:
+        """See ``Backend``."""
+        return DagRun(files, job, launcher)
+
+
+def _origin(url: str) -> tuple[str, str, int | None, str]:
+    """Return what of a URL decides who reads what is sent there."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return url, "", None, ""
+    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/")
+
+
+BACKEND: Final = AirflowBackend()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headgate.agent.launchers import attendant
-from headgate.agent.launchers.attendant import Attendant
+from headgate.agent.launchers import job_runner
+from headgate.agent.launchers.job_runner import JobRunner
 from headgate.client import Columns
 from headgate.flows import CommandLauncher, ConnectLauncher
 from headgate.spark import Ending
@@ -65,9 +65,9 @@ class Ended:
 def test_how_a_job_ended_names_the_code_that_it_ran(
     make_job: Any, monkeypatch: pytest.MonkeyPatch, failure: str, ending: Ending
 ) -> None:
-    monkeypatch.setattr(attendant, "Thrift2Connection", Rows())
+    monkeypatch.setattr(job_runner, "Thrift2Connection", Rows())
     files, job = make_job(ConnectLauncher("steps:zones"))
-    Attendant(files, job, lambda: Ended(files, failure)).attend()
+    JobRunner(files, job, lambda: Ended(files, failure)).run()
     ended = files.ended()
     assert ended is not None
     assert (ended.ending, ended.code) == (ending, "ab12")
@@ -76,11 +76,11 @@ def test_how_a_job_ended_names_the_code_that_it_ran(
 def test_of_its_log_the_end_is_shown_however_long_the_lines(
     make_job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attendant, "Thrift2Connection", Rows())
+    monkeypatch.setattr(job_runner, "Thrift2Connection", Rows())
     files, job = make_job(CommandLauncher(("false",)))
     files.log.write_text("\n".join("x" * 100_000 for _ in range(50)) + "\nit failed")
     work = SimpleNamespace(start=lambda: None, outcome=lambda: "status 1", stop=lambda: None)
-    Attendant(files, job, lambda: work).attend()
+    JobRunner(files, job, lambda: work).run()
     ended = files.ended()
     assert ended is not None
     assert (ended.ending, ended.reason) == (Ending.FAILED, "status 1")

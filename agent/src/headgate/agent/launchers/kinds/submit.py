@@ -1,19 +1,19 @@
-"""The words of the commands that carry out attempts, by launcher."""
+"""Steps as applications of their own, by ``spark-submit``."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Final
 
+from msgspec import structs
+
+from headgate.agent.configuration import Launchers
 from headgate.agent.launchers.job import Job, JobFiles
-from headgate.flows import (
-    AirflowLauncher,
-    CommandLauncher,
-    ConnectLauncher,
-    SubmitLauncher,
-)
+from headgate.agent.launchers.kinds.backend import Backend, run_name
+from headgate.agent.launchers.program import Program
+from headgate.flows import SubmitLauncher
 from headgate.spark import code_hash, digest_of
 
 _DRIVER: Final = "headgate.spark.driver"
@@ -23,48 +23,27 @@ _DEFAULTS: Final[Mapping[str, str]] = {"spark.ui.showConsoleProgress": "false"}
 """Where neither the dataflow nor the agent says otherwise: a log is no terminal."""
 
 
-class NotConfigured(Exception):
-    """The launcher lacks an address that neither the dataflow nor the agent gives."""
+class SubmitBackend(Backend[SubmitLauncher]):
+    """Runs ``spark-submit``, which waits until the application has ended."""
 
+    def complete(self, job: Job, launcher: SubmitLauncher, defaults: Launchers) -> Job:
+        """See ``Backend``."""
+        submit = defaults.submit
+        launcher = structs.replace(
+            launcher,
+            master=launcher.master or submit.master,
+            deploy_mode=launcher.deploy_mode or submit.deploy_mode,
+            conf={**submit.conf, **launcher.conf},
+        )
+        return structs.replace(job, launcher=launcher, submit_program=submit.program)
 
-def command_line(files: JobFiles, job: Job) -> tuple[str, ...]:
-    """Return the words of the command that carries out a job, whose files it may add to.
-
-    Raises:
-        NotConfigured: an address is missing.
-    """
-    match job.launcher:
-        case CommandLauncher(command=command):
-            return command
-        case ConnectLauncher(remote=remote):
-            if not remote:
-                message = (
-                    "no Spark Connect server is named; set launchers.connect.remote in agent.toml, "
-                    "or `launcher: {connect: {remote: ...}}` in the dataflow"
-                )
-                raise NotConfigured(message)
-            words = ("--remote", remote, "--name", _name(job), "--code", str(files.code))
-            return (job.python, "-m", _DRIVER, str(files.request), *words)
-        case SubmitLauncher() as launcher:
-            return tuple(_submit(files, job, launcher))
-        case AirflowLauncher():
-            message = "a DAG is run by Airflow, not by a command"
-            raise TypeError(message)
-        case _:
-            assert_never(job.launcher)
-
-
-def python_of(job: Job) -> dict[str, str]:
-    """Return the variables that name the interpreter of a step's own process."""
-    launcher = job.launcher
-    if isinstance(launcher, SubmitLauncher) and launcher.deploy_mode != _CLUSTER:
-        return {"PYSPARK_PYTHON": job.python, "PYSPARK_DRIVER_PYTHON": job.python}
-    return {}
-
-
-def _name(job: Job) -> str:
-    request = job.request
-    return f"headgate {request.dataflow} {request.action} {request.run}-{request.attempt}"
+    def work(self, files: JobFiles, job: Job, launcher: SubmitLauncher) -> Program:
+        """See ``Backend``."""
+        variables = {}
+        if launcher.deploy_mode != _CLUSTER:
+            # In the cluster, the step's interpreter is the one that was shipped there.
+            variables = {"PYSPARK_PYTHON": job.python, "PYSPARK_DRIVER_PYTHON": job.python}
+        return Program(files, job, tuple(_submit(files, job, launcher)), variables)
 
 
 def _submit(files: JobFiles, job: Job, launcher: SubmitLauncher) -> Iterator[str]:
@@ -74,7 +53,7 @@ def _submit(files: JobFiles, job: Job, launcher: SubmitLauncher) -> Iterator[str
         yield from ("--master", launcher.master)
     if launcher.deploy_mode:
         yield from ("--deploy-mode", launcher.deploy_mode)
-    yield from ("--name", _name(job))
+    yield from ("--name", run_name(job))
     for name, value in {**_DEFAULTS, **launcher.conf}.items():
         yield from ("--conf", f"{name}={value}")
     modules = (str(_modules(files, job.request.python_path)),) if in_cluster else ()
@@ -132,3 +111,6 @@ def _modules(files: JobFiles, python_path: Iterable[str]) -> Path:
 def _module_name(inside: Path) -> str:
     parts = inside.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+BACKEND: Final = SubmitBackend()

@@ -1,4 +1,4 @@
-"""Programs that carry out attempts: their command lines, their environment, their end."""
+"""Programs that carry out attempts: their environment, their start and their end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import psutil
 
-from headgate.agent.launchers.command_lines import command_line, python_of
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.events import encode_origin_text
 
@@ -26,39 +27,47 @@ _AGENTS_OWN: Final = "HEADGATE_AGENT_"
 
 
 class Program:
-    """A program, and what it started, in the attendant's own process group.
+    """A program, and what it started, in the process group of the job's runner.
 
     Args:
         files: the job's.
         job: its description.
+        command: the words of its command line.
+        variables: what its environment has beside that of each job.
     """
 
-    def __init__(self, files: JobFiles, job: Job) -> None:
+    def __init__(
+        self,
+        files: JobFiles,
+        job: Job,
+        command: tuple[str, ...],
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.command = command
+        self.environment = {**environment(files, job), **variables}
         self._files = files
-        self._job = job
-        self._name = ""
+        self._directory = job.directory
+        self._name = Path(command[0]).name
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """See ``attendant.Work``."""
-        command = command_line(self._files, self._job)
-        self._name = Path(command[0]).name
+        """See ``Work``."""
         with self._files.log.open("ab") as log:
             try:
                 self._process = subprocess.Popen(
-                    command,
+                    self.command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    cwd=self._job.directory,
-                    env=environment(self._files, self._job),
+                    cwd=self._directory,
+                    env=self.environment,
                 )
             except OSError as error:
-                message = f"{command[0]} could not be started in {self._job.directory}: {error}"
+                message = f"{self.command[0]} could not be started in {self._directory}: {error}"
                 raise CannotStart(message) from error
 
     def outcome(self) -> str | None:
-        """See ``attendant.Work``."""
+        """See ``Work``."""
         assert self._process is not None  # noqa: S101 - started before
         status = self._process.poll()
         if status is None:
@@ -68,7 +77,7 @@ class Program:
         return f"{self._name} ended with status {status}" if status else ""
 
     def stop(self) -> None:
-        """See ``attendant.Work``."""
+        """See ``Work``."""
         if self._process is None or self._process.poll() is not None:
             return
         # A program that is ended does not end what it has started.
@@ -92,7 +101,6 @@ def environment(files: JobFiles, job: Job) -> dict[str, str]:
     request = job.request
     return {
         **{name: told for name, told in os.environ.items() if not name.startswith(_AGENTS_OWN)},
-        **python_of(job),
         JOB_VARIABLE: str(files.directory),
         "HEADGATE_RUN": str(files.request),
         "HEADGATE_DATAFLOW": request.dataflow,

@@ -1,0 +1,44 @@
+"""The launcher ``connect``: a step in a process of its own, on a Spark Connect server."""
+
+from __future__ import annotations
+
+from headgate.flows.kinds import Key, Record, Single
+from headgate.flows.launchers.kind import LauncherKind, StepLauncher, Written
+from headgate.flows.launchers.step import STEP
+from headgate.flows.tree import text_of
+
+
+class ConnectLauncher(StepLauncher, frozen=True, tag="connect"):
+    """Runs a Python function in a process of its own, on a Spark Connect server.
+
+    ``remote`` is ``sc://host:port``; the agent's own default where empty.
+    """
+
+    remote: str = ""
+
+
+def _why_no_remote(_: str) -> tuple[str, str]:
+    return "this is no Spark Connect address", "write `sc://host:port`, such as `sc://spark:15002`"
+
+
+def _read(written: Written) -> ConnectLauncher:
+    return ConnectLauncher(
+        text_of(written.target),
+        written.python_path,
+        written.parameters,
+        text_of(written.settings.get("remote")),
+    )
+
+
+_KEYS = Record(
+    "the launcher",
+    {
+        "remote": Key(
+            Single("`sc://host:port`", pattern=r"sc://[^\s]+", why_not=_why_no_remote),
+            "the Spark Connect server; default the agent's `launchers.connect.remote`",
+        )
+    },
+)
+CONNECT = LauncherKind(
+    "connect", STEP, _read, Key(_KEYS, "on a Spark Connect server"), by_name=True
+)

@@ -1,0 +1,18 @@
+"""The launcher ``session``: a step in the dataflow's warm Spark session."""
+
+from __future__ import annotations
+
+from headgate.flows.launchers.kind import LauncherKind, StepLauncher, Written
+from headgate.flows.launchers.step import STEP
+from headgate.flows.tree import text_of
+
+
+class SessionLauncher(StepLauncher, frozen=True, tag="session"):
+    """Runs a Python function in a warm Spark session."""
+
+
+def _read(written: Written) -> SessionLauncher:
+    return SessionLauncher(text_of(written.target), written.python_path, written.parameters)
+
+
+SESSION = LauncherKind("session", STEP, _read, by_name=True)
