@@ -429,7 +429,7 @@ def survive(stand: Any, seed: int, seconds: float, kills: int) -> None:
 def test_every_acknowledged_update_is_counted_and_consumed_whatever_is_killed(
     stack: Any, tmp_path: Any, make_stand: Callable[..., Any]
 ) -> None:
-    survive(make_stand(tmp_path), seed=1, seconds=20.0, kills=4)
+    survive(make_stand(tmp_path), seed=1, seconds=15.0, kills=3)
 
 
 @pytest.mark.soak

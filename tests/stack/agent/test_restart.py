@@ -110,7 +110,7 @@ def check(stand: Any, agent: Any, flow: str, tables: dict[str, str], waves: int)
 
 
 def test_one_attempt_of_each_run_commits_whatever_is_killed(stand: Any) -> None:
-    survive(stand, seed=1, kills=3)
+    survive(stand, seed=1, kills=2)
 
 
 @pytest.mark.soak

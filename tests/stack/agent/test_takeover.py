@@ -28,7 +28,7 @@ def spares(agent: Any) -> int:
     return int(float(found[1]))
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.soak), 1])
 def test_another_agent_goes_on_after_a_kill(
     make_stand: Callable[..., Any], tmp_path: Path, number: int
 ) -> None:

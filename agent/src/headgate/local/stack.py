@@ -210,11 +210,11 @@ class LocalStack:
             return self._end_all(listen)
 
     def reset(self, listen: Listener = silent) -> None:
-        """Take the stack down and delete its data, logs and ports; the jars stay."""
+        """End every process at once and delete data, logs and ports; the jars stay."""
         if not self._places.folder.exists():
             return
         with self._locked(listen):
-            self._end_all(listen)
+            self._end_all(listen, in_order=False)
             for folder in (
                 self._places.data,
                 self._places.logs,
@@ -383,7 +383,7 @@ class LocalStack:
         values |= {f"{port.key}_port": str(ports[port.key]) for port in Port if port.key in ports}
         render(source, self._places.conf, values)
 
-    def _end_all(self, listen: Listener) -> list[Part]:
+    def _end_all(self, listen: Listener, *, in_order: bool = True) -> list[Part]:
         found = processes.find(self._places.folder)
         with _interrupts_held():
             for parts in STOP_ORDER:
@@ -392,9 +392,8 @@ class LocalStack:
                     continue
                 names = " and ".join(part.value for part in parts if part.value in found)
                 listen(Progress(subject=names, text="stopping"))
-                processes.end(
-                    group, max(EVERY_PLAN[part].stop_seconds for part in parts), self._children.reap
-                )
+                patience = max(EVERY_PLAN[part].stop_seconds for part in parts) if in_order else 0
+                processes.end(group, patience, self._children.reap)
             rest = [
                 each for group in processes.find(self._places.folder).values() for each in group
             ]
