@@ -46,6 +46,37 @@ def test_a_step_that_computes_is_interrupted() -> None:
     thread.join(WAIT)
 
 
+def test_code_that_goes_on_after_every_exception_is_interrupted() -> None:
+    """As the gateway to Spark does, which sends a command anew, and its jobs without their tag."""
+    one = attempt()
+    begun, ended = threading.Event(), threading.Event()
+    raised: list[BaseException] = []
+
+    def retrying(_: Any) -> None:
+        while True:
+            try:
+                begun.set()
+                while True:
+                    pass
+            except Exception:  # noqa: BLE001 -- what is tested
+                continue
+
+    def call() -> None:
+        try:
+            one.call(retrying, RUN)
+        except BaseException as error:  # noqa: BLE001
+            raised.append(error)
+        ended.set()
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    assert begun.wait(WAIT)
+    one.cancelled.set()
+    one.interrupt()
+    assert ended.wait(WAIT)
+    assert isinstance(raised[0], RunCancelled)
+
+
 def test_before_and_after_its_step_nothing_is_interrupted() -> None:
     one = attempt()
     one.interrupt()

@@ -49,8 +49,13 @@ _REMOTE_PARTITIONS: Final = 8
 """Of a large container, on a Connect server that was not told how many."""
 
 
-class RunCancelled(Exception):
-    """The run was cancelled: it may read on, but not write."""
+class RunCancelled(BaseException):
+    """The run was cancelled: it may read on, but not write.
+
+    It may be raised at any line of a step, so also inside the gateway to Spark's JVM. That repeats
+    a command whose sending an ``Exception`` broke, over another connection, whose jobs bear no tag
+    of the attempt any more and could not be cancelled.
+    """
 
 
 class Run:
