@@ -129,6 +129,20 @@ def test_a_step_that_cannot_be_called_is_found_by_importing_it(written, step, me
     assert run("check", path).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [("own:Spread", None), ("own:Spraed", "module `own` has no class `Spraed`")],
+)
+def test_the_class_of_a_metric_is_looked_for_too(written, metric, message):
+    written("m.py", "def f(run): ...\n")
+    written("own.py", "class Spread: ...\n")
+    bound = f'{{value: {{python: {{class: "{metric}", limit: 3}}}}}}'
+    path = written("flow.yaml", GOOD.replace("after: b", f"after: b, when: {{c: {bound}}}"))
+    result = run("check", "--imports", path)
+    assert (result.exit_code == 0) is (message is None), result.stderr
+    assert message is None or message in result.stderr
+
+
 def test_a_step_that_is_there_is_in_order(written):
     written("quick.py", "print('loud')\ndef clean(run): ...\n")
     path = written("flow.yaml", GOOD.replace("m:f", "quick:clean"))

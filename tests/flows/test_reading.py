@@ -19,6 +19,7 @@ from headgate.engine import (
     Role,
     SequenceBound,
     SequenceUnit,
+    UserMetric,
     ValueBound,
     check_specification,
 )
@@ -204,6 +205,32 @@ def test_a_value_can_name_its_metric():
     assert bound_of("value: {against: 100, limit: 5%}").value == ValueBound(
         Metric.AGAINST, 0.05, 100
     )
+
+
+def test_a_value_can_have_a_metric_in_python():
+    own = UserMetric("own.metrics:Spread")
+    assert bound_of('value: {python: {class: "own.metrics:Spread", limit: 3}}').value == ValueBound(
+        own, 3
+    )
+    assert bound_of(
+        'value: {python: {class: "own.metrics:Spread", limit: [1, 2.5]}}'
+    ).value == ValueBound(own, Interval(1, 2.5))
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ('{python: {class: "metrics.py", limit: 3}}', "`module:Class`"),
+        ('{python: {class: "m:Spread"}}', "`limit`"),
+        ('{python: {class: "m:Spread", limit: 5%}}', "a number above zero"),
+        ('{python: {class: "m:Spread", limit: 0}}', "a number above zero"),
+        ('{python: {class: "m:Spread", limit: 3}, absolute: 3}', "`absolute`"),
+    ],
+)
+def test_a_metric_in_python_that_says_nothing_is_refused(written, message):
+    with pytest.raises(DataflowErrors) as raised:
+        bound_of(f"value: {written}")
+    assert message in str(raised.value)
 
 
 def test_every_limit_can_be_an_interval():

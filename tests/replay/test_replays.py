@@ -14,10 +14,11 @@ from headgate.engine import (
     Metric,
     SequenceBound,
     SequenceUnit,
+    UserMetric,
     ValueBound,
 )
 from headgate.events import ContainerId
-from headgate.replay import Replayed, differences
+from headgate.replay import NotRecorded, Replayed, differences
 
 Chain = Callable[..., DataflowSpec]
 Record = Callable[..., Any]
@@ -67,6 +68,15 @@ def test_the_recorded_bounds_give_exactly_the_recorded_runs(
         for output in step.outputs
         for error in output.errors
     )
+
+
+def test_a_metric_in_python_is_not_replayed_and_that_is_said(
+    make_chain: Chain, record: Record
+) -> None:
+    world = record(make_chain(), 1)
+    own = Bound("k", ContainerId("smoothed"), value=ValueBound(UserMetric("m:Spread"), 1.0))
+    with pytest.raises(NotRecorded, match="bound 'k' of action 'high' has the metric 'm:Spread'"):
+        world.replay(make_chain(high=own))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -18,6 +18,8 @@ from confluent_kafka import TopicPartition
 from simulation import SEALS, MemoryRows
 
 from headgate.agent import supervision
+from headgate.agent.advisers import metrics
+from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.api.access import connections
 from headgate.agent.configuration import Kafka, Resources
 from headgate.agent.kafka import broker as brokers
@@ -47,6 +49,7 @@ from headgate.agent.scans.store import ScanStore
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import Supervision, ThreadKind
+from headgate.engine import MetricAnswers, MetricQuestions, encode_metrics
 from headgate.events import (
     VERSION,
     Cut,
@@ -515,6 +518,24 @@ def jobs(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     launcher.close()
 
 
+def users_metrics(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
+    """What was asked when the thread failed is answered with the reason, and what comes later."""
+    faults = Faults()
+
+    def decoded(question: bytes) -> MetricQuestions:
+        faults()
+        return MetricQuestions([])
+
+    patch.setattr(metrics, "decode_metric_questions", decoded)
+    told: queue.Queue[Any] = queue.Queue()
+    adviser = MetricAdviser("flow", sys.executable, directory, 1, 1, 0, heard.supervision)
+    for _ in range(2):
+        adviser.answer(b"", lambda answer, reason: told.put((answer, reason)))
+    assert told.get(timeout=WAIT) == (None, "it could not be asked: TypeError: injected")
+    assert told.get(timeout=WAIT) == (encode_metrics(MetricAnswers([])), "")
+    adviser.close()
+
+
 def the_api(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     """The process is told to end: what cannot be asked must not look alive."""
     ending = threading.Event()
@@ -565,6 +586,7 @@ STAGES: Mapping[ThreadKind, Stage] = {
     ThreadKind.SESSION: a_session,
     ThreadKind.SPARES: spares,
     ThreadKind.JOBS: jobs,
+    ThreadKind.METRICS: users_metrics,
     ThreadKind.RETENTION: retention,
     ThreadKind.CERTIFICATES: certificates,
     ThreadKind.API: the_api,

@@ -80,6 +80,8 @@ class Workers(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a worker may take until its Spark session is warm."""
     idle_seconds: Annotated[float, Meta(ge=0)] = 1800.0
     """After how long without a run a session ends; 0: it stays."""
+    metric_seconds: Seconds = 10.0
+    """How long a metric of a dataflow's own may take."""
     spares: Annotated[int, Meta(ge=0, le=100)] = 0
     """Warm sessions kept ready for dataflows that are taken over or submitted."""
     spare_spark: dict[str, str] = {}

@@ -184,6 +184,12 @@ class Adviser(Protocol):
     def answer(self, question: bytes, done: Callable[[bytes | None, str], None]) -> None:
         """Hand the answer to ``done``, from any thread; None and the reason where there is none."""
 
+    def use(self, roots: Sequence[str]) -> None:
+        """Read code of the dataflow anew, from these directories."""
+
+    def close(self) -> None:
+        """Answer nothing any more."""
+
 
 class Families(Protocol):
     """Makes and removes the column family of notify columns, for one dataflow."""

@@ -47,6 +47,8 @@ class ThreadKind(StrEnum):
     """Keeps warm Spark sessions ready for dataflows to come."""
     JOBS = "jobs"
     """Looks after a dataflow's other launches."""
+    METRICS = "metrics"
+    """Has users' metrics of a dataflow computed."""
     RETENTION = "retention"
     """Has Kafka keep what runs need."""
     CERTIFICATES = "certificates"

@@ -118,7 +118,8 @@ from headgate.engine.spec.dataflow import (
     launch_order,
 )
 from headgate.engine.spec.metrics.divergence import ValueMetric
-from headgate.engine.spec.metrics.table import METRICS, Metric
+from headgate.engine.spec.metrics.table import METRICS, Metric, definition_of
+from headgate.engine.spec.metrics.user import UserMetric
 from headgate.engine.spec.references import (
     RESOURCES,
     AdjustmentSpec,
@@ -129,6 +130,17 @@ from headgate.engine.spec.references import (
 )
 from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
 from headgate.engine.testing.tester import EngineTester, launched
+from headgate.engine.triggers.bounds.policy import BOUNDS
+from headgate.engine.triggers.bounds.questions import (
+    ChangedCells,
+    MetricAnswer,
+    MetricAnswers,
+    MetricQuestion,
+    MetricQuestions,
+    decode_metric_answers,
+    decode_metric_questions,
+    encode_metrics,
+)
 from headgate.engine.triggers.factory import PolicyMaker, policies_of, with_triggers
 from headgate.engine.triggers.policy import (
     Ask,
@@ -151,6 +163,7 @@ from headgate.engine.triggers.policy import (
 )
 
 __all__ = [
+    "BOUNDS",
     "METRICS",
     "RESOURCES",
     "SNAPSHOT_VERSION",
@@ -174,6 +187,7 @@ __all__ = [
     "BrokenInvariant",
     "Cause",
     "CellsRead",
+    "ChangedCells",
     "Checkpoint",
     "ClockMoved",
     "Codec",
@@ -211,6 +225,10 @@ __all__ = [
     "MemoryIndex",
     "MemoryStorage",
     "Metric",
+    "MetricAnswer",
+    "MetricAnswers",
+    "MetricQuestion",
+    "MetricQuestions",
     "Moment",
     "Needs",
     "NeedsAnswer",
@@ -268,6 +286,7 @@ __all__ = [
     "TriggerPolicy",
     "TriggerResult",
     "UpdatesExplanation",
+    "UserMetric",
     "ValueBound",
     "ValueMetric",
     "VectorResult",
@@ -285,8 +304,12 @@ __all__ = [
     "check_invariants",
     "check_specification",
     "counted_part",
+    "decode_metric_answers",
+    "decode_metric_questions",
     "decode_one",
     "decoder_of",
+    "definition_of",
+    "encode_metrics",
     "launch_order",
     "launched",
     "leaves",

@@ -18,9 +18,11 @@ from headgate.engine import (
     Metric,
     SequenceBound,
     SequenceUnit,
+    UserMetric,
     ValueBound,
     at_least_one,
     bounds_of,
+    definition_of,
     majority,
     parse_condition,
 )
@@ -28,7 +30,7 @@ from headgate.events import ContainerId
 from headgate.flows.grammar import RESERVED
 from headgate.flows.problems import Findings, Position, suggestion
 from headgate.flows.quantities import duration_seconds, percentage_points
-from headgate.flows.tree import Entry, Items, Mapping, Scalar, Tree
+from headgate.flows.tree import Entry, Items, Mapping, Scalar, Tree, text_of
 
 
 def read_bound(name: str, container: ContainerId, tree: Mapping, findings: Findings) -> Bound:
@@ -86,6 +88,11 @@ def _value(tree: Tree, findings: Findings) -> ValueBound | None:
     if not isinstance(tree, Mapping):
         metric = Metric.CHANGED if _in_percent(tree) else Metric.ABSOLUTE
         return _value_bound(metric, tree, None, findings) if _alike(tree, findings) else None
+    own = tree.get("python")
+    if isinstance(own, Mapping):
+        limit, entry = own.get("limit"), text_of(own.get("class"))
+        number = None if limit is None else _limit(limit, _plain_or_points, findings)
+        return None if number is None else ValueBound(UserMetric(entry), number)
     constant = None
     for metric in Metric:
         written = tree.get(metric)
@@ -257,7 +264,7 @@ def check_codec(bound: Bound, codec: Codec, at: Position, findings: Findings) ->
     """Note a metric that needs numbers where the container's values have none."""
     if (
         bound.value is not None
-        and METRICS[bound.value.metric].numeric
+        and definition_of(bound.value.metric).numeric
         and codec.name is CodecName.OPAQUE
     ):
         findings.error(

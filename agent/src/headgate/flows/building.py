@@ -42,6 +42,7 @@ from headgate.flows.tree import (
     Tree,
     read_tree,
     spark_settings,
+    texts_of,
 )
 
 
@@ -163,6 +164,7 @@ class _Builder:
             scans,
             concurrency=self._number("concurrency", DEFAULT_CONCURRENCY),
             priority=self._number("priority", 0),
+            python_path=self._python_path(),
             on_undecodable=dict(self._undecodable()),
             spark_pool=pool.text if isinstance(pool, Scalar) else "",
         )
@@ -337,14 +339,17 @@ class _Builder:
         end, _, duration = written.text.partition(" ")
         return Waves(WaveEnd(end), duration_seconds(duration))
 
-    def _launchers(self) -> Iterator[tuple[str, Launcher]]:
+    def _python_path(self) -> tuple[str, ...]:
         match self._tree.get("python_path"):
             case Scalar(text=directory):
-                python_path: tuple[str, ...] = (directory,)
-            case Items(values=values):
-                python_path = tuple(one.text for one in values if isinstance(one, Scalar))
+                return (directory,)
+            case Items() as items:
+                return texts_of(items)
             case _:
-                python_path = (".",)
+                return (".",)
+
+    def _launchers(self) -> Iterator[tuple[str, Launcher]]:
+        python_path = self._python_path()
         spark = dict(spark_settings(self._tree.get("spark")))
         for name, tree in self._action_trees.items():
             launcher = read_launcher(tree, python_path, spark, self._findings)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.engine import DataflowSpec, OnUndecodable
+from headgate.engine import DataflowSpec, OnUndecodable, UserMetric
 from headgate.flows.launchers import Launcher
 from headgate.flows.modes import Mode, Scans
 from headgate.flows.problems import Problem
@@ -69,6 +69,8 @@ class Dataflow(Struct, frozen=True):
     priority: int = 0
     on_undecodable: dict[str, OnUndecodable] = {}
     """By container: what a step sees of values that the codec cannot read, where it is said."""
+    python_path: tuple[str, ...] = (".",)
+    """Where modules of steps and metrics are looked for, from the dataflow file's directory on."""
     spark_pool: str = ""
     """The pool whose session its steps share with others; empty where they have their own."""
 
@@ -76,3 +78,10 @@ class Dataflow(Struct, frozen=True):
     def name(self) -> str:
         """The dataflow's name."""
         return self.spec.name
+
+    @property
+    def user_metrics(self) -> tuple[str, ...]:
+        """The users' metrics of its bounds, each once."""
+        values = (bound.value for action in self.spec.actions for bound in action.bounds)
+        metrics = (value.metric for value in values if value is not None)
+        return tuple(dict.fromkeys(m.entry for m in metrics if isinstance(m, UserMetric)))

@@ -8,14 +8,15 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from headgate.engine import (
-    METRICS,
     ActionSpec,
     Bound,
     Interval,
     Limit,
     SequenceBound,
     SequenceUnit,
+    UserMetric,
     ValueBound,
+    definition_of,
 )
 from headgate.flows.dataflow import Dataflow
 
@@ -149,7 +150,9 @@ def _sequence(sequence: SequenceBound) -> str:
 
 
 def _value(value: ValueBound) -> str:
-    if not METRICS[value.metric].percent:
+    if isinstance(value.metric, UserMetric):
+        return f"{value.metric} {_limit(value.limit, '')}"
+    if not definition_of(value.metric).percent:
         return _limit(value.limit, "")
     against = f" of {value.constant:g}" if value.constant is not None else ""
     return f"{value.metric.value} {_limit(value.limit, '%', 100)}{against}"

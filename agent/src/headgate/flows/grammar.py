@@ -18,6 +18,7 @@ from headgate.flows.kinds import (
     Record,
     Single,
 )
+from headgate.flows.launchers.step import ENTRY
 from headgate.flows.launching import LAUNCHED, LAUNCHING
 from headgate.flows.modes import MODE_KEYS
 from headgate.flows.problems import NAME_RULE, nearest
@@ -164,6 +165,7 @@ _DIVERGENCE = Single(
 )
 _SHARE = Single("a percentage such as `5%`", pattern=PERCENTAGE, why_not=_why_no_share)
 _UNITS = Single("a number in the values' units", numbers=Numbers(above=0), why_not=_why_no_units)
+_OWN_UNITS = Single("a number above zero", numbers=Numbers(above=0))
 _TRUTH = Single("true or false", truth=True)
 
 _SEQUENCE_KEYS = Record(
@@ -186,15 +188,31 @@ def _metric_key(metric: ValueMetric) -> Key:
     return Key(_limit(_SHARE if metric.percent else _UNITS), metric.doc)
 
 
+_PYTHON_KEYS = Record(
+    "the metric",
+    {
+        "class": Key(
+            Single(
+                "`module:Class`",
+                pattern=ENTRY,
+                rule="write the module, a colon, the class: `metrics:Spread`",
+            ),
+            "a class with `process_element`, `aggregate` and `compute`",
+            required=True,
+        ),
+        "limit": Key(_limit(_OWN_UNITS), "in the metric's own units", required=True),
+    },
+)
 _VALUE_KEYS = Record(
     "the value",
     {
         **{metric.value: _metric_key(each) for metric, each in METRICS.items()},
+        "python": Key(_PYTHON_KEYS, "a metric of your own, computed in a worker"),
         "limit": Key(
             _limit(_SHARE), " or ".join(each.doc for each in METRICS.values() if each.constant)
         ),
     },
-    one_of=tuple(metric.value for metric in METRICS),
+    one_of=(*(metric.value for metric in METRICS), "python"),
     together=tuple((name.value, "limit") for name, each in METRICS.items() if each.constant),
 )
 

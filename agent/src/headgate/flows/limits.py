@@ -10,7 +10,7 @@ import yaml
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _VECTORS = ("time", "sequence", "value")
-_FIXED = frozenset({"against", "count", "container"})
+_FIXED = frozenset({"against", "class", "count", "container"})
 """Keys within a limit that are no limits: a reference, a way of counting."""
 _DIGITS = 3
 """Significant digits of a limit that was computed: more would only look exact."""

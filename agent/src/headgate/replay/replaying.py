@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from headgate.engine import DataflowSpec, DecisionKind, Deliveries, RecordArrived, Role
+from headgate.engine import (
+    DataflowSpec,
+    DecisionKind,
+    Deliveries,
+    RecordArrived,
+    Role,
+    UserMetric,
+)
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
@@ -57,7 +64,21 @@ def replay(
     Raises:
         NotRecorded: events leave out what a candidate needs.
     """
+    for candidate in candidates:
+        for spec in (candidate.spec, *candidate.changes.values()):
+            _refuse_user_metrics(spec)
     return _Replaying(recording, partitions, candidates).run(events)
+
+
+def _refuse_user_metrics(spec: DataflowSpec) -> None:
+    for action in spec.actions:
+        for bound in action.bounds:
+            if bound.value is not None and isinstance(bound.value.metric, UserMetric):
+                raise NotRecorded(
+                    f"bound {bound.name!r} of action {action.name!r} has the metric "
+                    f"{bound.value.metric.entry!r}, which a replay cannot ask; replay dataflows "
+                    "whose bounds have metrics of headgate's alone"
+                )
 
 
 class _Replaying:

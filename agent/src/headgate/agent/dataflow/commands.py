@@ -10,7 +10,7 @@ from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import Continuation, WatchesInEffect
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
-from headgate.agent.dataflow.runs.starting import session_start
+from headgate.agent.dataflow.runs.starting import python_path, session_start
 from headgate.agent.dataflow.state import FlowState, Port
 from headgate.agent.dataflow.tables.gates import Gates
 from headgate.agent.dataflow.tables.watches import Watches
@@ -177,6 +177,7 @@ class Commands:
         start = session_start(dataflow, definition)
         if start != started:
             self._context.launcher.use(start)
+        self._have_advisers_read()
         if dataflow.waves != before.waves:
             self._waves.schedule(now)
         names = {action.name for action in dataflow.spec.actions}
@@ -193,6 +194,12 @@ class Commands:
         """Replace the worker when it has nothing to do, so that modules are read again."""
         start = session_start(self._state.dataflow, self._state.definition)
         self._context.launcher.use(start)
+        self._have_advisers_read()
+
+    def _have_advisers_read(self) -> None:
+        roots = python_path(self._state.dataflow.python_path, self._state.definition)
+        for adviser in self._context.advisers.values():
+            adviser.use(roots)
 
     def withdraw(self, told: Callable[[], None], now: float) -> None:
         """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing.

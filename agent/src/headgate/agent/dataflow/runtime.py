@@ -189,6 +189,8 @@ class Runtime:
                 parts.callback(self._attempts.release, run)
             parts.callback(context.admission.leave, self.state.name)
             parts.callback(context.launcher.close)
+            for adviser in context.advisers.values():
+                parts.callback(adviser.close)
             if self.state.withdrawn:
                 parts.callback(context.launcher.cancel_all, "the dataflow was removed")
 

@@ -29,9 +29,19 @@ def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | N
                 f"action {action!r} is launched by {kind!r}, which is not among this agent's "
                 f"launchers.allowed ({', '.join(launchers.allowed)})"
             )
+    if dataflow.user_metrics and "session" not in launchers.allowed:
+        return (
+            f"its metric {dataflow.user_metrics[0]!r} is Python that this agent would run, but "
+            "'session' is not among its launchers.allowed"
+        )
     roots = [Path(root).expanduser().resolve() for root in launchers.roots]
     base = Path(directory)
-    places = [base, *(place for each in dataflow.launchers.values() for place in _places(each))]
+    metrics = map(Path, dataflow.python_path if dataflow.user_metrics else ())
+    places = [
+        base,
+        *metrics,
+        *(place for each in dataflow.launchers.values() for place in _places(each)),
+    ]
     for place in places if roots else ():
         # Links are followed: it counts where the code lies, not what it is called.
         found = (base / place.expanduser()).resolve()

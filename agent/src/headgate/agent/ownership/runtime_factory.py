@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.runs.starting import session_start
+from headgate.agent.dataflow.runs.starting import python_path, session_start
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.kafka.broker import KafkaBroker
@@ -31,7 +32,7 @@ from headgate.agent.state.rows import HBaseConnections
 from headgate.agent.state.sealed import Seals
 from headgate.agent.state.store import Ownership, RunRecord, SavedState, StateStore
 from headgate.agent.supervision import Supervision
-from headgate.engine import Kept
+from headgate.engine import BOUNDS, Kept
 from headgate.events import agent_origin
 from headgate.flows import Dataflow
 from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
@@ -86,6 +87,16 @@ class RuntimeFactory(Struct, frozen=True):
             configuration.workers,
             configuration.launchers,
         )
+        metrics = MetricAdviser(
+            dataflow.name,
+            configuration.workers.python,
+            directory,
+            configuration.workers.metric_seconds,
+            configuration.workers.start_seconds,
+            configuration.workers.idle_seconds,
+            self.supervision,
+        )
+        metrics.use(python_path(dataflow.python_path, ownership.definition))
         try:
             return Runtime(
                 ownership,
@@ -115,10 +126,12 @@ class RuntimeFactory(Struct, frozen=True):
                     post=hosted.post,
                     suspects=self.suspects.setdefault(dataflow.name, Suspects()),
                     deliver=hosted.deliver,
+                    advisers={BOUNDS: metrics},
                 ),
             )
         except BaseException:
             launcher.close()
+            metrics.close()
             raise
 
 

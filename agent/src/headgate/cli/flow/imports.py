@@ -1,4 +1,4 @@
-"""``headgate flow check --imports``: whether the functions of steps are there to be called.
+"""``headgate flow check --imports``: whether functions of steps and classes of metrics are there.
 
 Modules are imported in a process of its own, since that runs what stands in them.
 """
@@ -50,32 +50,33 @@ class _Found(Struct, frozen=True):
 
 
 def import_problems(dataflow: Dataflow, directory: Path) -> tuple[Problem, ...]:
-    """Return what keeps the steps of a dataflow from being called, each in its line.
+    """Return what keeps steps and metrics of a dataflow from being called, each in its line.
 
     Args:
         dataflow: as it was read.
         directory: of its file, from which its paths begin.
     """
-    steps = {
-        launcher.step: tuple(
-            str(directory / Path(part).expanduser()) for part in launcher.python_path
-        )
-        for launcher in dataflow.launchers.values()
-        if isinstance(launcher, StepLauncher)
-    }
+    paths = tuple(str(directory / Path(part).expanduser()) for part in dataflow.python_path)
+    launchers = dataflow.launchers.values()
+    kinds = {one.step: "function" for one in launchers if isinstance(one, StepLauncher)}
+    kinds |= dict.fromkeys(dataflow.user_metrics, "class")
     return tuple(
-        problem for step, paths in steps.items() for problem in _problems(dataflow, step, paths)
+        problem
+        for entry, kind in kinds.items()
+        for problem in _problems(dataflow, entry, kind, paths)
     )
 
 
-def _problems(dataflow: Dataflow, step: str, paths: tuple[str, ...]) -> Iterator[Problem]:
-    module, _, function = step.partition(":")
+def _problems(
+    dataflow: Dataflow, entry: str, kind: str, paths: tuple[str, ...]
+) -> Iterator[Problem]:
+    module, _, function = entry.partition(":")
     found = _imported(module, function, paths)
     if found.failure:
         words = f"module `{module}` cannot be imported: {found.failure}"
         cure = "correct the module, or install what it imports for this translation"
     elif found.missing == "function":
-        words = f"module `{module}` has no function `{function}`"
+        words = f"module `{module}` has no {kind} `{function}`"
         meant = nearest(function, found.names)
         cure = f"did you mean `{module}:{meant}`?" if meant else "define it there"
     elif found.missing:
@@ -86,7 +87,7 @@ def _problems(dataflow: Dataflow, step: str, paths: tuple[str, ...]) -> Iterator
         cure = f"did you mean `{whole}:{function}`?" if meant else "correct it, or `python_path`"
     else:
         return
-    before, here, _ = dataflow.source.partition(step)
+    before, here, _ = dataflow.source.partition(entry)
     line = before.count("\n") + 1 if here else 1
     column = len(before) - before.rfind("\n") if here else 1
     yield Problem(dataflow.file, line, column, words, cure)

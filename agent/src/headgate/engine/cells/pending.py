@@ -420,6 +420,15 @@ class Pending:
             float(found.max()) if len(found) else 0.0,
         )
 
+    def moved(self) -> tuple[Array, Array]:
+        """Return x and x′ of the cells with x ≠ x′, in the same order."""
+        if self.past is None or self._values is None:
+            return np.empty(0), np.empty(0)
+        slots = self.past.slots
+        new, before = self._values.data[slots], self.past.values.data[slots]
+        differ = new != before
+        return new[differ], before[differ]
+
     def measured_magnitude(self) -> float:
         """Return Σ|x′| from scratch; it looks at all cells."""
         if self._values is None:

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from headgate.engine.spec.codecs import Codec, CodecName
 from headgate.engine.spec.conditions import Condition, all_of, bounds_of
-from headgate.engine.spec.metrics.table import METRICS, Metric
+from headgate.engine.spec.metrics.table import Metric, definition_of
+from headgate.engine.spec.metrics.user import UserMetric
 from headgate.engine.spec.references import AdjustmentSpec, adjustment_problems
 from headgate.events import Container, ContainerId
 
@@ -81,7 +82,7 @@ class SequenceBound(Struct, frozen=True):
 class ValueBound(Struct, frozen=True):
     """ν: divergence of values. ``constant`` is None for a metric that takes none."""
 
-    metric: Metric
+    metric: Metric | UserMetric
     limit: Limit
     constant: float | None = None
 
@@ -379,7 +380,7 @@ def _bound_problems(place: str, bound: Bound, codecs: Mapping[ContainerId, Codec
     if value is None:
         return
     yield from _positive(f"{place}, value", value.limit)
-    metric = METRICS[value.metric]
+    metric = definition_of(value.metric)
     if metric.constant and not (value.constant or 0) > 0:
         yield f"{place}: metric {value.metric.value!r} needs a constant above 0"
     if not metric.constant and value.constant is not None:

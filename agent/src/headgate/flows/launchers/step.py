@@ -8,8 +8,8 @@ from headgate.flows.kinds import Key, Single
 from headgate.flows.launchers.kind import Target
 
 _IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
-_PATTERN = rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})*:{_IDENTIFIER}"
-"""Pattern of a Python function: ``module:function``."""
+ENTRY = rf"{_IDENTIFIER}(?:\.{_IDENTIFIER})*:{_IDENTIFIER}"
+"""Pattern of what is in a Python module: ``module:name``."""
 
 
 def _why_not(value: str) -> tuple[str, str]:
@@ -23,13 +23,13 @@ def _why_not(value: str) -> tuple[str, str]:
 def _as_step(value: str) -> str:
     module, _, function = value.rpartition(".")
     candidate = f"{module}:{function}" if module else f"steps:{value}"
-    return candidate if re.fullmatch(_PATTERN, candidate) else "steps:zones"
+    return candidate if re.fullmatch(ENTRY, candidate) else "steps:zones"
 
 
 STEP = Target(
     "step",
     Key(
-        Single("`module:function`", pattern=_PATTERN, why_not=_why_not),
+        Single("`module:function`", pattern=ENTRY, why_not=_why_not),
         "a Python function that takes the run; in a warm Spark session unless `launcher` differs",
     ),
 )

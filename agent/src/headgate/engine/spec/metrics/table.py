@@ -9,6 +9,7 @@ from headgate.engine.spec.metrics.against import AGAINST
 from headgate.engine.spec.metrics.changed import CHANGED
 from headgate.engine.spec.metrics.divergence import ValueMetric
 from headgate.engine.spec.metrics.relative import RELATIVE
+from headgate.engine.spec.metrics.user import USER, UserMetric
 
 
 class Metric(StrEnum):
@@ -26,3 +27,8 @@ METRICS: dict[Metric, ValueMetric] = {
     Metric.CHANGED: CHANGED,
     Metric.AGAINST: AGAINST,
 }
+
+
+def definition_of(metric: Metric | UserMetric) -> ValueMetric:
+    """Return what is to be known of a metric."""
+    return USER if isinstance(metric, UserMetric) else METRICS[metric]

@@ -18,7 +18,9 @@ from headgate.engine.spec.dataflow import (
     ValueBound,
 )
 from headgate.engine.spec.metrics.divergence import Divergence, ratio
-from headgate.engine.spec.metrics.table import METRICS, Metric
+from headgate.engine.spec.metrics.table import Metric, definition_of
+from headgate.engine.spec.metrics.user import UserMetric
+from headgate.engine.triggers.bounds.asked import AskedMetrics
 from headgate.engine.triggers.policy import Clock, Limits, Part, PossibleIncreases
 
 
@@ -51,6 +53,7 @@ def measure(
     parts: Sequence[Part],
     clock: Clock,
     precision: Precision,
+    asked: AskedMetrics,
 ) -> BoundResult:
     """Return how far each vector of the bound is; one whose limit is infinite is left out.
 
@@ -60,6 +63,7 @@ def measure(
         parts: the bound's container, table by table, with what the action has pending there.
         clock: since when time counts.
         precision: how to take value bounds.
+        asked: what users' metrics have answered.
     """
     vectors = []
     if bound.time is not None:
@@ -72,13 +76,21 @@ def measure(
     if bound.value is not None:
         limit = current_limit(limits, bound.name, Dimension.VALUE, bound.value.limit)
         if limit < math.inf:
-            vectors.append(_value(bound, bound.value, limit, parts, precision))
+            if isinstance(bound.value.metric, UserMetric):
+                vectors.append(_asked(bound, limit, parts, precision, asked))
+            else:
+                vectors.append(_value(bound, bound.value, limit, parts, precision))
     reached = any(vector.reached for vector in vectors)
     return BoundResult(bound.name, bound.container, reached, tuple(vectors))
 
 
 def is_below(
-    bound: Bound, limits: Limits, parts: Sequence[Part], clock: Clock, increases: PossibleIncreases
+    bound: Bound,
+    limits: Limits,
+    parts: Sequence[Part],
+    clock: Clock,
+    increases: PossibleIncreases,
+    asked: AskedMetrics,
 ) -> bool:
     """Return cheaply whether surely no vector of the bound is reached, nor any of it unknown.
 
@@ -99,6 +111,10 @@ def is_below(
         limit = current_limit(limits, bound.name, Dimension.VALUE, value.limit)
         if not _scanned(parts) or _unsettled(parts):
             return False
+        if isinstance(value.metric, UserMetric):
+            answer = asked.current(bound.name, parts)
+            known = answer is not None and answer.amount is not None and answer.amount < limit
+            return known and not any(pending in increases for _, pending in parts)
         amount = _amount(value, _extreme(parts, value.metric, increases, most=True))
         if not amount < limit - _TRUST * limit:
             return False
@@ -186,7 +202,7 @@ def _sequence(
 def _value(
     bound: Bound, value: ValueBound, limit: float, parts: Sequence[Part], precision: Precision
 ) -> VectorResult:
-    unit, scale = ("%", 100.0) if METRICS[value.metric].percent else ("", 1.0)
+    unit, scale = ("%", 100.0) if definition_of(value.metric).percent else ("", 1.0)
     if not _scanned(parts):
         return _unknown(Dimension.VALUE, bound, limit, unit, precision)
     metric = value.metric
@@ -213,6 +229,35 @@ def _value(
     return VectorResult(Dimension.VALUE, amount, limit, unit, reached, words, missing)
 
 
+def _asked(
+    bound: Bound, limit: float, parts: Sequence[Part], precision: Precision, asked: AskedMetrics
+) -> VectorResult:
+    """Measure a user's metric by what it has answered."""
+    if not _scanned(parts):
+        return _unknown(Dimension.VALUE, bound, limit, "", precision)
+    metric = bound.value.metric.value if bound.value is not None else ""
+    subject = f"ν of `{bound.container}` ({metric})"
+    answer = asked.current(bound.name, parts)
+    if answer is None:
+        last = asked.last(bound.name)
+        words = f"{subject} is being computed"
+        if last is not None and last.amount is not None:
+            words += f", and was {_figure(last.amount, '')} of {_figure(limit, '')} before"
+        reached = precision is Precision.OPTIMISTIC
+        missing = "" if reached else f"an answer of {metric}"
+        return VectorResult(Dimension.VALUE, None, limit, "", reached, words, missing)
+    if answer.amount is None:
+        words = f"{subject} counts as reached: {answer.failure}"
+        return VectorResult(Dimension.VALUE, None, limit, "", reached=True, words=words)
+    reached = answer.amount >= limit
+    verb = "reached" if reached else "is at"
+    words = f"{subject} {verb} {_figure(answer.amount, '')} of {_figure(limit, '')}"
+    missing = ""
+    if not reached:
+        missing = f"{_figure(limit - answer.amount, '')} more divergence of `{bound.container}`"
+    return VectorResult(Dimension.VALUE, answer.amount, limit, "", reached, words, missing)
+
+
 def _unknown(
     dimension: Dimension, bound: Bound, limit: float, unit: str, precision: Precision
 ) -> VectorResult:
@@ -234,10 +279,10 @@ def _is_certain(value: ValueBound, limit: float, parts: Sequence[Part]) -> bool:
 
 
 def _amount(value: ValueBound, divergence: Divergence) -> float:
-    return METRICS[value.metric].compute(divergence, value.constant or 0.0)
+    return definition_of(value.metric).compute(divergence, value.constant or 0.0)
 
 
-def divergence_of(parts: Iterable[Part], metric: Metric) -> Divergence:
+def divergence_of(parts: Iterable[Part], metric: Metric | UserMetric) -> Divergence:
     """Return what the metric needs of how far the parts of a container have moved."""
     return _together(
         Divergence(
@@ -252,7 +297,7 @@ def divergence_of(parts: Iterable[Part], metric: Metric) -> Divergence:
 
 
 def _extreme(
-    parts: Iterable[Part], metric: Metric, increases: PossibleIncreases, *, most: bool
+    parts: Iterable[Part], metric: Metric | UserMetric, increases: PossibleIncreases, *, most: bool
 ) -> Divergence:
     """Return the most (or least) that it can be, whatever was rounded.
 
@@ -274,8 +319,8 @@ def _extreme(
     return _together(found)
 
 
-def _largest(pending: Pending, metric: Metric) -> float:
-    return pending.largest() if METRICS[metric].largest else 0.0
+def _largest(pending: Pending, metric: Metric | UserMetric) -> float:
+    return pending.largest() if definition_of(metric).largest else 0.0
 
 
 def _together(found: Iterable[Divergence]) -> Divergence:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from headgate.engine.cells.columns import Detail
 from headgate.engine.spec.conditions import (
@@ -15,19 +15,26 @@ from headgate.engine.spec.conditions import (
     leaves,
 )
 from headgate.engine.spec.dataflow import ActionSpec, Bound, SequenceUnit, SpecificationError
+from headgate.engine.triggers.bounds.asked import AskedMetrics
 from headgate.engine.triggers.bounds.measures import Precision, current_limit, is_below, measure
 from headgate.engine.triggers.policy import (
     Inputs,
     Limits,
+    Moment,
     Needs,
+    NeedsAnswer,
     NeedsReading,
     Nothing,
+    Response,
     Run,
     TriggerPolicy,
     Verdict,
     WaitUntil,
     Watch,
 )
+
+BOUNDS: Final = "bounds"
+"""The kind of these policies, and of who answers what their users' metrics ask."""
 
 
 class Bounded(TriggerPolicy):
@@ -37,7 +44,7 @@ class Bounded(TriggerPolicy):
         SpecificationError: the action has none.
     """
 
-    kind: ClassVar[str] = "bounds"
+    kind: ClassVar[str] = BOUNDS
 
     def __init__(self, spec: ActionSpec) -> None:
         condition = spec.effective_condition
@@ -51,9 +58,15 @@ class Bounded(TriggerPolicy):
         self.blocking = tuple(bound.name for bound in spec.bounds if bound.block)
         self.adjustable = spec.bounds
         self.needs = Needs(watches_of(spec), spec.effective_evaluation)
+        self._asked = AskedMetrics(spec.bounds)
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         """Return ``Run`` when the condition is reached, for reasons that rounding cannot change."""
+        verdict = self._judged(inputs, now)
+        self._asked.settle()
+        return verdict
+
+    def _judged(self, inputs: Inputs, now: float) -> Verdict:
         result = self.result(inputs, Precision.RUNNING)
         # Unsettled cells are read even when a run is certain: their values become its x′.
         unknown = inputs.unsettled or (inputs.unscanned and not result.reached)
@@ -64,6 +77,11 @@ class Bounded(TriggerPolicy):
             if exact.reached:
                 return Run(exact)
             result = exact
+        if self._asked.names and self.result(inputs, Precision.OPTIMISTIC).reached:
+            parts = {name: inputs.parts(self.bounds[name].container) for name in self._asked.names}
+            question = self._asked.question(parts)
+            if question is not None:
+                return NeedsAnswer(question, result)
         ahead = self._ahead(inputs, now)
         return Nothing(result) if ahead is None else WaitUntil(ahead, result)
 
@@ -72,7 +90,8 @@ class Bounded(TriggerPolicy):
         clock, increases = inputs.clock, inputs.increases
         for name in self._named:
             bound = self.bounds[name]
-            if not is_below(bound, self.limits, inputs.parts(bound.container), clock, increases):
+            parts = inputs.parts(bound.container)
+            if not is_below(bound, self.limits, parts, clock, increases, self._asked):
                 return False
         return wait_until == self._ahead(inputs, now)
 
@@ -98,6 +117,21 @@ class Bounded(TriggerPolicy):
         """Have other limits hold."""
         self.limits.update(limits)
 
+    def launched(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Have users' metrics answer anew: the run consumes what they have answered about."""
+        self._asked.forget()
+        return ()
+
+    def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Have users' metrics answer anew: what the run had consumed is pending again."""
+        self._asked.forget()
+        return ()
+
+    def told(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take what users' metrics have answered."""
+        self._asked.take(answer, reason)
+        return ()
+
     def result(self, inputs: Inputs, precision: Precision) -> ConditionResult:
         """Return the condition's result tree."""
         measured = {name: self._measured(inputs, name, precision) for name in self._named}
@@ -105,12 +139,13 @@ class Bounded(TriggerPolicy):
 
     def _measured(self, inputs: Inputs, name: str, precision: Precision) -> BoundResult:
         bound = self.bounds[name]
-        return measure(bound, self.limits, inputs.parts(bound.container), inputs.clock, precision)
+        parts = inputs.parts(bound.container)
+        return measure(bound, self.limits, parts, inputs.clock, precision, self._asked)
 
     def _is_reached(self, inputs: Inputs, name: str) -> bool:
         bound = self.bounds[name]
         parts = inputs.parts(bound.container)
-        if is_below(bound, self.limits, parts, inputs.clock, inputs.increases):
+        if is_below(bound, self.limits, parts, inputs.clock, inputs.increases, self._asked):
             return False
         return self._measured(inputs, name, Precision.RUNNING).reached
 

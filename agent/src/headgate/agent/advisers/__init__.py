@@ -1,0 +1,1 @@
+"""Advisers of trigger policies: what these have worked out outside the engine."""
