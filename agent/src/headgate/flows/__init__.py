@@ -8,6 +8,7 @@ from headgate.flows.dataflow import (
     Waves,
 )
 from headgate.flows.differences import Change, ChangeKind, changes
+from headgate.flows.grammar.problems import DataflowErrors, Problem, Severity, nearest
 from headgate.flows.launchers import (
     LAUNCHER_KINDS,
     AirflowLauncher,
@@ -21,7 +22,6 @@ from headgate.flows.launchers import (
     SubmitLauncher,
 )
 from headgate.flows.limits import bounded_actions, scale_limits
-from headgate.flows.modes import Deletes, FoundBy, Mode, Scans
 from headgate.flows.oozie import (
     ImportChoices,
     ImportedWorkflow,
@@ -32,8 +32,8 @@ from headgate.flows.oozie import (
     qod_schema_text,
 )
 from headgate.flows.pools import PoolMember, pool_conflict, pool_member, session_roots
-from headgate.flows.problems import DataflowErrors, Problem, Severity, nearest
 from headgate.flows.schema import schema_text
+from headgate.flows.sections.modes import Deletes, FoundBy, Mode, Scans
 
 __all__ = [
     "LAUNCHER_KINDS",

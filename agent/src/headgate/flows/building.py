@@ -18,22 +18,18 @@ from headgate.engine import (
     SignificanceSpec,
     WatchedContainer,
 )
-from headgate.flows.actions import ActionReader, Declared
-from headgate.flows.adjustment import read_adjustment
-from headgate.flows.bounds import check_codec, overridden
 from headgate.flows.dataflow import DEFAULT_CONCURRENCY, Dataflow, OozieOrigin, WaveEnd, Waves
-from headgate.flows.grammar import DATAFLOW, NAME
-from headgate.flows.graph import ancestors, cycles, implied_predecessors
-from headgate.flows.launchers import Launcher
-from headgate.flows.launching import read_launcher
-from headgate.flows.matching import matched
-from headgate.flows.modes import Deletes, Mode, read_mode
-from headgate.flows.places import overlap, read_container, read_undecodable
-from headgate.flows.problems import NAME_RULE, DataflowErrors, Findings, Position, suggestion
-from headgate.flows.quantities import duration_seconds
-from headgate.flows.significance import read_significance
-from headgate.flows.text import read_text
-from headgate.flows.tree import (
+from headgate.flows.grammar.matching import matched
+from headgate.flows.grammar.problems import (
+    NAME_RULE,
+    DataflowErrors,
+    Findings,
+    Position,
+    suggestion,
+)
+from headgate.flows.grammar.quantities import duration_seconds
+from headgate.flows.grammar.text import read_text
+from headgate.flows.grammar.tree import (
     MAX_CHARACTERS,
     Entry,
     Items,
@@ -44,6 +40,16 @@ from headgate.flows.tree import (
     spark_settings,
     texts_of,
 )
+from headgate.flows.keys import DATAFLOW, NAME
+from headgate.flows.launchers import Launcher
+from headgate.flows.sections.actions import ActionReader, Declared
+from headgate.flows.sections.adjustment import read_adjustment
+from headgate.flows.sections.bounds import check_codec, overridden
+from headgate.flows.sections.graph import ancestors, cycles, implied_predecessors
+from headgate.flows.sections.launching import read_launcher
+from headgate.flows.sections.modes import Deletes, Mode, read_mode
+from headgate.flows.sections.places import overlap, read_container, read_undecodable
+from headgate.flows.sections.significance import read_significance
 
 
 def load_dataflow(

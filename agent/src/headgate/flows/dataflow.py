@@ -7,9 +7,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from headgate.engine import DataflowSpec, OnUndecodable, UserMetric
+from headgate.flows.grammar.problems import Problem
 from headgate.flows.launchers import Launcher
-from headgate.flows.modes import Mode, Scans
-from headgate.flows.problems import Problem
+from headgate.flows.sections.modes import Mode, Scans
 
 DEFAULT_CONCURRENCY = 4
 """Attempts of a dataflow under way at a time: independent branches go on beside a long one."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, assert_never
 
-from headgate.flows.grammar import DATAFLOW
-from headgate.flows.kinds import (
+from headgate.flows.grammar.kinds import (
     ANY_TEXT,
     Anything,
     Either,
@@ -17,6 +16,7 @@ from headgate.flows.kinds import (
     Record,
     Single,
 )
+from headgate.flows.keys import DATAFLOW
 
 
 def schema_text() -> str:

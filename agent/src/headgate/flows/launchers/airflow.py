@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import field
 
-from headgate.flows.kinds import Key, Record, Single
+from headgate.flows.grammar.kinds import Key, Record, Single
+from headgate.flows.grammar.tree import text_of
 from headgate.flows.launchers.kind import LauncherKind, LauncherSettings, Target, Written
-from headgate.flows.tree import text_of
 
 
 class AirflowLauncher(LauncherSettings, frozen=True, tag="airflow"):

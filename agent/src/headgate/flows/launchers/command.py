@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import field
 
-from headgate.flows.kinds import ANY_TEXT, Either, Key, ListOf, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, ListOf, Single
+from headgate.flows.grammar.tree import Scalar, texts_of
 from headgate.flows.launchers.kind import LauncherKind, LauncherSettings, Target, Written
-from headgate.flows.tree import Scalar, texts_of
 
 
 class CommandLauncher(LauncherSettings, frozen=True, tag="command"):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headgate.flows.kinds import Key, Record, Single
+from headgate.flows.grammar.kinds import Key, Record, Single
+from headgate.flows.grammar.tree import text_of
 from headgate.flows.launchers.kind import LauncherKind, StepLauncher, Written
 from headgate.flows.launchers.step import STEP
-from headgate.flows.tree import text_of
 
 
 class ConnectLauncher(StepLauncher, frozen=True, tag="connect"):

@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
-from headgate.flows.kinds import Key
-from headgate.flows.problems import Findings
-from headgate.flows.tree import Mapping, Tree
+from headgate.flows.grammar.kinds import Key
+from headgate.flows.grammar.problems import Findings
+from headgate.flows.grammar.tree import Mapping, Tree
 
 L_co = TypeVar("L_co", bound="LauncherSettings", covariant=True)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from headgate.flows.grammar.tree import text_of
 from headgate.flows.launchers.kind import LauncherKind, StepLauncher, Written
 from headgate.flows.launchers.step import STEP
-from headgate.flows.tree import text_of
 
 
 class SessionLauncher(StepLauncher, frozen=True, tag="session"):

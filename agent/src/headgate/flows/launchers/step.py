@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headgate.flows.kinds import Key, Single
+from headgate.flows.grammar.kinds import Key, Single
 from headgate.flows.launchers.kind import Target
 
 _IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from msgspec import field
 
-from headgate.flows.kinds import ANY_TEXT, Key, ListOf, MapOf, Numbers, Record, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Key, ListOf, MapOf, Numbers, Record, Single
+from headgate.flows.grammar.tree import spark_settings, text_of, texts_of
 from headgate.flows.launchers.kind import LauncherKind, StepLauncher, Written
 from headgate.flows.launchers.step import STEP
-from headgate.flows.tree import spark_settings, text_of, texts_of
 
 
 class SubmitLauncher(StepLauncher, frozen=True, tag="submit"):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-from headgate.flows.problems import Findings, Position
-from headgate.flows.text import read_text
-from headgate.flows.tree import MAX_CHARACTERS
+from headgate.flows.grammar.problems import Findings, Position
+from headgate.flows.grammar.text import read_text
+from headgate.flows.grammar.tree import MAX_CHARACTERS
 
 MAX_XML_CHARACTERS = MAX_CHARACTERS // 2
 """Longest workflow, in characters: a dataflow file holds it beside what it was made into."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headgate.engine import DataflowSpec, Role
 from headgate.flows.dataflow import Dataflow
+from headgate.flows.grammar.problems import DataflowErrors, Findings, Position
 from headgate.flows.oozie.importing import SUB_WORKFLOW
 from headgate.flows.oozie.order import Order
 from headgate.flows.oozie.workflow import Workflow, read_workflow, without_qod
-from headgate.flows.problems import DataflowErrors, Findings, Position
 
 _TOP = Position(1, 1)
 

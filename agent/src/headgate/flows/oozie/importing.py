@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from headgate.flows.building import check_tree
-from headgate.flows.grammar import NAME
+from headgate.flows.grammar.problems import DataflowErrors, Findings, Position, Problem, Severity
+from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree
+from headgate.flows.grammar.tree import Mapping as TreeMapping
+from headgate.flows.keys import NAME
 from headgate.flows.oozie.document import Element
 from headgate.flows.oozie.order import Order
 from headgate.flows.oozie.qod import Containers, read_qod, resolved
@@ -21,9 +24,6 @@ from headgate.flows.oozie.workflow import (
     without_qod,
 )
 from headgate.flows.oozie.writing import literal, written
-from headgate.flows.problems import DataflowErrors, Findings, Position, Problem, Severity
-from headgate.flows.tree import Entry, Items, Scalar, Tree
-from headgate.flows.tree import Mapping as TreeMapping
 
 SUB_WORKFLOW = "sub-workflow"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from graphlib import TopologicalSorter
 
-from headgate.flows.graph import cycles
+from headgate.flows.grammar.problems import Findings, Position, suggestion
 from headgate.flows.oozie.workflow import (
     Action,
     Decision,
@@ -16,7 +16,7 @@ from headgate.flows.oozie.workflow import (
     Workflow,
     targets,
 )
-from headgate.flows.problems import Findings, Position, suggestion
+from headgate.flows.sections.graph import cycles
 
 ALL = "all"
 """The choice of a decision that takes every branch."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib import resources
 
-from headgate.flows.bounds import read_condition
-from headgate.flows.grammar import NAME, RESERVED
+from headgate.flows.grammar.problems import Findings, Position, suggestion
+from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar, Tree
+from headgate.flows.keys import NAME, RESERVED
 from headgate.flows.oozie.document import Element
-from headgate.flows.problems import Findings, Position, suggestion
-from headgate.flows.tree import Entry, Items, Mapping, Scalar, Tree
+from headgate.flows.sections.bounds import read_condition
 
 SCHEMA_FILE = "qod.xsd"
 """Name of the XML Schema of ``qod`` in this package's data."""

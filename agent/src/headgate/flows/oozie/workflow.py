@@ -6,9 +6,9 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from headgate.flows.grammar import NAME
+from headgate.flows.grammar.problems import Findings, Position, suggestion
+from headgate.flows.keys import NAME
 from headgate.flows.oozie.document import Element, read_document
-from headgate.flows.problems import Findings, Position, suggestion
 
 QOD = "qod"
 """Name of the element that is added to Oozie's own: the bounds of an action."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from headgate.flows.tree import Items, Mapping, Scalar, Tree, core_value
+from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree, core_value
 
 _WIDTH = 100  # columns
 _BLOCK = re.compile(

@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from typing import assert_never
 
-from headgate.flows.kinds import Anything, Either, Kind, ListOf, MapOf, Numbers, Record, Single
-from headgate.flows.problems import NAME_RULE, Findings, Position, nearest, suggestion
-from headgate.flows.tree import Entry, Items, Mapping, Scalar, Tree
+from headgate.flows.grammar.kinds import (
+    Anything,
+    Either,
+    Kind,
+    ListOf,
+    MapOf,
+    Numbers,
+    Record,
+    Single,
+)
+from headgate.flows.grammar.problems import NAME_RULE, Findings, Position, nearest, suggestion
+from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar, Tree
 
 _NULL = "null"
 

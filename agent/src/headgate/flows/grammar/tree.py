@@ -24,7 +24,7 @@ from yaml.events import (
 )
 from yaml.reader import ReaderError
 
-from headgate.flows.problems import Findings, Position
+from headgate.flows.grammar.problems import Findings, Position
 
 MAX_CHARACTERS = 1 << 20
 """Longest dataflow file, in characters: far above what a person maintains."""

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.flows.kinds import ANY_TEXT, Either, Key, ListOf, Numbers, Record, Single
-from headgate.flows.problems import Findings
-from headgate.flows.quantities import DURATION, duration_seconds, why_no_duration
-from headgate.flows.tree import Entry, Items, Mapping, Scalar
+from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, ListOf, Numbers, Record, Single
+from headgate.flows.grammar.problems import Findings
+from headgate.flows.grammar.quantities import DURATION, duration_seconds, why_no_duration
+from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar
 
 
 class Mode(StrEnum):

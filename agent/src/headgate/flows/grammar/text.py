@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headgate.flows.problems import DataflowErrors, Findings, Position
+from headgate.flows.grammar.problems import DataflowErrors, Findings, Position
 
 
 def read_text(path: Path | str, characters: int) -> str:

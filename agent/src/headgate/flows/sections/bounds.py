@@ -27,10 +27,10 @@ from headgate.engine import (
     parse_condition,
 )
 from headgate.events import ContainerId
-from headgate.flows.grammar import RESERVED
-from headgate.flows.problems import Findings, Position, suggestion
-from headgate.flows.quantities import duration_seconds, percentage_points
-from headgate.flows.tree import Entry, Items, Mapping, Scalar, Tree, text_of
+from headgate.flows.grammar.problems import Findings, Position, suggestion
+from headgate.flows.grammar.quantities import duration_seconds, percentage_points
+from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar, Tree, text_of
+from headgate.flows.keys import RESERVED
 
 
 def read_bound(name: str, container: ContainerId, tree: Mapping, findings: Findings) -> Bound:

@@ -15,9 +15,9 @@ from headgate.engine import (
     Resource,
     WriteReference,
 )
-from headgate.flows.kinds import Either, Key, ListOf, Numbers, Record, Single
-from headgate.flows.problems import Findings
-from headgate.flows.quantities import (
+from headgate.flows.grammar.kinds import Either, Key, ListOf, Numbers, Record, Single
+from headgate.flows.grammar.problems import Findings
+from headgate.flows.grammar.quantities import (
     DURATION,
     PERCENTAGE,
     duration_seconds,
@@ -25,7 +25,7 @@ from headgate.flows.quantities import (
     why_no_duration,
     why_no_percentage,
 )
-from headgate.flows.tree import Items, Mapping, Scalar, Tree
+from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
 
 _BYTES = {"B/s": 1.0, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9}
 _RATE = rf"(?=[^1-9]*[1-9])[0-9]{{1,12}}(?:\.[0-9]{{1,9}})? ?(?:{'|'.join(_BYTES)})"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from headgate.flows.kinds import ANY_TEXT, Anything, Either, Key, MapOf, Record, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Anything, Either, Key, MapOf, Record, Single
+from headgate.flows.grammar.problems import Findings
+from headgate.flows.grammar.tree import Mapping, Scalar, plain_value
 from headgate.flows.launchers import KINDS, Launcher, LauncherKind
 from headgate.flows.launchers.kind import Written
-from headgate.flows.problems import Findings
-from headgate.flows.tree import Mapping, Scalar, plain_value
 
 _TARGETS: Final = {kind.runs.name: kind.runs for kind in KINDS}
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from headgate.engine import Codec, CodecName, Count, OnUndecodable, WatchedContainer
 from headgate.events import Container, ContainerId, Item, row_prefix_end
-from headgate.flows.grammar import CODECS
-from headgate.flows.problems import Findings
-from headgate.flows.tree import Items, Mapping, Scalar, Tree
+from headgate.flows.grammar.problems import Findings
+from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
+from headgate.flows.keys import CODECS
 
 
 def read_container(name: str, tree: Tree, findings: Findings) -> WatchedContainer:

@@ -18,11 +18,11 @@ from headgate.engine import (
     WatchedContainer,
 )
 from headgate.events import ContainerId
-from headgate.flows import tree as yaml_tree
-from headgate.flows.bounds import check_bound_name, check_codec, read_bound, read_condition
-from headgate.flows.problems import Findings, suggestion
-from headgate.flows.quantities import duration_seconds
-from headgate.flows.tree import Items, Scalar, Tree
+from headgate.flows.grammar import tree as yaml_tree
+from headgate.flows.grammar.problems import Findings, suggestion
+from headgate.flows.grammar.quantities import duration_seconds
+from headgate.flows.grammar.tree import Items, Scalar, Tree
+from headgate.flows.sections.bounds import check_bound_name, check_codec, read_bound, read_condition
 
 
 class Declared(Struct, frozen=True):

@@ -7,8 +7,7 @@ must exist, cycles, intervals the right way round) is checked in ``building``.
 from __future__ import annotations
 
 from headgate.engine import METRICS, CodecName, FirstChanges, OnUndecodable, ValueMetric
-from headgate.flows.adjustment import ADJUSTMENT
-from headgate.flows.kinds import (
+from headgate.flows.grammar.kinds import (
     ANY_TEXT,
     Either,
     Key,
@@ -18,17 +17,18 @@ from headgate.flows.kinds import (
     Record,
     Single,
 )
-from headgate.flows.launchers.step import ENTRY
-from headgate.flows.launching import LAUNCHED, LAUNCHING
-from headgate.flows.modes import MODE_KEYS
-from headgate.flows.problems import NAME_RULE, nearest
-from headgate.flows.quantities import (
+from headgate.flows.grammar.problems import NAME_RULE, nearest
+from headgate.flows.grammar.quantities import (
     DURATION,
     PERCENTAGE,
     why_no_duration,
     why_no_percentage,
 )
-from headgate.flows.significance import SIGNIFICANCE
+from headgate.flows.launchers.step import ENTRY
+from headgate.flows.sections.adjustment import ADJUSTMENT
+from headgate.flows.sections.launching import LAUNCHED, LAUNCHING
+from headgate.flows.sections.modes import MODE_KEYS
+from headgate.flows.sections.significance import SIGNIFICANCE
 
 NAME = r"[A-Za-z_][A-Za-z0-9_.\-]{0,99}"
 """Pattern of the names of dataflows, containers, actions, bounds and profiles."""

@@ -18,10 +18,9 @@ from headgate.engine import (
     at_least_one,
 )
 from headgate.events import ContainerId
-from headgate.flows.graph import ancestors
-from headgate.flows.kinds import ANY_TEXT, Key, Numbers, Record, Single
-from headgate.flows.problems import Findings, suggestion
-from headgate.flows.quantities import (
+from headgate.flows.grammar.kinds import ANY_TEXT, Key, Numbers, Record, Single
+from headgate.flows.grammar.problems import Findings, suggestion
+from headgate.flows.grammar.quantities import (
     DURATION,
     PERCENTAGE,
     duration_seconds,
@@ -29,7 +28,8 @@ from headgate.flows.quantities import (
     why_no_duration,
     why_no_percentage,
 )
-from headgate.flows.tree import Mapping, Scalar
+from headgate.flows.grammar.tree import Mapping, Scalar
+from headgate.flows.sections.graph import ancestors
 
 _PERCENT = Single("a percentage such as `5%`", pattern=PERCENTAGE, why_not=why_no_percentage)
 _LONGEST = 3600.0
