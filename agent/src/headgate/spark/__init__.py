@@ -7,7 +7,6 @@ Importing this room does not import PySpark: the agent needs the messages and th
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headgate.spark.code_hash import code_hash, digest_of
 from headgate.spark.ledger import (
     LEDGER_FAMILY,
     Claimed,
@@ -37,13 +36,14 @@ from headgate.spark.messages import (
     decode_reply,
     encode_line,
 )
-from headgate.spark.printing import step_log
-from headgate.spark.sessions import SessionWorker, WorkerGone
+from headgate.spark.worker.code_hash import code_hash, digest_of
+from headgate.spark.worker.printing import step_log
+from headgate.spark.worker.sessions import SessionWorker, WorkerGone
 
 if TYPE_CHECKING:
     from headgate.spark.driver import current_run
     from headgate.spark.run import Run
-    from headgate.spark.sources import register_sources
+    from headgate.spark.source.registration import register_sources
 
 __all__ = [
     "LEDGER_FAMILY",
@@ -84,7 +84,7 @@ __all__ = [
 _LATE = {
     "Run": "headgate.spark.run",
     "current_run": "headgate.spark.driver",
-    "register_sources": "headgate.spark.sources",
+    "register_sources": "headgate.spark.source.registration",
 }
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 
-from headgate.spark.worker import serve
+from headgate.spark.worker.worker import serve
 
 parser = argparse.ArgumentParser(
     prog="python -m headgate.spark",

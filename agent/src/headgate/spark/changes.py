@@ -20,8 +20,8 @@ from headgate.events import (
     UpdateKind,
     UpdateMessage,
 )
-from headgate.spark.tables import ROW
-from headgate.spark.undecodable import Decoding, UndecodedValues
+from headgate.spark.source.tables import ROW
+from headgate.spark.source.undecodable import Decoding, UndecodedValues
 from headgate.spark.views import ContainerView
 
 

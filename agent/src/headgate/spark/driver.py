@@ -16,10 +16,10 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from headgate.spark.messages import StepRequest
-from headgate.spark.readers import ReaderPool
 from headgate.spark.run import Run
-from headgate.spark.sources import register_sources
-from headgate.spark.steps import StepCode
+from headgate.spark.source.registration import register_sources
+from headgate.spark.worker.readers import ReaderPool
+from headgate.spark.worker.steps import StepCode
 
 RUN_VARIABLE: Final = "HEADGATE_RUN"
 """Names the file with the run, in the environment of what an agent launches."""

@@ -17,9 +17,9 @@ from headgate.client import ScanRange, Thrift2Connection, read_rows
 from headgate.engine import Codec, OnUndecodable
 from headgate.events import ContainerId, Cut, encode_origin, updates_topic
 from headgate.spark.changes import ChangedCells, LatestCells, cell_by_cell
-from headgate.spark.datasource import text_of
 from headgate.spark.messages import StepRequest
-from headgate.spark.tables import (
+from headgate.spark.source.datasource import text_of
+from headgate.spark.source.tables import (
     PAGE,
     ROW,
     CellColumns,
@@ -27,9 +27,9 @@ from headgate.spark.tables import (
     to_batch,
     write_batch,
 )
-from headgate.spark.undecodable import Decoding, UndecodedValues
+from headgate.spark.source.undecodable import Decoding, UndecodedValues
+from headgate.spark.source.values import ValueType, natural_type, to_arrow
 from headgate.spark.updates import UpdateReader, is_broken, ranges_between
-from headgate.spark.values import ValueType, natural_type, to_arrow
 from headgate.spark.views import ContainerView, ViewError, names_of, target_columns, view_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec import Struct
 from pyspark import cloudpickle
 
-from headgate.spark.code_hash import code_hash, digest_of
+from headgate.spark.worker.code_hash import code_hash, digest_of
 
 _READINGS: Final = 5
 """How often code is read that changes while it is read, before that is an error."""

@@ -56,7 +56,7 @@ from pyspark.sql.types import (
 from headgate.client import ScanRange, Thrift2Connection
 from headgate.engine import Codec, CodecName, OnUndecodable
 from headgate.events import Origin, decode_origin
-from headgate.spark.tables import (
+from headgate.spark.source.tables import (
     PAGE,
     ROW,
     ColumnMapping,
@@ -64,8 +64,8 @@ from headgate.spark.tables import (
     split_extent,
     write_batch,
 )
-from headgate.spark.undecodable import UndecodedValues
-from headgate.spark.values import ValueType
+from headgate.spark.source.undecodable import UndecodedValues
+from headgate.spark.source.values import ValueType
 
 _TYPES: Final[dict[type[DataType], ValueType]] = {
     StringType: ValueType.STRING,

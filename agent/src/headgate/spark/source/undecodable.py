@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from headgate.engine import Codec, OnUndecodable
-from headgate.spark.values import ValueType, to_arrow
+from headgate.spark.source.values import ValueType, to_arrow
 
 _PRINTED: Final = 20
 """Values that are printed one by one; of further ones their number is."""

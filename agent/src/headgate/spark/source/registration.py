@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from headgate.spark.datasource import HBaseSource
-from headgate.spark.updates_source import UpdatesSource
+from headgate.spark.source.datasource import HBaseSource
+from headgate.spark.source.updates_source import UpdatesSource
 
 
 def register_sources(spark: SparkSession) -> None:

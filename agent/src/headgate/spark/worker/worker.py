@@ -40,11 +40,11 @@ from headgate.spark.messages import (
     decode_message,
     encode_line,
 )
-from headgate.spark.printing import PrintedLines, step_log
-from headgate.spark.readers import ReaderPool
 from headgate.spark.run import Run, RunCancelled
-from headgate.spark.sources import register_sources
-from headgate.spark.steps import StepCode
+from headgate.spark.source.registration import register_sources
+from headgate.spark.worker.printing import PrintedLines, step_log
+from headgate.spark.worker.readers import ReaderPool
+from headgate.spark.worker.steps import StepCode
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.master": "local[*]",

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from headgate.events import Cut, RequestPart, UpdateBatch, UpdateKind, updates_topic
-from headgate.spark.datasource import OptionError
+from headgate.spark.source.datasource import OptionError
 from headgate.spark.updates import (
     OffsetRange,
     UpdateReader,

@@ -11,8 +11,8 @@ from msgspec import Struct
 from headgate.client import Region, ScanRange, Thrift2Connection
 from headgate.engine import Codec, OnUndecodable
 from headgate.events import Origin
-from headgate.spark.undecodable import UndecodedValues
-from headgate.spark.values import ValueType, row_keys, to_arrow, to_bytes
+from headgate.spark.source.undecodable import UndecodedValues
+from headgate.spark.source.values import ValueType, row_keys, to_arrow, to_bytes
 
 ROW: Final = "row"
 """Name of the frame's column with the row's key."""

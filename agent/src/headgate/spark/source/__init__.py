@@ -1,0 +1,1 @@
+"""Tables and updates as frames: Spark's data sources, and columns to cells and back."""
