@@ -17,10 +17,10 @@ from headgate.local.errors import (
     RecordDamagedError,
 )
 from headgate.local.java import Java, find_java
-from headgate.local.parts import Part
 from headgate.local.places import default_cache, default_home
-from headgate.local.processes import Lifetime, ProcessIdentity
-from headgate.local.processes import start as start_process
+from headgate.local.processes.parts import Part
+from headgate.local.processes.processes import Lifetime, ProcessIdentity
+from headgate.local.processes.processes import start as start_process
 from headgate.local.progress import Listener, Progress
 from headgate.local.stack import (
     Address,

@@ -24,7 +24,7 @@ from jgo.maven import Artifact, MavenContext
 
 from headgate.local.checksums import sha256_of
 from headgate.local.errors import ChecksumMismatchError, JarsUnavailableError, LocalStackError
-from headgate.local.locks import exclusive
+from headgate.local.processes.locks import exclusive
 from headgate.local.progress import Listener, Progress
 
 _TIMEOUT_SECONDS = 30  # of one request's silence

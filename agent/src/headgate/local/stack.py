@@ -16,22 +16,22 @@ from typing import NamedTuple, Self
 import msgspec
 import psutil
 
-from headgate.local import processes
-from headgate.local.ascent import Ascent
 from headgate.local.configuration import render
 from headgate.local.errors import PartFailedError
 from headgate.local.java import Java, find_java
-from headgate.local.launch import Launch
-from headgate.local.locks import exclusive
-from headgate.local.parts import EVERY_PLAN, PLANS, SPARK_JARS, STOP_ORDER, Part, PartPlan
 from headgate.local.places import (
     InstancePlaces,
     default_cache,
     default_home,
     find_configuration,
 )
-from headgate.local.ports import HOST, Port, PortReservation, moved
-from headgate.local.processes import Children, Lifetime, ProcessIdentity
+from headgate.local.processes import processes
+from headgate.local.processes.ascent import Ascent
+from headgate.local.processes.launch import Launch
+from headgate.local.processes.locks import exclusive
+from headgate.local.processes.parts import EVERY_PLAN, PLANS, SPARK_JARS, STOP_ORDER, Part, PartPlan
+from headgate.local.processes.ports import HOST, Port, PortReservation, moved
+from headgate.local.processes.processes import Children, Lifetime, ProcessIdentity
 from headgate.local.progress import Listener, Progress, silent
 from headgate.local.record import InstanceRecord, load_record, save_record
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import psutil
 
-from headgate.local import processes
 from headgate.local.errors import PartFailedError
 from headgate.local.java import Java
-from headgate.local.parts import Part, PartPlan, log_says
 from headgate.local.places import InstancePlaces
-from headgate.local.processes import Children, Lifetime, ProcessIdentity
+from headgate.local.processes import processes
+from headgate.local.processes.parts import Part, PartPlan, log_says
+from headgate.local.processes.processes import Children, Lifetime, ProcessIdentity
 
 _FORMAT_SECONDS = 60.0  # Kafka's StorageTool takes 1 s
 

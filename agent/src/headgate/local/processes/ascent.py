@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from headgate.local import processes
 from headgate.local.errors import PartFailedError
-from headgate.local.launch import Launch
-from headgate.local.parts import Part, PartPlan
 from headgate.local.places import InstancePlaces
-from headgate.local.ports import HOST, Port
-from headgate.local.processes import Children, ProcessIdentity
+from headgate.local.processes import processes
+from headgate.local.processes.launch import Launch
+from headgate.local.processes.parts import Part, PartPlan
+from headgate.local.processes.ports import HOST, Port
+from headgate.local.processes.processes import Children, ProcessIdentity
+from headgate.local.processes.recovery import RecoveryState
+from headgate.local.processes.zookeeper import remove_dead_servers
 from headgate.local.progress import Listener, Progress
-from headgate.local.recovery import RecoveryState
-from headgate.local.zookeeper import remove_dead_servers
 
 _POLL_SECONDS = 0.1
 _ADOPTED_SECONDS = 20.0  # for a part that ran before to find the others again, else it is restarted

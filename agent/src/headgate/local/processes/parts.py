@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from headgate.local.ports import Port
-from headgate.local.probes import kafka_answers, listens, thrift1_answers, thrift2_answers
-from headgate.local.processes import ProcessIdentity
-from headgate.local.recovery import KAFKA_RECOVERY, RecoveryLog
+from headgate.local.processes.ports import Port
+from headgate.local.processes.probes import kafka_answers, listens, thrift1_answers, thrift2_answers
+from headgate.local.processes.processes import ProcessIdentity
+from headgate.local.processes.recovery import KAFKA_RECOVERY, RecoveryLog
 
 
 class Part(Enum):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from headgate.local.ports import HOST
+from headgate.local.processes.ports import HOST
 
 _ANSWER_SECONDS = 5.0
 _SESSION_MS = 12_000
