@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from headgate.client import Thrift2Connection
 from headgate.local import Lifetime, LocalStack
-from headgate.spark.worker import session_of
+from headgate.spark.worker.worker import session_of
 
 COLUMNS = 5
 HAPPYBASE_BATCHES = (1_000, 5_000)

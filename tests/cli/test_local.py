@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from headgate.cli.local import app
 from headgate.local import LocalStack, LocalStackError
-from headgate.local.locks import exclusive
-from headgate.local.parts import PLANS
+from headgate.local.processes.locks import exclusive
+from headgate.local.processes.parts import PLANS
 
 
 @pytest.fixture

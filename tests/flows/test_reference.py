@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headgate.flows import parse_dataflow
-from headgate.flows.grammar import DATAFLOW
-from headgate.flows.kinds import Either, ListOf, MapOf, Record
+from headgate.flows.grammar.kinds import Either, ListOf, MapOf, Record
+from headgate.flows.keys import DATAFLOW
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "dataflow-file.md"
 FILES = re.findall(r"```yaml\n(.*?)```", REFERENCE.read_text(encoding="utf-8"), re.DOTALL)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.flows import DataflowErrors, parse_dataflow, schema_text
-from headgate.flows.grammar import DATAFLOW
-from headgate.flows.matching import matched
-from headgate.flows.problems import Findings
-from headgate.flows.tree import read_tree
+from headgate.flows.grammar.matching import matched
+from headgate.flows.grammar.problems import Findings
+from headgate.flows.grammar.tree import read_tree
+from headgate.flows.keys import DATAFLOW
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headgate.local.ascent import Ascent
 from headgate.local.errors import PartFailedError
-from headgate.local.parts import PLANS, Part
 from headgate.local.places import InstancePlaces
-from headgate.local.processes import Children, ProcessIdentity
+from headgate.local.processes.ascent import Ascent
+from headgate.local.processes.parts import PLANS, Part
+from headgate.local.processes.processes import Children, ProcessIdentity
+from headgate.local.processes.recovery import KAFKA_RECOVERY, RecoveryState
 from headgate.local.progress import Progress
-from headgate.local.recovery import KAFKA_RECOVERY, RecoveryState
 
 BEGIN = "INFO  [main] log.LogManager: Recovering 3 logs from /d since no clean shutdown file\n"
 STEP = "INFO  [log-recovery-/d-0] log.LogLoader: [LogLoader partition=t-0, dir=/d] Recovering\n"
@@ -31,7 +31,8 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[ProcessIdentity]:
     """What was ended; these processes are nobody's."""
     all_of_them: list[ProcessIdentity] = []
     monkeypatch.setattr(
-        "headgate.local.processes.end", lambda identities, *_: all_of_them.extend(identities)
+        "headgate.local.processes.processes.end",
+        lambda identities, *_: all_of_them.extend(identities),
     )
     return all_of_them
 

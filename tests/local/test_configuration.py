@@ -10,7 +10,7 @@ import pytest
 from headgate.local import ConfigurationMissingError
 from headgate.local.configuration import TEMPLATES, render, write_whole
 from headgate.local.places import find_configuration
-from headgate.local.ports import Port
+from headgate.local.processes.ports import Port
 
 VALUES = {"data": "/srv/a&b/data"} | {f"{port.key}_port": str(port.value) for port in Port}
 

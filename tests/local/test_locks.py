@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from headgate.local import InstanceBusyError
-from headgate.local.locks import exclusive
+from headgate.local.processes.locks import exclusive
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from headgate.local.locks import exclusive
+from headgate.local.processes.locks import exclusive
 with exclusive(Path(sys.argv[1]), 0, print):
     print("held", flush=True)
     time.sleep(600)

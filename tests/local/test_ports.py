@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from headgate.local import NoFreePortError
-from headgate.local.ports import HOST, Port, PortReservation, candidates, moved
+from headgate.local.processes.ports import HOST, Port, PortReservation, candidates, moved
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def listening(number: int = 0) -> socket.socket:
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
-    monkeypatch.setattr("headgate.local.ports.candidates", lambda port: list(numbers))
+    monkeypatch.setattr("headgate.local.processes.ports.candidates", lambda port: list(numbers))
 
 
 def free_number() -> int:

@@ -15,10 +15,11 @@ import msgspec
 import psutil
 import pytest
 
-from headgate.local import Part, ProcessIdentity, processes
-from headgate.local.parts import PLANS
-from headgate.local.ports import HOST
-from headgate.local.processes import Children, Lifetime
+from headgate.local import Part, ProcessIdentity
+from headgate.local.processes import processes
+from headgate.local.processes.parts import PLANS
+from headgate.local.processes.ports import HOST
+from headgate.local.processes.processes import Children, Lifetime
 
 SLEEPER = "import time; time.sleep(600)"
 HEADLESS = (
@@ -204,8 +205,8 @@ def test_a_process_with_its_callers_lifetime_ends_when_the_caller_is_killed(
     caller = f"""
 import sys, time
 from pathlib import Path
-from headgate.local import processes
-from headgate.local.processes import Lifetime
+from headgate.local.processes import processes
+from headgate.local.processes.processes import Lifetime
 child = processes.start(
     [sys.executable, "-c", {SLEEPER!r}], {{}}, Path({str(tmp_path)!r}) / "log",
     Lifetime.WITH_CALLER,

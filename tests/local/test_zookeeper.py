@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headgate.local.zookeeper import remove_dead_servers
+from headgate.local.processes.zookeeper import remove_dead_servers
 
 STARTED = 1_000_000.0
 LONG_BEFORE = STARTED - 60

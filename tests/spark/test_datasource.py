@@ -13,8 +13,8 @@ from pyspark.sql.types import DateType, DoubleType, StringType, StructType
 from headgate.client import ScanRange
 from headgate.engine import Codec, CodecName
 from headgate.events import Cut, Origin, encode_origin
-from headgate.spark.datasource import HBaseSource, OptionError, TableOptions, row_of, text_of
-from headgate.spark.updates_source import UpdatesSource
+from headgate.spark.source.datasource import HBaseSource, OptionError, TableOptions, row_of, text_of
+from headgate.spark.source.updates_source import UpdatesSource
 
 ADDRESS = {"host": "127.0.0.1", "port": "9091", "table": "t"}
 SCHEMA = StructType().add("row", StringType()).add("a", DoubleType())

@@ -10,7 +10,7 @@ import pytest
 
 from headgate.spark import StepRequest, Thrift2Address
 from headgate.spark.run import Run, RunCancelled
-from headgate.spark.worker import Attempt, Space
+from headgate.spark.worker.worker import Attempt, Space
 
 WAIT = 30.0  # seconds until something that must happen counts as missing
 RUN = cast("Run", SimpleNamespace())

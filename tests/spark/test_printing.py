@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 
-from headgate.spark.printing import PrintedLines
+from headgate.spark.worker.printing import PrintedLines
 
 
 def test_a_thread_prints_to_its_own_stream_and_others_to_the_common_one() -> None:

@@ -25,7 +25,7 @@ from headgate.events import (
 )
 from headgate.spark import StepRequest, Thrift2Address, run
 from headgate.spark.run import Run
-from headgate.spark.undecodable import UndecodableValue
+from headgate.spark.source.undecodable import UndecodableValue
 from headgate.spark.updates import Record
 from headgate.spark.views import ViewError
 

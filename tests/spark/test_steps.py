@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from headgate.spark.steps import CodeChanged, StepCode, UnknownStep
+from headgate.spark.worker.steps import CodeChanged, StepCode, UnknownStep
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 
 from headgate.client import Region, ScanRange
 from headgate.engine import Codec, OnUndecodable
-from headgate.spark.tables import CellColumns, ColumnMapping, split_extent, to_batch, write_batch
-from headgate.spark.undecodable import UndecodableValue, UndecodedValues
-from headgate.spark.values import ValueType
+from headgate.spark.source.tables import (
+    CellColumns,
+    ColumnMapping,
+    split_extent,
+    to_batch,
+    write_batch,
+)
+from headgate.spark.source.undecodable import UndecodableValue, UndecodedValues
+from headgate.spark.source.values import ValueType
 
 
 def result(row: bytes, **cells: bytes) -> Any:

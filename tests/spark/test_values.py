@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine import Codec, CodecName
-from headgate.spark.values import (
+from headgate.spark.source.values import (
     UnwritableValue,
     ValueType,
     natural_type,

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from headgate.spark import Ending, StepEnded, StepRequest, Thrift2Address, WorkerReply
-from headgate.spark.printing import PrintedLines
-from headgate.spark.worker import Worker
+from headgate.spark.worker.printing import PrintedLines
+from headgate.spark.worker.worker import Worker
 
 
 def test_an_attempt_whose_log_cannot_be_written_ends_all_the_same(tmp_path: Path) -> None:

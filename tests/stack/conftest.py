@@ -56,10 +56,10 @@ from headgate.local import (
 )
 from headgate.local.configuration import render
 from headgate.local.jars import JarStore, read_lock
-from headgate.local.parts import PLANS
 from headgate.local.places import default_cache, find_configuration
-from headgate.local.ports import HOST, Port
-from headgate.local.probes import listens
+from headgate.local.processes.parts import PLANS
+from headgate.local.processes.ports import HOST, Port
+from headgate.local.processes.probes import listens
 
 HERE = str(Path(__file__).parent)
 if HERE not in sys.path:

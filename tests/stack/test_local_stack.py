@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from headgate.local import Address, LocalStack, Part, PartState
-from headgate.local.parts import PLANS
+from headgate.local.processes.parts import PLANS
 
 pytestmark = pytest.mark.stack
 

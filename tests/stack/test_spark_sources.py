@@ -18,7 +18,7 @@ from headgate.events import (
     encode_update,
     updates_topic,
 )
-from headgate.spark.worker import session_of
+from headgate.spark.worker.worker import session_of
 
 if TYPE_CHECKING:
     from conftest import RunningStack

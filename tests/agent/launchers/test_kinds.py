@@ -28,7 +28,7 @@ from headgate.flows import (
     SubmitLauncher,
 )
 from headgate.spark import StepRequest
-from headgate.spark.steps import StepCode, UnknownStep
+from headgate.spark.worker.steps import StepCode, UnknownStep
 
 
 def program(files: JobFiles, job: Job) -> Program:

@@ -20,9 +20,9 @@ from headgate.events import UpdateBatch
 from headgate.local import Lifetime, Part, find_java, start_process
 from headgate.local.configuration import render
 from headgate.local.jars import JarStore, read_lock
-from headgate.local.parts import PLANS
 from headgate.local.places import default_cache, find_configuration
-from headgate.local.ports import Port
+from headgate.local.processes.parts import PLANS
+from headgate.local.processes.ports import Port
 from headgate.observer import (
     Journal,
     Kafka,

@@ -22,10 +22,10 @@ from headgate.events import Gap, Outcome, UpdateBatch, UpdateMessage, updates_to
 from headgate.local import Lifetime, find_java, start_process
 from headgate.local.configuration import render
 from headgate.local.jars import JarStore, read_lock
-from headgate.local.parts import PLANS, Part
 from headgate.local.places import default_cache, find_configuration
-from headgate.local.ports import HOST, Port
-from headgate.local.probes import kafka_answers
+from headgate.local.processes.parts import PLANS, Part
+from headgate.local.processes.ports import HOST, Port
+from headgate.local.processes.probes import kafka_answers
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
