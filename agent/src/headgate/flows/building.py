@@ -40,7 +40,8 @@ from headgate.flows.grammar.tree import (
     spark_settings,
     texts_of,
 )
-from headgate.flows.keys import DATAFLOW, NAME
+from headgate.flows.grammar.values import NAME
+from headgate.flows.keys import DATAFLOW
 from headgate.flows.launchers import Launcher
 from headgate.flows.sections.actions import ActionReader, Declared
 from headgate.flows.sections.adjustment import read_adjustment

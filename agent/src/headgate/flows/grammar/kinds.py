@@ -1,4 +1,4 @@
-"""Kinds of values that a dataflow file may hold: the vocabulary of ``grammar``.
+"""Kinds of values that a dataflow file may hold: the vocabulary of its grammar.
 
 A grammar written in these is read twice: ``matching`` holds a file against it, ``schema`` turns it
 into a JSON Schema. So the two can't disagree on what may stand where.

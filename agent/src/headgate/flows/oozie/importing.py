@@ -11,7 +11,7 @@ from headgate.flows.building import check_tree
 from headgate.flows.grammar.problems import DataflowErrors, Findings, Position, Problem, Severity
 from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree
 from headgate.flows.grammar.tree import Mapping as TreeMapping
-from headgate.flows.keys import NAME
+from headgate.flows.grammar.values import NAME
 from headgate.flows.oozie.document import Element
 from headgate.flows.oozie.order import Order
 from headgate.flows.oozie.qod import Containers, read_qod, resolved

@@ -14,9 +14,9 @@ from importlib import resources
 
 from headgate.flows.grammar.problems import Findings, Position, suggestion
 from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar, Tree
-from headgate.flows.keys import NAME, RESERVED
+from headgate.flows.grammar.values import NAME
 from headgate.flows.oozie.document import Element
-from headgate.flows.sections.bounds import read_condition
+from headgate.flows.sections.bounds import RESERVED, read_condition
 
 SCHEMA_FILE = "qod.xsd"
 """Name of the XML Schema of ``qod`` in this package's data."""

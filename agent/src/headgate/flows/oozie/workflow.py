@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from headgate.flows.grammar.problems import Findings, Position, suggestion
-from headgate.flows.keys import NAME
+from headgate.flows.grammar.values import NAME
 from headgate.flows.oozie.document import Element, read_document
 
 QOD = "qod"

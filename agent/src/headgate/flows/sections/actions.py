@@ -1,4 +1,4 @@
-"""Actions: from matched trees to what the engine decides on and what launches them."""
+"""Actions: what they may say, and what the engine decides on and launches."""
 
 from __future__ import annotations
 
@@ -19,10 +19,124 @@ from headgate.engine import (
 )
 from headgate.events import ContainerId
 from headgate.flows.grammar import tree as yaml_tree
+from headgate.flows.grammar.kinds import Either, Key, ListOf, MapOf, Numbers, Record, Single
 from headgate.flows.grammar.problems import Findings, suggestion
-from headgate.flows.grammar.quantities import duration_seconds
+from headgate.flows.grammar.quantities import DURATION, duration_seconds
 from headgate.flows.grammar.tree import Items, Scalar, Tree
+from headgate.flows.grammar.values import DURATION_VALUE, NAME, TRUTH_VALUE, names_value, text_value
+from headgate.flows.sections.bound_keys import BOUND
 from headgate.flows.sections.bounds import check_bound_name, check_codec, read_bound, read_condition
+from headgate.flows.sections.launching import LAUNCHED, LAUNCHING
+
+EVERY = rf"every {DURATION}"
+"""Pattern of a period, such as ``every 5 min``."""
+
+_BACKOFF = Either(
+    "a duration or [first, longest]",
+    (
+        DURATION_VALUE,
+        ListOf(DURATION_VALUE, "two durations, [first, longest]", at_least=2, at_most=2),
+    ),
+)
+_EVALUATION = Single(
+    "`write`, `action-end` or `every 30 s`", pattern=EVERY, words=("write", "action-end")
+)
+
+STEP_ONLY = (
+    "after",
+    "reads",
+    "writes",
+    "when",
+    "combine",
+    "evaluate",
+    "own",
+    "retries",
+    "timeout",
+    "first_changes",
+    "launcher",
+    "parameters",
+)
+"""Keys of an action that mean nothing on one that is fed from outside."""
+
+ACTION = Record(
+    "the action",
+    {
+        "input": Key(
+            names_value("a container", "containers"),
+            "fed from outside: the containers that it fills",
+        ),
+        **LAUNCHING,
+        "description": Key(text_value("a text"), "for people"),
+        "after": Key(
+            names_value("an action", "actions"),
+            "actions that must have run before; default those that write what this one reads",
+        ),
+        "reads": Key(
+            names_value("a container", "containers"),
+            "containers that it reads; those that its bounds watch are read in any case",
+        ),
+        "writes": Key(names_value("a container", "containers"), "containers that it writes"),
+        "when": Key(
+            MapOf(BOUND, "bounds by name", NAME, "bound", at_least=1),
+            "bounds on containers; without any it runs each time its predecessors have run",
+        ),
+        "combine": Key(
+            text_value("`all`, `at-least-one`, `majority` or an expression"),
+            "which bounds must be reached: `all` (default), `at-least-one`, `majority`, or an "
+            "expression such as `a or b and (c or d)`",
+        ),
+        "evaluate": Key(
+            Either(
+                f"{_EVALUATION.what}, or a list of them",
+                (_EVALUATION, ListOf(_EVALUATION, "a list of evaluation times")),
+            ),
+            "when bounds are looked at; default `action-end`, or `write` where no action precedes",
+        ),
+        "own": Key(TRUTH_VALUE, "whether the action's own writes to what it watches count"),
+        "retries": Key(
+            Either(
+                "a number of attempts, or `attempts` with `backoff`",
+                (
+                    Single(
+                        "a number of attempts", numbers=Numbers(above=0, at_most=100, whole=True)
+                    ),
+                    Record(
+                        "retries",
+                        {
+                            "attempts": Key(
+                                Single(
+                                    "a number of attempts from 1 to 100",
+                                    numbers=Numbers(above=0, at_most=100, whole=True),
+                                ),
+                                "attempts in all, before the action is quarantined",
+                            ),
+                            "backoff": Key(
+                                _BACKOFF,
+                                "wait before the second attempt, doubled up to the longest",
+                            ),
+                        },
+                    ),
+                ),
+            ),
+            "how often a failed run is tried, before the action is quarantined",
+        ),
+        "timeout": Key(DURATION_VALUE, "longest time that one attempt may take"),
+        "first_changes": Key(
+            Single("`snapshot` or `none`", words=tuple(FirstChanges)),
+            "what the first run is shown by `run.changes` of a container: all that is there "
+            "(`snapshot`, default), or what was written since the submit (`none`)",
+        ),
+    },
+    one_of=("input", *LAUNCHED),
+    apart=tuple(("input", key) for key in STEP_ONLY),
+    cures={
+        "bounds": "did you mean `when`? Bounds stand there",
+        "trigger": "did you mean `when`? Bounds stand there",
+        "depends_on": "did you mean `after`?",
+        "depends": "did you mean `after`?",
+        "function": "did you mean `step`?",
+    },
+)
 
 
 class Declared(Struct, frozen=True):

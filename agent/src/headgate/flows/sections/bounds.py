@@ -30,7 +30,9 @@ from headgate.events import ContainerId
 from headgate.flows.grammar.problems import Findings, Position, suggestion
 from headgate.flows.grammar.quantities import duration_seconds, percentage_points
 from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar, Tree, text_of
-from headgate.flows.keys import RESERVED
+
+RESERVED = ("all", "and", "at-least-one", "majority", "not", "or")
+"""Words of the condition algebra, which can't name a bound."""
 
 
 def read_bound(name: str, container: ContainerId, tree: Mapping, findings: Findings) -> Bound:

@@ -1,4 +1,4 @@
-"""Containers: from one line or a mapping to rectangles of tables."""
+"""Containers: what they may say, in one line or a mapping, and the rectangles they are."""
 
 from __future__ import annotations
 
@@ -7,9 +7,154 @@ from collections.abc import Iterator
 
 from headgate.engine import Codec, CodecName, Count, OnUndecodable, WatchedContainer
 from headgate.events import Container, ContainerId, Item, row_prefix_end
-from headgate.flows.grammar.problems import Findings
+from headgate.flows.grammar.kinds import Either, Key, ListOf, Record, Single
+from headgate.flows.grammar.problems import Findings, nearest
 from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
-from headgate.flows.keys import CODECS
+from headgate.flows.grammar.values import text_value
+
+_TABLE = r"(?:[A-Za-z0-9_][A-Za-z0-9_.\-]*:)?[A-Za-z0-9_][A-Za-z0-9_.\-]*"
+_FAMILY = r"[^\s:]+"
+_COLUMN = rf"{_FAMILY}:[\s\S]*"
+
+PLACE = rf"{_TABLE}(?: {_FAMILY}:[^\s]*)*"
+"""Pattern of a container in one line: a table, then any number of columns or families."""
+
+JSON_PATH = r"json \$(?:\.[A-Za-z0-9_\-]+|\[[0-9]{1,9}\])*"
+"""Pattern of the codec that takes a number out of a JSON document."""
+
+CODECS = {
+    "number": CodecName.UTF8,
+    "float64": CodecName.FLOAT64,
+    "int64": CodecName.INT64,
+    "opaque": CodecName.OPAQUE,
+}
+"""Codecs by the word for them; ``json $.path`` is the only one with a parameter."""
+
+
+def _why_no_place(value: str) -> tuple[str, str]:
+    table, _, column = value.partition(" ")
+    if "/" in value:
+        return (
+            "this is no container",
+            "write the table, a space, the column: `zones c:concentration`",
+        )
+    if column and ":" not in column:
+        return (
+            "a column has no family",
+            f"write `{table} {column}:` for the family, `{table} {column}:qualifier` for a column",
+        )
+    if table.count(":") > 1:
+        return "the table and the column run together", "put a space between table and column"
+    return "this is no container", "write a table, or table and column: `zones c:concentration`"
+
+
+def _why_no_column(value: str) -> tuple[str, str]:
+    return "a column has a family and a qualifier", f"write `family:qualifier`, such as `c:{value}`"
+
+
+def _why_no_codec(value: str) -> tuple[str, str]:
+    if value in {"double", "long"}:
+        name = "float64" if value == "double" else "int64"
+        return "a codec's name tells its width", f"write `{name}`: HBase's Bytes.toBytes({value})"
+    if value.startswith("json"):
+        return "the path is missing or no path", "write `json $.key.key` or `json $.list[0]`"
+    meant = nearest(value, CODECS)
+    question = f"did you mean `{meant}`? " if meant else ""
+    return "this is no codec", f"{question}possible: number, float64, int64, opaque, json $.path"
+
+
+_ROW = text_value("a row key as text, bytes as \\x00")
+_RECTANGLE = {
+    "table": Key(
+        Single(
+            "the name of a table",
+            pattern=_TABLE,
+            rule="use letters, digits, `_`, `-` and `.`, with a letter, a digit or `_` first; "
+            "before it a namespace and a colon, if it has one: `sales:orders`",
+        ),
+        "the table, with its namespace if it has one",
+    ),
+    "family": Key(
+        Single(
+            "the name of a family",
+            pattern=_FAMILY,
+            rule="write it without space and colon; for a column write `column: family:qualifier`",
+        ),
+        "a whole column family",
+    ),
+    "column": Key(
+        Either(
+            "`family:qualifier` or a list of them",
+            (
+                Single("`family:qualifier`", pattern=_COLUMN, why_not=_why_no_column),
+                ListOf(
+                    Single("`family:qualifier`", pattern=_COLUMN, why_not=_why_no_column),
+                    "a list of `family:qualifier`",
+                ),
+            ),
+        ),
+        "a column, or several that are treated as one container",
+    ),
+    "row": Key(_ROW, "a single row"),
+    "prefix": Key(_ROW, "the rows whose key begins so"),
+    "rows": Key(
+        ListOf(_ROW, "[first row, first row after]", at_least=2, at_most=2),
+        "a range of rows: the first, and the first that no longer belongs to it",
+    ),
+}
+
+_RECTANGLE_APART = (
+    ("family", "column"),
+    ("row", "prefix"),
+    ("row", "rows"),
+    ("prefix", "rows"),
+)
+_PLACE = Single("a container such as `zones c:concentration`", pattern=PLACE, why_not=_why_no_place)
+_ITEM = Record(
+    "the item",
+    {**_RECTANGLE, "table": Key(_RECTANGLE["table"].kind, _RECTANGLE["table"].doc, required=True)},
+    apart=_RECTANGLE_APART,
+)
+
+_CONTAINER_KEYS = Record(
+    "the container",
+    {
+        **_RECTANGLE,
+        "group": Key(
+            ListOf(
+                Either("a container such as `zones c:concentration`", (_PLACE, _ITEM)),
+                "a list of containers",
+            ),
+            "parts of one or several tables that are treated as one container",
+        ),
+        "codec": Key(
+            Single(
+                "`number`, `float64`, `int64`, `opaque` or `json $.path`",
+                pattern=JSON_PATH,
+                words=tuple(CODECS),
+                why_not=_why_no_codec,
+            ),
+            "how values are written: `number` (default) is decimal text, `float64` and `int64` are "
+            "8 bytes big-endian, `opaque` is only compared",
+        ),
+        "count": Key(
+            Single("`rows` or `cells`", words=("rows", "cells")),
+            "what one element is; default `rows`",
+        ),
+        "on_undecodable": Key(
+            Single("`fail`, `null` or `skip`", words=tuple(OnUndecodable)),
+            "what becomes of a value that the codec cannot read when a step reads it: the step "
+            "fails, it is null (default), or its row is left out",
+        ),
+    },
+    one_of=("table", "group"),
+    apart=(
+        *_RECTANGLE_APART,
+        *(("group", key) for key in _RECTANGLE if key != "table"),
+    ),
+)
+CONTAINER = Either("a container such as `zones c:concentration`", (_PLACE, _CONTAINER_KEYS))
+"""A container: a place in one line, or a mapping."""
 
 
 def read_container(name: str, tree: Tree, findings: Findings) -> WatchedContainer:
