@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from headgate.flows import DataflowErrors, parse_dataflow
-from headgate.flows.grammar.kinds import Either, Kind, ListOf, MapOf, Record, Single
-from headgate.flows.keys import ANY_TEXT, DATAFLOW
+from headgate.flows.grammar.kinds import ANY_TEXT, Either, Kind, ListOf, MapOf, Record, Single
+from headgate.flows.keys import DATAFLOW
 
 
 def singles(kind: Kind, seen: set[int]) -> Iterator[Single]:
