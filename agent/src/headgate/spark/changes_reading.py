@@ -1,0 +1,172 @@
+"""The changes of containers as frames: updates from Kafka, and from HBase what these leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from headgate.client import read_rows
+from headgate.engine import Codec, OnUndecodable
+from headgate.events import Cut, updates_topic
+from headgate.spark.changes import ChangedCells, LatestCells, cell_by_cell
+from headgate.spark.containers import StepContainers
+from headgate.spark.reading import SQL_TYPES, ContainerReader, wanted_columns
+from headgate.spark.source.tables import PAGE, ROW
+from headgate.spark.source.undecodable import Decoding, UndecodedValues
+from headgate.spark.source.values import ValueType, to_arrow
+from headgate.spark.updates import UpdateReader, is_broken, ranges_between
+from headgate.spark.views import ContainerView, names_of
+
+
+class ChangesReader:
+    """Reads what was written to containers between two cuts.
+
+    Args:
+        spark: the session.
+        containers: those of the step.
+        whole: reads containers of which everything counts as changed.
+        readers: lends a consumer for the time of a read.
+        since: which updates the action's last committed run had consumed.
+        cut: which updates this run consumes.
+        undecoded: takes note of values that the driver read and that their codec could not.
+
+    Attributes:
+        rows_read: cells that the driver handed to the step.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        containers: StepContainers,
+        whole: ContainerReader,
+        readers: Callable[[], AbstractContextManager[UpdateReader]],
+        since: Cut,
+        cut: Cut,
+        undecoded: UndecodedValues,
+    ) -> None:
+        self.rows_read = 0
+        self._spark = spark
+        self._containers = containers
+        self._whole = whole
+        self._readers = readers
+        self._since = since
+        self._cut = cut
+        self._undecoded = undecoded
+
+    def frame(self, view: ContainerView, decoding: Decoding, most: int) -> DataFrame:
+        """Return a container's changed cells as a frame.
+
+        Where all of them count as changed, tasks read a container of more than ``most`` rows.
+
+        Raises:
+            UpdatesUnavailable: Kafka does not answer.
+            UndecodableValue: a value does not decode, and that is to fail the step.
+        """
+        changed = self._changed(view)
+        if not changed.everything:
+            cells = self._newest(view, changed)
+            return self._spark.createDataFrame(self.arrow(view, cells, decoding))
+        wanted = wanted_columns(view, None)
+        found = self._everything(view, None if wanted is None else most)
+        if found is None:
+            return self._everything_large(view, decoding, changed)
+        cells = changed.with_deleted(found)
+        return self._spark.createDataFrame(self.arrow(view, cells, decoding))
+
+    def cells(self, view: ContainerView) -> LatestCells:
+        """Return a container's changed cells, however many.
+
+        Raises:
+            UpdatesUnavailable: Kafka does not answer.
+        """
+        changed = self._changed(view)
+        if changed.everything:
+            found = self._everything(view, None)
+            assert found is not None  # noqa: S101 - without a limit it is always read
+            return changed.with_deleted(found)
+        return self._newest(view, changed)
+
+    def arrow(self, view: ContainerView, cells: LatestCells, decoding: Decoding) -> pa.Table:
+        """Return changed cells as an Arrow table.
+
+        Raises:
+            UndecodableValue: a value does not decode, and that is to fail the step.
+        """
+        names = names_of(dict.fromkeys((*view.declared, *(column for _, column in cells))))
+        values = list(cells.values())
+        self.rows_read += len(cells)
+        places = list(cells)
+        value, without = decoding.decode(values, self._undecoded, places.__getitem__)
+        changed = pa.table(
+            {
+                ROW: to_arrow([row for row, _ in cells], Codec(), ValueType.STRING),
+                "column": pa.array([names[column] for _, column in cells], pa.string()),
+                "value": value,
+                "deleted": pa.array([value is None for value in values], pa.bool_()),
+            }
+        )
+        if without:
+            changed = changed.take([at for at in range(len(values)) if at not in without])
+        return changed
+
+    def _everything(self, view: ContainerView, most: int | None) -> LatestCells | None:
+        """Return all cells of a container; None where it has more rows than that."""
+        cells: LatestCells = {}
+        rows = 0
+        with self._containers.connect() as connection:
+            for row, columns in connection.scan(view.table, view.extent, PAGE):
+                rows += 1
+                if most is not None and rows > most:
+                    return None
+                cells |= {(row, name): v for name, v in columns.items() if view.has(row, name)}
+        return cells
+
+    def _everything_large(
+        self, view: ContainerView, decoding: Decoding, changed: ChangedCells
+    ) -> DataFrame:
+        columns = {
+            name: column for column, name in names_of(wanted_columns(view, None) or ()).items()
+        }
+        raw = dict.fromkeys(columns, ValueType.BINARY.value)
+        frame = self._whole.large(view, None, raw, OnUndecodable.NULL)
+        value = SQL_TYPES[decoding.kind]
+        schema = f"`{ROW}` string, column string, value {value}, deleted boolean"
+        cells = frame.mapInArrow(partial(cell_by_cell, columns=columns, decoding=decoding), schema)
+        told = changed.with_deleted({})
+        if not told:
+            return cells
+        gone = self._spark.createDataFrame(self.arrow(view, told, decoding))
+        place = [ROW, "column"]
+        left = gone.join(cells.select(*place), place, "left_anti").select(*cells.columns)
+        return cells.unionByName(left)
+
+    def _changed(self, view: ContainerView) -> ChangedCells:
+        """Return what was written between the two cuts, as far as records tell it."""
+        changed = ChangedCells(view)
+        topic = updates_topic(view.table)
+        ranges = ranges_between(topic, self._since, self._cut)
+        changed.everything = is_broken(topic, self._since, self._cut)
+        if ranges:
+            with self._readers() as reader:
+                there = reader.there(ranges)
+                changed.everything = changed.everything or there != ranges
+                for record in reader.read(there):
+                    changed.add(record.message, record.partition)
+        return changed
+
+    def _newest(self, view: ContainerView, changed: ChangedCells) -> LatestCells:
+        """Return the newest values of cells that changed."""
+        unread = changed.unread()
+        if unread:
+            changed.settle(unread, self._cells_of(view, unread))
+        return {cell: v for cell, v in changed.cells.items() if v is None or isinstance(v, bytes)}
+
+    def _cells_of(
+        self, view: ContainerView, rows: Sequence[bytes]
+    ) -> dict[bytes, dict[bytes, bytes]]:
+        with self._containers.connect() as connection:
+            return read_rows(connection, view.table, rows, view.extent.columns)

@@ -1,0 +1,69 @@
+"""The containers of a step: by name, with the server that has them."""
+
+from __future__ import annotations
+
+from headgate.client import Thrift2Connection
+from headgate.engine import Codec, OnUndecodable
+from headgate.events import ContainerId
+from headgate.spark.messages import StepRequest
+from headgate.spark.views import ContainerView, ViewError, view_of
+
+
+class StepContainers:
+    """What a step may read and write, as its request says.
+
+    Args:
+        request: what is run.
+    """
+
+    def __init__(self, request: StepRequest) -> None:
+        self._request = request
+        self._containers = {watched.id: watched for watched in request.containers}
+
+    def view(self, container: str, table: str | None) -> ContainerView:
+        """Return a container's part of a table, which need not be named where there is only one.
+
+        Raises:
+            ViewError: no such container, or one that needs ``table``.
+        """
+        watched = self._containers.get(ContainerId(container))
+        if watched is None:
+            known = ", ".join(sorted(self._containers)) or "none"
+            message = (
+                f"step {self._request.action!r} has no container {container!r}; it has: {known}"
+            )
+            raise ViewError(message)
+        return view_of(watched, table)
+
+    def policy(self, container: str, asked: str | None) -> OnUndecodable:
+        """Return what becomes of a container's values that do not decode.
+
+        Args:
+            container: its name.
+            asked: what the step asks for; None for what the dataflow file says.
+
+        Raises:
+            ViewError: there is no such thing to ask for.
+        """
+        if asked is None:
+            return self._request.on_undecodable.get(container, OnUndecodable.NULL)
+        try:
+            return OnUndecodable(asked)
+        except ValueError as error:
+            message = f"on_undecodable is {asked!r}; it must be one of {', '.join(OnUndecodable)}"
+            raise ViewError(message) from error
+
+    def connect(self) -> Thrift2Connection:
+        """Return a connection to the server, to be closed after use."""
+        # One for each call: the server closes those that are idle while Spark works.
+        return Thrift2Connection(self._request.hbase.host, self._request.hbase.port)
+
+    def address(self, table: str, codec: Codec) -> dict[str, str]:
+        """Return the options by which the data source ``headgate`` finds a table."""
+        return {
+            "host": self._request.hbase.host,
+            "port": str(self._request.hbase.port),
+            "table": table,
+            "codec": codec.name.value,
+            "codec.path": codec.path,
+        }

@@ -1,0 +1,157 @@
+"""Frames into containers: small ones are put by the driver, large ones by Spark's tasks."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from msgspec import Struct
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as sql
+
+from headgate.events import Origin, encode_origin
+from headgate.spark.containers import StepContainers
+from headgate.spark.remote import is_remote
+from headgate.spark.source.tables import ROW, write_batch
+from headgate.spark.views import ContainerView, ViewError, target_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class DriverLimits(Struct, frozen=True):
+    """What the driver collects and writes by itself."""
+
+    rows: int
+    """Of a frame on a Connect server."""
+    input_bytes: int
+    """Of the inputs of any other frame."""
+
+
+class ContainerWriter:
+    """Writes frames to containers.
+
+    Args:
+        containers: those of the step.
+        origin: what writes name as theirs.
+
+    Attributes:
+        rows_written: rows that the step wrote or deleted.
+    """
+
+    def __init__(self, containers: StepContainers, origin: Origin) -> None:
+        self.rows_written = 0
+        self._containers = containers
+        self._origin = origin
+
+    def write(
+        self,
+        frame: DataFrame | pa.Table | pd.DataFrame,
+        view: ContainerView,
+        timestamp: int | None,
+        limits: DriverLimits,
+    ) -> int:
+        """Put a frame's rows into a container and return how many that were.
+
+        Args:
+            frame: ``row``, and a column for each HBase column.
+            view: where to.
+            timestamp: of all cells, in milliseconds; the server's clock if None.
+            limits: what of a frame of Spark's the driver writes.
+
+        Raises:
+            ViewError: a column has no place in the container.
+            RequestRefused: the observer or the server refused.
+        """
+        names = [name for name in _names(frame) if name != ROW]
+        if len(names) == len(_names(frame)):
+            message = f"the frame for container {view.name!r} has no column {ROW!r} with its keys"
+            raise ViewError(message)
+        targets = target_columns(view, names, self._families(view))
+        if isinstance(frame, DataFrame):
+            collected = _collected(frame, limits)
+            if collected is None:
+                return self._write_large(frame, view, targets, timestamp)
+            local = collected
+        else:
+            local = (
+                frame
+                if isinstance(frame, pa.Table)
+                else pa.Table.from_pandas(frame, preserve_index=False)
+            )
+        with self._containers.connect() as connection:
+            written = write_batch(
+                connection,
+                view.table,
+                local,
+                {name: (column, view.codec) for name, column in targets.items()},
+                self._origin,
+                timestamp,
+            )
+        self.rows_written += written
+        return written
+
+    def delete(self, keys: Sequence[bytes], view: ContainerView) -> int:
+        """Delete a container's cells of the given rows and return how many rows were named.
+
+        Raises:
+            RequestRefused: the observer or the server refused.
+        """
+        with self._containers.connect() as connection:
+            deleted = connection.delete(view.table, keys, view.extent.columns, origin=self._origin)
+        self.rows_written += deleted
+        return deleted
+
+    def _families(self, view: ContainerView) -> tuple[str, ...]:
+        if view.families:
+            return view.families
+        with self._containers.connect() as connection:
+            return tuple(connection.families(view.table))
+
+    def _write_large(
+        self,
+        frame: DataFrame,
+        view: ContainerView,
+        targets: Mapping[str, bytes],
+        timestamp: int | None,
+    ) -> int:
+        counted = Observation()
+        writer = (
+            frame.observe(counted, sql.count(sql.lit(1)).alias("rows"))
+            .write.format("headgate")
+            .mode("append")
+            .options(**self._containers.address(view.table, view.codec))
+            .option("columns", json.dumps({name: c.decode() for name, c in targets.items()}))
+            .option("origin", base64.b64encode(encode_origin(self._origin)).decode())
+        )
+        if timestamp is not None:
+            writer = writer.option("timestamp", timestamp)
+        writer.save()
+        rows = int(counted.get["rows"])
+        self.rows_written += rows
+        return rows
+
+
+def _collected(frame: DataFrame, limits: DriverLimits) -> pa.Table | None:
+    """Return a small frame's rows; None where it is better written in parallel."""
+    if not is_remote(frame):
+        return None if _is_large(frame, limits.input_bytes) else frame.toArrow()
+    # A server tells no sizes of a plan's inputs, so the rows are tried.
+    rows = frame.limit(limits.rows + 1).toArrow()
+    return rows if rows.num_rows <= limits.rows else None
+
+
+def _is_large(frame: DataFrame, most: int) -> bool:
+    # The sizes of a plan's inputs are known; Spark's guesses for joins are products of them.
+    leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()  # noqa: SLF001
+    sizes = (int(str(leaves.apply(at).stats().sizeInBytes())) for at in range(leaves.size()))
+    return sum(sizes) > most
+
+
+def _names(frame: Any) -> list[str]:
+    if isinstance(frame, pa.Table):
+        return list(frame.column_names)
+    return [str(name) for name in frame.columns]
