@@ -23,7 +23,7 @@ from headgate.events import (
     UpdateKind,
     updates_topic,
 )
-from headgate.spark import StepRequest, Thrift2Address, run
+from headgate.spark import StepRequest, Thrift2Address, containers
 from headgate.spark.run import Run
 from headgate.spark.source.undecodable import UndecodableValue
 from headgate.spark.updates import Record
@@ -84,7 +84,7 @@ class Told:
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
     held: Rows = {}
-    monkeypatch.setattr(run, "Thrift2Connection", lambda *_: Table(held))
+    monkeypatch.setattr(containers, "Thrift2Connection", lambda *_: Table(held))
     return held
 
 
@@ -165,7 +165,7 @@ def test_the_dataflow_file_says_what_becomes_of_values_that_do_not_decode(rows: 
 
 def test_some_rows_far_apart_are_no_scan_of_all_between(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table({b"%05d" % row: {b"s:o3": b"1"} for row in range(20_000)})
-    monkeypatch.setattr(run, "Thrift2Connection", lambda *_: table)
+    monkeypatch.setattr(containers, "Thrift2Connection", lambda *_: table)
     unsure = [b"%05d" % row for row in range(0, 20_000, 200)]
     part = RequestPart(1, "m", Outcome.UNKNOWN, 0.0, len(unsure))
     message = UpdateBatch(
