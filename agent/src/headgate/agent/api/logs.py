@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from headgate.agent.state.store import RunRecord
+from headgate.agent.state.run_records import RunRecord
 
 LONGEST = 1 << 20
 """Bytes of a log's end that are shown: a page of the API, not a way to carry files."""

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headgate.agent.dataflow.views import FlowStatus
 from headgate.agent.ownership.service import FlowRow
-from headgate.agent.state.store import RunRecord
+from headgate.agent.state.run_records import RunRecord
 from headgate.flows import Change
 
 

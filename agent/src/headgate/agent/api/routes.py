@@ -46,8 +46,8 @@ from headgate.agent.dataflow.views import FlowStatus, Phase, WaveStatus
 from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
 from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.service import NOT_RUN, Agent, FlowRow, tables_of
+from headgate.agent.state.run_records import RunRecord
 from headgate.agent.state.sealed import RowState
-from headgate.agent.state.store import RunRecord
 from headgate.flows import Change, ChangeKind, Dataflow, DataflowErrors, changes, parse_dataflow
 
 log = structlog.get_logger("headgate.agent.api")

@@ -9,7 +9,7 @@ import msgspec
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.state import FlowState
-from headgate.agent.state.store import Progress, SavedState
+from headgate.agent.state.saved_state import Progress, SavedState
 from headgate.spark import RunKey
 
 Saved = Callable[[], dict[str, object]]

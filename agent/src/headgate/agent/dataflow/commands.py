@@ -18,8 +18,8 @@ from headgate.agent.dataflow.views import Phase, RunAnswer
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.errors import Refused
 from headgate.agent.kafka.barriers import Barriers
+from headgate.agent.state.run_records import RunRecord
 from headgate.agent.state.sealed import Definition
-from headgate.agent.state.store import RunRecord
 from headgate.engine import (
     Paused,
     Released,

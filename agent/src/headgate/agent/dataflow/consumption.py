@@ -13,7 +13,7 @@ from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.feed import Feed, Record
 from headgate.agent.ports import BadRecord
-from headgate.agent.state.store import Progress
+from headgate.agent.state.saved_state import Progress
 from headgate.engine import PartitionReset, ReconciliationDue, RecordArrived, TopicsOpened
 from headgate.events import (
     GONE,

@@ -23,8 +23,9 @@ from headgate.agent.ports import (
     Scanner,
 )
 from headgate.agent.state.cell_storage import CellStorage
+from headgate.agent.state.run_records import RunRecord
+from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Seals
-from headgate.agent.state.store import RunRecord, SavedState
 from headgate.engine import Kept, PolicyFactory, policies_of
 from headgate.spark import Thrift2Address
 

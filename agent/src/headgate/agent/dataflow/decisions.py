@@ -10,7 +10,7 @@ import msgspec
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.state import FlowState
 from headgate.agent.kafka.outbox import Outbox
-from headgate.agent.state.store import Progress
+from headgate.agent.state.saved_state import Progress
 from headgate.engine import Decision, DecisionKind
 from headgate.replay import PLACED, RecordedDecision
 

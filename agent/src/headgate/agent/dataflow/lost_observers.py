@@ -6,7 +6,7 @@ import structlog
 
 from headgate.agent.dataflow.state import FlowState, Port
 from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.state.store import Progress
+from headgate.agent.state.saved_state import Progress
 from headgate.engine import ObserverLost
 
 log = structlog.get_logger("headgate.agent.flow")

@@ -43,8 +43,9 @@ from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.feed import Record
 from headgate.agent.ports import Report
+from headgate.agent.state.saved_state import Progress
 from headgate.agent.state.sealed import Definition
-from headgate.agent.state.store import Ownership, Progress
+from headgate.agent.state.store import Ownership
 from headgate.engine import (
     ClockMoved,
     DecisionKind,

@@ -11,7 +11,8 @@ from headgate.agent.dataflow.continuations import Continuation
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.errors import Refused
 from headgate.agent.state.log_segments import first_segment
-from headgate.agent.state.store import Ownership, Progress
+from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.store import Ownership
 from headgate.engine import Engine, Launch, RecordArrived, Role, SavedEngine, Stimulus
 from headgate.events import ControlMessage, Cut, updates_topic
 from headgate.flows import Dataflow

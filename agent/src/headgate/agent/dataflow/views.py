@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from headgate.agent.kafka.read_counts import ContainerReads
 from headgate.agent.ports import BadRecord, WorkerState
-from headgate.agent.state.store import RunRecord
+from headgate.agent.state.run_records import RunRecord
 from headgate.engine import Explanation
 
 

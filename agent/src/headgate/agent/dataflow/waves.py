@@ -11,7 +11,7 @@ from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.state import FlowState, Port
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.agent.errors import Refused
-from headgate.agent.state.store import Progress
+from headgate.agent.state.saved_state import Progress
 from headgate.engine import DecisionKind, WaveEnded, counted_part
 from headgate.events import TableChange, UpdateBatch
 from headgate.flows import WaveEnd

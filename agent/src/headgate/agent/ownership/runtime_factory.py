@@ -29,8 +29,10 @@ from headgate.agent.scans.notify_families import NotifyFamilies
 from headgate.agent.scans.reader import TableScanner
 from headgate.agent.state.cell_storage import CellStorage
 from headgate.agent.state.rows import HBaseConnections
+from headgate.agent.state.run_records import RunRecord
+from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Seals
-from headgate.agent.state.store import Ownership, RunRecord, SavedState, StateStore
+from headgate.agent.state.store import Ownership, StateStore
 from headgate.agent.supervision import Supervision
 from headgate.engine import BOUNDS, Kept
 from headgate.events import agent_origin

@@ -11,20 +11,17 @@ saved. Of a large state the row has a head, and names the segments that belong t
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 
 import msgspec
-import structlog
 from msgspec import Struct
 
 from headgate.agent.errors import DamagedState, Fenced, Refused, UnknownDataflow
-from headgate.agent.ports import BadRecord
-from headgate.agent.state.cell_values import UnreadableCell, read_cell
 from headgate.agent.state.log_segments import SegmentRows
 from headgate.agent.state.rows import Rows
+from headgate.agent.state.run_records import RunRecord, record_cells, record_column, records_in
+from headgate.agent.state.saved_state import STATE_HEAD, SavedState, state_cells, state_in
 from headgate.agent.state.sealed.definitions import (
     DEFINITION,
     PREFIX,
@@ -47,117 +44,11 @@ from headgate.agent.state.sealed.leases import (
 )
 from headgate.agent.state.sealed.revisions import Revisions
 from headgate.agent.state.sealed.seals import Seals
-from headgate.engine import Kept, LogChange
-from headgate.events import Cut
-
-log = structlog.get_logger("headgate.agent.store")
-
-CHUNK = 1 << 20
-"""Bytes of a snapshot in one cell: HBase handles cells of this size well, larger ones badly."""
+from headgate.engine import Kept
 
 _HEAD = (b"spec", *LEASE_CELLS)
-_META = b"state:meta"
 _DIGITS = 20  # of a revision at most
 _DAMAGED = b"state:damaged"  # the revision that found its state not whole; empty for none
-
-
-class RunOutcome(StrEnum):
-    """How an attempt stands."""
-
-    WAITING = "waiting"
-    """For the worker, or until a former attempt cannot write any more."""
-    RUNNING = "running"
-    COMMITTED = "committed"
-    FAILED = "failed"
-    TIMED_OUT = "timed-out"
-    CANCELLED = "cancelled"
-    LOST = "lost"
-    """The worker or the agent ended under it."""
-    SHADOW = "shadow"
-    """It was decided on and not launched."""
-
-
-class RunRecord(Struct, frozen=True):
-    """One attempt of a run, for people. Times are Unix seconds."""
-
-    number: int
-    run: str
-    action: str
-    attempt: int
-    cause: str
-    moment: str
-    outcome: RunOutcome
-    launched: float
-    started: float | None = None
-    ended: float | None = None
-    reason: str = ""
-    detail: str = ""
-    """A traceback or the like."""
-    token: int = 0
-    cut: Cut = Cut()
-    """What it consumes, up to here."""
-    since: Cut = Cut()
-    """The cut of the action's run before."""
-    undecoded: int = 0
-    """Values that it read and that their codec could not."""
-    undecodable: str = ""
-    """The first of them, in words."""
-    code: str = ""
-    """SHA-256 (hexadecimal) of the modules of steps that its process had read."""
-
-
-class Progress(Struct, frozen=True):
-    """What the service itself must remember.
-
-    ``waves`` were asked for, of which all up to ``settled`` are done; ``unsettled`` are those whose
-    barrier has not passed yet, each with its input actions. ``start`` is where reading began.
-    """
-
-    next_record: int = 0
-    waves: int = 0
-    settled: int = 0
-    unsettled: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    start: Cut = Cut()
-    watching: bool = False
-    """Whether its watches have been in effect."""
-    paused: bool = False
-    reconciled: float = 0.0
-    """When all was last scanned for what no update told, in Unix seconds."""
-    notified: tuple[str, ...] = ()
-    """Tables with a notify column that was asked for."""
-    consumed: int = 0
-    """Cells of all updates consumed so far."""
-    quarantined: dict[str, str] = {}
-    runs: dict[str, int] = {}
-    """Committed runs by action."""
-    skipped: dict[str, int] = {}
-    """Evaluations after which nothing ran, by action."""
-    lost_epochs: dict[str, tuple[int, ...]] = {}
-    """Observers' epochs that are lost for good, and of which what is missing was looked for."""
-    decisions: tuple[bytes, ...] = ()
-    """Those that Kafka may not have."""
-    moved: tuple[str, ...] = ()
-    """Tables whose rows are in other partitions than they were, and are still to be read again."""
-    set_aside: int = 0
-    """Records that were left out."""
-    bad_records: tuple[BadRecord, ...] = ()
-    """The newest of them, the newest first."""
-    new_input: bool = False
-    """Whether input was consumed since the last wave ended."""
-    wave_due: float | None = None
-    """When the wave ends by itself, in Unix seconds."""
-    turns: dict[str, int] = {}
-    """Waves of input that ended before an action, directly or by way of others, by action."""
-
-
-class SavedState(Struct, frozen=True):
-    """A checkpoint: the engine's snapshot, its cut, and the service's own progress."""
-
-    snapshot: bytes
-    cut: Cut
-    progress: Progress
-    log: LogChange = LogChange()
-    """What of the engine's log belongs to the snapshot, and what has changed in it."""
 
 
 class Ownership(Struct, frozen=True):
@@ -185,19 +76,6 @@ class Listings(Struct, frozen=True):
 
     flows: tuple[Listing, ...]
     set_aside: tuple[SetAside, ...]
-
-
-class _Meta(Struct, frozen=True):
-    saved: float
-    chunks: int
-    size: int
-    checksum: int
-    cut: Cut
-    progress: Progress
-    kept: tuple[Kept, ...] = ()
-
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class StateStore:
@@ -329,13 +207,13 @@ class StateStore:
         self._guarded(name, lease.epoch, self._definitions.renewed_seal(row, whole))
         if whole.get(_DAMAGED) and definition.revision > _revision(whole[_DAMAGED]):
             # It was submitted again, as the error asks for.
-            self._guarded(name, lease.epoch, {_DAMAGED: b"", _META: b""})
-            whole[_META] = b""
+            self._guarded(name, lease.epoch, {_DAMAGED: b"", STATE_HEAD: b""})
+            whole[STATE_HEAD] = b""
         with self._noting_damage(definition, lease.epoch):
-            state = _state(name, whole)
+            state = state_in(name, whole)
         # Whoever was the owner before can commit nothing any more: what it left may go.
         self._segments.tidy(name, lease.epoch, state.log.kept if state is not None else ())
-        return Ownership(definition, lease.epoch, state, _records(name, whole))
+        return Ownership(definition, lease.epoch, state, records_in(name, whole))
 
     def segments(self, definition: Definition, epoch: int, kept: Iterable[Kept]) -> Iterator[bytes]:
         """Yield segments of a dataflow's log that belong to its saved state, in their order.
@@ -395,25 +273,17 @@ class StateStore:
             Fenced: another agent has taken the dataflow over; nothing was saved.
         """
         self._segments.write(name, state.log.written)
-        snapshot = state.snapshot
-        chunks = [snapshot[i : i + CHUNK] for i in range(0, len(snapshot), CHUNK)]
-        checksum = zlib.crc32(snapshot)
-        size = len(snapshot)
-        kept = state.log.kept
-        meta = _Meta(now, len(chunks), size, checksum, state.cut, state.progress, kept)
-        columns = {_META: _encode(meta)}
-        columns |= {_chunk(number): chunk for number, chunk in enumerate(chunks)}
-        columns |= {_record(record.number): _encode(record) for record in records}
+        columns = state_cells(state, now) | record_cells(records)
         self._guarded(name, epoch, columns)
         self._segments.drop(name, state.log.dropped)
 
     def trim(self, name: str, numbers: Iterable[int]) -> None:
         """Delete records."""
-        self._rows.delete(row_of(name), [_record(number) for number in numbers])
+        self._rows.delete(row_of(name), [record_column(number) for number in numbers])
 
     def history(self, name: str) -> tuple[RunRecord, ...]:
         """Return the saved records, newest first."""
-        return _records(name, self._rows.get(row_of(name), (b"history",)))
+        return records_in(name, self._rows.get(row_of(name), (b"history",)))
 
     def remove(self, name: str, epoch: int) -> None:
         """Delete the dataflow, all but its epoch.
@@ -467,37 +337,5 @@ class StateStore:
         )
 
 
-def _chunk(number: int) -> bytes:
-    return b"state:snapshot.%05d" % number
-
-
-def _record(number: int) -> bytes:
-    return b"history:%012d" % number
-
-
 def _revision(value: bytes) -> int:
     return int(value) if value.isdigit() and len(value) < _DIGITS else 0
-
-
-def _records(name: str, columns: dict[bytes, bytes]) -> tuple[RunRecord, ...]:
-    numbers = sorted((c for c in columns if c.startswith(b"history:")), reverse=True)
-    records = []
-    for number in numbers:
-        try:
-            records.append(read_cell(columns[number], RunRecord))
-        except UnreadableCell as error:
-            log.warning("a run is not shown", dataflow=name, cell=str(number), reason=str(error))
-    return tuple(records)
-
-
-def _state(name: str, columns: dict[bytes, bytes]) -> SavedState | None:
-    if not columns.get(_META):
-        return None
-    try:
-        meta = read_cell(columns[_META], _Meta)
-    except UnreadableCell as error:
-        raise DamagedState(name, f"its head cannot be read ({error})") from error
-    snapshot = b"".join(columns.get(_chunk(number), b"") for number in range(meta.chunks))
-    if len(snapshot) != meta.size or zlib.crc32(snapshot) != meta.checksum:
-        raise DamagedState(name, f"its snapshot is not the one of {meta.size} bytes")
-    return SavedState(snapshot, meta.cut, meta.progress, LogChange(kept=meta.kept))

@@ -15,7 +15,8 @@ from headgate.agent.dataflow.runs.starting import python_path, shortened
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, Port
 from headgate.agent.errors import Refused
 from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
-from headgate.agent.state.store import Progress, RunOutcome, RunRecord
+from headgate.agent.state.run_records import RunOutcome, RunRecord
+from headgate.agent.state.saved_state import Progress
 from headgate.engine import Launch, RunFailed, RunFinished, RunRehearsed, RunStarted
 from headgate.events import VERSION, Fence
 from headgate.flows import JobLauncher, SessionLauncher, StepLauncher

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.state.store import Progress, RunOutcome, RunRecord
+from headgate.agent.state.run_records import RunOutcome, RunRecord
+from headgate.agent.state.saved_state import Progress
 from headgate.spark import RunKey
 
 

@@ -8,7 +8,7 @@ from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import WatchesGone, WatchesInEffect
 from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, Port
 from headgate.agent.dataflow.tables.mode import extents_of, notify_of
-from headgate.agent.state.store import Progress
+from headgate.agent.state.saved_state import Progress
 from headgate.engine import ReconciliationDue
 from headgate.events import VERSION, Notify, Watch, WatchList
 from headgate.flows import Mode
