@@ -23,8 +23,9 @@ from pathlib import Path
 
 from headgate.agent.state.log_segments import first_segment
 from headgate.agent.state.rows import HBaseConnections, HBaseRows, Rows
+from headgate.agent.state.saved_state import Progress, SavedState
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
-from headgate.agent.state.store import Progress, SavedState, StateStore
+from headgate.agent.state.store import StateStore
 from headgate.client import RequestRefused
 from headgate.engine import (
     ActionSpec,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from simulation import World
 
-from headgate.agent.state.store import Progress
+from headgate.agent.state.saved_state import Progress
 
 
 def test_each_field_of_the_progress_is_saved_by_one_part(make_world: Callable[..., World]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from simulation import ScriptedAgent, World
 
-from headgate.agent.state.store import RunOutcome
+from headgate.agent.state.run_records import RunOutcome
 from headgate.engine import DecisionKind
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from simulation import ScriptedAgent, World
 
-from headgate.agent.state.store import RunOutcome, RunRecord
+from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.events import Gate
 from headgate.flows import parse_dataflow
 

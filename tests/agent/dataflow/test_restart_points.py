@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from simulation import World
 
-from headgate.agent.state.store import RunOutcome, RunRecord
+from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.flows import parse_dataflow
 from headgate.spark import Free, StepRequest
 

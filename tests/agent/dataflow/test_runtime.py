@@ -14,8 +14,9 @@ from headgate.agent.dataflow.views import FlowStatus, WaveStatus
 from headgate.agent.errors import Fenced, Refused
 from headgate.agent.kafka.feed import Record
 from headgate.agent.ports import WorkerLost
+from headgate.agent.state.run_records import RunRecord
+from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Definition, Owner
-from headgate.agent.state.store import RunRecord, SavedState
 from headgate.events import (
     GONE,
     VERSION,

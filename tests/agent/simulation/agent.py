@@ -15,8 +15,9 @@ from headgate.agent.launchers.admission import Admission
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ports import Report, WorkerState
 from headgate.agent.state.cell_storage import CellStorage
+from headgate.agent.state.run_records import RunRecord
+from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Owner
-from headgate.agent.state.store import RunRecord, SavedState
 from headgate.engine import Kept
 from headgate.events import VERSION, ObserverLease
 from headgate.spark import Thrift2Address

@@ -10,8 +10,9 @@ from simulation import SEALS, MemoryRows, TimedStore
 
 from headgate.agent.errors import DamagedState, Fenced
 from headgate.agent.state.log_segments import CHUNK, first_segment
+from headgate.agent.state.saved_state import Progress, SavedState
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
-from headgate.agent.state.store import Ownership, Progress, SavedState, StateStore
+from headgate.agent.state.store import Ownership, StateStore
 from headgate.engine import Kept, LogChange, LogSegment
 from headgate.events import Cut
 

@@ -8,16 +8,10 @@ import pytest
 from simulation import SEALS, MemoryRows, TimedStore
 
 from headgate.agent.errors import DamagedState, Fenced, Held, UnknownDataflow
+from headgate.agent.state.run_records import RunOutcome, RunRecord
+from headgate.agent.state.saved_state import CHUNK, Progress, SavedState
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
-from headgate.agent.state.store import (
-    CHUNK,
-    Listings,
-    Progress,
-    RunOutcome,
-    RunRecord,
-    SavedState,
-    StateStore,
-)
+from headgate.agent.state.store import Listings, StateStore
 from headgate.events import Cut
 
 ONE = Owner("one", "1", "host:1")

@@ -15,7 +15,7 @@ import pytest
 from thriftpy2.thrift import TException
 
 from headgate.agent.state.rows import HBaseConnections, HBaseRows
-from headgate.agent.state.store import _state
+from headgate.agent.state.saved_state import state_in
 from headgate.client import ClientError, Thrift2Connection
 from headgate.engine import Engine
 from headgate.flows import parse_dataflow
@@ -138,7 +138,7 @@ class Trial:
         connections = HBaseConnections(host, port, threading.Event())
         with closing(connections):
             rows = HBaseRows(connections, f"headgate-{self.stand.identity}", lambda _: b"")
-            saved = _state(self.name, rows.get(b"flow/" + self.name.encode()))
+            saved = state_in(self.name, rows.get(b"flow/" + self.name.encode()))
         assert saved is not None
         engine = Engine(parse_dataflow(self.text, "mixed.yaml").spec, saved.snapshot)
         return {

@@ -13,6 +13,7 @@ from simulation import SEALS, MemoryRows, TimedScanStore, TimedStore
 from headgate.agent.errors import DamagedState, Held, UnknownDataflow
 from headgate.agent.errors import Refused as RequestRefused
 from headgate.agent.ports import Extent
+from headgate.agent.state.saved_state import Progress, SavedState
 from headgate.agent.state.sealed import (
     Definition,
     Owner,
@@ -23,7 +24,7 @@ from headgate.agent.state.sealed import (
     sign,
     unsigned,
 )
-from headgate.agent.state.store import Progress, SavedState, StateStore
+from headgate.agent.state.store import StateStore
 from headgate.events import Cut
 from headgate.settings import KeyRing
 
