@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from headgate.agent.dataflow.views import FlowStatus
-from headgate.agent.ownership.service import FlowRow
+from headgate.agent.ownership.flow_rows import FlowRow
 from headgate.agent.state.run_records import RunRecord
 from headgate.flows import Change
 

@@ -45,7 +45,9 @@ from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import FlowStatus, Phase, WaveStatus
 from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
 from headgate.agent.ownership.dataflow_thread import DataflowThread
-from headgate.agent.ownership.service import NOT_RUN, Agent, FlowRow, tables_of
+from headgate.agent.ownership.flow_rows import NOT_RUN, FlowRow
+from headgate.agent.ownership.service import Agent
+from headgate.agent.ownership.submissions import tables_of
 from headgate.agent.state.run_records import RunRecord
 from headgate.agent.state.sealed import RowState
 from headgate.flows import Change, ChangeKind, Dataflow, DataflowErrors, changes, parse_dataflow

@@ -6,8 +6,7 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import anyio.to_thread
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from headgate.agent.configuration import AgentConfiguration
 from headgate.agent.dataflow.runtime import Runtime
+from headgate.agent.dataflow.views import FlowStatus
 from headgate.agent.errors import AgentError, Held, Refused, Unreachable
 from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.kafka.observers import ObserverTable
@@ -27,8 +27,10 @@ from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.entrance import Presence, require_observer
+from headgate.agent.ownership.flow_rows import FlowRow, FlowRows
 from headgate.agent.ownership.leases import LeaseManager, LeaseSettings
 from headgate.agent.ownership.runtime_factory import RuntimeFactory
+from headgate.agent.ownership.submissions import Submissions
 from headgate.agent.resources.sampling import Sampling
 from headgate.agent.scans.container_rows import RowsLimit
 from headgate.agent.scans.hosting import ScanSettings, TableScans
@@ -40,24 +42,15 @@ from headgate.agent.state.sealed import (
     Definition,
     Owner,
     RowSetAside,
-    RowState,
     SavedRevisions,
     Seals,
-    SetAside,
     check_name,
 )
-from headgate.agent.state.store import Listing, StateStore
+from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import Supervision
 from headgate.engine import ResourceSample
 from headgate.events import NOTIFY_FAMILY
-from headgate.flows import (
-    Dataflow,
-    DataflowErrors,
-    PoolMember,
-    parse_dataflow,
-    pool_conflict,
-    pool_member,
-)
+from headgate.flows import Dataflow, parse_dataflow
 from headgate.settings import parse_address, shared_keys
 from headgate.spark import RunKey, StartSession, Thrift2Address
 
@@ -73,34 +66,11 @@ _STORE = 15.0  # seconds HBase may take to answer a request
 _STUCK = 60.0  # seconds one piece of work may take on a dataflow's thread
 
 
-NOT_RUN = frozenset({"failed", *RowState})
-"""States of dataflows that start only when somebody does something about them."""
-
-
 class UnsignedRow(Struct, frozen=True):
     """The state table, and the bytes in it that a signature must be of."""
 
     table: str
     value: bytes
-
-
-class FlowRow(Struct, frozen=True):
-    """A dataflow as any agent can list it."""
-
-    name: str
-    revision: int
-    submitted: float
-    owner: str
-    """Empty where no agent has it."""
-    address: str
-    until: float
-    epoch: int
-    here: bool
-    state: str
-    """Of a row that is not run, why: a value of ``RowState``."""
-    words: str
-    profile: str | None = None
-    shadow: bool = False
 
 
 class Agent:
@@ -216,6 +186,8 @@ class Agent:
             ),
             self._halting,
         )
+        self._submissions = Submissions(self.store, self._connections, configuration.launchers)
+        self._flow_rows = FlowRows(self.owner, self._leases, self._status)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -340,17 +312,7 @@ class Agent:
         Raises:
             Refused: a table does not exist.
         """
-        tables = [table for table in tables_of(dataflow) if table not in known]
-        missing = self._connections.call(
-            lambda c: [table for table in tables if not c.table_exists(table)], _ANSWER
-        )
-        if missing:
-            names = ", ".join(repr(table) for table in missing)
-            raise Refused(
-                f"HBase has no table {names}; create it with its column families first, in the "
-                f"HBase shell: create {missing[0]!r}, 'family'; or submit with "
-                "--allow-missing-tables if something creates it later"
-            )
+        self._submissions.check_tables(dataflow, known)
 
     def define(self, dataflow: Dataflow, directory: str, *, shadow: bool) -> Definition:
         """Save a submitted dataflow and wake the agent that is to run it.
@@ -358,48 +320,10 @@ class Agent:
         Raises:
             Refused: it uses what no dataflow may use here.
         """
-        words = refusal(dataflow, directory, self.configuration.launchers)
-        if words is not None:
-            raise Refused(f"dataflow {dataflow.name} may not run here: {words}")
-        if not shadow:
-            self._check_pool(dataflow, directory)
-        definition = self.store.define(
-            Definition(
-                dataflow.name,
-                dataflow.source,
-                directory,
-                0,
-                time.time(),
-                dataflow.profile,
-                shadow,
-            )
-        )
+        definition = self._submissions.define(dataflow, directory, shadow=shadow)
         self._broker.announce(dataflow.name)
         self._leases.look()
         return definition
-
-    def _check_pool(self, dataflow: Dataflow, directory: str) -> None:
-        """Refuse a dataflow that cannot share the session of those in its pool.
-
-        Raises:
-            Refused: their settings or their code differ.
-        """
-        member = pool_member(dataflow, directory)
-        if member is not None:
-            conflict = pool_conflict(member, self._pool_members())
-            if conflict is not None:
-                raise Refused(conflict)
-
-    def _pool_members(self) -> Iterator[PoolMember]:
-        for listing in self.store.listings().flows:
-            known = listing.definition
-            if known.shadow:
-                continue
-            with suppress(DataflowErrors):  # it does not run, so it shares nothing
-                dataflow = parse_dataflow(known.source, known.name, known.profile, known.name)
-                member = pool_member(dataflow, known.directory)
-                if member is not None:
-                    yield member
 
     async def change(
         self, flow: DataflowThread, definition: Definition, dataflow: Dataflow
@@ -478,9 +402,7 @@ class Agent:
     async def rows(self) -> list[FlowRow]:
         """Return all dataflows, whoever runs them, and all rows that are not run."""
         found = await self.blocking(self.store.listings)
-        rows = await asyncio.gather(*(self._row(listing) for listing in found.flows))
-        rows += [self._set_aside(row) for row in found.set_aside]
-        return sorted(rows, key=lambda row: row.name)
+        return await self._flow_rows.every(found)
 
     async def row(self, name: str) -> FlowRow:
         """Return one dataflow, whoever runs it.
@@ -489,61 +411,12 @@ class Agent:
             UnknownDataflow: there is none of that name.
         """
         try:
-            return await self._row(await self.blocking(lambda: self.store.listing(name)))
+            return await self._flow_rows.row(await self.blocking(lambda: self.store.listing(name)))
         except RowSetAside as error:
-            return self._set_aside(error.row)
+            return self._flow_rows.set_aside(error.row)
 
-    def _set_aside(self, row: SetAside) -> FlowRow:
-        here = self.hosted(row.name) is not None
-        words = f"{row.words}; what runs here is what was there before" if here else row.words
-        return FlowRow(
-            name=row.name,
-            revision=row.revision,
-            submitted=0.0,  # nobody vouches for what the row says
-            owner=self.owner.name if here else "",
-            address=self.owner.address if here else "",
-            until=0.0,
-            epoch=0,
-            here=here,
-            state=row.state.value,
-            words=words,
-        )
-
-    async def _row(self, listing: Listing) -> FlowRow:
-        definition, lease = listing.definition, listing.lease
-        name = definition.name
-        flow = self.hosted(name)
-        state, words = "waiting", "no agent has it yet"
-        owned = lease.owner is not None and listing.left > 0
-        broken = self._leases.broken(definition)
-        if broken is not None:
-            state, words = "failed", broken
-        elif flow is not None:
-            try:
-                status = await self.call(
-                    flow, lambda runtime, now: runtime.reporting.status(now), _GLANCE
-                )
-                state, words = status.phase.value, status.words
-            except (Unreachable, Refused) as error:
-                state, words = "waiting", str(error)
-        elif owned and lease.owner == self.owner:
-            words = "this agent is taking it over"
-        elif owned and lease.owner is not None:
-            state, words = "elsewhere", f"with agent {lease.owner.name}"
-        return FlowRow(
-            name=name,
-            revision=definition.revision,
-            submitted=definition.submitted,
-            owner=lease.owner.name if lease.owner is not None and owned else "",
-            address=lease.owner.address if lease.owner is not None and owned else "",
-            until=time.time() + listing.left if owned else 0.0,
-            epoch=lease.epoch,
-            here=flow is not None,
-            state=state,
-            words=words,
-            profile=definition.profile,
-            shadow=definition.shadow,
-        )
+    async def _status(self, flow: DataflowThread) -> FlowStatus:
+        return await self.call(flow, lambda runtime, now: runtime.reporting.status(now), _GLANCE)
 
     async def refresh_metrics(self) -> None:
         """Set the gauges that are asked for rather than counted."""
@@ -565,9 +438,3 @@ class Agent:
     def _tell_resources(self, samples: tuple[ResourceSample, ...]) -> None:
         for flow in self._leases.flows():
             flow.post_samples(samples)
-
-
-def tables_of(dataflow: Dataflow) -> tuple[str, ...]:
-    """Return the tables in which a dataflow's containers lie."""
-    containers = (watched.container for watched in dataflow.spec.containers)
-    return tuple(dict.fromkeys(table for one in containers for table in one.tables))
