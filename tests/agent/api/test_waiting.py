@@ -15,7 +15,8 @@ import pytest
 
 from headgate.agent.api.access import Role
 from headgate.agent.ownership.dataflow_thread import DataflowThread
-from headgate.agent.ownership.service import Agent, FlowRow
+from headgate.agent.ownership.flow_rows import FlowRow
+from headgate.agent.ownership.service import Agent
 
 _WAITING = 60
 """More than there are threads for requests (40)."""
