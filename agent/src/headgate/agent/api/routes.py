@@ -10,75 +10,59 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import httpx
 import msgspec
-import structlog
-from msgspec import Meta, Struct, UnsetType
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headgate.agent.api.access import CALLER, FORWARDED, Caller, Note, Peers, Role, note
+from headgate.agent.api.access import CALLER, FORWARDED, Note, Peers, Role, note
+from headgate.agent.api.answers import ERROR_ANSWERS, JSON, json_answer
+from headgate.agent.api.definitions import Definitions
 from headgate.agent.api.logs import LogView, read_log
 from headgate.agent.api.messages import (
     ActionRequest,
-    ErrorView,
     FlowView,
     Health,
     Liveness,
     LogRequest,
-    ProblemView,
     Released,
     Retried,
     SignRequest,
     SubmitRequest,
     UpdateRequest,
-    UpdateView,
     Wave,
     WaveRequest,
 )
+from headgate.agent.api.requests import body_of, caller_of, seconds_of
 from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.dataflow.views import FlowStatus, Phase, WaveStatus
-from headgate.agent.errors import AgentError, Refused, UnknownDataflow, Unreachable
+from headgate.agent.dataflow.views import FlowStatus, WaveStatus
+from headgate.agent.errors import Refused, UnknownDataflow, Unreachable
 from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.flow_rows import NOT_RUN, FlowRow
 from headgate.agent.ownership.service import Agent
-from headgate.agent.ownership.submissions import tables_of
 from headgate.agent.state.run_records import RunRecord
 from headgate.agent.state.sealed import RowState
-from headgate.flows import Change, ChangeKind, Dataflow, DataflowErrors, changes, parse_dataflow
 
-log = structlog.get_logger("headgate.agent.api")
-
-_NO_OBSERVER = 10.0  # seconds a submit waits for a first observer before it says that there is none
-_WATCHING = (Phase.RUNNING, Phase.PAUSED)
-_LOOK = 0.02  # seconds until the first look whether a dataflow has started
-_LONGEST_LOOK = 0.5  # seconds between two looks at one that starts slowly
 _FORWARD = 90.0  # seconds another agent may take to answer, beyond any wait that was asked for
-_JSON = "application/json"
-
-
-def _json(content: Any, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(content), status, media_type=_JSON)
-
-
-_Wait = Annotated[float, Meta(ge=0, le=3600)]
 
 
 class _Api:
     def __init__(self, agent: Agent, peers: Peers) -> None:
         self._agent = agent
         self._peers = peers
+        self._definitions = Definitions(agent, peers)
 
     # -- dataflows -------------------------------------------------------------------------------
 
     async def submit(self, request: Request) -> Response:
         agent = self._agent
-        body = await _body(request, SubmitRequest)
+        body = await body_of(request, SubmitRequest)
         dataflow = await agent.blocking(
             lambda: agent.parse(body.source, body.file, body.profile, body.name)
         )
@@ -94,114 +78,18 @@ class _Api:
                 row = None
             if row is not None and row.owner and not row.here:
                 return await self._forward(request, row)
-        await self._define(here, body)
-        row = await self._wait_started(name)
+        await self._definitions.submit(here, body)
+        row = await self._definitions.started(name)
         if row.state == "elsewhere":
-            await self._wait_elsewhere(row, _caller(request))
-        return _json(row)
-
-    async def _wait_elsewhere(self, row: FlowRow, caller: Caller) -> None:
-        """Wait until the agent that has taken the dataflow has its watches in effect."""
-        deadline = time.monotonic() + self._agent.configuration.submit_seconds
-        looks = _Looks()
-        while True:
-            try:
-                answer = await self._peers.ask(caller, row.address, "GET", f"/v1/flows/{row.name}")
-                view = msgspec.json.decode(answer.content)
-                if answer.is_success and view["status"]["phase"] in _WATCHING:
-                    return
-                reason = f"agent {row.owner} has not started it"
-            except httpx.HTTPError as error:
-                reason = f"agent {row.owner} does not answer at {row.address}: {error}"
-            if time.monotonic() > deadline:
-                raise Unreachable(
-                    f"dataflow {row.name} is saved but does not run yet: {reason}; it starts by "
-                    "itself when that changes"
-                )
-            await looks.pause()
-
-    async def _define(self, here: DataflowThread | None, body: SubmitRequest) -> None:
-        agent = self._agent
-        dataflow = await agent.blocking(
-            lambda: agent.parse(body.source, body.file, body.profile, body.name)
-        )
-        if here is not None:
-            old = await agent.running(here)
-            same = (old.source, old.directory, old.profile, old.shadow) == (
-                body.source,
-                body.directory,
-                dataflow.profile,
-                body.shadow,
-            )
-            if same and await agent.blocking(lambda: agent.stands(old)):
-                return
-        definition = await agent.blocking(
-            lambda: agent.define(dataflow, body.directory, shadow=body.shadow)
-        )
-        if here is not None:
-            await agent.change(here, definition, dataflow)
+            await self._definitions.started_elsewhere(row, caller_of(request))
+        return json_answer(row)
 
     async def update(self, request: Request) -> Response:
-        body = await _body(request, UpdateRequest)
-        return await self._owner(request, lambda flow: self._update(flow, body))
-
-    async def _update(self, flow: DataflowThread, body: UpdateRequest) -> UpdateView:
-        agent = self._agent
-        old = await agent.running(flow)
-        profile = old.profile if isinstance(body.profile, UnsetType) else body.profile
-        source = old.source if body.source is None else body.source
-
-        def parse() -> tuple[Dataflow, Dataflow]:
-            before = parse_dataflow(old.source, flow.name, old.profile, flow.name)
-            after = agent.parse(source, body.file, profile, flow.name)
-            if not body.allow_missing_tables:
-                # A table that is watched already may have been dropped.
-                agent.check_tables(after, tables_of(before))
-            return before, after
-
-        before, after = await agent.blocking(parse)
-        directory = old.directory if body.directory is None else body.directory
-        shadow = old.shadow if body.shadow is None else body.shadow
-        found = changes(before, after)
-        if shadow != old.shadow:
-            words = "it decides and launches nothing" if shadow else "it launches from now"
-            found = (*found, Change(ChangeKind.CHANGED, "shadow mode", words))
-        same = (old.source, old.directory, old.profile, old.shadow) == (
-            source,
-            directory,
-            profile,
-            shadow,
-        )
-        if not (same and await agent.blocking(lambda: agent.stands(old))):
-            definition = await agent.blocking(lambda: agent.define(after, directory, shadow=shadow))
-            await agent.change(flow, definition, after)
-        if body.reload:
-            await agent.call(flow, lambda runtime, _: runtime.commands.reload())
-        return UpdateView(await agent.row(flow.name), found)
-
-    async def _wait_started(self, name: str) -> FlowRow:
-        """Wait until the dataflow's watches are in effect, wherever it runs."""
-        agent = self._agent
-        started = time.monotonic()
-        looks = _Looks()
-        while True:
-            row = await agent.row(name)
-            waited = time.monotonic() - started
-            if row.state in {Phase.RUNNING, Phase.PAUSED, "elsewhere"}:
-                return row
-            if row.state in NOT_RUN:
-                raise Refused(f"dataflow {name} cannot run: {row.words}")
-            nobody = not agent.observers.live(time.time())
-            limit = agent.configuration.submit_seconds
-            if waited > limit or (nobody and waited > min(limit, _NO_OBSERVER)):
-                raise Unreachable(
-                    f"dataflow {name} is saved but does not run yet: {row.words or row.state}; it "
-                    "starts by itself when that changes"
-                )
-            await looks.pause()
+        body = await body_of(request, UpdateRequest)
+        return await self._owner(request, lambda flow: self._definitions.update(flow, body))
 
     async def flows(self, _: Request) -> Response:
-        return _json(await self._agent.rows())
+        return json_answer(await self._agent.rows())
 
     async def flow(self, request: Request) -> Response:
         def view(runtime: Runtime, now: float) -> tuple[FlowStatus, tuple[RunRecord, ...]]:
@@ -218,7 +106,7 @@ class _Api:
         row = await self._agent.row(name)
         if not row.here and row.state in set(RowState):
             await self._agent.blocking(lambda: self._agent.discard(name))
-            return _json({})
+            return json_answer({})
         if not row.here and not row.owner and row.state == "failed":
             raise Refused(
                 f"dataflow {name} cannot run: {row.words}; submit one that can, then remove"
@@ -227,13 +115,13 @@ class _Api:
 
     async def unsigned(self, request: Request) -> Response:
         name = request.path_params["name"]
-        return _json(await self._agent.blocking(lambda: self._agent.unsigned(name)))
+        return json_answer(await self._agent.blocking(lambda: self._agent.unsigned(name)))
 
     async def sign(self, request: Request) -> Response:
-        body = await _body(request, SignRequest)
+        body = await body_of(request, SignRequest)
         name = request.path_params["name"]
         await self._agent.blocking(lambda: self._agent.sign(name, body.value, body.seal))
-        return _json(await self._agent.row(name))
+        return json_answer(await self._agent.row(name))
 
     async def pause(self, request: Request) -> Response:
         return await self._called(request, lambda runtime, now: runtime.commands.pause(now))
@@ -242,7 +130,7 @@ class _Api:
         return await self._called(request, lambda runtime, now: runtime.commands.resume(now))
 
     async def run(self, request: Request) -> Response:
-        body = await _body(request, ActionRequest)
+        body = await body_of(request, ActionRequest)
         if body.action is None:
             raise Refused("name the action to run")
         action = body.action
@@ -250,7 +138,7 @@ class _Api:
         return await self._called(request, lambda runtime, now: runtime.commands.run(action, now))
 
     async def cancel(self, request: Request) -> Response:
-        body = await _body(request, ActionRequest)
+        body = await body_of(request, ActionRequest)
         if body.action is None:
             raise Refused("name the action to cancel")
         action = body.action
@@ -272,14 +160,14 @@ class _Api:
         return await self._owner(request, answer)
 
     async def release(self, request: Request) -> Response:
-        body = await _body(request, ActionRequest)
+        body = await body_of(request, ActionRequest)
         note(request.scope, Note(request.path_params["name"], body.action or ""))
         return await self._called(
             request, lambda runtime, now: Released(runtime.commands.release(body.action, now))
         )
 
     async def retry(self, request: Request) -> Response:
-        body = await _body(request, ActionRequest)
+        body = await body_of(request, ActionRequest)
         note(request.scope, Note(request.path_params["name"], body.action or ""))
         return await self._called(
             request, lambda runtime, now: Retried(runtime.commands.retry(body.action, now))
@@ -297,14 +185,14 @@ class _Api:
     # -- waves -----------------------------------------------------------------------------------
 
     async def mark(self, request: Request) -> Response:
-        body = await _body(request, WaveRequest)
+        body = await body_of(request, WaveRequest)
         return await self._called(
             request, lambda runtime, now: Wave(runtime.waves.mark(body.actions, now))
         )
 
     async def wave(self, request: Request) -> Response:
         number = int(request.path_params["wave"])
-        seconds = _seconds(request)
+        seconds = seconds_of(request)
         name = request.path_params["name"]
         flow = self._agent.hosted(name)
         if flow is None:
@@ -338,7 +226,9 @@ class _Api:
     async def livez(self, _: Request) -> Response:
         """Say whether the agent can get on by itself; HBase that is away is not for it to mend."""
         stuck = self._agent.stuck()
-        return _json(Liveness("stuck" if stuck else "ok", "; ".join(stuck)), 503 if stuck else 200)
+        return json_answer(
+            Liveness("stuck" if stuck else "ok", "; ".join(stuck)), 503 if stuck else 200
+        )
 
     async def healthz(self, _: Request) -> Response:
         agent = self._agent
@@ -349,7 +239,7 @@ class _Api:
             agent.hosted_count(),
             tuple(agent.observers.live(time.time())),
         )
-        return _json(health, 503 if trouble else 200)
+        return json_answer(health, 503 if trouble else 200)
 
     async def metrics(self, _: Request) -> Response:
         await self._agent.refresh_metrics()
@@ -368,7 +258,7 @@ class _Api:
         if flow is None:
             return await self._forward(request, await self._agent.row(name))
         result = await work(flow)
-        return _json({} if result is None else result)
+        return json_answer({} if result is None else result)
 
     async def _forward(self, request: Request, row: FlowRow) -> Response:
         if row.state == "failed":
@@ -382,20 +272,20 @@ class _Api:
             )
         try:
             answer = await self._peers.ask(
-                _caller(request),
+                caller_of(request),
                 row.address,
                 request.method,
                 request.scope["raw_path"].decode("ascii"),
                 request.url.query,
                 await request.body(),
-                seconds=_FORWARD + _seconds(request),
+                seconds=_FORWARD + seconds_of(request),
             )
         except httpx.HTTPError as error:
             raise Unreachable(
                 f"dataflow {row.name} is with agent {row.owner}, which does not answer at "
                 f"{row.address}: {error}; it is taken over when its lease ends"
             ) from error
-        return Response(answer.content, answer.status_code, media_type=_JSON)
+        return Response(answer.content, answer.status_code, media_type=JSON)
 
 
 class ApiRoute(Struct, frozen=True):
@@ -439,68 +329,6 @@ PROBES = (
 """What is for everybody, unless the configuration says otherwise."""
 
 
-class _Looks:
-    """Pauses between looks at something that takes a moment, or a minute."""
-
-    def __init__(self) -> None:
-        self._pause = _LOOK
-
-    async def pause(self) -> None:
-        await asyncio.sleep(self._pause)
-        self._pause = min(_LONGEST_LOOK, self._pause * 1.5)
-
-
-def _caller(request: Request) -> Caller:
-    caller: Caller = request.scope["state"][CALLER]
-    return caller
-
-
-def _seconds(request: Request) -> float:
-    try:
-        return msgspec.convert(request.query_params.get("wait", "0"), _Wait, strict=False)
-    except msgspec.ValidationError as error:
-        raise HTTPException(400, f"wait: {error}; give seconds, as in ?wait=30") from error
-
-
-async def _body(request: Request, kind: type[Any]) -> Any:
-    try:
-        return msgspec.json.decode(await request.body() or b"{}", type=kind)
-    except msgspec.MsgspecError as error:
-        raise HTTPException(400, f"the body is no such request: {error}") from error
-
-
-def _status(error: Exception) -> int:
-    match error:
-        case UnknownDataflow():
-            return 404
-        case Refused():
-            return 409
-        case _:
-            return 503
-
-
-async def _agent_error(_: Request, error: Exception) -> Response:
-    return _json(ErrorView(str(error)), _status(error))
-
-
-async def _http_error(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    words = error.detail if isinstance(error, HTTPException) else str(error)
-    return _json(ErrorView(words), status)
-
-
-async def _dataflow_errors(_: Request, error: Exception) -> Response:
-    found = error.problems if isinstance(error, DataflowErrors) else ()
-    problems = tuple(ProblemView(p.file, p.line, p.column, p.message, p.cure) for p in found)
-    return _json(ErrorView("the dataflow file is not in order", problems), 422)
-
-
-async def _fault(request: Request, error: Exception) -> Response:
-    log.error("request failed", path=request.url.path, exc_info=error)
-    words = f"the agent failed to answer ({type(error).__name__}); its log says where"
-    return _json(ErrorView(words), 500)
-
-
 def _guarded(api: _Api, route: ApiRoute) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
         caller = request.scope.get("state", {}).get(CALLER)
@@ -533,11 +361,6 @@ def make_application(agent: Agent, peers: Peers) -> Starlette:
             Route(route.path, _guarded(api, route), methods=[route.method])
             for route in (*ROUTES, *PROBES)
         ],
-        exception_handlers={
-            AgentError: _agent_error,
-            DataflowErrors: _dataflow_errors,
-            HTTPException: _http_error,
-            Exception: _fault,
-        },
+        exception_handlers=ERROR_ANSWERS,
         lifespan=lifespan,
     )

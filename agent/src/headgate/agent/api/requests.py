@@ -1,0 +1,44 @@
+"""What a request says: its body, its caller, and how long it waits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from headgate.agent.api.access import CALLER, Caller
+
+_Wait = Annotated[float, Meta(ge=0, le=3600)]
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who asks; the guard before the API knows."""
+    caller: Caller = request.scope["state"][CALLER]
+    return caller
+
+
+def seconds_of(request: Request) -> float:
+    """Return how long the caller waits for what it asks for, in seconds.
+
+    Raises:
+        HTTPException: it is no number of seconds.
+    """
+    try:
+        return msgspec.convert(request.query_params.get("wait", "0"), _Wait, strict=False)
+    except msgspec.ValidationError as error:
+        raise HTTPException(400, f"wait: {error}; give seconds, as in ?wait=30") from error
+
+
+async def body_of(request: Request, kind: type[Any]) -> Any:
+    """Return the body as an object of the given type.
+
+    Raises:
+        HTTPException: it is none.
+    """
+    try:
+        return msgspec.json.decode(await request.body() or b"{}", type=kind)
+    except msgspec.MsgspecError as error:
+        raise HTTPException(400, f"the body is no such request: {error}") from error
