@@ -2,5 +2,6 @@
 
 ``steps`` is what a dataflow runs; ``model`` holds the formulas, ``generator`` and ``stations`` the
 two inputs, ``variants`` the dataflow under other bounds, ``outputs`` what its tables hold,
-``comparison`` how two runs over the same waves differ, ``report`` the page about it.
+``comparison`` how two runs over the same waves differ, ``report`` the page about it,
+``evaluation`` what the paper itself evaluates.
 """

@@ -28,7 +28,7 @@ from headgate.flows import parse_dataflow
 from headgate.replay import Candidate, Replayed
 
 if TYPE_CHECKING:
-    from aqhi.evaluation import Series
+    from aqhi.evaluation.figures import Series
     from aqhi.grid import Grid
     from aqhi.readings import Readings
     from aqhi.variants import City
@@ -124,7 +124,7 @@ class _Year:
         sigmas: Sequence[float],
         narrator: Narrator,
     ) -> None:
-        from aqhi.evaluation import shown
+        from aqhi.evaluation.figures import shown
         from aqhi.grid import Grid
         from aqhi.variants import dataflow
 
@@ -158,7 +158,7 @@ class _Year:
     def _formulas_apart(self, readings: Sequence[Readings], grid: Grid, reference: float) -> float:
         """Return by how much Spark's index and that of the formulas differ at most."""
         import numpy as np
-        from aqhi.synchronous import synchronous
+        from aqhi.evaluation.synchronous import synchronous
 
         exact, _ = synchronous(readings, grid, reference)
         return float(np.abs(exact.index - self._shown.index).max())
@@ -169,7 +169,7 @@ class _Year:
 
     def _figures(self, replayed: Replayed) -> dict[str, Any]:
         import numpy as np
-        from aqhi.evaluation import relative_errors
+        from aqhi.evaluation.figures import relative_errors
         from aqhi.model import risk
 
         exact, seen = self._shown.index, self._seen[replayed.label]

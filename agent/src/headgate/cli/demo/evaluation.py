@@ -28,7 +28,7 @@ from headgate.flows import parse_dataflow
 from headgate.replay import Candidate, Replayed
 
 if TYPE_CHECKING:
-    from aqhi.evaluation import Experiment, StepRuns, Waves
+    from aqhi.evaluation.figures import Experiment, StepRuns, Waves
     from aqhi.grid import Grid
 
 _WEEK = 168  # hourly waves, as in the paper
@@ -77,8 +77,8 @@ def evaluation(
     """Evaluate the bounds of the air quality index as the paper does; print the figures as JSON."""
     console = Console(stderr=True)
     find_examples()
-    from aqhi.evaluation import experiments, figures
-    from aqhi.evaluation_report import write_evaluation
+    from aqhi.evaluation.figures import experiments, figures
+    from aqhi.evaluation.report import write_evaluation
     from aqhi.grid import Grid
     from aqhi.model import HOTSPOT_REFERENCE
 
@@ -137,7 +137,7 @@ def _compute(
 ) -> tuple[Waves, list[StepRuns], dict[str, Any]]:
     """Return what a trial returns, without a stand."""
     from aqhi import variants
-    from aqhi.evaluation import StepRuns, with_bounds
+    from aqhi.evaluation.figures import StepRuns, with_bounds
     from aqhi.generator import CALM, generate
     from aqhi.model import HOTSPOT_REFERENCE
 
@@ -179,7 +179,7 @@ class _Trial:
         self, experiment: Experiment, grid: Grid, seed: int, stand: DemoStand, narrator: Narrator
     ) -> None:
         from aqhi import variants
-        from aqhi.evaluation import with_bounds, without
+        from aqhi.evaluation.figures import with_bounds, without
         from aqhi.model import HOTSPOT_REFERENCE
 
         self._experiment = experiment
@@ -203,7 +203,7 @@ class _Trial:
     def send(self, count: int) -> Waves:
         """Send all waves; return what the synchronous dataflow showed."""
         import numpy as np
-        from aqhi.evaluation import Waves
+        from aqhi.evaluation.figures import Waves
         from aqhi.generator import CALM, generate
         from aqhi.outputs import read_output
 
@@ -249,7 +249,7 @@ class _Trial:
 
     def replay(self) -> list[StepRuns]:
         """Replay all settings; compare the real one."""
-        from aqhi.evaluation import StepRuns, with_bounds
+        from aqhi.evaluation.figures import StepRuns, with_bounds
 
         kafka = Kafka(bootstrap=self._stand.kafka)
         settings = self._experiment.settings
@@ -270,7 +270,7 @@ class _Trial:
     def _compare(self, replayed: Replayed, own: FlowReplay) -> None:
         """Hold the replay against the real run's runs and index, and against its own replay."""
         import numpy as np
-        from aqhi.evaluation import shown
+        from aqhi.evaluation.figures import shown
 
         predicted = {action: list(waves) for action, waves in _waves_of(replayed).items()}
         differing = [
@@ -317,7 +317,7 @@ def _disagreement(name: str, replays: FlowReplay) -> list[str]:
 
 def _computed_loads(seed: int, narrator: Narrator) -> dict[int, float]:
     """Return by detectors the seconds in which Spark computes 24 waves at once (figure 19)."""
-    from aqhi.all_waves import all_waves
+    from aqhi.evaluation.all_waves import all_waves
     from aqhi.generator import CALM, Trend, generate
     from aqhi.grid import Grid
     from aqhi.model import HOTSPOT_REFERENCE

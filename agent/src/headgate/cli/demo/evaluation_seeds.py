@@ -16,7 +16,7 @@ from headgate.engine import DataflowSpec, Engine, EngineTester, launched
 from headgate.flows import parse_dataflow
 
 if TYPE_CHECKING:
-    from aqhi.evaluation import Experiment, Series, Setting, StepRuns, Waves
+    from aqhi.evaluation.figures import Experiment, Series, Setting, StepRuns, Waves
     from aqhi.grid import Grid
     from aqhi.readings import Readings
 
@@ -31,7 +31,7 @@ def mean_of_seeds(
 
     Only settings that bound one step.
     """
-    from aqhi.evaluation import experiments, figures
+    from aqhi.evaluation.figures import experiments, figures
     from aqhi.model import HOTSPOT_REFERENCE
 
     found = []
@@ -50,10 +50,10 @@ def mean_of_seeds(
 
 def f_by_choices(grid: Grid, waves: int, seeds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return F's executions and errors by choice and σ, as ``mean_of_seeds`` does."""
-    from aqhi.evaluation import CHOICES, f_figures, f_settings
+    from aqhi.evaluation.figures import CHOICES, f_figures, f_settings
+    from aqhi.evaluation.synchronous import synchronous
     from aqhi.generator import Trend, generate
     from aqhi.model import HOTSPOT_REFERENCE
-    from aqhi.synchronous import synchronous
 
     by_choice = {}
     for choices in CHOICES:
@@ -82,8 +82,8 @@ def _decided(
     experiment: Experiment, grid: Grid, waves: int, seed: int
 ) -> tuple[Any, list[StepRuns]]:
     """Return what the synchronous dataflow shows, and the runs under each setting."""
+    from aqhi.evaluation.synchronous import synchronous
     from aqhi.generator import CALM, generate
-    from aqhi.synchronous import synchronous
 
     readings = list(generate(grid, waves, seed, experiment.trend, CALM))
     shown, concentrations = synchronous(readings, grid)
@@ -99,7 +99,7 @@ def _runs_of(
     concentrations: Series,
 ) -> list[StepRuns]:
     """Return in which waves each setting's step runs where the other steps are synchronous."""
-    from aqhi.evaluation import StepRuns
+    from aqhi.evaluation.figures import StepRuns
 
     actions = {f"action-{place}": setting for place, setting in enumerate(settings)}
     tester = EngineTester(_specification(actions), check=_unchecked)

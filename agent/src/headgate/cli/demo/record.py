@@ -30,7 +30,7 @@ from headgate.events import (
 from headgate.replay import Candidate, Moment, RecordedUpdate, Recording, ReplayReport, replay
 
 if TYPE_CHECKING:
-    from aqhi.evaluation import Series, Waves
+    from aqhi.evaluation.figures import Series, Waves
     from aqhi.grid import Grid
     from aqhi.readings import Readings
     from pyspark.sql import SparkSession
@@ -75,7 +75,7 @@ def computed_by_spark(
     readings: Sequence[Readings], grid: Grid, reference: float
 ) -> tuple[Waves, Series]:
     """Return the outputs of all waves, and the detectors' concentrations: see ``all_waves``."""
-    from aqhi.all_waves import all_waves
+    from aqhi.evaluation.all_waves import all_waves
 
     with local_spark() as spark:
         return all_waves(spark, readings, grid, reference)

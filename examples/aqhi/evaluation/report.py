@@ -15,9 +15,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from aqhi import findings
 from aqhi.chart import CITY_COLOURS
-from aqhi.evaluation import (
+from aqhi.evaluation import findings
+from aqhi.evaluation.figures import (
     INDEX_LIMIT,
     SIGMAS,
     Series,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from aqhi import model
-from aqhi.evaluation import Series, Waves
+from aqhi.evaluation.figures import Series, Waves
 from aqhi.grid import Grid
 from aqhi.readings import Readings
 

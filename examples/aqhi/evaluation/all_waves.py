@@ -14,7 +14,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.window import Window
 
 from aqhi import steps
-from aqhi.evaluation import Series, Waves
+from aqhi.evaluation.figures import Series, Waves
 from aqhi.grid import Grid
 from aqhi.model import SENSORS, ZONE_REACH
 from aqhi.readings import Readings
