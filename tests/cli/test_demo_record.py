@@ -8,11 +8,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
-from aqhi.evaluation import shown
+from aqhi.evaluation.figures import shown
+from aqhi.evaluation.synchronous import synchronous
 from aqhi.generator import CALM, Trend, generate
 from aqhi.grid import Grid
 from aqhi.readings import Readings
-from aqhi.synchronous import synchronous
 from aqhi.variants import City, dataflow
 
 from headgate.cli.demo.record import SynchronousRecord

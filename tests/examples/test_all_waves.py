@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from aqhi.all_waves import all_waves
+from aqhi.evaluation.all_waves import all_waves
+from aqhi.evaluation.synchronous import synchronous
 from aqhi.generator import CALM, Trend, generate
 from aqhi.grid import Grid
 from aqhi.readings import Readings
-from aqhi.synchronous import synchronous
 
 GRID = Grid(6)
 WAVES = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from aqhi import model
-from aqhi.evaluation import (
+from aqhi.evaluation.figures import (
     C_SIGMAS,
     StepRuns,
     Waves,
@@ -20,7 +20,7 @@ from aqhi.evaluation import (
     shown,
     with_bounds,
 )
-from aqhi.evaluation_report import write_evaluation
+from aqhi.evaluation.report import write_evaluation
 from aqhi.generator import Trend, generate
 from aqhi.grid import Grid
 from aqhi.variants import City, dataflow

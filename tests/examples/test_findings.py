@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aqhi.findings import held_by_divergence, papers_f, spared_by_c
+from aqhi.evaluation.findings import held_by_divergence, papers_f, spared_by_c
 
 
 def ran(**percent: float) -> dict[str, dict[str, float]]:
