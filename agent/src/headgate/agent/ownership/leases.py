@@ -16,18 +16,17 @@ from headgate.agent.errors import AgentError, DamagedState, Fenced, Held, Refuse
 from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.entrance import Presence
+from headgate.agent.ownership.takeovers import Takeovers
 from headgate.agent.state.sealed import Definition, Owner, RowState
 from headgate.agent.state.store import Listing, Listings, Ownership, StateStore
-from headgate.agent.supervision import Supervision, ThreadKind, describe, pause_after
-from headgate.events import FLOWS_TOPIC, partition_of
+from headgate.agent.supervision import Supervision, ThreadKind
+from headgate.events import FLOWS_TOPIC
 from headgate.flows import Dataflow, DataflowErrors, parse_dataflow
 
 log = structlog.get_logger("headgate.agent")
 
-_AGAIN = 1.0  # seconds until a dataflow that could not start is tried again
 _LEASE = "lease"  # in metrics and the log: that of a dataflow is nobody's
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
-_STEADY = 600.0  # seconds after which a dataflow that fails has not failed in a row
 
 
 class LeaseSettings(Struct, frozen=True):
@@ -47,17 +46,6 @@ class LeaseSettings(Struct, frozen=True):
     supervision: Supervision
     presence: Presence | None = None
     """Where the agent has a name that another could have, too."""
-
-
-class _Broken(Struct, frozen=True):
-    """Why a dataflow cannot run here, as of a revision of its definition."""
-
-    revision: int
-    words: str
-    failures: int = 0
-    """In a row, where something ended its thread that may not do so again."""
-    again: float | None = None
-    """When it is tried again, by the monotonic clock; None: after the next submit."""
 
 
 class Doubts:
@@ -97,14 +85,8 @@ class LeaseManager:
         self._hosted: dict[str, DataflowThread] = {}
         self._epochs: dict[str, int] = {}
         self._removing: set[str] = set()
-        self._standing_by: dict[str, Held] = {}
         self._doubts = Doubts()
-        self._broken: dict[str, _Broken] = {}
-        self._begun: dict[str, float] = {}
-        """When each dataflow began here, by the monotonic clock."""
-        self._not_before: dict[str, float] = {}
-        """When to try dataflows again that could not go on, by the monotonic clock."""
-        self._assigned: set[int] = set()
+        self._takeovers = Takeovers()
         self._lock = threading.RLock()
         self._look = threading.Event()
         keep = settings.supervision.thread
@@ -161,17 +143,14 @@ class LeaseManager:
 
     def broken(self, definition: Definition) -> str | None:
         """Say why a definition does not run here; None where nothing is known against it."""
-        broken = self._broken.get(definition.name)
-        if broken is None or broken.revision != definition.revision:
-            return None
         if self.hosted(definition.name) is not None:
             return None
-        return broken.words
+        return self._takeovers.words_against(definition)
 
     def broken_count(self) -> int:
         """Return how many dataflows this agent could not go on with, and nobody has changed."""
         with self._lock:
-            return len(self._broken.keys() - self._hosted.keys())
+            return self._takeovers.broken(self._hosted)
 
     def remove(self, flow: DataflowThread) -> None:
         """End a dataflow that runs here and delete it from the store.
@@ -198,16 +177,16 @@ class LeaseManager:
 
         def assigned(_: Consumer, partitions: list[TopicPartition]) -> None:
             with self._lock:
-                self._assigned |= {p.partition for p in partitions}
+                self._takeovers.assign(p.partition for p in partitions)
             self._look.set()
 
         def revoked(_: Consumer, partitions: list[TopicPartition]) -> None:
             # What runs here stays here while this agent lives: moving it would cost a warm session.
             with self._lock:
-                self._assigned -= {p.partition for p in partitions}
+                self._takeovers.revoke(p.partition for p in partitions)
 
         with self._lock:
-            self._assigned.clear()  # a member that begins again is told anew
+            self._takeovers.revoke_all()
         try:
             consumer.subscribe(
                 [FLOWS_TOPIC], on_assign=assigned, on_revoke=revoked, on_lost=revoked
@@ -226,7 +205,8 @@ class LeaseManager:
     def _adopt_flows(self) -> None:
         """Take over dataflows that are this agent's to take and that nobody else runs."""
         while not self._stopping.is_set():
-            self._look.wait(self._patience())
+            patience = self._takeovers.patience(time.monotonic(), self._settings.lease / 3)
+            self._look.wait(patience)
             self._look.clear()
             if self._stopping.is_set():
                 return
@@ -236,68 +216,31 @@ class LeaseManager:
                 log.warning("dataflows not looked through", reason=str(error))
                 continue
             self._doubts.found(listings)
-            self._forget_broken(listings)
+            self._takeovers.forget(listings, self._settings.owner)
             for listing in listings.flows:
                 if self._mine(listing.definition):
                     self._try(listing)
-
-    def _forget_broken(self, listings: Listings) -> None:
-        """Forget what was removed since it could not run, was changed, or is another agent's."""
-        owner = self._settings.owner
-        stands = {
-            listing.definition.name: listing.definition.revision
-            for listing in listings.flows
-            if not listing.left or listing.lease.owner in (None, owner)
-        }
-        for name, broken in list(self._broken.items()):
-            if name not in stands or stands[name] > broken.revision:
-                del self._broken[name]
-
-    def _patience(self) -> float:
-        """Return the seconds until dataflows are to be looked through again."""
-        now = time.monotonic()
-        dues = [one.again for one in list(self._broken.values()) if one.again is not None]
-        left = [due - now for due in (*dues, *list(self._not_before.values())) if due > now]
-        return min([self._settings.lease / 3, *left])
 
     def _try(self, listing: Listing) -> None:
         name, revision = listing.definition.name, listing.definition.revision
         try:
             self._adopt(listing)
         except DamagedState as error:
-            self._broken[name] = _Broken(revision, str(error))
+            self._takeovers.refuse(name, revision, str(error))
             log.warning("not taken", dataflow=name, reason=str(error))
         except AgentError as error:
             log.warning("not taken", dataflow=name, reason=str(error))
         except Exception as error:  # noqa: BLE001 the other dataflows are looked at all the same
             self._settings.supervision.failed(ThreadKind.ADOPT, name, error)
-            self._fail(name, revision, error)
-
-    def _fail(self, name: str, revision: int, error: BaseException) -> None:
-        """Note that something ended a dataflow's work, which is begun again in a while."""
-        before = self._broken.get(name)
-        lasted = time.monotonic() - self._begun.get(name, time.monotonic())
-        in_a_row = before is not None and before.revision == revision and lasted < _STEADY
-        failures = 1 + (before.failures if before is not None and in_a_row else 0)
-        pause = pause_after(failures)
-        words = f"{describe(error)}; tried again after {pause:g} s (failure {failures} in a row)"
-        self._broken[name] = _Broken(revision, words, failures, time.monotonic() + pause)
+            self._takeovers.fail(name, revision, error, time.monotonic())
 
     def _mine(self, definition: Definition) -> bool:
-        name = definition.name
-        broken = self._broken.get(name)
-        waits = (
-            broken is not None
-            and broken.revision == definition.revision
-            and (broken.again is None or time.monotonic() < broken.again)
-        )
+        partitions = self._settings.broker.flow_partitions
         with self._lock:
             return (
-                partition_of(name.encode(), self._settings.broker.flow_partitions) in self._assigned
-                and name not in self._hosted
-                and name not in self._removing
-                and not waits
-                and time.monotonic() >= self._not_before.get(name, 0.0)
+                definition.name not in self._hosted
+                and definition.name not in self._removing
+                and self._takeovers.is_due(definition, partitions, time.monotonic())
             )
 
     def _adopt(self, listing: Listing) -> None:
@@ -307,7 +250,7 @@ class LeaseManager:
                 name, self._settings.owner, time.time(), self._settings.lease
             )
         except Held as held:
-            if name not in self._standing_by:
+            if self._takeovers.stand_by(name, held):
                 log.info(
                     "standing by",
                     dataflow=name,
@@ -315,9 +258,8 @@ class LeaseManager:
                     owner_address=held.address,
                     seconds=round(held.until - time.time(), 1),
                 )
-            self._standing_by[name] = held
             return
-        held_before = self._standing_by.pop(name, None)
+        held_before = self._takeovers.taken(name)
         log.info(
             "taken over" if held_before else "taken",
             dataflow=name,
@@ -328,14 +270,13 @@ class LeaseManager:
             definition = ownership.definition
             dataflow = parse_dataflow(definition.source, name, definition.profile, name)
         except DataflowErrors as error:
-            self._broken[name] = _Broken(definition.revision, f"its definition: {error}")
+            self._takeovers.refuse(name, definition.revision, f"its definition: {error}")
             self._store.release(name, ownership.epoch)
             return
         refused = self._settings.refusal(dataflow, definition)
         if refused is not None:
             # Whoever saved it was another agent, or this one when it was told otherwise.
-            words = f"it may not run here: {refused}"
-            self._broken[name] = _Broken(definition.revision, words)
+            self._takeovers.refuse(name, definition.revision, f"it may not run here: {refused}")
             self._store.release(name, ownership.epoch)
             return
         flow = DataflowThread(
@@ -349,7 +290,7 @@ class LeaseManager:
             if begins:
                 self._epochs[name] = ownership.epoch
                 self._hosted[name] = flow
-                self._begun[name] = time.monotonic()
+                self._takeovers.begin(name, time.monotonic())
                 flow.begin()
         if not begins:
             self._store.release(name, ownership.epoch)
@@ -361,13 +302,12 @@ class LeaseManager:
         except Exception as problem:  # noqa: BLE001 what follows must follow
             self._settings.supervision.failed(ThreadKind.FLOW, flow.name, problem)
         if isinstance(error, DamagedState):
-            self._broken[flow.name] = _Broken(revision, str(error))
+            self._takeovers.refuse(flow.name, revision, str(error))
         elif error is not None and not isinstance(error, AgentError):
             self._settings.supervision.failed(ThreadKind.FLOW, flow.name, error)
-            self._fail(flow.name, flow.revision, error)
+            self._takeovers.fail(flow.name, flow.revision, error, time.monotonic())
         elif error is not None:
-            # Kafka or HBase was away: look again soon, not at once.
-            self._not_before[flow.name] = time.monotonic() + _AGAIN
+            self._takeovers.pause(flow.name, time.monotonic())
         self._release(flow, error)
         # The last of all: from here on it may be taken again.
         with self._lock:
