@@ -15,6 +15,7 @@ from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, Record
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ports import Extent, TimeRange
+from headgate.agent.scans.held_scan import HeldScan
 from headgate.agent.scans.store import ScanStore
 from headgate.agent.scans.table_scan import (
     ChunkReader,
@@ -214,24 +215,12 @@ class ScannedTable:
         )
 
     def _serve(self, scan: TableScan, epoch: int) -> None:
-        settings, inbox = self._settings, self._inbox
-        renewal = time.monotonic() + settings.lease / 3
-        while not self._stopping.is_set():
-            patience = min(scan.due() - time.time(), renewal - time.monotonic())
+        settings, steady = self._settings, time.monotonic()
+        held = HeldScan(scan, epoch, settings.store, settings.owner, settings.lease, steady)
+        goes_on = True
+        while goes_on and not self._stopping.is_set():
             try:
-                work = inbox.get(timeout=max(0.0, patience))
+                work = self._inbox.get(timeout=held.patience(time.time(), time.monotonic()))
             except queue.Empty:
                 work = None
-            if work is not None:
-                work(scan, time.time())
-            if scan.outgrown:
-                log.info("the topic has more partitions: its scan begins anew", table=self.table)
-                return
-            scan.tick(time.time())
-            if time.monotonic() >= renewal:
-                renewal, now = time.monotonic() + settings.lease / 3, time.time()
-                settings.store.renew(self.table, epoch, settings.owner, now, settings.lease)
-                extent = settings.store.wanted(self.table)
-                if extent is None:
-                    return
-                scan.use(extent, now)
+            goes_on = held.turn(work, time.time(), time.monotonic())
