@@ -13,6 +13,7 @@ from typing import Any
 
 import uvicorn
 
+from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.kafka import retention
 from headgate.agent.kafka.broker import KafkaBroker
@@ -86,6 +87,7 @@ faulty_consumer(ThreadKind.SENSORS, "bystander")
 faulty(ThreadKind.EXECUTORS, Sampling, "_ask_driver")
 faulty(ThreadKind.SESSION, SessionLauncher, "_keep_warm")
 retention._LOOK = 0.5
+faulty(ThreadKind.METRICS, MetricAdviser, "_answer")
 faulty(ThreadKind.RETENTION, RetentionKeeper, "look")
 faulty(ThreadKind.JOBS, JobsLauncher, "_look")
 faulty(ThreadKind.API, uvicorn.Server, "on_tick")

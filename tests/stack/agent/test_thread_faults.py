@@ -25,6 +25,17 @@ pytestmark = pytest.mark.stack
 BOUND = 1_000_000  # updates: no run but those that are asked for
 ROUNDS = 5
 PAUSE = 0.02  # seconds between two writes: others use this machine too
+METRIC = """
+class Changed:
+    def process_element(self, current, previous):
+        return 1
+
+    def aggregate(self, a, b):
+        return a + b
+
+    def compute(self, total, m, n):
+        return total
+"""
 PROGRAM = Path(__file__).with_name("faulty_agent.py")
 MORE = """
 [resources]
@@ -72,10 +83,13 @@ class Watched:
     def __init__(self, stand: Any, scene: Any, agent: Any) -> None:
         self.agent = agent
         self._scene = scene
-        scene.bound = f"{{sequence: {BOUND}, value: {{absolute: 1000000}}}}"
+        (scene.folder / "own_metrics.py").write_text(METRIC)
+        own = f"{{python: {{class: 'own_metrics:Changed', limit: {BOUND}}}}}"
+        scene.bound = f"{{sequence: {BOUND}, value: {own}}}"
         scene.run_command("output")
         mode = "mode: observer\nscans: {every: 0.5 s, whole: 1 h}\ncontainers:"
-        stand.submit(agent, scene.text.replace("containers:", mode))
+        text = scene.text.replace("containers:", mode)
+        stand.submit(agent, text.replace("    when:", "    evaluate: write\n    when:"))
 
     def counted(self) -> int:
         """Return the updates that the action's bound has counted; -1 while it begins again."""

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from headgate.agent.advisers import metric_program
 from headgate.agent.configuration import ENVIRONMENT_PREFIX
-from headgate.agent.supervision import Supervision, ThreadKind
+from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.engine import (
     MetricAnswer,
     MetricAnswers,
@@ -36,6 +36,8 @@ _LENGTH: Final = metric_program.LENGTH
 _ALONE: Final = 2.0
 """How many times as long as it may take a metric lives on whose agent was killed."""
 _CHUNK: Final = 1 << 16
+_TRIES: Final = 2
+"""Times the thread may fail on a question before that is left without an answer."""
 
 Done = Callable[[bytes | None, str], None]
 
@@ -43,6 +45,8 @@ Done = Callable[[bytes | None, str], None]
 class _Asked(Struct):
     question: bytes
     done: Done
+    failures: int = 0
+    """How often the thread has failed on it."""
 
 
 class MetricAdviser:
@@ -124,11 +128,12 @@ class MetricAdviser:
                     if self._closing.is_set():
                         return
                     outdated, self._outdated = self._outdated, False
-                    asked = self._waiting.popleft() if self._waiting else None
+                    asked = self._waiting[0] if self._waiting else None
                 if outdated or asked is None:
                     self._end()
                 if asked is not None:
                     self._tell(asked)
+                    self._waiting.popleft()
         finally:
             self._end()
 
@@ -140,7 +145,10 @@ class MetricAdviser:
             questions = decode_metric_questions(asked.question).questions
             answers = MetricAnswers([self._answer(question) for question in questions])
         except Exception as error:
-            asked.done(None, f"it could not be asked: {type(error).__name__}: {error}")
+            asked.failures += 1
+            if asked.failures == _TRIES:
+                self._waiting.popleft()
+                asked.done(None, f"it could not be asked: {describe(error)}")
             raise  # counted, and begun again
         asked.done(encode_metrics(answers), "")
 
