@@ -12,10 +12,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # Compiled classes take no doubles of each other, and their methods cannot be replaced.
 WITH_DOUBLES = (
-    "--ignore=tests/observer/sessions/test_guarded_sessions.py",
-    "--ignore=tests/observer/sessions/test_session_stages.py",
+    "--ignore=tests/observer/sessions/incoming/test_guarded_sessions.py",
+    "--ignore=tests/observer/sessions/connections/test_session_stages.py",
     (
-        "--deselect=tests/observer/sessions/test_notify_cells.py::"
+        "--deselect=tests/observer/sessions/writes/test_notify_cells.py::"
         "test_the_journal_keeps_a_request_as_the_client_sent_it"
     ),
 )

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.cli.demo.dataflows import AgentDataflows, DemoError
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 
 class ScriptedAgent:

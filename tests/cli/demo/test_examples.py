@@ -11,13 +11,13 @@ from headgate.cli.demo.crawl import StalePostings, _hurry
 from headgate.cli.demo.fire_risk import _against_record
 from headgate.flows import parse_dataflow
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 
 from crawl.web import Document
 from fire_risk.forest import Forest
 from fire_risk.weather import Hour
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 WEB = [Document("n", True, ()), Document("p", False, ()), Document("q", False, ())]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from crawl.web import LinkDataError, crawl, generated, linked
 
-REAL = Path(__file__).parents[3] / "shared/data/links"
+REAL = Path(__file__).parents[4] / "shared/data/links"
 ROUNDS = 20
 
 

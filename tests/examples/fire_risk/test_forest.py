@@ -91,7 +91,7 @@ def test_keys_name_row_and_column():
     assert cell_key(2, 30) == b"r002c030"
 
 
-REAL = Path(__file__).parents[3] / "shared/data/fire/PRF2007_standard_hourly_FWI.csv.gz"
+REAL = Path(__file__).parents[4] / "shared/data/fire/PRF2007_standard_hourly_FWI.csv.gz"
 
 
 def test_the_recorded_summer_can_be_read():

@@ -8,7 +8,7 @@ import pytest
 from fire_risk import fwi
 from pyspark.sql import functions as sql
 
-RECORD = Path(__file__).parents[3] / "shared/data/fire/PRF2007_standard_hourly_FWI.csv.gz"
+RECORD = Path(__file__).parents[4] / "shared/data/fire/PRF2007_standard_hourly_FWI.csv.gz"
 PRINTED = 1e-4
 """The published values have four decimals, and so have the codes that an hour starts from."""
 

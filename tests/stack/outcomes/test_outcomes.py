@@ -36,7 +36,7 @@ ONE = thriftpy2.load(
     str(Path(happybase.__file__).with_name("Hbase.thrift")), module_name="outcomes_one_thrift"
 )
 TWO = thriftpy2.load(
-    str(Path(__file__).parents[1] / "hbase" / "thrift2.thrift"),
+    str(Path(__file__).parents[2] / "hbase" / "thrift2.thrift"),
     module_name="outcomes_two_thrift",
 )
 SERVICES = {Dialect.THRIFT1: ONE.Hbase, Dialect.THRIFT2: TWO.THBaseService}

@@ -25,7 +25,7 @@ from headgate.local import Lifetime, start_process
 pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(1800)]
 
 Eventually = Callable[..., Any]
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 READY = 600.0
 
 DAG = """

@@ -16,7 +16,7 @@ from headgate.client import Thrift2Connection
 pytestmark = pytest.mark.stack
 
 PATIENCE = 60.0  # seconds
-IDL = Path(__file__).parents[2] / "hbase" / "thrift2.thrift"
+IDL = Path(__file__).parents[3] / "hbase" / "thrift2.thrift"
 
 
 def delete_family(address: tuple[str, int], table: str, family: bytes) -> None:
