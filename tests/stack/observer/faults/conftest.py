@@ -1,0 +1,8 @@
+"""Modules that scenarios of faults are made of stand here: tests find them."""
+
+import sys
+from pathlib import Path
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
