@@ -1,0 +1,8 @@
+"""Cases of requests stand here, a module for each dialect: tests find them."""
+
+import sys
+from pathlib import Path
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
