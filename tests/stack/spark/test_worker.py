@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import queue
-import signal
-import subprocess
-import sys
-import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import psutil
 import pytest
-from confluent_kafka import Producer
+from worker_bench import WAIT, Bench, container, pair, publish, rows, update, wait_until
 
-from headgate.client import ScanRange, Thrift2Connection
-from headgate.engine import OnUndecodable, WatchedContainer
-from headgate.events import (
-    GONE,
-    Container,
-    ContainerId,
-    Cut,
-    Item,
-    Outcome,
-    RequestPart,
-    UpdateBatch,
-    UpdateKind,
-    encode_update,
-    lost_after,
-    updates_topic,
-)
+from headgate.client import ScanRange
+from headgate.engine import OnUndecodable
+from headgate.events import GONE, Cut, Outcome, UpdateKind, lost_after
 from headgate.spark import (
-    LEDGER_FAMILY,
     AdoptSession,
     Committed,
     Ending,
@@ -45,9 +23,7 @@ from headgate.spark import (
     SessionWorker,
     StartSession,
     StepEnded,
-    StepRequest,
     StepStarted,
-    Thrift2Address,
     WorkerReady,
     WorkerReply,
 )
@@ -56,144 +32,6 @@ if TYPE_CHECKING:
     from conftest import RunningStack
 
 pytestmark = pytest.mark.stack
-
-WAIT = 120.0  # seconds; a Spark start on two busy cores takes tens of them
-STEPS = """
-import os, time
-from pyspark.sql import functions as sql
-
-def total(run):
-    frame = run.read("input").withColumn("sum", sql.coalesce("a", sql.lit(0.0)) + sql.col("b"))
-    run.write(frame.select("row", "sum"), "output")
-
-def total_by_tasks(run):
-    run._driver_rows = 1
-    run._driver_bytes = 1
-    frame = run.read("input")
-    assert frame.rdd.getNumPartitions() > 1
-    run.write(frame.select("row", sql.col("b").alias("sum")), "output")
-
-def udf_of_the_module(run):
-    double = sql.udf(twice, "double")
-    run.write(run.read("input").select("row", double("b").alias("sum")), "output")
-
-def twice(value):
-    return 2 * value
-
-def changed(run):
-    frame = run.changes("input").select("row", sql.concat("column", sql.lit("!")).alias("sum"))
-    for row in run.changes("input").orderBy("row", "column").collect():
-        print(row.row, row.column, row.value, row.deleted)
-
-def copy(run):
-    if "by_tasks" in run.parameters:
-        run._driver_rows = 1
-        run._driver_bytes = 1
-    frame = run.read("input").select("row", sql.col("a").alias("sum"))
-    run.write(frame, "output")
-
-def family(run):
-    frame = run.read("output")
-    print(frame.columns, frame.count())
-
-def changed_by_tasks(run):
-    run._driver_rows = 1
-    assert run.changes("input").rdd.getNumPartitions() > 1
-    changed(run)
-
-def nothing(run):
-    print("printed by", run.id, run.parameters["word"])
-
-def stubborn(run):
-    raise RuntimeError("this step\\nnever works")
-
-def slow(run):
-    open(run.parameters["started"], "w").close()
-    run.spark.range(2).mapInPandas(sleepy, "id long").count()
-
-def sleepy(frames):
-    time.sleep(60)
-    yield from frames
-
-def overtaken(run):
-    from headgate.client import Thrift2Connection
-    from headgate.spark import RunKey, RunLedger
-    request = run._request
-    with Thrift2Connection(request.hbase.host, request.hbase.port) as connection:
-        ledger = RunLedger(connection, request.ledger)
-        ledger.claim(request.key, run.attempt + 1, request.token + 1, "another worker")
-
-def meet(run):
-    mine, other = run.parameters["mine"], run.parameters["other"]
-    open(mine, "w").close()
-    for _ in range(600):
-        if os.path.exists(other):
-            return
-        time.sleep(0.05)
-    raise TimeoutError("the other step did not run at the same time")
-"""
-
-
-NOTHING = Cut()
-
-
-class Bench:
-    """A worker, its tables, and a topic that stands for an observer's."""
-
-    def __init__(self, stack: RunningStack, directory: Path) -> None:
-        self.stack = stack
-        self.directory = directory
-        (directory / "steps_of_tests.py").write_text(STEPS)
-        self.ledger = stack.table("spark_ledger", [LEDGER_FAMILY])
-        self.replies: queue.Queue[WorkerReply | int] = queue.Queue()
-        self.worker = SessionWorker(
-            StartSession({"spark.master": "local[2]"}),
-            directory,
-            on_reply=self.replies.put,
-            on_exit=self.replies.put,
-        )
-        self._numbers = itertools.count(1)
-
-    def connect(self) -> Thrift2Connection:
-        return Thrift2Connection(*self.stack.thrift2)
-
-    def request(
-        self,
-        function: str,
-        containers: tuple[WatchedContainer, ...] = (),
-        *,
-        cut: Cut = NOTHING,
-        since: Cut = NOTHING,
-        **parameters: str,
-    ) -> StepRequest:
-        number = next(self._numbers)
-        return StepRequest(
-            dataflow="flow",
-            action=function,
-            run=f"run-{number}",
-            attempt=1,
-            token=number * 10,
-            entry=f"steps_of_tests:{function}",
-            hbase=Thrift2Address(*self.stack.thrift2),
-            kafka=self.stack.kafka,
-            python_path=(str(self.directory),),
-            parameters=dict(parameters),
-            containers=containers,
-            cut=cut,
-            since=since,
-            ledger=self.ledger,
-        )
-
-    def carry_out(self, *requests: StepRequest) -> list[StepEnded]:
-        for request in requests:
-            self.worker.submit(request)
-        ended: list[StepEnded] = []
-        while len(ended) < len(requests):
-            reply = self.replies.get(timeout=WAIT)
-            assert isinstance(reply, StepStarted | StepEnded), reply
-            if isinstance(reply, StepEnded):
-                ended.append(reply)
-        return ended
 
 
 @pytest.fixture(scope="module")
@@ -206,14 +44,6 @@ def bench(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> Iter
         made.worker.stop()
 
 
-def container(name: str, table: str, *columns: str) -> WatchedContainer:
-    items = []
-    for column in columns:
-        family, _, qualifier = column.encode().partition(b":")
-        items.append(Item(table, family, qualifier or None))
-    return WatchedContainer(Container(ContainerId(name), tuple(items)))
-
-
 @pytest.fixture
 def tables(bench: Bench) -> tuple[str, str]:
     source, target = bench.stack.table("spark_in", ["f"]), bench.stack.table("spark_out", ["f"])
@@ -221,19 +51,6 @@ def tables(bench: Bench) -> tuple[str, str]:
         columns = {b"f:a": [b"1.5", None, b"no number"], b"f:b": [b"2", b"3", b"4"]}
         connection.put_columns(source, [b"r1", b"r2", b"r3"], columns)
     return source, target
-
-
-def pair(tables: tuple[str, str]) -> tuple[WatchedContainer, ...]:
-    source, target = tables
-    return (
-        container("input", source, "f:a", "f:b"),
-        container("output", target, "f:sum"),
-    )
-
-
-def rows(bench: Bench, table: str) -> dict[bytes, bytes]:
-    with bench.connect() as connection:
-        return {row: cells[b"f:sum"] for row, cells in connection.scan(table)}
 
 
 @pytest.mark.parametrize(
@@ -424,35 +241,6 @@ def test_a_cancelled_step_ends_soon_and_commits_nothing(bench: Bench) -> None:
     assert ended.ending is Ending.CANCELLED
 
 
-def publish(bench: Bench, table: str, *batches: UpdateBatch) -> Cut:
-    """Publish as an observer would and return the cut after the last message."""
-    producer = Producer({"bootstrap.servers": bench.stack.kafka})
-    ends: list[int] = []
-    for batch in batches:
-        producer.produce(
-            updates_topic(table),
-            encode_update(batch),
-            partition=0,
-            on_delivery=lambda _, message: ends.append(message.offset() + 1),
-        )
-    assert producer.flush(WAIT) == 0
-    return Cut({updates_topic(table): (max(ends),)})
-
-
-def update(
-    table: str,
-    intent: int,
-    cells: list[tuple[UpdateKind, bytes, bytes, bytes | None]],
-    outcome: Outcome = Outcome.APPLIED,
-) -> UpdateBatch:
-    part = RequestPart(intent, "test", outcome, 1.0, len(cells))
-    kinds, keys, columns, values = zip(*cells, strict=True)
-    return UpdateBatch(
-        1, "tests", 1, intent, 0, table, (part,), bytes(kinds), keys, columns,
-        tuple(-1 for _ in cells), values,
-    )  # fmt: skip
-
-
 def test_changes_are_the_newest_values_between_two_cuts(
     bench: Bench, tables: tuple[str, str]
 ) -> None:
@@ -542,40 +330,6 @@ def test_a_table_that_is_written_twice_with_the_same_frame_is_as_after_once(
     assert rows(bench, tables[1]) == once
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = WAIT) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.05)
-
-
-def family_of(pid: int) -> list[psutil.Process]:
-    process = psutil.Process(pid)
-    return [process, *process.children(recursive=True)]
-
-
-def all_gone(processes: list[psutil.Process]) -> bool:
-    return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
-
-
-def test_a_killed_worker_leaves_no_process(tmp_path: Path) -> None:
-    replies: queue.Queue[WorkerReply | int] = queue.Queue()
-    worker = SessionWorker(
-        StartSession({"spark.master": "local[1]"}),
-        tmp_path,
-        on_reply=replies.put,
-        on_exit=replies.put,
-    )
-    assert isinstance(replies.get(timeout=WAIT), WorkerReady)
-    family = family_of(worker.pid)
-    assert any(process.name() == "java" for process in family)
-
-    os.kill(worker.pid, signal.SIGKILL)
-
-    assert replies.get(timeout=WAIT) == -signal.SIGKILL
-    wait_until(lambda: all_gone(family))
-
-
 ADOPTED = """
 import os
 
@@ -622,58 +376,6 @@ def test_a_spare_session_becomes_that_of_a_dataflow(bench: Bench, tmp_path: Path
     assert Path(ended.log).read_text() == f"5 {directory} 7\n"
     assert late.get(timeout=WAIT) == 0
     assert early.empty()
-
-
-def test_a_worker_ends_with_the_jvm_of_its_session(tmp_path: Path) -> None:
-    replies: queue.Queue[WorkerReply | int] = queue.Queue()
-    worker = SessionWorker(
-        StartSession({"spark.master": "local[1]"}),
-        tmp_path,
-        on_reply=replies.put,
-        on_exit=replies.put,
-    )
-    assert isinstance(replies.get(timeout=WAIT), WorkerReady)
-    family = family_of(worker.pid)
-
-    for process in family:
-        if process.name() == "java":
-            process.kill()
-
-    assert replies.get(timeout=WAIT) == 1
-    wait_until(lambda: all_gone(family))
-
-
-AGENT = """
-import sys, time
-from pathlib import Path
-from headgate.spark import SessionWorker, StartSession
-
-def ready(reply):
-    print(worker.pid, type(reply).__name__, flush=True)
-
-worker = SessionWorker(StartSession({"spark.master": "local[1]"}), Path(sys.argv[1]),
-                       on_reply=ready, on_exit=lambda status: None)
-time.sleep(600)
-"""
-
-
-def test_a_killed_agent_leaves_no_worker(tmp_path: Path) -> None:
-    agent = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(AGENT), str(tmp_path)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert agent.stdout is not None
-        pid, said = agent.stdout.readline().split()
-        assert said == "WorkerReady"
-        family = family_of(int(pid))
-    finally:
-        agent.kill()
-        agent.wait()
-        agent.stdout.close()
-
-    wait_until(lambda: all_gone(family))
 
 
 def test_the_key_of_a_run_names_dataflow_action_and_run(bench: Bench) -> None:
