@@ -1,0 +1,1 @@
+"""What the comparison of the observer with others is made of."""

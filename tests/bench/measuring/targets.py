@@ -1,0 +1,163 @@
+"""What is compared: HBase itself, HAProxy, the observer and the compiled one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+from measuring.load import Address
+
+from headgate.events import Watch, WatchList, control_key, encode_control
+from headgate.local import Lifetime, LocalStack
+from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@contextmanager
+def running_stack() -> Iterator[dict[str, str]]:
+    """Yield the addresses of a stack: the one that the environment names, or a new one."""
+    named = os.environ.get("HEADGATE_TEST_STACK")
+    if named:
+        written = json.loads(Path(named).read_text())
+        yield {
+            key: str(value) if ":" in str(value) else f"127.0.0.1:{value}"
+            for key, value in written.items()
+        }
+        return
+    with tempfile.TemporaryDirectory() as home:
+        stack = LocalStack(Path(home), "bench", lifetime=Lifetime.WITH_CALLER)
+        try:
+            yield stack.up().as_text()
+        finally:
+            stack.down()
+
+
+def address_of(text: str) -> Address:
+    """Return host and port of ``host:port``."""
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+@contextmanager
+def running_haproxy(upstream: str, directory: Path) -> Iterator[Address | None]:
+    """Yield the address of a HAProxy in TCP mode before the upstream; None without HAProxy."""
+    program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        print("haproxy is not installed (Debian package haproxy): its columns are left out")
+        yield None
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    configuration = directory / "haproxy.cfg"
+    configuration.write_text(
+        "global\n  maxconn 1000\n  nbthread 1\n"
+        "defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n"
+        f"listen thrift\n  bind 127.0.0.1:{port}\n  server hbase {upstream}\n"
+    )
+    process = subprocess.Popen(
+        [program, "-db", "-f", str(configuration)], stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        yield "127.0.0.1", port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def running_observer(
+    stack: dict[str, str],
+    table: str,
+    directory: Path,
+    source: Path | None = None,
+    **kafka: float,
+) -> Iterator[ObserverProcess]:
+    """Yield an observer that watches the table; its code is ``source``, where that is given.
+
+    ``kafka`` are keys of its configuration.
+    """
+    topic = f"headgate.control-bench-{uuid.uuid4().hex[:12]}"
+    config = ObserverConfig(
+        name="bench",
+        thrift1=Listener("127.0.0.1:0", stack["thrift1"]),
+        kafka=Kafka(stack["kafka"], control_topic=topic, **kafka),
+        journal=Journal(str(directory / "journal")),
+    )
+    producer = Producer({"bootstrap.servers": stack["kafka"]})
+    path = os.environ.get("PYTHONPATH")
+    if source is not None:
+        os.environ["PYTHONPATH"] = str(source)
+    try:
+        observer = ObserverProcess(config, directory / "observer")
+    finally:
+        if source is not None:
+            os.environ.pop("PYTHONPATH")
+            if path is not None:
+                os.environ["PYTHONPATH"] = path
+    with observer:
+        watch = WatchList(1, "bench", 1, (Watch(table),))
+        producer.produce(topic, encode_control(watch), control_key(watch))
+        producer.flush()
+        time.sleep(1)
+        yield observer
+
+
+def compiled(directory: Path) -> Path | None:
+    """Return a directory with the compiled package; None where it cannot be made."""
+    if shutil.which("cc") is None and shutil.which("gcc") is None:
+        print("no C compiler: the compiled observer is left out")
+        return None
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--no-build-isolation", "--wheel-dir", str(directory), str(_ROOT)]
+    subprocess.run(
+        command, env={**os.environ, "HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}, check=True
+    )
+    (wheel,) = directory.glob("*.whl")
+    unpacked = directory / "unpacked"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(unpacked)
+    return unpacked
+
+
+@contextmanager
+def running_targets(
+    stack: dict[str, str], table: str, directory: Path, source: Path | None
+) -> Iterator[tuple[dict[str, Address], ObserverProcess]]:
+    """Yield what is compared, and the last of the observers: the compiled one, if there is one."""
+    targets = {"direct": address_of(stack["thrift1"])}
+    directory.mkdir()
+    with ExitStack() as running:
+        haproxy = running.enter_context(running_haproxy(stack["thrift1"], directory))
+        if haproxy is not None:
+            targets["HAProxy"] = haproxy
+        observer = running.enter_context(running_observer(stack, table, directory / "plain"))
+        targets["headgate"] = observer.thrift1
+        if source is not None:
+            observer = running.enter_context(
+                running_observer(stack, table, directory / "compiled", source)
+            )
+            targets["headgate compiled"] = observer.thrift1
+        yield targets, observer
