@@ -1,3 +1,5 @@
+"""The examples are imported from their folder, and share a Spark session."""
+
 import os
 import sys
 from pathlib import Path

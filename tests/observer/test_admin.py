@@ -1,3 +1,5 @@
+"""The admin server's paths, and its metrics in Prometheus' format."""
+
 import asyncio
 
 import msgspec

@@ -1,3 +1,5 @@
+"""The observer's configuration: a file, the environment, and mistakes told with their cures."""
+
 import pytest
 
 from headgate.observer import ConfigurationError, Fsync, WhenFull, parse_config

@@ -1,3 +1,5 @@
+"""Waves of readings that are drawn by a seed."""
+
 import msgspec
 import numpy as np
 import pytest

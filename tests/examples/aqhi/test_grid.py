@@ -1,3 +1,5 @@
+"""Keys of detectors, and their places on the grid."""
+
 import numpy as np
 import pytest
 from aqhi.grid import Grid, cell_key, cell_place, filled

@@ -1,3 +1,5 @@
+"""What each step has written, read back as arrays."""
+
 import numpy as np
 import pytest
 from aqhi.outputs import read_output

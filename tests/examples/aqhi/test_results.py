@@ -1,3 +1,5 @@
+"""Errors of an output against the synchronous one."""
+
 import math
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Hours of the city's stations become waves of the detectors' readings."""
+
 import gzip
 from datetime import datetime
 

@@ -1,3 +1,5 @@
+"""The dataflow that people read, and its variants for comparisons."""
+
 from pathlib import Path
 
 import pytest

@@ -1,3 +1,5 @@
+"""Barriers that are asked for before the observer has begun, and after."""
+
 import pytest
 
 from headgate.events import BarrierMark, BarrierRequest

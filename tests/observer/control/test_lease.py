@@ -1,3 +1,5 @@
+"""The observer's lease: renewed, heard, lost and found again on the control topic."""
+
 import pytest
 from structlog.testing import capture_logs
 

@@ -1,3 +1,5 @@
+"""What the control topic says: watched tables, fences and barriers."""
+
 from headgate.events import BarrierRequest, Fence, ObserverLease, Origin, Watch, WatchList
 from headgate.observer.control.state import ControlState
 

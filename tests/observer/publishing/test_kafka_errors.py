@@ -1,3 +1,5 @@
+"""Kafka's errors are logged at once, and an outage in few lines."""
+
 import pytest
 from confluent_kafka import KafkaError
 from structlog.testing import capture_logs

@@ -1,3 +1,5 @@
+"""A partition's first message goes alone; those behind it wait."""
+
 import pytest
 
 from headgate.observer.publishing.deliveries import Done, Failure, FailureKind

@@ -1,3 +1,5 @@
+"""Writes under way at the same time, and the rows in which they meet."""
+
 import random
 
 import pytest

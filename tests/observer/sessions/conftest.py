@@ -1,3 +1,5 @@
+"""Scenes of sessions, with a journal that has room or is full."""
+
 from __future__ import annotations
 
 import sys

@@ -1,3 +1,5 @@
+"""Requests and replies on their way through one session, and what is journalled and published."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Scenes of sessions and generated requests are found here."""
+
 from __future__ import annotations
 
 import sys
