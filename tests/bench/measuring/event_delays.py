@@ -8,10 +8,10 @@ import uuid
 
 import happybase
 from confluent_kafka import Consumer, TopicPartition
-from measuring.load import Address
-from measuring.thrift_requests import VALUE
 
 from headgate.events import UpdateBatch, decode_update, updates_topic
+from measuring.load import Address
+from measuring.thrift_requests import VALUE
 
 _PACED = 1000  # writes whose events are timed
 

@@ -10,10 +10,10 @@ import statistics
 import time
 from multiprocessing.connection import Connection
 
-from measuring.processor_time import Spent, listening, spent_by
 from msgspec import Struct
 
 from headgate.wire import MessageReader, MessageType, Transport
+from measuring.processor_time import Spent, listening, spent_by
 
 _FEWEST = 5  # requests that a round measures, however slow they are
 _REST_SECONDS = 0.03  # after a slice: the events of its last writes are not the next target's

@@ -17,11 +17,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from confluent_kafka import Producer
-from measuring.load import Address
 
 from headgate.events import Watch, WatchList, control_key, encode_control
 from headgate.local import Lifetime, LocalStack
 from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from measuring.load import Address
 
 _ROOT = Path(__file__).resolve().parents[3]
 
