@@ -19,6 +19,7 @@ from headgate.engine import (
     Role,
     SequenceBound,
     SequenceUnit,
+    Trigger,
     UserMetric,
     ValueBound,
     check_specification,
@@ -431,3 +432,34 @@ def test_one_description_is_several_dataflows_each_with_bounds_of_its_own():
 def test_an_instance_is_named_like_a_dataflow():
     with pytest.raises(DataflowErrors, match="`a b` can't name a dataflow"):
         parse_dataflow(TEN_LINES, "air.yaml", name="a b")
+
+
+# --- triggers
+
+
+def test_a_trigger_can_be_named_in_place_of_bounds():
+    action = action_of("    trigger: synchrony\n")
+    assert (action.trigger, action.bounds) == (Trigger("synchrony"), ())
+
+
+def test_a_trigger_can_have_settings_which_its_policy_judges():
+    with pytest.raises(DataflowErrors) as raised:
+        action_of("    trigger: {synchrony: {patience: 3}}\n")
+    (problem,) = (p for p in raised.value.problems if "settings" in p.message)
+    assert "trigger 'synchrony' takes no settings, not 'patience'" in problem.message
+    assert problem.line > 1
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("trigger: learnt", "`learnt` is not"),
+        ("trigger: synchrony\n    when: {c: {time: 5}}", "`when` can't stand beside"),
+        ("trigger: synchrony\n    combine: all", "`combine` can't stand beside"),
+        ("trigger: {learnt: {}}", "learnt"),
+    ],
+)
+def test_a_trigger_that_nobody_makes_or_that_stands_beside_bounds_is_refused(written, message):
+    with pytest.raises(DataflowErrors) as raised:
+        action_of(f"    {written}\n")
+    assert message in str(raised.value)

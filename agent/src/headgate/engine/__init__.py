@@ -141,7 +141,13 @@ from headgate.engine.triggers.bounds.questions import (
     decode_metric_questions,
     encode_metrics,
 )
-from headgate.engine.triggers.factory import PolicyMaker, policies_of, with_triggers
+from headgate.engine.triggers.factory import (
+    NAMED_TRIGGERS,
+    PolicyMaker,
+    make_policy,
+    policies_of,
+    with_triggers,
+)
 from headgate.engine.triggers.policy import (
     Ask,
     Inputs,
@@ -165,6 +171,7 @@ from headgate.engine.triggers.policy import (
 __all__ = [
     "BOUNDS",
     "METRICS",
+    "NAMED_TRIGGERS",
     "RESOURCES",
     "SNAPSHOT_VERSION",
     "SOUGHT_SEQUENCE",
@@ -314,6 +321,7 @@ __all__ = [
     "launched",
     "leaves",
     "majority",
+    "make_policy",
     "parse_condition",
     "policies_of",
     "with_triggers",

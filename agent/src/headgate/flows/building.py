@@ -51,6 +51,7 @@ from headgate.flows.sections.launching import read_launcher
 from headgate.flows.sections.modes import Deletes, Mode, read_mode
 from headgate.flows.sections.places import overlap, read_container, read_undecodable
 from headgate.flows.sections.significance import read_significance
+from headgate.flows.sections.triggers import check_trigger
 
 
 def load_dataflow(
@@ -148,16 +149,18 @@ class _Builder:
         name = self._tree.get("name")
         pool = self._tree.get("spark_pool")
         mode, scans, feeders = read_mode(self._tree, self._findings)
+        spec = DataflowSpec(
+            name.text if isinstance(name, Scalar) else "",
+            tuple(self._containers.values()),
+            tuple(chosen.values()),
+            read_adjustment(self._tree.get("adjustment"), self._findings),
+            sought,
+            feeders if mode is Mode.ISOLATION else None,
+            scans.deletes is Deletes.COUNTED,
+        )
+        self._check_triggers(spec)
         return Dataflow(
-            DataflowSpec(
-                name.text if isinstance(name, Scalar) else "",
-                tuple(self._containers.values()),
-                tuple(chosen.values()),
-                read_adjustment(self._tree.get("adjustment"), self._findings),
-                sought,
-                feeders if mode is Mode.ISOLATION else None,
-                scans.deletes is Deletes.COUNTED,
-            ),
+            spec,
             self._waves(),
             dict(self._launchers()),
             dict(spark_settings(self._tree.get("spark"))),
@@ -215,13 +218,30 @@ class _Builder:
                 )
             self._findings.error(at, f"the actions go round in a circle: {what}", cure)
 
+    def _check_triggers(self, spec: DataflowSpec) -> None:
+        if self._findings.failed:
+            return
+        for action in spec.actions:
+            if action.trigger is None:
+                continue
+            at = self._action_trees[action.name].entries["trigger"].key.at
+            if spec.significance is not None and action.name in spec.significance.actions:
+                self._findings.error(
+                    at,
+                    f"`significance` searches for what `{action.name}` waits for",
+                    "remove the trigger, or name an output that the action does not lead to",
+                )
+            else:
+                check_trigger(spec, action, at, self._findings)
+
     def _check_action(self, action: ActionSpec) -> None:
         tree = self._action_trees[action.name]
         when = tree.get("when")
         if action.role is Role.INPUT:
             return
         if when is None:
-            for key in ("combine", "evaluate", "own"):
+            needless = () if action.trigger is not None else ("combine", "evaluate", "own")
+            for key in needless:
                 if key in tree.entries:
                     self._findings.error(
                         tree.entries[key].key.at,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from headgate.engine.spec.dataflow import ActionSpec, DataflowSpec, SpecificationError
 from headgate.engine.triggers.bounds.policy import Bounded
@@ -18,6 +19,10 @@ MAKERS: dict[str, PolicyMaker] = {
     Bounded.kind: lambda _, actions: {a.name: Bounded(a) for a in actions},
     Searched.kind: searched,
 }
+
+
+NAMED_TRIGGERS: Final = tuple(sorted(MAKERS.keys() - {Bounded.kind, Searched.kind}))
+"""The kinds that an action names; the others are said by bounds, and by what change matters."""
 
 
 def _kind_of(spec: DataflowSpec, action: ActionSpec) -> str:
@@ -51,6 +56,18 @@ def policies_of(
         raise SpecificationError(tuple(unknown))
     made = (makers[kind](spec, actions) for kind, actions in kinds.items())
     return {name: policy for policies in made for name, policy in policies.items()}
+
+
+def make_policy(spec: DataflowSpec, action: ActionSpec) -> TriggerPolicy:
+    """Return the policy of one action, made apart from the others.
+
+    Raises:
+        SpecificationError: nobody makes such a trigger, or its settings are not in order.
+    """
+    kind = _kind_of(spec, action)
+    if kind not in MAKERS:
+        raise SpecificationError((f"nobody makes a trigger {kind!r}",))
+    return MAKERS[kind](spec, (action,))[action.name]
 
 
 def with_triggers(makers: Mapping[str, PolicyMaker]) -> PolicyFactory:

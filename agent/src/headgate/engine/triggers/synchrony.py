@@ -7,16 +7,24 @@ from typing import ClassVar
 import msgspec
 
 from headgate.engine.spec.conditions import PredecessorsResult
-from headgate.engine.spec.dataflow import ActionSpec
+from headgate.engine.spec.dataflow import ActionSpec, SpecificationError
 from headgate.engine.triggers.policy import Inputs, Needs, Nothing, Run, TriggerPolicy, Verdict
 
 
 class Synchronous(TriggerPolicy):
-    """It runs when all its predecessors have, since its last launch."""
+    """It runs when all its predecessors have, since its last launch.
+
+    Raises:
+        SpecificationError: the action gives it settings.
+    """
 
     kind: ClassVar[str] = "synchrony"
 
     def __init__(self, spec: ActionSpec) -> None:
+        if spec.trigger is not None and spec.trigger.settings:
+            names = ", ".join(map(repr, spec.trigger.settings))
+            problem = f"action {spec.name!r}: trigger {self.kind!r} takes no settings, not {names}"
+            raise SpecificationError((problem,))
         moments = spec.effective_evaluation
         if moments.every is None:
             moments = msgspec.structs.replace(moments, action_end=True)

@@ -27,6 +27,7 @@ from headgate.flows.grammar.values import DURATION_VALUE, NAME, TRUTH_VALUE, nam
 from headgate.flows.sections.bound_keys import BOUND
 from headgate.flows.sections.bounds import check_bound_name, check_codec, read_bound, read_condition
 from headgate.flows.sections.launching import LAUNCHED, LAUNCHING
+from headgate.flows.sections.triggers import TRIGGER, read_trigger
 
 EVERY = rf"every {DURATION}"
 """Pattern of a period, such as ``every 5 min``."""
@@ -48,6 +49,7 @@ STEP_ONLY = (
     "writes",
     "when",
     "combine",
+    "trigger",
     "evaluate",
     "own",
     "retries",
@@ -85,6 +87,7 @@ ACTION = Record(
             "which bounds must be reached: `all` (default), `at-least-one`, `majority`, or an "
             "expression such as `a or b and (c or d)`",
         ),
+        "trigger": TRIGGER,
         "evaluate": Key(
             Either(
                 f"{_EVALUATION.what}, or a list of them",
@@ -128,10 +131,9 @@ ACTION = Record(
         ),
     },
     one_of=("input", *LAUNCHED),
-    apart=tuple(("input", key) for key in STEP_ONLY),
+    apart=(*(("input", key) for key in STEP_ONLY), ("trigger", "when"), ("trigger", "combine")),
     cures={
         "bounds": "did you mean `when`? Bounds stand there",
-        "trigger": "did you mean `when`? Bounds stand there",
         "depends_on": "did you mean `after`?",
         "depends": "did you mean `after`?",
         "function": "did you mean `step`?",
@@ -175,6 +177,7 @@ class ActionReader:
             reads=tuple(reads),
             writes=self._container_names(tree.get("writes")),
             bounds=bounds,
+            trigger=read_trigger(tree.get("trigger")),
             condition=self._condition(tree, bounds),
             evaluation=self._evaluation(tree),
             own=_is_true(tree.get("own")),

@@ -1,0 +1,58 @@
+"""The trigger that an action names in place of bounds, and its settings."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from headgate.engine import (
+    NAMED_TRIGGERS,
+    ActionSpec,
+    DataflowSpec,
+    SpecificationError,
+    Trigger,
+    make_policy,
+)
+from headgate.flows.grammar.kinds import ANY_TEXT, Anything, Either, Key, MapOf, Record, Single
+from headgate.flows.grammar.problems import Findings, Position
+from headgate.flows.grammar.tree import Mapping, Scalar, Tree, plain_value
+
+_WORDS: Final = ", ".join(f"`{name}`" for name in NAMED_TRIGGERS)
+_SETTINGS: Final = MapOf(Anything(), "the trigger's settings", ANY_TEXT, "setting")
+
+TRIGGER: Final = Key(
+    Either(
+        f"{_WORDS}, or a trigger with its settings",
+        (
+            Single(_WORDS, words=NAMED_TRIGGERS),
+            Record(
+                "the trigger",
+                {name: Key(_SETTINGS, "its settings by name") for name in NAMED_TRIGGERS},
+                one_of=NAMED_TRIGGERS,
+            ),
+        ),
+    ),
+    "what decides when the action runs, in place of `when`",
+)
+
+
+def read_trigger(tree: Tree | None) -> Trigger | None:
+    """Return the trigger that a matched action names; None where it names none."""
+    match tree:
+        case Scalar(text=name):
+            return Trigger(name)
+        case Mapping(entries=entries) if entries:
+            name, entry = next(iter(entries.items()))
+            plain = plain_value(entry.value)
+            settings: dict[str, Any] = plain if isinstance(plain, dict) else {}
+            return Trigger(name, settings)
+        case _:
+            return None
+
+
+def check_trigger(spec: DataflowSpec, action: ActionSpec, at: Position, findings: Findings) -> None:
+    """Note what keeps an action's trigger from being made, such as a setting that it lacks."""
+    try:
+        make_policy(spec, action)
+    except SpecificationError as error:
+        for problem in error.problems:
+            findings.error(at, problem, "correct the trigger's settings")
