@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headgate.cli.demo.beside import Beside, read_example
+from headgate.cli.demo.comparison import SynchronousComparison, read_example
 from headgate.cli.demo.crawl import StalePostings, _hurry
 from headgate.cli.demo.fire_risk import _against_record
 from headgate.flows import parse_dataflow
@@ -73,6 +73,6 @@ def test_examples_can_run_beside_themselves(example):
         api = "http://127.0.0.1:1"
 
     file = EXAMPLES / example / f"{example}.yaml"
-    beside = Beside(read_example(file, lambda _: None), file, Nowhere(), None)
+    beside = SynchronousComparison(read_example(file, lambda _: None), file, Nowhere(), None)
     assert list(beside.steps)
     assert all(step.description for step in beside.steps.values())

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headgate.cli.demo.beside import Beside, Wave
+from headgate.cli.demo.comparison import SynchronousComparison, Wave
 from headgate.cli.demo.crawl import StalePostings
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
@@ -68,7 +68,7 @@ def test_fire_risk_leaves_steps_out_and_misses_no_fire(
         Wave(h.label, {f"{own}-satellite": h.satellite, f"{own}-sensors": h.sensors}) for h in hours
     ]
     listener = Listener()
-    beside = Beside(tree, EXAMPLES / "fire_risk/fire_risk.yaml", place, listener)  # type: ignore[arg-type]
+    beside = SynchronousComparison(tree, EXAMPLES / "fire_risk/fire_risk.yaml", place, listener)  # type: ignore[arg-type]
     beside.send(waves)
 
     steps = beside.steps
@@ -119,7 +119,7 @@ def test_crawl_shows_news_before_static_pages(place: Place, stand: Any) -> None:
 
     stale = StalePostings(web)
     file = EXAMPLES / "crawl/crawl.yaml"
-    beside = Beside(tree, file, place, Listener(), {"index": stale})  # type: ignore[arg-type]
+    beside = SynchronousComparison(tree, file, place, Listener(), {"index": stale})  # type: ignore[arg-type]
     beside.send(rounds())
 
     assert [beside.steps[name].runs for name in ("news-words", "page-words", "index")] == [2, 2, 3]

@@ -2,7 +2,7 @@
 
 Spark computes what the synchronous dataflow would show in every hour of the year. The record that
 it would have left is replayed under bounds. The first hours run for real under one of them, on a
-stand of their own, and must agree.
+services of their own, and must agree.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from rich.console import Console
 
 from headgate.cli.demo.dataflows import AgentDataflows
 from headgate.cli.demo.hbase import FreshTables, create_tables, feeder
+from headgate.cli.demo.narration import HomeOption, Narrator, find_examples, outcome
 from headgate.cli.demo.record import SynchronousRecord, computed_by_spark
-from headgate.cli.demo.stand import DemoStand
-from headgate.cli.demo.telling import HomeOption, Narrator, find_examples, outcome
+from headgate.cli.demo.services import DemoServices
 from headgate.flows import parse_dataflow
 from headgate.replay import Candidate, Replayed
 
@@ -95,8 +95,10 @@ def beijing(
         year = _Year(city, readings, sigmas, narrator)
         real: dict[str, Any] = {}
         if real_hours:
-            with DemoStand(home, keep=False, tell=narrator.progress) as stand:
-                real = year.compare(*_run(city, readings[:real_hours], sigmas[0], stand, narrator))
+            with DemoServices(home, keep=False, tell=narrator.progress) as services:
+                real = year.compare(
+                    *_run(city, readings[:real_hours], sigmas[0], services, narrator)
+                )
     result = {
         "hours": hours,
         "from": f"{start:%Y-%m-%d}",
@@ -226,7 +228,11 @@ class _Year:
 
 
 def _run(
-    city: City, readings: Sequence[Readings], sigma: float, stand: DemoStand, narrator: Narrator
+    city: City,
+    readings: Sequence[Readings],
+    sigma: float,
+    services: DemoServices,
+    narrator: Narrator,
 ) -> tuple[dict[str, list[int]], Series, float]:
     """Send the waves through the dataflow with its bounds; see ``_Year.compare``."""
     import numpy as np
@@ -235,11 +241,11 @@ def _run(
     from aqhi.outputs import read_output
     from msgspec.structs import replace
 
-    place = replace(city, charts=stand.folder / "charts")
-    host, port = stand.thrift1
+    place = replace(city, charts=services.folder / "charts")
+    host, port = services.thrift1
     narrator.say("tables: creating")
     create_tables(host, port, [_REAL])
-    hbase, dataflows = FreshTables(host, port), AgentDataflows(stand.api)
+    hbase, dataflows = FreshTables(host, port), AgentDataflows(services.api)
     feed = feeder(hbase, Grid(city.side))
     ran: dict[str, list[int]] = {}
     seen = []

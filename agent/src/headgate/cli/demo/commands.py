@@ -25,8 +25,8 @@ from headgate.cli.demo.dataflows import AgentDataflows
 from headgate.cli.demo.evaluation import evaluation
 from headgate.cli.demo.fire_risk import fire_risk
 from headgate.cli.demo.hbase import FreshTables, create_tables, feeder
-from headgate.cli.demo.stand import DemoStand
-from headgate.cli.demo.telling import HomeOption, JsonOption, Narrator, find_examples, outcome
+from headgate.cli.demo.narration import HomeOption, JsonOption, Narrator, find_examples, outcome
+from headgate.cli.demo.services import DemoServices
 
 if TYPE_CHECKING:
     from aqhi.comparison import Comparing, Followed
@@ -117,10 +117,10 @@ def aqhi(
 
     with outcome(console, StationDataError), Narrator(console, city.waves) as narrator:
         readings = city.readings()
-        with DemoStand(home, keep=keep, tell=narrator.progress) as stand:
-            comparison = _compare(city, readings, sigmas, stand, narrator, began)
+        with DemoServices(home, keep=keep, tell=narrator.progress) as services:
+            comparison = _compare(city, readings, sigmas, services, narrator, began)
         if keep:
-            narrator.say(f"kept: {stand.folder}")
+            narrator.say(f"kept: {services.folder}")
     from aqhi.report import write_report
 
     page = write_report(comparison, report)
@@ -189,18 +189,18 @@ def _compare(
     city: _Input,
     readings: Iterator[Readings],
     sigmas: Sequence[float],
-    stand: DemoStand,
+    services: DemoServices,
     narrator: Narrator,
     began: float,
 ) -> Comparison:
-    """Send the waves through all dataflows of a running stand."""
+    """Send the waves through all dataflows of running services."""
     from aqhi import variants
     from aqhi.comparison import Comparing
 
-    place = variants.City(city.side, city.reference, stand.folder / "charts")
+    place = variants.City(city.side, city.reference, services.folder / "charts")
     ways, texts = _followed(place, sigmas)
-    dataflows = AgentDataflows(stand.api)
-    host, port = stand.thrift1
+    dataflows = AgentDataflows(services.api)
+    host, port = services.thrift1
     try:
         narrator.say("tables: creating")
         create_tables(host, port, [way.dataflow for way in ways])

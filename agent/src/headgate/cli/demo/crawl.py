@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from headgate.cli.demo.beside import Beside, Cells, Wave, print_steps, read_example, summary
-from headgate.cli.demo.stand import DemoStand
-from headgate.cli.demo.telling import HomeOption, JsonOption, Narrator, example_file, outcome
+from headgate.cli.demo.comparison import (
+    Cells,
+    SynchronousComparison,
+    Wave,
+    print_steps,
+    read_example,
+    summary,
+)
+from headgate.cli.demo.narration import HomeOption, JsonOption, Narrator, example_file, outcome
+from headgate.cli.demo.services import DemoServices
 
 if TYPE_CHECKING:
     from crawl.web import Document, Round
@@ -53,17 +60,17 @@ def crawl(
     with outcome(console, LinkDataError), Narrator(console, rounds) as narrator:
         web = linked(data, documents) if data else generated(documents, seed)
         stale = StalePostings(web)
-        with DemoStand(home, keep=keep, tell=narrator.progress) as stand:
+        with DemoServices(home, keep=keep, tell=narrator.progress) as services:
             tree = read_example(file, lambda tree: _hurry(tree, speed))
-            beside = Beside(tree, file, stand, narrator, {"index": stale})
-            beside.send(_paced(crawled(web, rounds, seed), ROUND_SECONDS / speed))
+            comparison = SynchronousComparison(tree, file, services, narrator, {"index": stale})
+            comparison.send(_paced(crawled(web, rounds, seed), ROUND_SECONDS / speed))
         if keep:
-            narrator.say(f"kept: {stand.folder}")
+            narrator.say(f"kept: {services.folder}")
     kinds = {kind: sum(found) / len(found) for kind, found in stale.shares.items() if found}
     if as_json:
-        typer.echo(json.dumps(summary(beside) | {"stale postings": kinds}, indent=1))
+        typer.echo(json.dumps(summary(comparison) | {"stale postings": kinds}, indent=1))
         return
-    print_steps(console, beside)
+    print_steps(console, comparison)
     console.print(
         "Of the index, ε is the share of postings (a word and a document that has it) that are "
         f"missing or stale: of news {kinds['news']:.2%}, of static pages {kinds['pages']:.2%} on "

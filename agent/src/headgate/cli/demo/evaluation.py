@@ -1,4 +1,4 @@
-"""``headgate demo evaluation``: the paper's evaluation on a stand of its own.
+"""``headgate demo evaluation``: the paper's evaluation on services of its own.
 
 One synchronous dataflow for each trend of the input serves all settings: they are replayed over
 what it recorded. One setting runs for real beside it and must agree.
@@ -21,9 +21,9 @@ from headgate.agent import FlowRecording, FlowReplay, Kafka
 from headgate.cli.demo.dataflows import AgentDataflows, DemoError
 from headgate.cli.demo.evaluation_seeds import f_by_choices, mean_of_seeds
 from headgate.cli.demo.hbase import FreshTables, create_tables, feeder
+from headgate.cli.demo.narration import HomeOption, Narrator, find_examples, outcome
 from headgate.cli.demo.record import SynchronousRecord, computed_by_spark, local_spark
-from headgate.cli.demo.stand import DemoStand
-from headgate.cli.demo.telling import HomeOption, Narrator, find_examples, outcome
+from headgate.cli.demo.services import DemoServices
 from headgate.flows import parse_dataflow
 from headgate.replay import Candidate, Replayed
 
@@ -95,8 +95,8 @@ def evaluation(
                 sent[experiment.trend], checks[experiment.trend.value] = shown, check
                 found += ran
                 continue
-            with DemoStand(home, keep=False, tell=narrator.progress) as stand:
-                trial = _Trial(experiment, Grid(grid), seed, stand, narrator)
+            with DemoServices(home, keep=False, tell=narrator.progress) as services:
+                trial = _Trial(experiment, Grid(grid), seed, services, narrator)
                 sent[experiment.trend] = trial.send(count)
                 found += trial.replay()
                 checks[experiment.trend.value] = trial.checks
@@ -109,8 +109,8 @@ def evaluation(
         if computed and loads and not quick:
             seconds = _computed_loads(seed, narrator)
         for side in _LOADS if loads and not (quick or computed) else ():
-            with DemoStand(home, keep=False, tell=narrator.progress) as stand:
-                seconds[side * side] = _load(Grid(side), seed, stand, narrator)
+            with DemoServices(home, keep=False, tell=narrator.progress) as services:
+                seconds[side * side] = _load(Grid(side), seed, services, narrator)
     result = {
         "outputs": _WHERE[computed],
         "waves": count,
@@ -135,7 +135,7 @@ def evaluation(
 def _compute(
     experiment: Experiment, grid: Grid, seed: int, count: int, narrator: Narrator
 ) -> tuple[Waves, list[StepRuns], dict[str, Any]]:
-    """Return what a trial returns, without a stand."""
+    """Return what a trial returns, without services."""
     from aqhi import variants
     from aqhi.evaluation.figures import StepRuns, with_bounds
     from aqhi.generator import CALM, generate
@@ -176,7 +176,12 @@ class _Trial:
     """One input through the synchronous dataflow, and through one with bounds."""
 
     def __init__(
-        self, experiment: Experiment, grid: Grid, seed: int, stand: DemoStand, narrator: Narrator
+        self,
+        experiment: Experiment,
+        grid: Grid,
+        seed: int,
+        services: DemoServices,
+        narrator: Narrator,
     ) -> None:
         from aqhi import variants
         from aqhi.evaluation.figures import with_bounds, without
@@ -185,9 +190,9 @@ class _Trial:
         self._experiment = experiment
         self._grid = grid
         self._seed = seed
-        self._stand = stand
+        self._services = services
         self._narrator = narrator
-        city = variants.City(grid.side, HOTSPOT_REFERENCE, stand.folder / "charts")
+        city = variants.City(grid.side, HOTSPOT_REFERENCE, services.folder / "charts")
         text = variants.dataflow(_SYNCHRONOUS, city, None)
         self._text = without(text, experiment.left_out)
         self._texts = {_SYNCHRONOUS: self._text}
@@ -207,7 +212,7 @@ class _Trial:
         from aqhi.generator import CALM, generate
         from aqhi.outputs import read_output
 
-        hbase, dataflows = _begin(self._texts, self._stand, self._narrator)
+        hbase, dataflows = _begin(self._texts, self._services, self._narrator)
         feed = feeder(hbase, self._grid)
         left_out = self._experiment.left_out
         outputs: dict[str, list[Any]] = {a: [] for a in _SHOWN if a not in left_out}
@@ -251,7 +256,7 @@ class _Trial:
         """Replay all settings; compare the real one."""
         from aqhi.evaluation.figures import StepRuns, with_bounds
 
-        kafka = Kafka(bootstrap=self._stand.kafka)
+        kafka = Kafka(bootstrap=self._services.kafka)
         settings = self._experiment.settings
         specs = {s.name: parse_dataflow(with_bounds(self._text, s), s.name).spec for s in settings}
         self._narrator.say(f"replaying under {len(specs)} sets of bounds")
@@ -289,14 +294,14 @@ class _Trial:
 
 
 def _begin(
-    texts: dict[str, str], stand: DemoStand, narrator: Narrator
+    texts: dict[str, str], services: DemoServices, narrator: Narrator
 ) -> tuple[FreshTables, AgentDataflows]:
     from aqhi import variants
 
-    host, port = stand.thrift1
+    host, port = services.thrift1
     narrator.say("tables: creating")
     create_tables(host, port, list(texts))
-    dataflows = AgentDataflows(stand.api)
+    dataflows = AgentDataflows(services.api)
     for text in texts.values():
         dataflows.submit(text, variants.DATAFLOW_FILE.parent)
     narrator.say("Spark: starting a session for each dataflow")
@@ -336,15 +341,15 @@ def _computed_loads(seed: int, narrator: Narrator) -> dict[int, float]:
     return found
 
 
-def _load(grid: Grid, seed: int, stand: DemoStand, narrator: Narrator) -> float:
+def _load(grid: Grid, seed: int, services: DemoServices, narrator: Narrator) -> float:
     """Return the seconds of 24 waves through the synchronous dataflow (figure 19)."""
     from aqhi import variants
     from aqhi.generator import CALM, Trend, generate
     from aqhi.model import HOTSPOT_REFERENCE
 
-    city = variants.City(grid.side, HOTSPOT_REFERENCE, stand.folder / "charts")
+    city = variants.City(grid.side, HOTSPOT_REFERENCE, services.folder / "charts")
     texts = {_SYNCHRONOUS: variants.dataflow(_SYNCHRONOUS, city, None)}
-    hbase, dataflows = _begin(texts, stand, narrator)
+    hbase, dataflows = _begin(texts, services, narrator)
     feed = feeder(hbase, grid)
     try:
         begin = time.monotonic()

@@ -1,7 +1,7 @@
-"""The evaluation over several seeds, without a stand: the formulas, and the engine alone.
+"""The evaluation over several seeds, without services: the formulas, and the engine alone.
 
 With the other steps synchronous, a step's bound sees what the formulas say that they write; so the
-engine decides as it would on a stand.
+engine decides as it would with services.
 """
 
 from __future__ import annotations

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from headgate.cli.demo.beside import Beside, Cells, Wave, print_steps, read_example, summary
-from headgate.cli.demo.stand import DemoStand
-from headgate.cli.demo.telling import HomeOption, JsonOption, Narrator, example_file, outcome
+from headgate.cli.demo.comparison import (
+    Cells,
+    SynchronousComparison,
+    Wave,
+    print_steps,
+    read_example,
+    summary,
+)
+from headgate.cli.demo.narration import HomeOption, JsonOption, Narrator, example_file, outcome
+from headgate.cli.demo.services import DemoServices
 
 if TYPE_CHECKING:
     from fire_risk.forest import Forest
@@ -55,24 +62,24 @@ def fire_risk(
     with outcome(console, WeatherDataError), Narrator(console, waves) as narrator:
         before, season = recorded(data, start, waves) if data else (None, generated(waves, seed))
         forest = Forest(grid - grid % AREA, seed)
-        with DemoStand(home, keep=keep, tell=narrator.progress) as stand:
+        with DemoServices(home, keep=keep, tell=narrator.progress) as services:
 
             def change(tree: dict[str, Any]) -> None:
                 tree["actions"]["measure"]["parameters"] = before or {}
-                charts = {"charts": str(stand.folder / "charts")}
+                charts = {"charts": str(services.folder / "charts")}
                 tree["actions"]["thermal-map"]["parameters"] = charts
 
-            beside = Beside(read_example(file, change), file, stand, narrator)
-            beside.send(_waves(forest, season))
+            comparison = SynchronousComparison(read_example(file, change), file, services, narrator)
+            comparison.send(_waves(forest, season))
         if keep:
-            narrator.say(f"kept: {stand.folder}")
-    fires = _fires(beside)
-    record = _against_record(beside.output("measure"), forest, season)
+            narrator.say(f"kept: {services.folder}")
+    fires = _fires(comparison)
+    record = _against_record(comparison.output("measure"), forest, season)
     if as_json:
         found = {"fires": fires, "largest difference from the record": record}
-        typer.echo(json.dumps(summary(beside) | found, indent=1))
+        typer.echo(json.dumps(summary(comparison) | found, indent=1))
         return
-    print_steps(console, beside)
+    print_steps(console, comparison)
     console.print(f"Very hot: {', '.join(fires['hot'])}; fires: {', '.join(fires['orders'])}.")
     if record is not None:
         console.print(
@@ -89,11 +96,11 @@ def _waves(forest: Forest, season: Sequence[Hour]) -> Iterator[Wave]:
         yield Wave(hour.label, {"fire-satellite": hour.satellite, "fire-sensors": hour.sensors})
 
 
-def _fires(beside: Beside) -> dict[str, list[str]]:
+def _fires(comparison: SynchronousComparison) -> dict[str, list[str]]:
     """Return the areas of which pictures were gathered, and those that orders name."""
     return {
-        "hot": sorted({row.decode() for row, _ in beside.output("pictures")}),
-        "orders": sorted({row.decode() for row, _ in beside.output("order")}),
+        "hot": sorted({row.decode() for row, _ in comparison.output("pictures")}),
+        "orders": sorted({row.decode() for row, _ in comparison.output("order")}),
     }
 
 

@@ -1,4 +1,4 @@
-"""How a demonstration tells what goes on, and how it ends."""
+"""What a demonstration shows while it goes on, and how it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rich.progress import Progress as Bar
 from thriftpy2.thrift import TException
 
 from headgate.cli.demo.dataflows import DemoError
-from headgate.cli.demo.stand import StandError
+from headgate.cli.demo.services import DemoServicesError
 from headgate.local import LocalStackError, Progress
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Narrator:
         )
 
     def progress(self, progress: Progress) -> None:
-        """Tell what the stand is doing; of what is counted only the end is told line by line."""
+        """Show what the services are doing; of what is counted, line by line only the end."""
         if progress.total and progress.done < progress.total:
             self._bar.update(
                 self._task,
@@ -106,7 +106,12 @@ def outcome(console: Console, *input_errors: type[Exception]) -> Iterator[None]:
         console: where to say it.
         input_errors: what the example raises when its input cannot be read.
     """
-    told: tuple[type[Exception], ...] = (LocalStackError, StandError, DemoError, *input_errors)
+    told: tuple[type[Exception], ...] = (
+        LocalStackError,
+        DemoServicesError,
+        DemoError,
+        *input_errors,
+    )
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A private stand for demonstrations: HBase, Kafka, proxy and agent, gone when they are over."""
+"""Private services for demonstrations: HBase, Kafka, proxy and agent, gone when they are over."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from headgate.local import (
 )
 
 STAND_VARIABLE = "HEADGATE_DEMO_STAND"
-"""In the environment of all that a stand has started: the stand's folder."""
+"""In the environment of all that was started for a demonstration: its folder."""
 
 _JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
-"""A stand lives for minutes: the JVM's quick compiler alone costs half the processor time."""
+"""They live for minutes: the JVM's quick compiler alone costs half the processor time."""
 
 _READY_SECONDS = 120.0  # observer and agent wait themselves for what they need, and say so
 _AGENT_PATIENCE = 15.0  # seconds: ends its workers first
@@ -48,16 +48,16 @@ _OWNER = "owner"
 _GATE = "gate"
 
 
-class StandError(Exception):
-    """A service of the stand did not start; the message has the end of its log."""
+class DemoServicesError(Exception):
+    """A service did not start; the message has the end of its log."""
 
 
-class DemoStand:
+class DemoServices:
     """Everything a dataflow needs, in a folder and on ports of its own.
 
     As a context manager it runs inside the body. Whatever ends the body, all processes are ended
     and the folder is deleted. If this very process is killed, the kernel ends the services with it,
-    and the next stand removes what is left.
+    and the next demonstration removes what is left.
 
     Args:
         home: where stands have their folders; the user's folder for stacks by default.
@@ -65,17 +65,17 @@ class DemoStand:
         tell: is told what goes on.
 
     Attributes:
-        folder: of this stand; deleted at the end unless kept.
+        folder: of these; deleted at the end unless kept.
         thrift1: the proxy for HBase's first Thrift API: host and port.
         api: the agent's address, ``http://host:port``.
         kafka: Kafka's address.
     """
 
     def __init__(self, home: Path | None, *, keep: bool, tell: Callable[[Progress], None]) -> None:
-        self._stands = (home or default_home()).expanduser().absolute() / "demos"
+        self._all_services = (home or default_home()).expanduser().absolute() / "demos"
         self._keep = keep
         self._tell = tell
-        self.folder = self._stands / f"{os.getpid()}-{secrets.token_hex(3)}"
+        self.folder = self._all_services / f"{os.getpid()}-{secrets.token_hex(3)}"
         self.thrift1 = ("", 0)
         self.api = ""
         self.kafka = ""
@@ -87,17 +87,17 @@ class DemoStand:
         self._owner = -1
 
     def __enter__(self) -> Self:
-        """Start everything; what an earlier, killed stand left is removed first.
+        """Start everything; what an earlier, killed demonstration left is removed first.
 
         Raises:
             LocalStackError: HBase or Kafka did not start.
-            StandError: the proxy or the agent did not start.
+            DemoServicesError: the proxy or the agent did not start.
         """
-        self._stands.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._all_services.mkdir(mode=0o700, parents=True, exist_ok=True)
         # One at a time, or another start would take a folder that has no owner yet for left over.
-        gate = _lock(self._stands / _GATE, fcntl.LOCK_EX)
+        gate = _lock(self._all_services / _GATE, fcntl.LOCK_EX)
         try:
-            _remove_left(self._stands, self._tell)
+            _remove_left(self._all_services, self._tell)
             self.folder.mkdir(mode=0o700)
             self._owner = _lock(self.folder / _OWNER)
         finally:
@@ -207,7 +207,7 @@ class DemoStand:
                 tail = "\n".join(
                     log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_TAIL:]
                 )
-                raise StandError(f"the {service} {what}; the end of its log:\n{tail}")
+                raise DemoServicesError(f"the {service} {what}; the end of its log:\n{tail}")
             time.sleep(_POLL_SECONDS)
 
     def _say(self, subject: str, text: str) -> None:
@@ -256,7 +256,7 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def _end_marked(folder: Path) -> None:
-    """Kill whatever else runs with the stand's mark: workers whose agent was killed, for one."""
+    """Kill whatever else runs with their mark: workers whose agent was killed, for one."""
     left = []
     for process in psutil.process_iter():
         if process.pid == os.getpid():

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from headgate.cli.demo import stand as demo_stand
+from headgate.cli.demo import services as demo_services
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def folder(tmp_path):
 
 def remove_left(folder):
     told = []
-    demo_stand._remove_left(folder.parent, told.append)
+    demo_services._remove_left(folder.parent, told.append)
     return [progress.text for progress in told]
 
 
@@ -53,9 +53,9 @@ def test_a_stand_that_was_kept_stays(folder):
 def test_variables_are_put_back(monkeypatch):
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Da=b")
     monkeypatch.delenv("HEADGATE_DEMO_STAND", raising=False)
-    with demo_stand._appended("JAVA_TOOL_OPTIONS", "-Dc=d"):
+    with demo_services._appended("JAVA_TOOL_OPTIONS", "-Dc=d"):
         assert os.environ["JAVA_TOOL_OPTIONS"] == "-Da=b -Dc=d"
-        with demo_stand._variable("HEADGATE_DEMO_STAND", "here"):
+        with demo_services._variable("HEADGATE_DEMO_STAND", "here"):
             assert os.environ["HEADGATE_DEMO_STAND"] == "here"
     assert os.environ["JAVA_TOOL_OPTIONS"] == "-Da=b"
     assert "HEADGATE_DEMO_STAND" not in os.environ

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from headgate.cli.demo.dataflows import AgentDataflows
 from headgate.cli.demo.hbase import FreshTables
-from headgate.cli.demo.telling import Narrator
+from headgate.cli.demo.narration import Narrator
 from headgate.engine import CodecName, DataflowSpec, Role
 from headgate.flows import parse_dataflow
 
@@ -38,7 +38,7 @@ Cell = tuple[bytes, bytes]
 Cells = dict[Cell, bytes]
 
 
-class Stand(Protocol):
+class Services(Protocol):
     """Where the dataflows run: a proxy for HBase's first Thrift API, and an agent's address."""
 
     thrift1: tuple[str, int]
@@ -54,7 +54,7 @@ class Wave(Struct, frozen=True):
     """By table: row and cells."""
 
 
-class StepBeside(Struct):
+class ComparedStep(Struct):
     """One step in both dataflows."""
 
     name: str
@@ -133,13 +133,13 @@ def difference(synchronous: Cells, shown: Cells, *, numbers: bool) -> float:
     return sum(abs(x - y) for x, y in pairs) / scale if scale else 0.0
 
 
-class Beside:
-    """Both dataflows on a running stand.
+class SynchronousComparison:
+    """Both dataflows on running services.
 
     Args:
         tree: the dataflow under its bounds.
         file: where it was read from; steps are looked for beside it.
-        stand: everything that it needs.
+        services: everything that it needs.
         narrator: is told what goes on.
         errors: measures by step, where :func:`difference` says too little of an output: called with
             the synchronous one and the one under bounds, after each wave.
@@ -149,7 +149,7 @@ class Beside:
         self,
         tree: Mapping[str, Any],
         file: Path,
-        stand: Stand,
+        services: Services,
         narrator: Narrator,
         errors: Mapping[str, Callable[[Cells, Cells], float]] | None = None,
     ) -> None:
@@ -161,14 +161,14 @@ class Beside:
         parsed = [parse_dataflow(text, file.name) for text in self._texts]
         self._specs = [one.spec for one in parsed]
         self._file = file
-        self._stand = stand
+        self._services = services
         self._narrator = narrator
-        self._hbase = FreshTables(*stand.thrift1)
+        self._hbase = FreshTables(*services.thrift1)
         self._shown: list[dict[str, Cells]] = [{}, {}]
         self._known = [-1, -1]
         self.waves: list[str] = []
         self.steps = {
-            action.name: StepBeside(action.name, parsed[1].descriptions.get(action.name, ""))
+            action.name: ComparedStep(action.name, parsed[1].descriptions.get(action.name, ""))
             for action in self._specs[1].actions
             if action.role is not Role.INPUT
         }
@@ -179,7 +179,7 @@ class Beside:
         Raises:
             DemoError: a dataflow is stuck.
         """
-        dataflows = AgentDataflows(self._stand.api)
+        dataflows = AgentDataflows(self._services.api)
         names = [spec.name for spec in self._specs]
         try:
             self._narrator.say("tables: creating")
@@ -221,7 +221,7 @@ class Beside:
                     families.setdefault(item.table, set()).add(item.family.decode())
 
         def create(table: str) -> None:
-            client = happybase.Connection(*self._stand.thrift1)
+            client = happybase.Connection(*self._services.thrift1)
             try:
                 client.create_table(table, {family: {} for family in families[table]})
             finally:
@@ -284,13 +284,13 @@ class Beside:
         )
 
 
-def print_steps(console: Console, beside: Beside) -> None:
+def print_steps(console: Console, comparison: SynchronousComparison) -> None:
     """Print what each step cost and missed, and why it last ran."""
     table = Table()
     table.add_column("step")
     for title in ("runs\nsync.", "runs\nbounds", "left\nout", "mean\nerror ε", "max\nerror ε"):
         table.add_column(title, justify="right")
-    for step in beside.steps.values():
+    for step in comparison.steps.values():
         table.add_row(
             step.name,
             str(step.runs_synchronous),
@@ -300,15 +300,15 @@ def print_steps(console: Console, beside: Beside) -> None:
             f"{step.worst_error:.2%}",
         )
     console.print(table)
-    for step in beside.steps.values():
+    for step in comparison.steps.values():
         console.print(f"[bold]{step.name}[/bold] ({escape(step.description)}): {escape(step.why)}")
     console.print("ε = Σ|x−x′| / Σmax(|x|, |x′|) of the step's whole output, after each wave.")
 
 
-def summary(beside: Beside) -> dict[str, Any]:
+def summary(comparison: SynchronousComparison) -> dict[str, Any]:
     """Return the same for programs."""
     return {
-        "waves": len(beside.waves),
+        "waves": len(comparison.waves),
         "steps": {
             step.name: {
                 "runs_synchronous": step.runs_synchronous,
@@ -319,6 +319,6 @@ def summary(beside: Beside) -> dict[str, Any]:
                 "seconds": step.seconds,
                 "why": step.why,
             }
-            for step in beside.steps.values()
+            for step in comparison.steps.values()
         },
     }

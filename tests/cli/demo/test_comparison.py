@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.cli.demo.beside import StepBeside, difference, reference
+from headgate.cli.demo.comparison import ComparedStep, difference, reference
 from headgate.flows import parse_dataflow
 
 TREE = {
@@ -74,6 +74,6 @@ def test_texts_differ_or_do_not():
 
 
 def test_a_step_saves_what_it_leaves_out():
-    step = StepBeside("zones", "", runs_synchronous=8, runs=2, errors=[0.0, 0.5])
+    step = ComparedStep("zones", "", runs_synchronous=8, runs=2, errors=[0.0, 0.5])
     assert (step.saved, step.mean_error, step.worst_error) == (0.75, 0.25, 0.5)
-    assert StepBeside("zones", "").saved == 0.0
+    assert ComparedStep("zones", "").saved == 0.0
