@@ -1,90 +1,42 @@
-"""Limits of intervals: two factors vote, one step at a time, without oscillation (section 4)."""
-
-import itertools
-import math
+"""Limits of intervals: two factors vote, one step at a time (section 4)."""
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
+from adjusted import (
+    BETWEEN,
+    BOUND,
+    BUSY,
+    QUIET,
+    SPEC,
+    adjustments,
+    explained,
+    flow,
+    limit,
+    many,
+    pass_minutes,
+)
 
 from headgate.engine import (
-    ActionSpec,
     AdjustmentSpec,
     Assessment,
     Bound,
-    DataflowSpec,
     DecisionKind,
     EngineTester,
     Evaluation,
-    FrequencyUnit,
     Interval,
     Paused,
-    Reference,
-    Resource,
-    ResourceSample,
-    Role,
     SequenceBound,
     SequenceUnit,
     SpecificationChanged,
     SpecificationError,
     Vote,
-    WatchedContainer,
     WriteReference,
     check_specification,
     launched,
 )
 from headgate.engine.tuning.adjustment import Adjuster
-from headgate.engine.tuning.resources import Machines
 from headgate.engine.tuning.votes import together
-from headgate.events import Container, ContainerId, Item
-
-BOUND = Bound("k", ContainerId("in"), sequence=SequenceBound(Interval(100, 1100)))
-WRITES = WriteReference(rare=10, frequent=100, unit=FrequencyUnit.UPDATES)
-SPEC = AdjustmentSpec(writes=WRITES)
-BUSY, QUIET, BETWEEN = 95.0, 5.0, 60.0
-"""CPU in percent: overloaded, idle, neither."""
-
-
-def flow(*bounds: Bound, adjustment: AdjustmentSpec = SPEC, evaluation=None) -> DataflowSpec:
-    return DataflowSpec(
-        "flow",
-        (WatchedContainer(Container(ContainerId("in"), (Item("in"),))),),
-        (
-            ActionSpec("a", Role.INPUT, writes=(ContainerId("in"),)),
-            ActionSpec("b", after=("a",), bounds=bounds, evaluation=evaluation),
-        ),
-        adjustment,
-    )
-
-
-def many(number: int) -> dict[bytes, dict[bytes, bytes | None]]:
-    return {b"r%d" % i: {b"f:x": b"1"} for i in range(number)}
-
-
-def pass_minutes(tester, minutes, *, writes: int = 0, cpu: float | None = None) -> None:
-    """Let minutes pass, with so many writes and one sample of the CPU every 10 s."""
-    for _ in range(round(minutes * 6)):
-        tester.pass_time(10)
-        if writes:
-            tester.write("in", many(writes))
-        if cpu is not None:
-            tester.sample(cpu=cpu)
-
-
-def adjustments(tester):
-    return [d.adjustment for d in tester.decisions() if d.kind is DecisionKind.ADJUSTED]
-
-
-def explained(tester):
-    actions = {a.action: a for a in tester.engine.explain(tester.now).actions}
-    return actions["b"].adjusted[0]
-
-
-def limit(tester) -> float:
-    (found,) = explained(tester).limits.values()
-    return found
-
+from headgate.events import ContainerId
 
 # the two factors
 
@@ -285,189 +237,6 @@ def test_a_time_that_comes_down_below_what_has_passed_is_reached_at_once():
     restricted = next(d.time for d in tester.decisions() if d.kind is DecisionKind.ADJUSTED)
     run = next(d.time for d in tester.decisions() if d.run == first.run)
     assert run == restricted
-
-
-# no oscillation
-
-
-def reversals(moves) -> int:
-    directions = [move.outcome for _, move in moves]
-    return sum(a is not b for a, b in itertools.pairwise(directions))
-
-
-@given(
-    load=some.lists(
-        some.tuples(some.integers(0, 40), some.sampled_from(list(Vote))), min_size=60, max_size=200
-    ),
-    start=some.floats(0, 1),
-)
-def test_whatever_the_load_does_the_direction_changes_once_in_ten_minutes_at_most(load, start):
-    adjuster = Adjuster(BOUND, msgspec.structs.replace(SPEC, start=start))
-    updates, moves = 0, []
-    for step, (writes, vote) in enumerate(load):
-        updates += writes
-        move = adjuster.assess(10.0 * step, updates, Assessment(vote, ""))
-        if move is not None:
-            moves.append((10.0 * step, move))
-        assert 0 <= adjuster.state.share <= 1
-    for begin, _ in moves:
-        within = [(time, move) for time, move in moves if begin <= time < begin + 600]
-        assert reversals(within) <= 1
-
-
-@settings(max_examples=20)
-@given(writes=some.integers(0, 40), gain=some.floats(5, 200), start=some.floats(0, 1))
-def test_under_steady_load_that_the_limit_itself_drives_it_hardly_ever_turns(writes, gain, start):
-    """A closed loop: the lower the limit, the more runs, the busier the machine."""
-    tester = EngineTester(flow(BOUND, adjustment=msgspec.structs.replace(SPEC, start=start)))
-    moves = []
-    for _ in range(180):
-        told = tester.pass_time(10)
-        if writes:
-            told += tester.write("in", many(writes))
-        share = explained(tester).share
-        told += tester.sample(cpu=min(100.0, gain * (1.2 - share)))
-        moves += [
-            (tester.now, i.decision.adjustment)
-            for i in told
-            if hasattr(i, "decision") and i.decision.kind is DecisionKind.ADJUSTED
-        ]
-    assert reversals(moves) <= math.floor(180 / 60)
-    for begin, _ in moves:
-        within = [(time, move) for time, move in moves if begin <= time < begin + 600]
-        assert reversals(within) <= 1
-
-
-def test_relax_then_restrict_under_a_load_that_comes_and_goes():
-    tester = EngineTester(flow(BOUND))
-    pass_minutes(tester, 10, writes=50, cpu=BUSY)
-    top = limit(tester)
-    pass_minutes(tester, 20, writes=1, cpu=QUIET)
-    assert top == 1100
-    assert limit(tester) == 100
-    directions = [a.outcome for a in adjustments(tester)]
-    assert directions == sorted(directions, key=directions.index)  # one turn
-    assert set(directions) == {Vote.RELAX, Vote.RESTRICT}
-
-
-# machines
-
-
-def test_the_weighted_majority_of_machines_decides():
-    tester = EngineTester(flow(BOUND, adjustment=msgspec.structs.replace(SPEC, start=0.5)))
-    for _ in range(30):
-        tester.pass_time(10)
-        tester.write("in", many(8))
-        tester.sample("one", cpu=BUSY)
-        tester.sample("two", cpu=QUIET)
-    assert limit(tester) == 600
-    for _ in range(30):
-        tester.pass_time(10)
-        tester.write("in", many(8))
-        for machine in ("one", "two", "three", "four"):
-            tester.sample(machine, cpu=QUIET if machine == "two" else BUSY)
-    assert limit(tester) > 600
-
-
-@pytest.mark.parametrize(
-    ("busy", "quiet", "vote"),
-    [
-        (8, 2, Vote.RELAX),
-        (0.08, 0.02, Vote.RELAX),
-        (7, 3, Vote.NONE),
-        (3, 7, Vote.NONE),
-        (2, 8, Vote.RESTRICT),
-    ],
-)
-def test_a_machine_counts_by_its_weight_among_all(busy, quiet, vote):
-    machines = Machines()
-    machines.take(
-        (
-            ResourceSample("one", 0.0, {Resource.CPU: BUSY}, busy),
-            ResourceSample("two", 0.0, {Resource.CPU: QUIET}, quiet),
-        )
-    )
-    assert machines.assess(0.0, SPEC).vote is vote
-
-
-@pytest.mark.parametrize(
-    ("resource", "idle", "overloaded"),
-    [
-        (Resource.CPU, 30, 85),
-        (Resource.MEMORY, 70, 92),
-        (Resource.DISK, 30, 85),
-        (Resource.LOAD, 0.5, 1.5),
-    ],
-)
-def test_each_resource_has_values_from_which_on_a_machine_is_not_idle_or_overloaded(
-    resource, idle, overloaded
-):
-    for used, vote in (
-        (idle - 0.01, Vote.RESTRICT),
-        (idle, Vote.NONE),
-        (overloaded - 0.01, Vote.NONE),
-        (overloaded, Vote.RELAX),
-    ):
-        machines = Machines()
-        machines.take([ResourceSample("one", 0.0, {resource: used})])
-        assert machines.assess(0.0, SPEC).vote is vote
-
-
-def test_where_samples_are_rarer_than_windows_the_last_one_alone_stands():
-    machines, spec = Machines(), msgspec.structs.replace(SPEC, window=60.0, silence=100.0)
-    machines.take(
-        ResourceSample("one", time, {Resource.CPU: cpu})
-        for time, cpu in ((0.0, BUSY), (90.0, QUIET))
-    )
-    assert machines.assess(160.0, spec).vote is Vote.RESTRICT
-
-
-def test_one_resource_makes_a_machine_overloaded_and_all_make_it_idle():
-    tester = EngineTester(flow(BOUND))
-    pass_minutes(tester, 1.5, writes=8)
-    tester.sample(cpu=5, memory=95)
-    tester.pass_time(10)
-    assert explained(tester).resources.vote is Vote.RELAX
-    tester.pass_time(120)
-    tester.sample(cpu=5, memory=80)
-    tester.pass_time(10)
-    assert explained(tester).resources.vote is Vote.NONE
-
-
-def test_what_a_machine_has_used_is_said_with_its_unit():
-    machines = Machines()
-    used = dict.fromkeys(Resource, 60.0)
-    machines.take([ResourceSample("one", 0.0, used)])
-    looked_at = dict.fromkeys(Resource, Reference(50, 90))
-    spec = msgspec.structs.replace(SPEC, resources=looked_at)
-    assert machines.assess(0.0, spec).words == (
-        "one: cpu 60 %, memory 60 %, disk 60 %, network 60 B/s, load 60 per core"
-    )
-
-
-def test_a_machine_of_which_nothing_is_looked_at_says_nothing():
-    machines = Machines()
-    machines.take([ResourceSample("one", 0.0, {Resource.MEMORY: 1.0})])
-    spec = msgspec.structs.replace(SPEC, resources={Resource.CPU: Reference(50, 90)})
-    assert machines.assess(0.0, spec) == Assessment(Vote.NONE, "no samples of resources")
-
-
-def test_a_machine_that_falls_silent_says_nothing_any_more():
-    tester = EngineTester(flow(BOUND))
-    pass_minutes(tester, 1, writes=8, cpu=BUSY)
-    assert explained(tester).resources.vote is Vote.RELAX
-    tester.pass_time(40)
-    assert explained(tester).resources == Assessment(Vote.NONE, "no samples of resources")
-
-
-def test_a_late_sample_of_the_past_is_left_out():
-    tester = EngineTester(flow(BOUND))
-    tester.sample(cpu=QUIET)
-    now, tester.now = tester.now, tester.now - 5
-    tester.sample(cpu=BUSY)
-    tester.now = now
-    tester.pass_time(10)
-    assert explained(tester).resources.vote is Vote.RESTRICT
 
 
 # state
