@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,12 @@ from headgate.wire import (
 )
 
 _TESTS = Path(__file__).resolve().parents[1]
+if str(_TESTS / "hbase") not in sys.path:
+    sys.path.append(str(_TESTS / "hbase"))
+
+from request_table import CASES, ONE, TWO, Encoder  # noqa: E402
+
 _MARK = {Dialect.THRIFT1: b"\x01", Dialect.THRIFT2: b"\x02"}
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return runpy.run_path(str(_TESTS / "hbase" / "conftest.py"))
 
 
 def read(data: bytes) -> Message:
@@ -42,7 +43,7 @@ def read(data: bytes) -> Message:
 
 def requests(dialect: Dialect) -> list[Message]:
     """Return every request of a service in strict binary."""
-    return [read(case.encoded) for case in _table()["CASES"] if case.dialect is dialect]
+    return [read(case.encoded) for case in CASES if case.dialect is dialect]
 
 
 def every_request() -> list[Message]:
@@ -51,27 +52,27 @@ def every_request() -> list[Message]:
 
 def replies(dialect: Dialect) -> list[Message]:
     """Return replies of several kinds in strict binary."""
-    encoder, one, two = _table()["Encoder"](), _table()["ONE"], _table()["TWO"]
+    encoder = Encoder()
     if dialect is Dialect.THRIFT1:
-        cell = one.TCell(value=b"\0" * 7 + b"\5", timestamp=9)
+        cell = ONE.TCell(value=b"\0" * 7 + b"\5", timestamp=9)
         written = [
             encoder.reply(dialect, "mutateRow"),
-            encoder.reply(dialect, "mutateRow", io=one.IOError(message="no")),
-            encoder.reply(dialect, "mutateRow", ia=one.IllegalArgument(message="no")),
+            encoder.reply(dialect, "mutateRow", io=ONE.IOError(message="no")),
+            encoder.reply(dialect, "mutateRow", ia=ONE.IllegalArgument(message="no")),
             encoder.reply(dialect, "atomicIncrement", success=7),
             encoder.reply(dialect, "append", success=[cell, cell]),
             encoder.reply(dialect, "checkAndPut", success=True),
         ]
     else:
-        cell = two.TColumnValue(family=b"f", qualifier=b"n", value=b"\0" * 7 + b"\5", timestamp=9)
-        result = two.TResult(row=b"r", columnValues=[cell])
+        cell = TWO.TColumnValue(family=b"f", qualifier=b"n", value=b"\0" * 7 + b"\5", timestamp=9)
+        result = TWO.TResult(row=b"r", columnValues=[cell])
         written = [
             encoder.reply(dialect, "put"),
-            encoder.reply(dialect, "put", io=two.TIOError(message="no")),
+            encoder.reply(dialect, "put", io=TWO.TIOError(message="no")),
             encoder.reply(dialect, "increment", success=result),
             encoder.reply(dialect, "append", success=result),
             encoder.reply(dialect, "checkAndMutate", success=False),
-            encoder.reply(dialect, "deleteMultiple", success=[two.TDelete(row=b"r")]),
+            encoder.reply(dialect, "deleteMultiple", success=[TWO.TDelete(row=b"r")]),
         ]
     found = [read(each) for each in written]
     asked = requests(dialect)[0]
@@ -130,28 +131,27 @@ def alike_rows() -> list[bytes]:
 
 
 def _alike() -> list[tuple[int, Callable[[bytes], Any]]]:
-    one, two = _table()["ONE"], _table()["TWO"]
-    batch, mutation = one.BatchMutation, one.Mutation
+    batch, mutation = ONE.BatchMutation, ONE.Mutation
     put = partial(mutation, column=b"f:a")
-    value = partial(two.TColumnValue, family=b"f")
+    value = partial(TWO.TColumnValue, family=b"f")
     constant = value(qualifier=b"b", value=b"", timestamp=5)
     more = {"timestamp": 9, "attributes": {b"k": b"v", b"l": b""}}
-    column = two.TColumn(family=b"f", qualifier=b"#")
+    column = TWO.TColumn(family=b"f", qualifier=b"#")
     return [
         (0, lambda it: batch(row=b"r" + it, mutations=[put(value=it)])),
         (0, lambda it: batch(row=it, mutations=[put(value=b"1"), put(value=it)])),
         # HBase ignores a put without a qualifier: its value is no cell's.
         (0, lambda it: batch(row=it, mutations=[put(), mutation(column=b"g", value=it)])),
         (0, lambda it: batch(row=it, mutations=[mutation(isDelete=True, column=b"f:#")])),
-        (1, lambda it: two.TPut(row=it, columnValues=[value(qualifier=b"a", value=b"1" + it)])),
+        (1, lambda it: TWO.TPut(row=it, columnValues=[value(qualifier=b"a", value=b"1" + it)])),
         (
             1,
-            lambda it: two.TPut(
+            lambda it: TWO.TPut(
                 row=b"r", columnValues=[value(qualifier=b"#", value=it), constant], **more
             ),
         ),
-        (2, lambda it: two.TDelete(row=b"r" + it)),
-        (2, lambda it: two.TDelete(row=it, columns=[column])),
+        (2, lambda it: TWO.TDelete(row=b"r" + it)),
+        (2, lambda it: TWO.TDelete(row=it, columns=[column])),
     ]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-import runpy
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ from trees import LIST, MAP, SET, STRING, STRUCT, Field, Fields, Items, Pairs
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, encode_origin
 from headgate.hbase import METHODS, Dialect, Effect
 
-_TESTS = Path(__file__).resolve().parents[1]
-_REQUESTS = runpy.run_path(str(_TESTS / "hbase" / "conftest.py"))
-SERVICES = {
-    Dialect.THRIFT1: _REQUESTS["ONE"].Hbase,
-    Dialect.THRIFT2: _REQUESTS["TWO"].THBaseService,
-}
+_HBASE = str(Path(__file__).resolve().parents[1] / "hbase")
+if _HBASE not in sys.path:
+    sys.path.append(_HBASE)
+
+from request_table import SERVICES  # noqa: E402
+
 _GONE = {"getRowOrBefore"}
 """HBase 2.6 has it no more, though clients know it."""
 _CALLS = {
