@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from agent_life import AgentLife
+from agents.life import AgentLife
 from contradiction import require
-from engine_life import EngineLife
+from engine.life import EngineLife
+from engine.old_age import grow_old
+from engine.stationary import StationaryLife
 from msgspec import Struct
-from observer_life import ObserverLife
-from old_age import grow_old
-from stationary import StationaryLife
+from observer.life import ObserverLife
 from structlog.testing import capture_logs
 
 _HAPPENINGS = 80  # of a life

@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-import trees
 from msgspec import Struct
-from requests_made import Made
+from observer import trees
+from observer.requests_made import Made
 from scene import Scene
 
 from headgate.events import Container, ContainerId, Gate, Item, Outcome, UpdateBatch

@@ -11,8 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from observer.requests_made import Made, Maker
 from reading import HBase, Proxy, compare
-from requests_made import Made, Maker
 
 from headgate.hbase import Dialect
 from headgate.local import default_cache, find_java

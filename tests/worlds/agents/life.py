@@ -11,14 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from agent_dataflows import INPUTS, STEPS, DataflowFile
-from agent_oracle import AgentOracle, Commits, differing, start_of
-from agent_world import GRACE, LEASE, Damaged, HostileAgent, HostileWorld
 from contradiction import require
-from engine_oracle import Base
+from engine.oracle import Base
 from hostile_store import Cell, Fate
 from msgspec.structs import replace
 
+from agents.dataflows import INPUTS, STEPS, DataflowFile
+from agents.oracle import AgentOracle, Commits, differing, start_of
+from agents.world import GRACE, LEASE, Damaged, HostileAgent, HostileWorld
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.agent.errors import Refused

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_world import Damaged, HostileWorld
 from contradiction import require
-from engine_oracle import Base, Oracle
+from engine.oracle import Base, Oracle
 from msgspec.structs import asdict
 
+from agents.world import Damaged, HostileWorld
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.engine import (
     ActionSpec,
@@ -38,7 +38,7 @@ from headgate.spark.updates import is_broken, ranges_between
 from headgate.spark.views import ContainerView
 
 if TYPE_CHECKING:
-    from agent_life import AgentLife
+    from agents.life import AgentLife
 
 Rows = dict[bytes, dict[bytes, bytes]]
 _LATE = 40.0

@@ -4,18 +4,21 @@ table that fail for a while; agents and workers that end anywhere and leave zomb
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from contradiction import Contradiction, require
 from hostile_store import Cell, Fate, HostileStore, Observer
 from msgspec import Struct
 from msgspec.structs import replace
+from simulation import SEALS, MemoryRows, ScriptedAgent, World
+from simulation.agent import Killed
+from simulation.broker import ScriptedBroker
+from simulation.tables import ScriptedTables
+from simulation.worker import ScriptedWorker
 
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runtime import Runtime
@@ -41,16 +44,6 @@ from headgate.events import (
 )
 from headgate.flows import Dataflow
 from headgate.spark import Claimed, Ending, RunKey, RunState, StepRequest
-
-_AGENT = Path(__file__).resolve().parents[1] / "agent"
-if str(_AGENT) not in sys.path:
-    sys.path.append(str(_AGENT))
-
-from simulation import SEALS, MemoryRows, ScriptedAgent, World  # noqa: E402
-from simulation.agent import Killed  # noqa: E402
-from simulation.broker import ScriptedBroker  # noqa: E402
-from simulation.tables import ScriptedTables  # noqa: E402
-from simulation.worker import ScriptedWorker  # noqa: E402
 
 LEASE = 10.0  # seconds of observers' and agents' leases
 GRACE = 30.0  # seconds an observer may take to begin anew with its journal

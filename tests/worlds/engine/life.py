@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-import hostile_dataflows as flows
 from contradiction import require
-from edges import extreme, usual
-from engine_oracle import Base, Oracle, Taken, pairs
 from hostile_store import Cell, Fate, HostileStore
 
+from engine import dataflows as flows
+from engine.edges import extreme, usual
+from engine.oracle import Base, Oracle, Taken, pairs
 from headgate.engine import (
     CellsRead,
     ClockMoved,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import hostile_dataflows as flows
 from contradiction import require
-from engine_life import TABLES, EngineLife
 from hostile_store import Cell, Fate
 
+from engine import dataflows as flows
+from engine.life import TABLES, EngineLife
 from headgate.engine import (
     Array,
     Index,

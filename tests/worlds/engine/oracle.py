@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from contradiction import require
-from edges import read
 from hostile_store import Cell, Key, Missing
 
+from engine.edges import read
 from headgate.engine import (
     AllOf,
     AtLeast,
@@ -44,7 +44,7 @@ from headgate.events import (
 )
 
 if TYPE_CHECKING:
-    from engine_life import EngineLife
+    from engine.life import EngineLife
 
 Place = tuple[ContainerId, str]
 _SLACK = 1e-9  # share by which sums of doubles may miss exact ones

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
-import trees
-from generated_readers import Call, last, mapping
-from memory_hbase import WRITES, effects
-from requests_made import SERVICES, type_of
-from trees import LIST, MAP, STRING, STRUCT, Fields
-
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, decode_origin
 from headgate.hbase import Dialect
 from headgate.observer.config import Access, Allow
+from observer import trees
+from observer.generated_readers import Call, last, mapping
+from observer.memory_hbase import WRITES, effects
+from observer.requests_made import SERVICES, type_of
+from observer.trees import LIST, MAP, STRING, STRUCT, Fields
 
 NOBODY = "unknown"
 _RANKS = {Allow.NOTHING: 0, Allow.READ: 1, Allow.WRITE: 2, Allow.DEFINE: 3}

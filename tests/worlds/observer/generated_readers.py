@@ -10,7 +10,8 @@ import struct
 from typing import Any
 
 from msgspec import Struct
-from trees import (
+
+from observer.trees import (
     BOOL,
     BYTE,
     DOUBLE,
@@ -29,7 +30,7 @@ from trees import (
     Items,
     Pairs,
 )
-from trees import COMPACT as COMPACT_PROTOCOL
+from observer.trees import COMPACT as COMPACT_PROTOCOL
 
 _STOP = 0
 _NUMBERS = {BYTE: ">b", DOUBLE: ">d", I16: ">h", I32: ">i", I64: ">q"}

@@ -9,36 +9,32 @@ from __future__ import annotations
 import random
 import runpy
 import struct
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-_TESTS = Path(__file__).resolve().parents[1]
-if str(_TESTS / "observer" / "sessions") not in sys.path:
-    sys.path.append(str(_TESTS / "observer" / "sessions"))
+from contradiction import require
+from scene import Scene, Wire
 
-import trees  # noqa: E402
-from access_oracle import NOBODY, AccessOracle  # noqa: E402
-from contradiction import require  # noqa: E402
-from generated_readers import Call, Incoming, Unreadable  # noqa: E402
-from memory_hbase import Done, answer, effects  # noqa: E402
-from observer_oracle import ObserverOracle, Write  # noqa: E402
-from requests_made import Made, Maker  # noqa: E402
-from scene import Scene, Wire  # noqa: E402
+from headgate.events import BarrierRequest, Container, ContainerId, Gate, Item
+from headgate.hbase import Dialect, Request
+from headgate.observer.config import Access, AccessRule, Allow, Listener, WhenFull
+from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.control.barriers import answer_barrier
+from headgate.observer.monitoring.client_log import ClientLog
+from headgate.observer.security.access import Guard
+from headgate.observer.security.permits import Refusal
+from headgate.observer.sessions.session import Session
+from headgate.wire import Limits
+from observer import trees
+from observer.access_oracle import NOBODY, AccessOracle
+from observer.generated_readers import Call, Incoming, Unreadable
+from observer.memory_hbase import Done, answer, effects
+from observer.oracle import ObserverOracle, Write
+from observer.requests_made import Made, Maker
 
-from headgate.events import BarrierRequest, Container, ContainerId, Gate, Item  # noqa: E402
-from headgate.hbase import Dialect, Request  # noqa: E402
-from headgate.observer.config import Access, AccessRule, Allow, Listener, WhenFull  # noqa: E402
-from headgate.observer.config import Journal as JournalConfig  # noqa: E402
-from headgate.observer.control.barriers import answer_barrier  # noqa: E402
-from headgate.observer.monitoring.client_log import ClientLog  # noqa: E402
-from headgate.observer.security.access import Guard  # noqa: E402
-from headgate.observer.security.permits import Refusal  # noqa: E402
-from headgate.observer.sessions.session import Session  # noqa: E402
-from headgate.wire import Limits  # noqa: E402
-
-_BENCH = runpy.run_path(str(_TESTS / "observer" / "conftest.py"))["Bench"]
+_OBSERVER = Path(__file__).resolve().parents[2] / "observer"
+_BENCH = runpy.run_path(str(_OBSERVER / "conftest.py"))["Bench"]
 _NAMED = ("t", "u", "ns:t", "other")
 _TABLES = (("t",), ("u",), ("ns:*",), ("*",), ("t", "other"), ("?",), ("*t*",))
 """Patterns of tables, as rules have them."""

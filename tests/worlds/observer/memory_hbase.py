@@ -7,13 +7,13 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import trees
-from generated_readers import Call, last, mapping, structs, texts
 from msgspec import Struct
-from trees import BOOL, I64, STRING, STRUCT, Field, Fields, Items
 
 from headgate.events import ORIGIN_ATTRIBUTE
 from headgate.hbase import METHODS, Dialect, Effect
+from observer import trees
+from observer.generated_readers import Call, last, mapping, structs, texts
+from observer.trees import BOOL, I64, STRING, STRUCT, Field, Fields, Items
 
 
 class Done(Struct, frozen=True):

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from contradiction import require
-from generated_readers import Incoming
-from memory_hbase import Done, effects
 from msgspec import Struct
 
 from headgate.events import (
@@ -21,9 +19,11 @@ from headgate.events import (
     decode_origin,
 )
 from headgate.observer.recording.journal import Journal
+from observer.generated_readers import Incoming
+from observer.memory_hbase import Done, effects
 
 if TYPE_CHECKING:
-    from observer_life import ObserverLife
+    from observer.life import ObserverLife
 
 _MOST_TEXT = 400_000  # bytes of metrics, however many names clients invent
 _LONGEST_LINE = 800  # characters of a line of the metrics, however long names are

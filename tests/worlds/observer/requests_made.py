@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import random
 import struct
-import sys
-from pathlib import Path
 from typing import Any
 
-import trees
 from msgspec import Struct
-from trees import LIST, MAP, SET, STRING, STRUCT, Field, Fields, Items, Pairs
+from request_table import SERVICES
 
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, encode_origin
 from headgate.hbase import METHODS, Dialect, Effect
-
-_HBASE = str(Path(__file__).resolve().parents[1] / "hbase")
-if _HBASE not in sys.path:
-    sys.path.append(_HBASE)
-
-from request_table import SERVICES  # noqa: E402
+from observer import trees
+from observer.trees import LIST, MAP, SET, STRING, STRUCT, Field, Fields, Items, Pairs
 
 _GONE = {"getRowOrBefore"}
 """HBase 2.6 has it no more, though clients know it."""
