@@ -17,8 +17,10 @@ from hostile_store import Cell, Fate
 from msgspec.structs import replace
 
 from agents.dataflows import INPUTS, STEPS, DataflowFile
+from agents.kafka import Damaged
 from agents.oracle import AgentOracle, Commits, differing, start_of
-from agents.world import GRACE, LEASE, Damaged, HostileAgent, HostileWorld
+from agents.process import GRACE, HostileAgent
+from agents.world import LEASE, HostileWorld
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.agent.errors import Refused

@@ -11,7 +11,8 @@ from contradiction import require
 from engine.oracle import Base, Oracle
 from msgspec.structs import asdict
 
-from agents.world import Damaged, HostileWorld
+from agents.kafka import Damaged
+from agents.world import HostileWorld
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.engine import (
     ActionSpec,

@@ -1,39 +1,28 @@
-"""A hostile world around agents: observers that hear late, stop and begin anew; Kafka and a state
-table that fail for a while; agents and workers that end anywhere and leave zombies behind."""
+"""A hostile world around agents: observers that hear late and stop, and what is away at times."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from contradiction import Contradiction, require
 from hostile_store import Cell, Fate, HostileStore, Observer
-from msgspec import Struct
-from msgspec.structs import replace
-from simulation import SEALS, MemoryRows, ScriptedAgent, World
+from simulation import SEALS, World
 from simulation.agent import Killed
-from simulation.broker import ScriptedBroker
-from simulation.tables import ScriptedTables
-from simulation.worker import ScriptedWorker
 
-from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.errors import AgentError, Fenced, Refused, Unreachable
-from headgate.agent.kafka.feed import KafkaFeed, Record
-from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.ports import ScannedCells
+from agents.kafka import LOOK, HostileBroker
+from agents.process import HostileAgent
+from agents.tables import HostileRows
+from headgate.agent.errors import AgentError, Unreachable
 from headgate.agent.state.sealed import Definition, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.events import (
     VERSION,
     BarrierRequest,
-    Container,
     ControlMessage,
-    Cut,
     Fence,
     Gate,
     ObserverLease,
@@ -43,23 +32,12 @@ from headgate.events import (
     WatchList,
 )
 from headgate.flows import Dataflow
-from headgate.spark import Claimed, Ending, RunKey, RunState, StepRequest
+from headgate.spark import StepRequest
 
 LEASE = 10.0  # seconds of observers' and agents' leases
-GRACE = 30.0  # seconds an observer may take to begin anew with its journal
-HISTORY = 400  # records of attempts, more than a life has
 _STEP = 0.001  # seconds
-_LOOK = 10.0  # seconds between two looks for more partitions
 _AGAIN = 2.0  # seconds until another agent tries to take the dataflow over
 _FAST, _SLOW = 0.9, 0.3  # how likely a party moves in a step
-_MOST_CRASHES = 60
-"""Agents of one life that an error may end which nobody raised on purpose."""
-
-
-class Damaged(Struct, frozen=True):
-    """A record that nothing of headgate wrote; None: it has no value."""
-
-    value: bytes | None
 
 
 @dataclass
@@ -91,359 +69,6 @@ class Ear:
                     self.gates[place] = message
             case _:
                 pass
-
-
-class HostileRows(MemoryRows):
-    """The state table, which may be away."""
-
-    def __init__(self, world: HostileWorld) -> None:
-        super().__init__(world.point)
-        self._world = world
-
-    def get(self, row: bytes, families: Iterable[bytes] = ()) -> dict[bytes, bytes]:
-        """See ``Rows``."""
-        self._world.reach_table()
-        return super().get(row, families)
-
-    def put(self, row: bytes, columns: Mapping[bytes, bytes]) -> None:
-        """See ``Rows``."""
-        self._world.reach_table()
-        super().put(row, columns)
-
-    def check_and_put(
-        self, row: bytes, column: bytes, expected: bytes | None, columns: Mapping[bytes, bytes]
-    ) -> bool:
-        """See ``Rows``."""
-        self._world.reach_table()
-        return super().check_and_put(row, column, expected, columns)
-
-    def delete(self, row: bytes, columns: Iterable[bytes] = ()) -> None:
-        """See ``Rows``."""
-        self._world.reach_table()
-        super().delete(row, columns)
-
-    def scan(
-        self, start: bytes, stop: bytes, families: Iterable[bytes] = ()
-    ) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        """See ``Rows``."""
-        self._world.reach_table()
-        return super().scan(start, stop, families)
-
-
-class _Message:
-    """A message of Kafka as its client shows it."""
-
-    def __init__(self, place: tuple[str, int, int], value: bytes | None, now: float) -> None:
-        self._place = place
-        self._value = value
-        self._now = now
-
-    def error(self) -> None:
-        """Return nothing: it is no error."""
-
-    def topic(self) -> str:
-        """Return the topic."""
-        return self._place[0]
-
-    def partition(self) -> int:
-        """Return the partition."""
-        return self._place[1]
-
-    def offset(self) -> int:
-        """Return the offset."""
-        return self._place[2]
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return when it was published, in milliseconds."""
-        return 1, int(self._now * 1000)
-
-    def value(self) -> bytes | None:
-        """Return the value."""
-        return self._value
-
-
-class HostileBroker(ScriptedBroker):
-    """Kafka as one agent sees it: away at times, with records that are damaged or gone."""
-
-    def __init__(self, world: HostileWorld) -> None:
-        super().__init__(world)
-        self.world = world
-        self.unsent: list[Callable[[], None]] = []
-        """What its producer holds."""
-        self._reader = KafkaFeed.__new__(KafkaFeed)
-        self._looked = world.lived
-
-    def step(self) -> bool:
-        """Deliver some records together, and what the producer holds."""
-        if self.world.kafka_away:
-            return False
-        moved = self.flush()
-        if self._deliver is None:
-            return moved
-        records = [*self._growth(), *self._records()]
-        if records:
-            self._deliver(records)
-        return moved or bool(records)
-
-    def flush(self) -> bool:
-        """Have Kafka take what the producer holds; tell whether there was anything."""
-        unsent, self.unsent = self.unsent, []
-        for send in unsent:
-            send()
-        return bool(unsent)
-
-    def _growth(self) -> Iterator[Record]:
-        if self.world.lived < self._looked + _LOOK:
-            return
-        self._looked = self.world.lived
-        for topic in dict.fromkeys(topic for topic, _ in self._positions):
-            known = sum(1 for name, _ in self._positions if name == topic)
-            count = len(self.world.topic(topic))
-            if count > known:
-                yield Record(topic, 0, 0, None, self.world.now, partitions=count)
-
-    def _records(self) -> Iterator[Record]:
-        most = self.world.together()
-        for (topic, partition), position in self._positions.items():
-            log = self.world.topic(topic)[partition]
-            kept = self.world.telling.kept_from(topic, partition)
-            if position < kept:
-                yield Record(topic, partition, position, None, self.world.now, lost=True)
-                position = kept
-            found = log[position : position + most]
-            most -= len(found)
-            for offset, message in enumerate(found, position):
-                yield self._record((topic, partition, offset), message)
-            self._positions[topic, partition] = position + len(found)
-
-    def _record(self, place: tuple[str, int, int], message: Any) -> Record:
-        if isinstance(message, Damaged):
-            raw: Any = _Message(place, message.value, self.world.now)
-            record = KafkaFeed._record(self._reader, raw)
-            assert record is not None
-            return record
-        return Record(*place, message, self.world.now)
-
-    def topics(self, tables: Iterable[str]) -> dict[str, int]:
-        """See ``Broker``."""
-        self.world.reach_kafka()
-        return super().topics(tables)
-
-    def retention(self, topics: Iterable[str]) -> dict[str, float]:
-        """See ``Broker``."""
-        self.world.reach_kafka()
-        return super().retention(topics)
-
-    def ends(self, topics: Mapping[str, int]) -> Cut:
-        """See ``Broker``."""
-        self.world.reach_kafka()
-        return super().ends(topics)
-
-    def control(self, message: ControlMessage) -> None:
-        """See ``Broker``."""
-        self.world.point()
-        self.unsent.append(partial(self.world.control.append, message))
-        if not self.world.kafka_away:
-            self.flush()
-
-    def decision(self, dataflow: str, value: bytes, done: Callable[[], None]) -> None:
-        """See ``Broker``; it waits in the producer for a moment."""
-
-        def send() -> None:
-            self.world.decisions.append(value)
-            done()
-
-        self.unsent.append(send)
-
-
-class HostileTables(ScriptedTables):
-    """HBase as an agent sees it: scans and reads take their time."""
-
-    def __init__(self, world: HostileWorld) -> None:
-        super().__init__(world)
-        self._hostile = world
-
-    def state(self, key: RunKey) -> RunState:
-        """See ``Ledger``."""
-        self._hostile.reach_table()
-        return super().state(key)
-
-    def scan(self, container: Container, table: str, **how: Any) -> None:
-        """See ``Scanner``."""
-        self._later(partial(super().scan, container, table), how.pop("done"), **how)
-
-    def read(
-        self,
-        table: str,
-        rows: Sequence[bytes],
-        columns: Sequence[bytes],
-        done: Callable[[ScannedCells], None],
-    ) -> None:
-        """See ``Scanner``."""
-        self._later(partial(super().read, table, rows, columns), done)
-
-    def _later(
-        self, ask: Callable[..., None], done: Callable[[ScannedCells], None], **how: Any
-    ) -> None:
-        """Read at some moment, and hand over what was found at another."""
-
-        def begin() -> None:
-            ask(**how, done=lambda cells: self._hostile.readings.append(partial(done, cells)))
-
-        self._hostile.readings.append(begin)
-
-
-class HostileWorker(ScriptedWorker):
-    """Runs steps that end their agent, hang, fail, or whose end nobody is sure of."""
-
-    def __init__(self, world: HostileWorld, agent: HostileAgent) -> None:
-        super().__init__(world, agent.take_report)
-        self._hostile = world
-        self._agent = agent
-
-    def start(self, request: StepRequest, by: Any, directory: str) -> None:
-        """See ``Launcher``."""
-        super().start(request, by, directory)
-        self._hostile.starts.append((self._hostile.lived, request))
-
-    @property
-    def hangs(self) -> bool:
-        """Whether its attempt does nothing, and does not end."""
-        return self._request is not None and self._request.action in self._hostile.hanging
-
-    def step(self) -> bool:
-        """See ``ScriptedWorker``."""
-        return not self.hangs and super().step()
-
-    def kill(self) -> None:
-        """See ``ScriptedWorker``; the process may live on, and nobody hears of it."""
-        self._leave_behind()
-        super().kill()
-
-    def close(self) -> None:
-        """See ``Launcher``."""
-        self._leave_behind()
-        super().close()
-
-    def _leave_behind(self) -> None:
-        request, attempt = self._request, self._attempt
-        if request is not None and attempt is not None and self._hostile.chance.random() < 0.5:
-            self._hostile.zombies.append((request, attempt))
-
-    def _write(self, request: StepRequest, claim: Claimed) -> Iterator[None]:
-        if request.action in self._hostile.deadly and request is self._request:
-            self._agent.alive = False
-            return
-        yield from super()._write(request, claim)
-
-    def _end(self, request: StepRequest, ending: Ending, reason: str) -> None:
-        if request is not self._request:
-            return
-        if ending is Ending.COMMITTED and self._hostile.chance.random() < self._hostile.unsure:
-            ending = Ending.UNCERTAIN
-        super()._end(request, ending, reason)
-
-
-class HostileAgent(ScriptedAgent):
-    """One agent process, which may be stopped, cut off, or end by an error."""
-
-    world: HostileWorld
-
-    def __init__(self, world: HostileWorld, number: int) -> None:
-        super().__init__(world, number)
-        self.take_report = self._report
-        self.worker = HostileWorker(world, self)
-        self.broker: HostileBroker = HostileBroker(world)
-        self.observers = ObserverTable(GRACE)
-        for lease, given in world.newest_leases.values():
-            self.observers.recall(lease, min(world.now, given))
-        self.stopped_until = 0.0
-        self._leases = len(world.leases)
-
-    def _runtime_context(self) -> RuntimeContext:
-        tables = HostileTables(self.world)
-        return replace(
-            super()._runtime_context(),
-            ledger=tables,
-            scanner=tables,
-            history=HISTORY,
-            checkpoint_seconds=self.world.checkpoint_seconds,
-        )
-
-    @property
-    def works(self) -> bool:
-        """Whether it lives, and its dataflow runs."""
-        return self.alive and self.runtime is not None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the process stands still."""
-        return self.world.lived < self.stopped_until
-
-    def has_work(self) -> bool:
-        """See ``ScriptedAgent``."""
-        if self.worker.busy and not self.worker.hangs:
-            return True
-        unread = not self.world.kafka_away and any(self.broker.lag().values())
-        return self.works and not self.stopped and (bool(self._inbox) or unread)
-
-    def begin(self) -> None:
-        """See ``ScriptedAgent``."""
-        self._guarded(super().begin)
-        if self.runtime is None:
-            self.alive = False
-
-    def ask(self, what: Callable[[Runtime, float], None]) -> None:
-        """See ``ScriptedAgent``; an error that is no refusal ends the dataflow here."""
-        if self.works and not self.stopped:
-            self._guarded(partial(super().ask, what))
-
-    def leap(self, seconds: float) -> None:
-        """See ``ScriptedAgent``."""
-        if not self.stopped:
-            self._guarded(partial(super().leap, seconds))
-
-    def step(self) -> bool:
-        """See ``ScriptedAgent``."""
-        if not self.works or self.stopped:
-            return False
-        moved = [False]
-        first = self.world.chance.random() < 0.5
-        if first:
-            self._hear()
-        self._guarded(lambda: moved.append(super(HostileAgent, self).step()))
-        if not first:
-            self._hear()
-        return any(moved)
-
-    def _hear(self) -> None:
-        if not self.world.kafka_away:
-            for lease in self.world.leases[self._leases :]:
-                self.observers.hear(lease, self.world.now)
-            self._leases = len(self.world.leases)
-
-    def _guarded(self, what: Callable[[], None]) -> None:
-        try:
-            what()
-        except (Contradiction, Refused):
-            raise
-        except Exception as error:  # noqa: BLE001 as whoever hosts a dataflow does
-            self.end(error)
-
-    def end(self, error: Exception | None) -> None:
-        """End the dataflow here, as its host does; the process goes on."""
-        if error is not None and not isinstance(error, AgentError):
-            self.world.crashes.append(error)
-            words = f"agents end again and again, by {error!r}"
-            require(holds=len(self.world.crashes) < _MOST_CRASHES, words=words)
-        if self.runtime is not None:
-            with suppress(AgentError, Killed):
-                self.runtime.stop(self.world.now, save=error is None)
-            if not isinstance(error, Fenced):
-                with suppress(AgentError):
-                    self.world.store.release(self.world.dataflow.name, self.epoch)
-        self.alive = False
-        self.world.producers.append(self.broker)
 
 
 class HostileWorld(World):
@@ -600,7 +225,7 @@ class HostileWorld(World):
         ear = self.ears[observer.name] = Ear(heard=len(self.control))
         for message in self.control:
             ear.take(message)
-        ear.look_at = self.lived + _LOOK
+        ear.look_at = self.lived + LOOK
         self.lease(observer.name, observer.epoch + 1)
 
     def stop_observer(self, observer: Observer, seconds: float) -> None:
@@ -614,7 +239,7 @@ class HostileWorld(World):
         observer = next(o for o in self.telling.observers if o.name == name)
         self.telling.now = self.now
         if ear.look_at <= self.lived:
-            ear.look_at = self.lived + _LOOK
+            ear.look_at = self.lived + LOOK
             self.telling.follow(observer, sorted(ear.watched))
         if ear.heard == len(self.control):
             return False
