@@ -39,6 +39,7 @@ INPUTS = ("t", "u")
 """Tables that are fed from outside."""
 OUTPUT = "v"
 """The table that steps write."""
+TABLES = (*INPUTS, OUTPUT)
 FAMILIES = (b"f:", b"g:")
 COLUMNS = (b"f:a", b"f:b", b"g:a")
 ROWS = tuple(b"r%02d" % n for n in range(24))

@@ -8,7 +8,7 @@ from contradiction import require
 from hostile_store import Cell, Fate
 
 from engine import dataflows as flows
-from engine.life import TABLES, EngineLife
+from engine.life import EngineLife
 from headgate.engine import (
     Array,
     Index,
@@ -76,13 +76,13 @@ def grow_old(life: EngineLife, rounds: int = 5) -> None:
 def _round(life: EngineLife, number: int, storage: CountedStorage) -> tuple[int, int]:
     chance, store = life.chance, life.store
     for _ in range(EPOCHS):
-        store.mark(TABLES)
+        store.mark(flows.TABLES)
         for observer in list(store.observers):
             store.restart(observer)
     cells = [_cell(number, n, wide=number % 2 == 1) for n in range(NAMES)]
     for part in _parts(cells, 250):
         store.write(chance.choice(flows.INPUTS), part, Fate.TOLD)
-    life.deliver_all()
+    life.delivery.deliver_all()
     for _ in range(2):
         life.edit()
         life.settle()

@@ -272,7 +272,7 @@ class Oracle:
 
     def _is_late(self, action: Action, bound: Bound) -> str:
         """Say so if a bound is certainly reached by time; empty where it is not."""
-        taken = self._life.taken[action.name][-1]
+        taken = self._life.runs.taken[action.name][-1]
         if bound.time is not None and taken.lived is not None:
             limit = current_limit(action.policy.limits, bound.name, Dimension.TIME, bound.time)
             passed = self._life.lived - taken.lived[0]
@@ -356,7 +356,7 @@ class Oracle:
 
     def check_launch(self, action: Action, launch: Launch) -> None:
         """A launch has its reasons, and shows all that no committed run was shown."""
-        taken = self._life.taken[launch.action][-1]
+        taken = self._life.runs.taken[launch.action][-1]
         for leaf in () if launch.cause.result is None else leaves(launch.cause.result):
             for vector in leaf.vectors:
                 if vector.dimension is Dimension.TIME and vector.reached and taken.lived:
@@ -365,7 +365,7 @@ class Oracle:
                     require(holds=passed >= vector.limit - _LATE, words=words)
                 if vector.dimension is Dimension.SEQUENCE and vector.reached:
                     self._check_sequence(action, leaf.bound, launch)
-        committed = self._life.committed.get(launch.action)
+        committed = self._life.runs.committed.get(launch.action)
         read_topics = {updates_topic(t) for t in self._life.spec.tables(action.spec)}
         for topic in read_topics & set(launch.cut.offsets):
             for partition in range(len(launch.cut.offsets[topic])):
@@ -376,7 +376,7 @@ class Oracle:
                     limit = committed.position(topic, partition)
                     words = f"{launch.run} begins at {since} of {topic}, the last ended at {limit}"
                     require(holds=since <= limit, words=words)
-                elif committed is None and self._life.shows_everything(launch.action):
+                elif committed is None and self._life.runs.shows_everything(launch.action):
                     words = f"the first run {launch.run} begins at {since} of {topic}"
                     require(holds=since < 0 or (partition >= 1 and since <= 0), words=words)
 
