@@ -98,7 +98,7 @@ class ObserverOracle:
         """Yield what somebody listens for who has not been told of a gap."""
         for number, write in enumerate(self.writes):
             for one in write.done:
-                since = self._life.watched.get(one.table)
+                since = self._life.control.watched.get(one.table)
                 listened = since is not None and number >= since
                 if listened and one.table in write.wanted and one.table not in gaps:
                     yield number, write, one
@@ -180,7 +180,7 @@ class ObserverOracle:
         words = f"a line of the metrics has {len(longest)} characters: {longest[:80]}"
         require(holds=len(longest) <= _LONGEST_LINE, words=words)
         ensured = set(life.scene.bench.ensured)
-        strange = [table[:60] for table in ensured if table not in life.ever]
+        strange = [table[:60] for table in ensured if table not in life.control.ever]
         words = f"{len(strange)} tables are looked after that nobody watches: {strange[:3]}"
         require(holds=len(strange) <= _MOST_ENSURED, words=words)
 
