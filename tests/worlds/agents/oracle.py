@@ -206,7 +206,7 @@ class AgentOracle:
         blocking = {
             (a.name, b.name) for a in engine.actions.values() for b in a.spec.bounds if b.block
         }
-        shadow = self._life.shadow
+        shadow = self._life.editing.shadow
         held = set() if shadow else set(engine.holding()) & blocking
         require(holds=held <= closed, words=f"nobody is held for {held - closed}")
         if not self._life.agents_ended:
@@ -254,7 +254,7 @@ class AgentOracle:
         for action in self._life.engine.actions.values():
             cut = world.commits.cuts.get(action.name)  # type: ignore[attr-defined]
             # Of what was told again nobody knows when it was.
-            unsure = self._life.leapt or self._life.repeated
+            unsure = self._life.leapt or self._life.writing.repeated
             if cut is None or action.run is not None or unsure:
                 continue
             for topic in {updates_topic(t) for t in self._life.spec.tables(action.spec)}:
@@ -346,7 +346,7 @@ class AgentOracle:
                 words = f"{place}: row {row!r} is {copy.rows.get(row)}, not {truth.get(row)}"
                 require(holds=truth.get(row) == copy.rows.get(row), words=words)
             return
-        for row in self._life.told_rows(spec.name, table):
+        for row in self._life.editing.told_rows(spec.name, table):
             if row in truth:
                 require(holds=row in copy.shown, words=f"{place}: {row!r} was never shown")
 
@@ -358,7 +358,7 @@ class AgentOracle:
         for run in {request.run for request in world.commits}:
             require(holds=run in launched, words=f"nobody was told that {run} was launched")
         ended = {one["wave"] for one in found if one["kind"] == "wave-ended"}
-        missing = set(range(1, self._life.waves + 1)) - ended
+        missing = set(range(1, self._life.people.waves + 1)) - ended
         require(holds=not missing, words=f"nobody was told that waves {sorted(missing)} ended")
 
 
