@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from simulation import ScriptedAgent, World
+from simulation.driving import ask, feed, started
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import RunAnswer, WaveStatus
 from headgate.agent.errors import Refused
 from headgate.flows import parse_dataflow
-
-
-def started(world: World) -> ScriptedAgent:
-    agent = world.start_agent()
-    world.run(lambda: True)
-    return agent
-
-
-def feed(world: World) -> None:
-    for row in range(3):
-        world.write("in", b"%d" % row, b"c:v", b"1")
-
-
-def ask(agent: ScriptedAgent, what: Callable[[Runtime, float], Any]) -> Any:
-    found: list[Any] = []
-    agent.ask(lambda runtime, now: found.append(what(runtime, now)))
-    return found[0]
 
 
 def run(agent: ScriptedAgent, action: str) -> RunAnswer:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from simulation import ScriptedAgent, World
+from simulation.driving import started
 
 from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.events import Gate
@@ -16,12 +17,6 @@ from headgate.flows import parse_dataflow
 def blocking(two_steps: str) -> World:
     text = two_steps.replace("{sequence: 3}", "{sequence: 3, block: true}")
     return World(parse_dataflow(text, "two-steps.yaml"))
-
-
-def started(world: World) -> ScriptedAgent:
-    agent = world.start_agent()
-    world.run(lambda: True)
-    return agent
 
 
 def reach(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 from simulation import ScriptedAgent, World
+from simulation.driving import started
 
 from headgate.agent.ports import Extent
 from headgate.engine import ReconciliationDue
@@ -19,12 +20,6 @@ def moded(two_steps: str):
         return world, started(world)
 
     return make
-
-
-def started(world: World) -> ScriptedAgent:
-    agent = world.start_agent()
-    world.run(lambda: True)
-    return agent
 
 
 def newest(world: World) -> WatchList:
