@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from headgate.hbase import Dialect
-from headgate.hbase.arguments import ARGUMENTS, Value
+from headgate.hbase.decoding.arguments import ARGUMENTS, Value
 from headgate.wire import LIST, MAP, SET, STRING, STRUCT
 
 BINARY = 18  # thriftpy2's own number for a string of bytes

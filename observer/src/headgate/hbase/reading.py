@@ -7,14 +7,14 @@ from typing import final
 from msgspec import Struct
 
 from headgate.events import TableChangeKind
-from headgate.hbase.arguments import ARGUMENTS, require_declared
+from headgate.hbase.decoding.arguments import ARGUMENTS, require_declared
+from headgate.hbase.decoding.thrift1 import IN_PARTS as IN_PARTS1
+from headgate.hbase.decoding.thrift1 import Mutations, decode_thrift1
+from headgate.hbase.decoding.thrift2 import IN_PARTS as IN_PARTS2
+from headgate.hbase.decoding.thrift2 import Arguments, decode_thrift2
 from headgate.hbase.methods import Dialect, Effect, Method, method_of
 from headgate.hbase.requests import Definition, Write
 from headgate.hbase.tables import read_family, tables_in
-from headgate.hbase.thrift1 import IN_PARTS as IN_PARTS1
-from headgate.hbase.thrift1 import Mutations, decode_thrift1
-from headgate.hbase.thrift2 import IN_PARTS as IN_PARTS2
-from headgate.hbase.thrift2 import Arguments, decode_thrift2
 from headgate.wire import (
     Cursor,
     Expansion,

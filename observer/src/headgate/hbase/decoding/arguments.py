@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from headgate.hbase.fields import once
+from headgate.hbase.decoding.fields import once
 from headgate.hbase.methods import METHODS, Dialect, Effect, TableIn
 from headgate.wire import I64, LIST, MAP, SET, STRING, STRUCT, Cursor, MalformedMessage
 

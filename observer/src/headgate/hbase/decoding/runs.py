@@ -7,7 +7,7 @@ from struct import Struct as Layout
 from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Any, Final, final
 
-from headgate.hbase.attributes import note_origin
+from headgate.hbase.decoding.attributes import note_origin
 from headgate.hbase.requests import Cells
 from headgate.wire import ENOUGH, LIST, STRING, Cursor, all_but, run_of
 

@@ -8,10 +8,10 @@ from struct import error as ShortBuffer  # noqa: N812 - what it means here
 from typing import Final, final
 
 from headgate.events import UpdateKind
-from headgate.hbase.attributes import read_origin, understood
-from headgate.hbase.fields import once
+from headgate.hbase.decoding.attributes import read_origin, understood
+from headgate.hbase.decoding.fields import once
+from headgate.hbase.decoding.runs import RowsReading
 from headgate.hbase.requests import COLON, LATEST, Cells, Write
-from headgate.hbase.runs import RowsReading
 from headgate.hbase.tables import table_name
 from headgate.wire import BOOL, I64, LIST, MAP, STRING, STRUCT, Cursor, MalformedMessage
 
