@@ -11,7 +11,7 @@ from scene import CELLS, OK, Scene, barrier, get, kinds, put, reply
 from headgate.events import BarrierMark, Outcome, UpdateBatch, Watch, WatchList
 from headgate.observer.publishing.ended import EndedWrite
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.recorder import recovered
+from headgate.observer.recording.recovery import recovered
 from headgate.observer.sessions.session import Session
 from headgate.wire import MessageReader, MessageType, StructWriter, Transport, write_message
 

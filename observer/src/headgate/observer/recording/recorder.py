@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import Struct
-
-from headgate.events import Origin, Outcome
+from headgate.events import Origin
 from headgate.hbase import (
     Definition,
     Dialect,
@@ -29,13 +27,13 @@ from headgate.hbase import (
     judge,
 )
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
+from headgate.observer.publishing.ended import EndedDefinition
 from headgate.observer.publishing.publisher import Publisher
+from headgate.observer.recording.ended_writes import OUTCOMES, ended_write, ended_writes
 from headgate.observer.recording.in_flight import InFlightWrite, InFlightWrites
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import TablesFull
-from headgate.observer.recording.segments import Intent
-from headgate.wire import Limits, Message, MessageReader, ProtocolError
+from headgate.wire import Message
 
 DIALECTS: Final = (Dialect.THRIFT1, Dialect.THRIFT2)
 """A dialect's number in the journal is its position here."""
@@ -51,9 +49,7 @@ _PATIENCE_SECONDS: Final = 0.001
 _MOST_TABLES: Final = 10_000
 """Tables from which on those without a write under way are forgotten."""
 
-_NONE: Final[frozenset[bytes]] = frozenset()
 _NO_FLIGHTS: Final[list[InFlightWrite]] = []
-_OUTCOMES: Final = {Verdict.APPLIED: Outcome.APPLIED, Verdict.UNKNOWN: Outcome.UNKNOWN}
 
 
 class JournalledRequest:
@@ -372,7 +368,7 @@ class Recorder:
     def _publish(
         self, journalled: JournalledRequest, decoded: Write | Definition, judgement: Judgement
     ) -> None:
-        outcome = _OUTCOMES[judgement.verdict]
+        outcome = OUTCOMES[judgement.verdict]
         if isinstance(decoded, Definition):
             ended = EndedDefinition(
                 journalled.intent, decoded.kind, outcome, journalled.received, decoded.family
@@ -380,7 +376,7 @@ class Recorder:
             self._publisher.add(journalled.tables[0], ended)
             return
         if len(journalled.tables) == 1 and not decoded.others:
-            write = _ended_write(
+            write = ended_write(
                 journalled.intent,
                 journalled.received,
                 decoded,
@@ -427,84 +423,6 @@ def _name(journalled: JournalledRequest) -> str:
 
 def _parts(decoded: Write | Definition) -> tuple[Write | Definition, ...]:
     return (decoded, *decoded.others) if isinstance(decoded, Write) else (decoded,)
-
-
-def ended_writes(
-    intent: int,
-    received: float,
-    decoded: Write,
-    judgement: Judgement,
-    origin: Origin | None = None,
-) -> list[tuple[str, EndedWrite]]:
-    """Return what is to be published of a write, by table; the reply's values are in it.
-
-    ``origin`` is who wrote, where the request itself does not say.
-    """
-    return [
-        (part.table, _ended_write(intent, received, decoded, part, judgement, origin))
-        for part in (decoded, *decoded.others)
-    ]
-
-
-def _ended_write(
-    intent: int,
-    received: float,
-    decoded: Write,
-    part: Write,
-    judgement: Judgement,
-    origin: Origin | None,
-) -> EndedWrite:
-    columns = judgement.cells if part is decoded else part.cells
-    rows = columns.rows
-    return EndedWrite(
-        intent,
-        decoded.method,
-        _OUTCOMES[judgement.verdict],
-        received,
-        decoded.writer(origin),
-        columns.kinds,
-        rows,
-        columns.columns,
-        columns.timestamps,
-        columns.values,
-        frozenset(rows[i] for i in part.ambiguous) if part.ambiguous else _NONE,
-    )
-
-
-class Unreadable(Struct, frozen=True):
-    """A journalled request that cannot be decoded: only its table and time are known."""
-
-    intent: int
-    table: str
-    received: float
-    reason: str
-
-
-def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] | Unreadable:
-    """Return what a journalled request may have done, by table, with outcome unknown.
-
-    What can have done nothing, whatever HBase made of it, is left out.
-    """
-    reader = MessageReader(Limits(max_frame=1 << 31, max_string=1 << 31, max_container=1 << 31))
-    dialect = DIALECTS[intent.dialect]
-    try:
-        reader.feed(intent.request)
-        message = reader.next_message()
-        if message is None:
-            return Unreadable(intent.number, intent.table, intent.received, "it is incomplete")
-        decoded = decode_request(dialect, message)
-    except (ProtocolError, ValueError) as error:
-        return Unreadable(intent.number, intent.table, intent.received, str(error))
-    judgement = judge(dialect, decoded, None)
-    if isinstance(decoded, Definition):
-        ended = EndedDefinition(
-            intent.number, decoded.kind, Outcome.UNKNOWN, intent.received, decoded.family
-        )
-        return [(decoded.table, ended)]
-    if judgement.verdict is Verdict.NOTHING:
-        return []
-    writes = ended_writes(intent.number, intent.received, decoded, judgement)
-    return [(table, write) for table, write in writes if write.rows]
 
 
 def changes_cells(method: Method) -> bool:

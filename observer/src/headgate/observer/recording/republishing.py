@@ -15,7 +15,7 @@ from headgate.observer.publishing.kafka import KafkaUnavailable
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.epochs import OpenEpoch
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.recorder import Unreadable, recovered
+from headgate.observer.recording.recovery import Unreadable, recovered
 from headgate.observer.starting import StartError
 
 _log = structlog.get_logger("headgate.observer.recording.republishing")
