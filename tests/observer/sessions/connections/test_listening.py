@@ -87,8 +87,8 @@ def test_a_client_whose_host_vanishes_is_found_by_the_kernel() -> None:
                 while not endpoint.sessions:
                     await asyncio.sleep(0.001)
             (session,) = endpoint.sessions
-            assert session._client is not None
-            connection = session._client.get_extra_info("socket")
+            assert session._connections.client is not None
+            connection = session._connections.client.get_extra_info("socket")
             assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             opened.close()
             session.abort()

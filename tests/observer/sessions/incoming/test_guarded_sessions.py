@@ -28,8 +28,8 @@ from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
 from headgate.observer.security.permits import Permit, Refusal
-from headgate.observer.sessions import session as session_module
 from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.requests import dispatching
 from headgate.observer.sessions.session import Session
 from headgate.settings import KeyRing, agent_write
 from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
@@ -287,7 +287,7 @@ def test_rules_are_asked_once_for_a_kind_of_request(
 def test_no_more_kinds_are_remembered_for_a_client_than_a_listener_has(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "_MOST_CLEARED", 3)
+    monkeypatch.setattr(dispatching, "_MOST_CLEARED", 3)
     asked = scene.endpoint.guard = guard(scene, SECRET)
     session, _, upstream = scene.connect()
     kept = []

@@ -222,7 +222,7 @@ def test_a_fault_of_the_observer_breaks_one_connection_and_leaves_no_write_witho
     def fault(_data: bytes) -> None:
         raise TypeError("a fault")
 
-    wire = session._upstream
+    wire = session._connections.upstream
     assert wire is not None
     wire.on_write = fault  # type: ignore[attr-defined]
     with capture_logs() as lines:

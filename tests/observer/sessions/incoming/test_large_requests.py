@@ -59,11 +59,11 @@ def published(scene: Scene) -> list[bytes]:
 def at_half(scene: Scene, session: Session, request: bytes = LARGE) -> None:
     """Give a request, and stop where it is walked and half of it is read."""
     session.data_received(request)
-    while session._reading is None:
+    while session._intake.reading is None:
         assert scene.turn()
     scene.turn()
     scene.turn()
-    assert session._reading is not None
+    assert session._intake.reading is not None
 
 
 @pytest.mark.parametrize("transport", list(Transport))
@@ -72,11 +72,11 @@ def test_each_turn_walks_and_reads_no_more_than_a_part(parted: Scene, transport:
     request = batch([row(number) for number in range(60)], transport)
     longest = max(len(row(number)) for number in range(60))
     session.data_received(request)
-    walked = finish_counting(parted, lambda: session._reading is None)
-    reading = session._reading
+    walked = finish_counting(parted, lambda: session._intake.reading is None)
+    reading = session._intake.reading
     assert reading is not None
     places = []
-    while session._reading is not None:
+    while session._intake.reading is not None:
         places.append(reading._cursor.pos)  # type: ignore[union-attr]
         assert upstream.taken() == b""
         parted.turn()

@@ -142,5 +142,5 @@ def test_how_many_writes_wait_is_told(blocking: Scene) -> None:
     for session in sessions:
         session.data_received(put(b"r"))
     assert blocking.admission.reasons == ("the journal has no room: 3 writes wait",)
-    blocking.admission.leave(sessions[0])
+    sessions[0].connection_lost(None)
     assert blocking.admission.reasons == ("the journal has no room: 2 writes wait",)

@@ -8,7 +8,7 @@ from typing import Final
 
 from headgate.hbase import Method, Pattern
 from headgate.observer.monitoring.metrics import Sample
-from headgate.observer.recording.recorder import JournalledRequest
+from headgate.observer.recording.recorder import JournalledRequest, changes_cells
 
 _NAMED: Final = 100  # requests that one line of the log may name
 
@@ -65,3 +65,12 @@ def named(exchanges: Iterable[Exchange]) -> dict[str, list[str] | list[int]]:
         "tables": sorted({table for each in known for table in each.tables}),
         "intents": [each.journalled.intent for each in known if each.journalled is not None],
     }
+
+
+def writes_of(table: str, exchanges: Iterable[Exchange]) -> list[Exchange]:
+    """Return those requests that may change what a table holds."""
+    return [
+        exchange
+        for exchange in exchanges
+        if table in exchange.tables and changes_cells(exchange.method)
+    ]

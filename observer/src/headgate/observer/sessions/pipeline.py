@@ -11,14 +11,16 @@ barrier or a reply of our own, waits for the reply to a call of our own that has
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from headgate.hbase import Effect, Pattern, lacks_notify_family, method_of
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.monitoring.metrics import Sample
 from headgate.observer.recording.recorder import changes_cells
+from headgate.observer.sessions.connection_pair import PIPELINE_FULL, ConnectionPair
+from headgate.observer.sessions.doubts import DoubtedTables
 from headgate.observer.sessions.endpoint import Endpoint
-from headgate.observer.sessions.exchange import Exchange, named
+from headgate.observer.sessions.exchange import Exchange, named, writes_of
 from headgate.observer.sessions.proofs import Proof
 from headgate.observer.upstreams.asking import PING
 from headgate.wire import (
@@ -32,15 +34,10 @@ from headgate.wire import (
     write_header,
 )
 
-if TYPE_CHECKING:
-    from headgate.observer.sessions.session import Session
-
 _clock: Final = perf_counter
 _MOST: Final = 128  # requests under way on one connection before its client must wait
 _FEW: Final = 64
 _FRAME_LENGTH: Final = 4  # bytes before each message of a framed transport
-_DOUBTED: Final = 64  # tables that one connection remembers by their names
-_EVERY_TABLE: Final = ""  # the name of none
 _REPLY_LIMITS: Final = Limits(
     # HBase is trusted to answer what was asked, however large.
     max_frame=(1 << 31) - 1,
@@ -54,11 +51,14 @@ _REPLY_LIMITS: Final = Limits(
 class Pipeline:
     """What a session has forwarded to HBase, until it is wholly answered."""
 
-    def __init__(self, endpoint: Endpoint, log: ClientLog, session: Session) -> None:
-        """Begin with none."""
+    def __init__(
+        self, endpoint: Endpoint, log: ClientLog, connections: ConnectionPair, reader: MessageReader
+    ) -> None:
+        """Begin with none; the client's requests are read by ``reader``."""
         self._endpoint = endpoint
         self._log = log
-        self._session = session
+        self._connections = connections
+        self._requests = reader
         self._replies: MessageReader | None = None
         self._walking = False
         self._tracks = True
@@ -67,8 +67,7 @@ class Pipeline:
         """Bytes of the frame that is not walked, and of which some have come."""
         self._certain = True
         """Whether all replies up to that of the first in flight are known to be over."""
-        self._doubted: set[str] = set()
-        """Tables whose writes HBase is only believed to have done."""
+        self._doubted = DoubtedTables()
         self._proof: Proof | None = None
         """By what a reply is known; None before one has to be."""
         self._proven: Exchange | None = None
@@ -98,8 +97,12 @@ class Pipeline:
             before = head.pattern
             if head.begun and before is not None:
                 # Mostly so: the one before is over, as ``append`` says, and was like this one.
-                if before.writes and not self._certain and head.tables[0] not in self._doubted:
-                    self._doubt(head)
+                if (
+                    before.writes
+                    and not self._certain
+                    and head.tables[0] not in self._doubted.tables
+                ):
+                    self._doubted.add(head)
                 self._certain = self._framed
                 self._endpoint.note_answered(before)
                 head.pattern = pattern
@@ -156,17 +159,17 @@ class Pipeline:
 
         The client never sees the call, which HBase's Thrift server answers by itself.
         """
-        session = self._session
+        connections = self._connections
         exchange = Exchange(method_of(self._endpoint.dialect, PING), (), None)
         exchange.hidden = True
         exchange.forwarded = _clock()
-        protocol = session.protocol
+        protocol = self._requests.protocol
         head = write_header(protocol, PING.encode(), MessageType.CALL, 0)
         call = self._prove_by(exchange, head + b"\x00", len(head), PING, protocol)
-        if session.requests_ended:
+        if connections.requests_ended:
             # Nothing can be sent any more: that HBase closes then says the same.
             exchange.begun = True
-        elif not session.send_on(call):
+        elif not connections.send_on(call):
             self.not_forwarded(exchange)
             return False
         self.append(exchange, Transport.BUFFERED)
@@ -190,7 +193,7 @@ class Pipeline:
                 # The client has read that reply: a sequential one would not have gone on otherwise.
                 if not self._framed:
                     if not self._certain:
-                        self._doubt(head)
+                        self._doubted.add(head)
                     self._certain = False
                 in_flight.pop(0)
                 self.finish(head, None, "answered")
@@ -202,7 +205,7 @@ class Pipeline:
             self._framed = transport is Transport.FRAMED
         in_flight.append(exchange)
         if len(in_flight) >= _MOST:
-            self._session.pipeline_full()
+            self._connections.pause(PIPELINE_FULL)
 
     def answer(self, exchange: Exchange, transport: Transport) -> bool:
         """Send a reply of our own when its turn has come; False: nobody knows when that is."""
@@ -262,12 +265,12 @@ class Pipeline:
         if self._proven is not None:
             self._seek(data, started)
         elif head is None:
-            self._session.send(data)
+            self._connections.send(data)
             self._certain = False
             return
         else:
             if not self._by_message:
-                self._session.send(data)
+                self._connections.send(data)
             if self._walking or self._framed or head.journalled is not None:
                 self._attribute(data, started, head)
             elif not head.begun:
@@ -321,7 +324,7 @@ class Pipeline:
         part = data[: self._left]
         self._left -= len(part)
         if self._by_message:
-            self._session.send(part)
+            self._connections.send(part)
         if self._left or not self._walking:
             if len(part) < len(data):
                 self._lose_track("there are bytes behind the last reply")
@@ -332,7 +335,7 @@ class Pipeline:
         if len(part) < len(data):
             self._walk(data[len(part) :], started)
         elif not self.in_flight:
-            self._session.all_answered()
+            self._connections.all_answered()
 
     def _seek(self, data: bytes, started: float) -> None:
         """Pass bytes on up to the reply that proves itself; all before it are over then."""
@@ -348,29 +351,29 @@ class Pipeline:
                 self._withheld = data[-unfinished:]
                 data = data[:-unfinished]
             if data:
-                self._session.send(data)
+                self._connections.send(data)
             return
         proven, self._proven = self._proven, None
         self._certain = True
         self._doubted.clear()
         if at:
-            self._session.send(data[:at])
+            self._connections.send(data[:at])
         data = proof.shown(data, at)
         in_flight = self.in_flight
         while in_flight[0] is not proven:
             self.finish(in_flight.pop(0), None, "answered")
         if not self._by_message:
-            self._session.send(data)
+            self._connections.send(data)
         self._attribute(data, started, in_flight[0])
 
     def _forget_proof(self) -> None:
         withheld, self._withheld = self._withheld, b""
         self._proven = None
         if withheld:
-            self._session.send(withheld)
+            self._connections.send(withheld)
 
     def walk_on(self) -> None:
-        """Walk replies until nothing is under way, and then tell the session."""
+        """Walk replies until nothing is under way, which ends a pair that is closing."""
         if not self._framed and not self._knows_place() and self._proven is None:
             self._ask()
         self._walking = True
@@ -379,6 +382,7 @@ class Pipeline:
         replies = self._replies
         assert replies is not None  # noqa: S101 - made with the first request
         replies.feed(data)
+        doubted = self._doubted
         try:
             while self.in_flight:
                 reply = replies.next_message()
@@ -388,10 +392,10 @@ class Pipeline:
                     self._endpoint.replies.remember(reply)
                 exchange = self.in_flight.pop(0)
                 if self._by_message and not exchange.hidden:
-                    self._session.send(reply.raw[self._passed :] if self._passed else reply.raw)
+                    self._connections.send(reply.raw[self._passed :] if self._passed else reply.raw)
                     self._passed = 0
                 if not self._certain:
-                    self._doubt(exchange)
+                    doubted.add(exchange)
                 if exchange.sample is not None:
                     exchange.sample.upstream.append(started - exchange.forwarded)
                 outcome = "exception" if reply.type is MessageType.EXCEPTION else "answered"
@@ -404,10 +408,10 @@ class Pipeline:
             self._lose_track(str(error))
             return
         if len(self.in_flight) <= _FEW:
-            self._session.pipeline_drained()
+            self._connections.resume(PIPELINE_FULL)
         if not self.in_flight:
             self._walking = self._by_message = False
-            self._session.all_answered()
+            self._connections.all_answered()
 
     def _lose_track(self, reason: str) -> None:
         """Only pass bytes from here on: which reply is whose is not known any more.
@@ -419,7 +423,7 @@ class Pipeline:
         self._log.warning("replies cannot be told apart", reason=reason, **under_way)
         if self._by_message:
             # A reply of our own waits for its turn, which is not known either.
-            self._session.abort_upstream()
+            self._connections.abort_upstream()
             return
         self._walking = False
         self._left = 0
@@ -430,18 +434,10 @@ class Pipeline:
             self._replies = None
         while self.in_flight:
             exchange = self.in_flight.pop(0)
-            self._doubt(exchange)
+            self._doubted.add(exchange)
             self.finish(exchange, None, "answered" if exchange.begun else "untracked")
-        self._session.pipeline_drained()
-        self._session.all_answered()
-
-    def _doubt(self, exchange: Exchange) -> None:
-        """Remember a request that is taken for done, unless it changes nothing."""
-        if changes_cells(exchange.method):
-            doubted = self._doubted
-            doubted.update(exchange.tables)
-            if len(doubted) > _DOUBTED:
-                self._doubted = {_EVERY_TABLE}
+        self._connections.resume(PIPELINE_FULL)
+        self._connections.all_answered()
 
     def _wake(self, exchange: Exchange) -> None:
         if exchange.waiters is not None:
@@ -454,7 +450,7 @@ class Pipeline:
         while in_flight and in_flight[0].local is not None:
             local = in_flight.pop(0).local
             if local is not None:
-                self._session.send(local)
+                self._connections.send(local)
         if not in_flight:
             self._walking = self._by_message = False
 
@@ -470,28 +466,21 @@ class Pipeline:
         Where that is not certain HBase is asked.
         """
         if self._certain or self._framed:
-            return [exchange for exchange in self._writes(table) if not exchange.begun]
-        doubted = self._doubted
-        if table in doubted or _EVERY_TABLE in doubted or self._writes(table):
+            return [exchange for exchange in writes_of(table, self.in_flight) if not exchange.begun]
+        if self._doubted.have(table) or writes_of(table, self.in_flight):
             if self._proven is None:
                 self._ask()
             proven = self._proven
-            return [*self._writes(table), *([] if proven is None else [proven])]
+            return [*writes_of(table, self.in_flight), *([] if proven is None else [proven])]
         return []
-
-    def _writes(self, table: str) -> list[Exchange]:
-        """Return those of a table that are in flight."""
-        return [
-            exchange
-            for exchange in self.in_flight
-            if table in exchange.tables and changes_cells(exchange.method)
-        ]
 
     def may_write(self) -> bool:
         """Return whether HBase may have writes to do, of any table."""
         if self._certain or self._framed:
             return any(changes_cells(each.method) for each in self.unanswered())
-        return bool(self._doubted) or any(changes_cells(each.method) for each in self.in_flight)
+        return bool(self._doubted.tables) or any(
+            changes_cells(each.method) for each in self.in_flight
+        )
 
     def waits_for_reply(self) -> bool:
         """Return whether there is one."""

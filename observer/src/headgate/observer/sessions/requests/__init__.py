@@ -1,0 +1,1 @@
+"""A client's requests: read, judged, held or refused, and forwarded."""

@@ -1,0 +1,84 @@
+"""Requests on their way to HBase: marked where their tables ask for that, sent, and waited for."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Final, final
+
+from headgate.events import Origin
+from headgate.hbase import Definition, Request
+from headgate.observer.monitoring.client_log import ClientLog
+from headgate.observer.sessions.connection_pair import ConnectionPair
+from headgate.observer.sessions.endpoint import Endpoint
+from headgate.observer.sessions.exchange import Exchange
+from headgate.observer.sessions.pipeline import Pipeline
+from headgate.wire import Message
+
+_clock: Final = perf_counter
+
+
+@final
+class Forwarder:
+    """Sends a client's requests on to HBase."""
+
+    def __init__(
+        self, endpoint: Endpoint, log: ClientLog, connections: ConnectionPair, pipeline: Pipeline
+    ) -> None:
+        """Forward to the pair's connection to HBase."""
+        self._endpoint = endpoint
+        self._each = endpoint.timings.each
+        self._log = log
+        self._connections = connections
+        self._pipeline = pipeline
+
+    def forward_marked(self, request: Request, exchange: Exchange, origin: Origin | None) -> None:
+        """Forward a watched request, with notify cells where its table asks for them.
+
+        ``origin`` is who wrote, where the request itself does not say.
+        """
+        try:
+            self._mark_and_forward(request, exchange, origin)
+        except Exception as error:  # noqa: BLE001 - a stranger's bytes must not end the process
+            if exchange.journalled is not None:
+                # Nobody knows whether it was sent.
+                self._endpoint.recorder.end(exchange.journalled, None)
+            self._connections.give_up_on(error)
+
+    def _mark_and_forward(
+        self, request: Request, exchange: Exchange, origin: Origin | None
+    ) -> None:
+        notify = self._endpoint.notify
+        message, change = request.message, request.change
+        if notify.asked:
+            table = request.tables[0]
+            if isinstance(change, Definition):
+                notify.table_changes(change)
+            else:
+                dialect = self._endpoint.dialect
+                marked = notify.marked_write(dialect, request, table, self._log, origin)
+                if marked is not None:
+                    exchange.marked = True
+                    message = marked
+        self.forward(message, exchange)
+
+    def forward(self, message: Message, exchange: Exchange) -> None:
+        """Send a request, and wait for its reply."""
+        write_buffer = self._connections.to_upstream
+        exchange.forwarded = _clock()
+        exchange.sample = self._each
+        raw = message.raw
+        if exchange.journalled is not None:
+            raw = self._pipeline.judged(
+                exchange, raw, message.body, message.transport, message.protocol
+            )
+        if write_buffer is None or not write_buffer.write(raw):
+            # It broke a moment ago: nothing was sent, and the client is being closed.
+            self.cancel(exchange)
+            return
+        self._pipeline.append(exchange, message.transport)
+
+    def cancel(self, exchange: Exchange) -> None:
+        """Forget a request that was not sent after all."""
+        self._pipeline.not_forwarded(exchange)
+        if exchange.journalled is not None:
+            self._endpoint.recorder.cancel(exchange.journalled)
