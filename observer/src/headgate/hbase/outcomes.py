@@ -21,7 +21,7 @@ from typing import Final
 from msgspec import Struct
 
 from headgate.events import UpdateKind
-from headgate.hbase.decoding.thrift2 import read_column_value
+from headgate.hbase.decoding.thrift2_puts import read_column_value
 from headgate.hbase.methods import Answer, Dialect, Method, method_of
 from headgate.hbase.requests import Cells, Definition, Write
 from headgate.wire import (
