@@ -37,6 +37,11 @@ class MalformedMessage(ProtocolError):
     """Bytes that no Thrift writer produces: wrong lengths, unknown types, a message cut short."""
 
 
+def cut_short(end: int, count: int, pos: int) -> MalformedMessage:
+    """Return the error of a message that ends where so many more bytes were due at ``pos``."""
+    return MalformedMessage(f"the message ends at byte {end}; {count} more were due at byte {pos}")
+
+
 # What exceeds ``Limits``, each with the key of the observer's configuration that allows more.
 
 
