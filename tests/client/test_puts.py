@@ -10,10 +10,8 @@ from thriftpy2.protocol.cybin import TCyBinaryProtocol
 from thriftpy2.thrift import TMessageType
 from thriftpy2.transport import TCyMemoryBuffer
 
-from headgate.client import connection
 from headgate.client.puts import encode_puts
-
-thrift = connection._thrift
+from headgate.client.structs import thrift
 
 
 def by_thriftpy2(

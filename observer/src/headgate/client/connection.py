@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib import resources
 from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self
 
-import thriftpy2
 from thriftpy2.protocol.cybin import ProtocolError, TCyBinaryProtocol
 from thriftpy2.thrift import TApplicationException, TClient, TException
 from thriftpy2.transport.buffered import TCyBufferedTransport
@@ -26,15 +24,21 @@ from headgate.client.rows import (
     Region,
     ScanRange,
 )
-from headgate.events import ORIGIN_ATTRIBUTE, Origin, encode_origin
-
-
-def _declarations() -> Any:
-    with resources.as_file(resources.files("headgate.client") / "hbase2.thrift") as path:
-        return thriftpy2.load(str(path), module_name="headgate_hbase2_thrift")
-
-
-_thrift: Final = _declarations()
+from headgate.client.structs import (
+    attributes_of,
+    column_structs,
+    delete_struct,
+    described_table,
+    mutations_struct,
+    put_struct,
+    region_of,
+    split_column,
+    table_struct,
+    thrift,
+    time_range_struct,
+    values_of,
+)
+from headgate.events import Origin
 
 TIMEOUT: Final = 60.0
 """Seconds to wait for a reply: as long as HBase's Thrift servers keep an idle client by default."""
@@ -50,74 +54,6 @@ _BATCH: Final = 1_000
 
 _BEHIND: Final = 2
 """Rows to ask for to see the last of a range: a backward scan begins with the border itself."""
-
-_MAX_STAMP: Final = 2**63 - 1
-
-_KEEP_DELETED: Final = {False: None, True: 1}
-"""Python's answer as ``TKeepDeletedCells``; the server's default is not to keep them."""
-
-
-def _split(column: bytes) -> tuple[bytes, bytes]:
-    family, colon, qualifier = column.partition(b":")
-    if not colon:
-        message = f"column {column!r} names no qualifier; write it as family:qualifier"
-        raise ValueError(message)
-    return family, qualifier
-
-
-def _column(column: bytes, timestamp: int | None = None) -> Any:
-    family, _, qualifier = column.partition(b":")
-    return _thrift.TColumn(family=family, qualifier=qualifier or None, timestamp=timestamp)
-
-
-def _columns(columns: Iterable[bytes]) -> list[Any] | None:
-    return [_column(column) for column in columns] or None
-
-
-def _time_range(since: int | None, until: int | None) -> Any:
-    if since is None and until is None:
-        return None
-    return _thrift.TTimeRange(
-        minStamp=0 if since is None else since, maxStamp=_MAX_STAMP if until is None else until
-    )
-
-
-def _attributes(origin: Origin | None) -> dict[bytes, bytes] | None:
-    return None if origin is None else {ORIGIN_ATTRIBUTE: encode_origin(origin)}
-
-
-def _values(result: Any) -> dict[bytes, bytes]:
-    return {cell.family + b":" + cell.qualifier: cell.value for cell in result.columnValues or ()}
-
-
-def _put(
-    row: bytes, columns: Columns, timestamp: int | None, attributes: dict[bytes, bytes] | None
-) -> Any:
-    cells = []
-    for column, value in columns.items():
-        family, qualifier = _split(column)
-        cells.append(_thrift.TColumnValue(family=family, qualifier=qualifier, value=value))
-    return _thrift.TPut(row=row, columnValues=cells, timestamp=timestamp, attributes=attributes)
-
-
-def _delete(
-    row: bytes,
-    columns: Iterable[bytes],
-    timestamp: int | None,
-    kind: DeleteKind,
-    attributes: dict[bytes, bytes] | None,
-) -> Any:
-    named = [_column(column, timestamp) for column in columns] or None
-    return _thrift.TDelete(
-        row=row, columns=named, timestamp=timestamp, deleteType=int(kind), attributes=attributes
-    )
-
-
-def _table(name: str) -> Any:
-    namespace, colon, qualifier = name.rpartition(":")
-    return _thrift.TTableName(
-        ns=namespace.encode() if colon else None, qualifier=qualifier.encode()
-    )
 
 
 class Thrift2Connection:
@@ -140,7 +76,7 @@ class Thrift2Connection:
         self._socket = TSocket(host, port, socket_timeout=timeout * 1000)
         self._transport = TCyBufferedTransport(self._socket, _BUFFER)
         protocol = TCyBinaryProtocol(self._transport, decode_response=False)
-        self._client: Any = TClient(_thrift.THBaseService, protocol)
+        self._client: Any = TClient(thrift.THBaseService, protocol)
         self._broken: Exception | None = None
         try:
             self._transport.open()
@@ -178,7 +114,7 @@ class Thrift2Connection:
         call: Callable[..., Any] = getattr(self._client, method)
         try:
             return self._exchange(method, encoded) if encoded else call(*arguments, **named)
-        except (_thrift.TIOError, _thrift.TIllegalArgument) as error:
+        except (thrift.TIOError, thrift.TIllegalArgument) as error:
             raise self._refusal(method, error) from error
         except TApplicationException as error:
             raise self._refusal(method, error) from error
@@ -199,8 +135,8 @@ class Thrift2Connection:
 
     def get(self, table: str, row: bytes, columns: Iterable[bytes] = ()) -> dict[bytes, bytes]:
         """Return the newest values of a row by ``family:qualifier``; empty where it has none."""
-        request = _thrift.TGet(row=row, columns=_columns(columns))
-        return _values(self._call("get", table.encode(), request))
+        request = thrift.TGet(row=row, columns=column_structs(columns))
+        return values_of(self._call("get", table.encode(), request))
 
     def pages(self, table: str, extent: ScanRange, page: int = _PAGE) -> Iterator[list[Any]]:
         """Yield a scan as the server's own results, at most ``page`` rows at a time.
@@ -214,13 +150,13 @@ class Thrift2Connection:
         """
         name = table.encode()
         start = extent.start
-        request = _thrift.TScan(
+        request = thrift.TScan(
             stopRow=extent.stop,
-            columns=_columns(extent.columns),
+            columns=column_structs(extent.columns),
             caching=page,
             limit=page,
             maxVersions=extent.versions,
-            timeRange=_time_range(extent.since, extent.until),
+            timeRange=time_range_struct(extent.since, extent.until),
             filterString=None if extent.filter is None else extent.filter.encode(),
         )
         while extent.stop is None or start < extent.stop:
@@ -241,7 +177,7 @@ class Thrift2Connection:
         """
         for results in self.pages(table, extent or ScanRange(), page):
             for result in results:
-                yield result.row, _values(result)
+                yield result.row, values_of(result)
 
     def cells(
         self, table: str, extent: ScanRange | None = None, page: int = _PAGE
@@ -259,7 +195,7 @@ class Thrift2Connection:
         rows = []
         for backwards in (False, True):
             # A scan backwards starts behind the range's last row; an empty stop is the table's end.
-            request = _thrift.TScan(
+            request = thrift.TScan(
                 startRow=(extent.stop or b"") if backwards else extent.start,
                 stopRow=extent.start if backwards else extent.stop,
                 limit=_BEHIND,
@@ -297,12 +233,13 @@ class Thrift2Connection:
             RequestRefused: the server or the observer refused a batch; earlier ones are written.
             ConnectionFailed: whether the last batch is written is not known.
         """
-        attributes = _attributes(origin)
+        attributes = attributes_of(origin)
         name = table.encode()
         remaining = iter(rows)
         written = 0
         while part := [
-            _put(row, columns, timestamp, attributes) for row, columns in islice(remaining, batch)
+            put_struct(row, columns, timestamp, attributes)
+            for row, columns in islice(remaining, batch)
         ]:
             self._call("putMultiple", name, part)
             written += len(part)
@@ -323,8 +260,8 @@ class Thrift2Connection:
         The same as ``put``, several times as fast; a value None writes no cell.
         """
         name = table.encode()
-        attributes = _attributes(origin)
-        split = {_split(column): values for column, values in columns.items()}
+        attributes = attributes_of(origin)
+        split = {split_column(column): values for column, values in columns.items()}
         total = 0
         for first in range(0, len(rows), batch) if split else ():
             part = slice(first, first + batch)
@@ -350,12 +287,13 @@ class Thrift2Connection:
 
         A column is ``family:qualifier``, or a family alone for all of it.
         """
-        attributes = _attributes(origin)
+        attributes = attributes_of(origin)
         named = tuple(columns)
         remaining = iter(rows)
         deleted = 0
         while part := [
-            _delete(row, named, timestamp, kind, attributes) for row in islice(remaining, batch)
+            delete_struct(row, named, timestamp, kind, attributes)
+            for row in islice(remaining, batch)
         ]:
             self._call("deleteMultiple", table.encode(), part)
             deleted += len(part)
@@ -371,11 +309,11 @@ class Thrift2Connection:
         origin: Origin | None = None,
     ) -> int:
         """Add to a counter and return its new value."""
-        family, qualifier = _split(column)
-        request = _thrift.TIncrement(
+        family, qualifier = split_column(column)
+        request = thrift.TIncrement(
             row=row,
-            columns=[_thrift.TColumnIncrement(family=family, qualifier=qualifier, amount=amount)],
-            attributes=_attributes(origin),
+            columns=[thrift.TColumnIncrement(family=family, qualifier=qualifier, amount=amount)],
+            attributes=attributes_of(origin),
             returnResults=True,
         )
         result = self._call("increment", table.encode(), request)
@@ -391,14 +329,14 @@ class Thrift2Connection:
         origin: Origin | None = None,
     ) -> dict[bytes, bytes]:
         """Append to columns of a row and return their new values."""
-        put = _put(row, columns, None, None)
-        request = _thrift.TAppend(
+        put = put_struct(row, columns, None, None)
+        request = thrift.TAppend(
             row=row,
             columns=put.columnValues,
-            attributes=_attributes(origin),
+            attributes=attributes_of(origin),
             returnResults=True,
         )
-        return _values(self._call("append", table.encode(), request))
+        return values_of(self._call("append", table.encode(), request))
 
     def mutate(
         self,
@@ -410,20 +348,7 @@ class Thrift2Connection:
         origin: Origin | None = None,
     ) -> None:
         """Put and delete columns of one row in one atomic step."""
-        self._call("mutateRow", table.encode(), self._mutations(row, put, delete, origin))
-
-    def _mutations(
-        self, row: bytes, put: Columns, delete: Iterable[bytes], origin: Origin | None
-    ) -> Any:
-        attributes = _attributes(origin)
-        mutations = []
-        named = tuple(delete)
-        if named:
-            gone = _delete(row, named, None, DeleteKind.ALL_VERSIONS, attributes)
-            mutations.append(_thrift.TMutation(deleteSingle=gone))
-        if put:
-            mutations.append(_thrift.TMutation(put=_put(row, put, None, attributes)))
-        return _thrift.TRowMutations(row=row, mutations=mutations)
+        self._call("mutateRow", table.encode(), mutations_struct(row, put, delete, origin))
 
     def check_and_put(
         self,
@@ -442,8 +367,8 @@ class Thrift2Connection:
         Raises:
             ConnectionFailed: whether it was done is not known; read the row to learn it.
         """
-        family, qualifier = _split(column)
-        request = _put(row, put, None, _attributes(origin))
+        family, qualifier = split_column(column)
+        request = put_struct(row, put, None, attributes_of(origin))
         return bool(
             self._call("checkAndPut", table.encode(), row, family, qualifier, expected, request)
         )
@@ -459,8 +384,10 @@ class Thrift2Connection:
         origin: Origin | None = None,
     ) -> bool:
         """Delete columns of a row, or all of it, if a column has the expected value."""
-        family, qualifier = _split(column)
-        request = _delete(row, tuple(delete), None, DeleteKind.ALL_VERSIONS, _attributes(origin))
+        family, qualifier = split_column(column)
+        request = delete_struct(
+            row, tuple(delete), None, DeleteKind.ALL_VERSIONS, attributes_of(origin)
+        )
         return bool(
             self._call("checkAndDelete", table.encode(), row, family, qualifier, expected, request)
         )
@@ -482,7 +409,7 @@ class Thrift2Connection:
         HBase 2.6's Thrift server fails where no value is given, so the absence of a column can be
         asked for by ``check_and_put`` and ``check_and_delete`` only.
         """
-        family, qualifier = _split(column)
+        family, qualifier = split_column(column)
         return bool(
             self._call(
                 "checkAndMutate",
@@ -492,7 +419,7 @@ class Thrift2Connection:
                 qualifier,
                 int(compare),
                 expected,
-                self._mutations(row, put, delete, origin),
+                mutations_struct(row, put, delete, origin),
             )
         )
 
@@ -500,7 +427,7 @@ class Thrift2Connection:
 
     def table_exists(self, table: str) -> bool:
         """Return whether there is such a table, enabled or not."""
-        return bool(self._call("tableExists", _table(table)))
+        return bool(self._call("tableExists", table_struct(table)))
 
     def tables(self) -> list[str]:
         """Return the names of all tables of users, ``namespace:name`` outside the default one."""
@@ -519,66 +446,42 @@ class Thrift2Connection:
         splits: Iterable[bytes] = (),
     ) -> None:
         """Create a table with its column families, split at the given rows."""
-        options = (
-            families
-            if isinstance(families, Mapping)
-            else {family: FamilyOptions() for family in families}
-        )
-        described = [
-            _thrift.TColumnFamilyDescriptor(
-                name=family.encode(),
-                maxVersions=option.versions,
-                timeToLive=option.seconds_to_live,
-                keepDeletedCells=_KEEP_DELETED[option.keep_deleted],
-            )
-            for family, option in options.items()
-        ]
-        description = _thrift.TTableDescriptor(tableName=_table(table), columns=described)
+        description = described_table(table, families)
         self._call("createTable", description, list(splits) or None)
 
     def families(self, table: str) -> list[str]:
         """Return the names of a table's column families."""
-        description = self._call("getTableDescriptor", _table(table))
+        description = self._call("getTableDescriptor", table_struct(table))
         return [family.name.decode() for family in description.columns or ()]
 
     def add_family(self, table: str, family: str) -> None:
         """Add a column family to a table, which stays in service."""
-        described = _thrift.TColumnFamilyDescriptor(name=family.encode())
-        self._call("addColumnFamily", _table(table), described)
+        described = thrift.TColumnFamilyDescriptor(name=family.encode())
+        self._call("addColumnFamily", table_struct(table), described)
 
     def delete_family(self, table: str, family: str) -> None:
         """Delete a column family of a table with all that is in it."""
-        self._call("deleteColumnFamily", _table(table), family.encode())
+        self._call("deleteColumnFamily", table_struct(table), family.encode())
 
     def disable_table(self, table: str) -> None:
         """Take a table out of service, as must be done before it is deleted or truncated."""
-        self._call("disableTable", _table(table))
+        self._call("disableTable", table_struct(table))
 
     def enable_table(self, table: str) -> None:
         """Take a table into service again."""
-        self._call("enableTable", _table(table))
+        self._call("enableTable", table_struct(table))
 
     def delete_table(self, table: str) -> None:
         """Delete a table, disabled or not."""
-        if not self._call("isTableDisabled", _table(table)):
+        if not self._call("isTableDisabled", table_struct(table)):
             self.disable_table(table)
-        self._call("deleteTable", _table(table))
+        self._call("deleteTable", table_struct(table))
 
     def truncate_table(self, table: str) -> None:
         """Delete all rows of a disabled table, which keeps its regions and is then enabled."""
-        self._call("truncateTable", tableName=_table(table), preserveSplits=True)
+        self._call("truncateTable", tableName=table_struct(table), preserveSplits=True)
 
     def regions(self, table: str) -> list[Region]:
         """Return the table's regions in the order of their rows."""
-        regions = []
-        for location in self._call("getAllRegionLocations", table.encode()):
-            info, server = location.regionInfo, location.serverName
-            host = server.hostName
-            regions.append(
-                Region(
-                    start=info.startKey or b"",
-                    stop=info.endKey or None,
-                    host=host.decode() if isinstance(host, bytes) else host,
-                )
-            )
-        return sorted(regions, key=lambda region: region.start)
+        locations = self._call("getAllRegionLocations", table.encode())
+        return sorted(map(region_of, locations), key=lambda region: region.start)
