@@ -18,10 +18,10 @@ from typing import Final
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 
-from headgate.events import UpdateBatch, updates_topic
+from headgate.events import UpdateBatch
 from headgate.hbase import Dialect
 from headgate.observer.admin import Health
 from headgate.observer.config import Listener, ObserverConfig
@@ -42,6 +42,7 @@ from headgate.observer.doctor.findings import (
 )
 from headgate.observer.doctor.recognition import Spoke, Unanswered, probe, speaks_tls
 from headgate.observer.doctor.sample_write import Reached, write_and_read
+from headgate.observer.doctor.topics import KAFKA_SECONDS, control_topic, counted, update_topics
 from headgate.observer.publishing.kafka import KafkaPlace, KafkaUnavailable, client_settings
 from headgate.observer.reading.following import NOW, Follower, FromTable
 from headgate.observer.security.tls import TLS_ONLY
@@ -49,10 +50,8 @@ from headgate.observer.workers.division import observer_names
 from headgate.settings import parse_address, write_address
 
 _PROBE_SECONDS: Final = 3.0
-_KAFKA_SECONDS: Final = 10.0
 _EVENT_SECONDS: Final = 15.0
 _SKEW_SECONDS: Final = 1.0  # more of it makes times in events and cells misleading
-_SHORT_RETENTION: Final = 24 * 3600.0
 _MIB: Final = 1 << 20
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing is bound here
 """How to reach, on this host, what listens on all of its addresses."""
@@ -283,7 +282,7 @@ class Diagnosis:
             }
         )
         began = time.perf_counter()
-        deadline = time.monotonic() + _KAFKA_SECONDS
+        deadline = time.monotonic() + KAFKA_SECONDS
         while True:
             try:
                 brokers = admin.list_topics(timeout=1.0).brokers
@@ -296,9 +295,9 @@ class Diagnosis:
         milliseconds = (time.perf_counter() - began) * 1000
         yield ok(
             step,
-            f"{_counted(len(brokers), 'broker')} answered in {milliseconds:.0f} ms ({security})",
+            f"{counted(len(brokers), 'broker')} answered in {milliseconds:.0f} ms ({security})",
         )
-        topics = admin.list_topics(timeout=_KAFKA_SECONDS).topics
+        topics = admin.list_topics(timeout=KAFKA_SECONDS).topics
         control = topics.get(place.control_topic)
         step = f"control topic {place.control_topic}"
         if control is None or control.error is not None:
@@ -306,23 +305,8 @@ class Diagnosis:
             cure = "start an observer, or name the right one with --control-topic"
             yield problem(step, text, cure)
             return
-        yield self._control_topic(admin, step, place.control_topic, len(control.partitions))
+        yield control_topic(admin, step, place.control_topic, len(control.partitions))
         yield from self._what_is_watched(admin, place)
-
-    def _control_topic(self, admin: AdminClient, step: str, topic: str, partitions: int) -> Finding:
-        policy = _topic_settings(admin, [topic]).get(topic, {}).get("cleanup.policy", "unknown")
-        if partitions != 1:
-            return problem(
-                step, f"has {partitions} partitions, so that its order is lost", "make it with one"
-            )
-        if "compact" not in policy:
-            cure = f"kafka-configs --alter --entity-type topics --entity-name {topic} "
-            return problem(
-                step,
-                f"has cleanup.policy={policy}: watch lists would be deleted with age",
-                f"{cure}--add-config cleanup.policy=compact",
-            )
-        return ok(step, f"one partition, cleanup.policy={policy}")
 
     def _what_is_watched(self, admin: AdminClient, place: KafkaPlace) -> Iterator[Finding]:
         tables = frozenset({self._question.write[0]} if self._question.write else ())
@@ -349,7 +333,7 @@ class Diagnosis:
                 yield problem("watch lists", text, "submit a dataflow: headgate flow submit")
             for dataflow, names in follower.by_dataflow.items():
                 yield ok("watch lists", f"{dataflow} watches {', '.join(names)}")
-            yield from _update_topics(admin, watched)
+            yield from update_topics(admin, watched)
             if self._question.write is not None:
                 yield from self._round_trip(follower, *self._question.write)
         finally:
@@ -447,49 +431,6 @@ def _tls(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def _update_topics(admin: AdminClient, tables: tuple[str, ...]) -> Iterator[Finding]:
-    topics = {updates_topic(table): table for table in tables}
-    there = admin.list_topics(timeout=_KAFKA_SECONDS).topics
-    settings = _topic_settings(admin, [topic for topic in topics if topic in there])
-    for topic, table in topics.items():
-        step = f"topic {topic}"
-        if topic not in there:
-            text = f"is not there, although {table} is watched"
-            cure = "an observer makes it: is one alive, and may it create topics?"
-            yield problem(step, text, cure)
-            continue
-        partitions = _counted(len(there[topic].partitions), "partition")
-        kept = settings.get(topic, {}).get("retention.ms")
-        if kept is None:
-            text = f"{partitions}; its retention may not be read"
-            yield Finding(step, Verdict.NOTE, text)
-        elif 0 <= int(kept) < _SHORT_RETENTION * 1000:
-            text = f"{partitions}, but events are kept for {int(kept) / 3_600_000:.1f} h only"
-            cure = "an agent that is away for longer must scan: raise retention.ms to a day or more"
-            yield problem(step, text, cure)
-        else:
-            days = "for ever" if int(kept) < 0 else f"for {int(kept) / 86_400_000:.0f} days"
-            yield ok(step, f"{partitions}, events are kept {days}")
-
-
-def _topic_settings(admin: AdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
-    """Return the settings of topics; a topic whose settings may not be read is left out."""
-    if not topics:
-        return {}
-    asked = admin.describe_configs(
-        [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics],
-        request_timeout=_KAFKA_SECONDS,
-    )
-    found = {}
-    for resource, future in asked.items():
-        try:
-            entries = future.result(timeout=_KAFKA_SECONDS)
-        except KafkaException:
-            continue  # what is left out is told as unknown
-        found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
-    return found
-
-
 def _ask_health(address: str) -> Health:
     url = f"http://{address}/healthz"
     try:
@@ -498,7 +439,3 @@ def _ask_health(address: str) -> Health:
     except urllib.error.HTTPError as error:
         body = error.read()
     return msgspec.json.decode(body, type=Health)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
