@@ -93,7 +93,7 @@ def test_a_gates_lease_lasts_as_long_as_was_said_whatever_this_hosts_clock_says(
         nonlocal wall, passed
         observer._control_topic.caught_up.set()
         wall += leap
-        observer._hear([(now, gate)])
+        observer._hearing.hear([(now, gate)])
         closed = [bool(observer._gates.closed)]
         for seconds in (9.0, 2.0):
             wall += seconds
@@ -114,7 +114,7 @@ def test_of_a_gate_from_before_the_start_the_host_knows_only_what_its_clock_says
     gate = Gate(2, "flow", "step", "kappa", (container,), said + 10.0, 1)
 
     async def script(observer: Observer) -> bool:
-        observer._hear([(said, gate)])
+        observer._hearing.hear([(said, gate)])
         return bool(observer._gates.closed)
 
     assert run(script) is closed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -14,6 +15,20 @@ from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.admission import Admission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.sessions.acknowledgement import Acknowledgements
+from headgate.observer.tuning import is_compiled
+
+
+def expose_process(
+    metrics: Metrics, loop: asyncio.AbstractEventLoop, serving: Callable[[], bool]
+) -> None:
+    """Show whether the process serves clients, how it runs, and how much its loop has to do."""
+    metrics.gauge("serving", "1 while clients are served.", lambda: float(serving()))
+    metrics.gauge(
+        "compiled",
+        "1 where the hot path is compiled, 0 where it is interpreted.",
+        lambda: float(is_compiled()),
+    )
+    metrics.gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(loop)))
 
 
 def expose_journal(metrics: Metrics, journal: Journal, limit_bytes: Callable[[], int]) -> None:

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import structlog
 
-from headgate.events import Gate
 from headgate.hbase import Dialect
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.config import Access, Acknowledge, ObserverConfig
 from headgate.observer.config import Journal as JournalConfig
 from headgate.observer.control.barriers import Barriers, Traffic
 from headgate.observer.control.gates import Gates
+from headgate.observer.control.hearing import Hearing
 from headgate.observer.control.lease import Lease, lease_clock
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.control.table_patterns import TablePatterns
-from headgate.observer.control.topic import ControlTopic, Heard
+from headgate.observer.control.topic import ControlTopic
 from headgate.observer.gauges import (
     expose_acknowledgements,
     expose_admission,
@@ -29,6 +29,7 @@ from headgate.observer.gauges import (
     expose_gates,
     expose_journal,
     expose_notify_columns,
+    expose_process,
 )
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.publishing.kafka import KafkaProducer, KafkaUnavailable, Topics
@@ -60,7 +61,6 @@ _TEND_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 _DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering events
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
-_BARRIER_SECONDS = 60.0  # agents ask again long before for what they still wait for
 _OUR_OWN = frozenset({"handle", "task", "future"})
 """Keys by which event loops tell that an error came out of a call or a task, not a transport."""
 _LIVE_OF_LISTENERS = ("upstream", "upstream_transport", "upstream_protocol", "health")
@@ -141,7 +141,10 @@ class Observer:
             self._recorder, self._publisher, self._metrics, lambda: self._traffic()
         )
         self._control_topic = ControlTopic(
-            kafka, producer=self._producer, topics=self._topics, hear=self._hear
+            kafka,
+            producer=self._producer,
+            topics=self._topics,
+            hear=lambda heard: self._hearing.hear(heard),
         )
         self._lease = Lease(
             config,
@@ -154,6 +157,15 @@ class Observer:
             reads=lambda: self._metrics.reads_of(self._control.watched, _COLUMNS_TOLD),
             clock=lease_clock,
             later=self._loop.call_later,
+        )
+        self._hearing = Hearing(
+            config.name,
+            self._control_topic.caught_up,
+            control=self._control,
+            gates=self._gates,
+            barriers=self._barriers,
+            lease=self._lease,
+            publisher=self._publisher,
         )
         self._listeners = Listeners(config, keyring=self._keyring, metrics=self._metrics)
         self._turns = Turns(config.scheduling)
@@ -180,17 +192,7 @@ class Observer:
     def _describe(self) -> None:
         metrics = self._metrics
         metrics.register(UpstreamMetrics(self._listeners.pools.values()))
-        metrics.gauge(
-            "serving", "1 while clients are served.", lambda: float(self._state == "serving")
-        )
-        metrics.gauge(
-            "compiled",
-            "1 where the hot path is compiled, 0 where it is interpreted.",
-            lambda: float(is_compiled()),
-        )
-        metrics.gauge(
-            "tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks(self._loop))
-        )
+        expose_process(metrics, self._loop, lambda: self._state == "serving")
         expose_journal(metrics, self._journal, lambda: self._config.journal.limit_bytes)
         expose_deliveries(metrics, self._publisher, self._producer)
         expose_control(metrics, self._control)
@@ -465,22 +467,6 @@ class Observer:
         under_way = self._publisher.undelivered or self._control_topic.undelivered
         delay = _DELIVERY_SECONDS if under_way else _TEND_SECONDS
         self._loop.call_later(delay, self._look_at_deliveries)
-
-    def _hear(self, heard: Heard) -> None:
-        oldest = time.time() - _BARRIER_SECONDS
-        for said, message in heard:
-            barrier = self._control.apply(message, self._config.name)
-            if isinstance(message, Gate):
-                # By the clock of who said it: this host's may be set meanwhile.
-                live = self._control_topic.caught_up.is_set() and said > 0
-                self._gates.apply(message, message.until - (said if live else time.time()))
-            # Somebody may wait for one that was asked for while no observer was there to hear it.
-            if barrier is not None and (self._control_topic.caught_up.is_set() or said >= oldest):
-                self._barriers.answer(barrier)
-            self._lease.hear(message)
-        self._gates.tend()
-        for table in self._control.watched:
-            self._publisher.prepare(table, values=self._control.wants_values(table))
 
     def _traffic(self) -> Sequence[Traffic]:
         return self._listeners.endpoints
