@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,8 +32,12 @@ MEANINGLESS_NAMES = re.compile(
     r"(^|_)(utils?|helpers?|common|misc|managers?|stuff|tools|lib)(_|$)", re.IGNORECASE
 )
 
-MAX_LINES = 1000
-"""Longest Python file. A file is about one thing, and one thing is rarely longer."""
+MAX_LINES = 500
+"""Of a Python file: it is about one thing, and one thing is rarely longer."""
+MAX_MODULES = 15
+"""In a folder, without what makes it a package."""
+MAX_METHODS = 40
+"""Of a class, counted with those of its bases in the house."""
 
 
 def rooms() -> Iterator[tuple[str, Path]]:
@@ -202,12 +207,59 @@ def test_tests_mirror_the_rooms():
     assert {parts[0] for parts in folders if parts} - known == set()
 
 
+MEASURED = (*SOURCE_ROOTS.values(), ROOT / "examples", ROOT / "tests")
+
+
 def test_files_are_about_one_thing():
-    folders = (*SOURCE_ROOTS.values(), ROOT / "examples", ROOT / "tests")
-    lengths = {place(path): text_of(path).count("\n") for path in python_files(*folders)}
+    lengths = {place(path): text_of(path).count("\n") for path in python_files(*MEASURED)}
     longer = {name for name, length in lengths.items() if length > MAX_LINES}
 
     assert longer == set(), f"split what is over {MAX_LINES} lines"
+
+
+def test_folders_can_be_taken_in_at_a_glance():
+    counts = Counter(
+        place(path.parent) for path in python_files(*MEASURED) if path.name != "__init__.py"
+    )
+    fuller = {folder for folder, count in counts.items() if count > MAX_MODULES}
+
+    assert fuller == set(), f"divide what holds more than {MAX_MODULES} modules"
+
+
+def test_classes_have_one_job():
+    trees = {path: ast.parse(text_of(path)) for path in python_files(*MEASURED)}
+    classes: dict[str, list[tuple[Path, ast.ClassDef]]] = {}
+    imported: dict[Path, dict[str, str]] = {path: {} for path in trees}
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append((path, node))
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                module = node.module.rpartition(".")[2]
+                imported[path] |= {one.asname or one.name: module for one in node.names}
+
+    def methods(path: Path, node: ast.ClassDef) -> set[str]:
+        found = {
+            one.name for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        for base in node.bases:
+            name = ast.unparse(base).partition("[")[0]
+            module = imported[path].get(name)
+            for place_of, other in classes.get(name, ()):
+                here = (
+                    place_of == path if module is None else module in place_of.with_suffix("").parts
+                )
+                if here and other is not node:
+                    found |= methods(place_of, other)
+        return found
+
+    larger = {
+        name
+        for name, found in classes.items()
+        if any(len(methods(path, node)) > MAX_METHODS for path, node in found)
+    }
+
+    assert larger == set(), f"divide classes with more than {MAX_METHODS} methods"
 
 
 def machine_paths() -> list[str]:
