@@ -283,6 +283,27 @@ class ThriftServers:
             server.kill()
 
 
+LONGEST = (
+    "test_demo.py",
+    "test_conservation.py",
+    "test_takeover.py",
+    "test_examples.py",
+    "test_restart.py",
+    "test_replay.py",
+    "test_local_stack.py",
+)
+"""Files of tests that take a minute or more: they are begun first, so that no process is left alone
+with one of them in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    places = [at for at, item in enumerate(items) if folder in item.path.parents]
+    ordered = sorted(places, key=lambda at: items[at].path.name not in LONGEST)
+    for at, item in zip(places, [items[at] for at in ordered], strict=True):
+        items[at] = item
+
+
 @pytest.fixture(scope="session")
 def desk_of() -> type[Desk]:
     """For a stack of the test's own."""

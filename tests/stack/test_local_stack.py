@@ -179,7 +179,7 @@ def test_ports_that_are_not_the_default_are_told(running: LocalStack, command: C
     assert f"thrift2 uses port {running.up().thrift2.port}, because 9091" in told
 
 
-@pytest.mark.parametrize("part", [Part.HBASE, Part.THRIFT1])
+@pytest.mark.parametrize("part", [pytest.param(Part.HBASE, marks=pytest.mark.soak), Part.THRIFT1])
 def test_a_killed_part_alone_is_started_again_at_its_address_with_its_data(
     running: LocalStack, part: Part
 ) -> None:

@@ -53,6 +53,7 @@ def place(stand: Any) -> Place:
     return Place(stand, stand.start_agent())
 
 
+@pytest.mark.soak
 def test_fire_risk_leaves_steps_out_and_misses_no_fire(
     place: Place, stand: Any, tmp_path: Path
 ) -> None:

@@ -343,6 +343,7 @@ def in_a_task(_):
 """
 
 
+@pytest.mark.soak  # the short tests have a takeover with a spare
 def test_a_spare_session_becomes_that_of_a_dataflow(bench: Bench, tmp_path: Path) -> None:
     code, directory = tmp_path / "code", tmp_path / "flow"
     code.mkdir()

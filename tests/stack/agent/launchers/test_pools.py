@@ -109,6 +109,7 @@ def memory(pid: int) -> int:
     return sum(p.memory_full_info().pss for p in (worker, *worker.children(recursive=True)))
 
 
+@pytest.mark.soak
 def test_three_dataflows_that_do_nothing_take_little_more_memory_than_one(stand: Any) -> None:
     (agent,) = stand.agents
     flows = [submit(stand, "one", "nothing")]
