@@ -78,7 +78,8 @@ def _add(one: _Point | None, other: _Point | None) -> _Point | None:
 
 
 def _times(number: int) -> _Point:
-    point, power = None, _G
+    point: _Point | None = None
+    power: _Point | None = _G
     while number:
         if number & 1:
             point = _add(point, power)
@@ -170,7 +171,7 @@ class Authority:
         self._made += 1
         stem = self._folder / f"{self._made}-{name}"
         certificate, key = stem.with_suffix(".pem"), stem.with_suffix(".key")
-        extensions = ()
+        extensions: tuple[bytes, ...] = ()
         if names:
             others = b"".join(_other_name(*each.split(":", 1)) for each in names)
             extensions = (_sequence(_OTHER_NAMES, _bytes(_sequence(others))),)

@@ -84,7 +84,7 @@ def public_face(room: Path) -> list[str]:
     for statement in ast.parse(text_of(room / "__init__.py")).body:
         match statement:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=names)):
-                return [name.value for name in names if isinstance(name, ast.Constant)]
+                return [str(name.value) for name in names if isinstance(name, ast.Constant)]
     return []
 
 

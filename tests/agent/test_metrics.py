@@ -27,7 +27,7 @@ def test_an_alert_asks_for_metrics_and_labels_that_there_are_and_says_what_to_do
     labels = {"instance"}
     for name in re.findall(r"headgate_agent_\w+", rule["expr"]):
         assert name.removesuffix("_total") in families
-        metric = AgentMetrics().registry._names_to_collectors[name]
+        metric: Any = AgentMetrics().registry._names_to_collectors[name]
         labels |= set(metric._labelnames)
     said = " ".join(rule["annotations"].values())
     assert set(re.findall(r"\$labels\.(\w+)", said)) <= labels

@@ -31,7 +31,7 @@ REFERENCE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text()
 
 
 def keys() -> set[str]:
-    tables = {
+    tables: dict[str, type[msgspec.Struct]] = {
         "launchers.connect": Connect,
         "launchers.submit": Submit,
         "launchers.airflow": Airflow,

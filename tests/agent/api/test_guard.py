@@ -78,10 +78,10 @@ def test_a_route_does_what_its_role_allows_whoever_asks_and_from_wherever(
             elif not came_through:
                 assert status == 403, (role, origin)
         for origin, (headers, own) in ORIGINS.items():
-            for token in (None, "headgate_nobody-knows-this-token", ""):
-                status, came_through = await ask(token, headers)
-                assert not came_through, (origin, token)
-                assert status == 401 if own else status in {403, 421}, (origin, token)
+            for strange in (None, "headgate_nobody-knows-this-token", ""):
+                status, came_through = await ask(strange, headers)
+                assert not came_through, (origin, strange)
+                assert status == 401 if own else status in {403, 421}, (origin, strange)
         assert (await ask(own_token, {}))[1]
 
     asyncio.run(ask_all())

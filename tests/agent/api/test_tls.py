@@ -156,9 +156,9 @@ def test_new_certificates_are_shown_without_a_restart(
         for made, place in zip(authority.issue(*names), places, strict=True):
             shutil.copy(made, place)
 
-    places = (tmp_path / "tls.crt", tmp_path / "tls.key")
+    places = certificate, key = (tmp_path / "tls.crt", tmp_path / "tls.key")
     put("agent", "IP:127.0.0.1")
-    served = serve(ServerTls(*map(str, places)))
+    served = serve(ServerTls(str(certificate), str(key)))
     before = served.shown(client(authority))
     assert served.shown(client(authority)) == before
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from simulation import ScriptedAgent, World
@@ -12,14 +12,15 @@ from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.dataflow.views import FlowStatus
 from headgate.agent.kafka.feed import Record
 from headgate.engine import Engine, RecordArrived
-from headgate.events import UpdateBatch, updates_topic
+from headgate.events import UpdateBatch, UpdateMessage, updates_topic
 
 IN = updates_topic("in")
 BAD = b"bad"
 
 
 def records(*offsets: int) -> list[RecordArrived]:
-    return [RecordArrived(0.0, IN, 0, offset, None) for offset in offsets]
+    unread = cast("UpdateMessage", None)
+    return [RecordArrived(0.0, IN, 0, offset, unread) for offset in offsets]
 
 
 def status(world: World) -> FlowStatus:

@@ -68,7 +68,7 @@ def test_each_beginning_has_a_token_above_the_last(world: World) -> None:
 
 def test_a_run_that_was_to_end_anyway_is_not_begun_again(world: World) -> None:
     agent = at_work(world)
-    agent.worker.kill = lambda: agent.worker.displace("another ended the session")  # type: ignore[method-assign]
+    agent.worker.kill = lambda: agent.worker.displace("another ended the session")
     agent.ask(lambda runtime, now: runtime.commands.cancel("first"))
     outcomes: list[RunOutcome] = []
     until(world, lambda: agent.worker.busy)

@@ -11,8 +11,9 @@ from simulation.driving import ask, feed, outcomes, started, status, wave
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.errors import Fenced, Refused
 from headgate.agent.kafka.feed import Record
+from headgate.agent.state.run_records import RunRecord
+from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Owner
-from headgate.agent.state.store import RunRecord, SavedState
 from headgate.events import (
     GONE,
     BarrierMark,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
@@ -66,8 +68,8 @@ def test_each_partition_that_lost_records_says_so_once(monkeypatch: pytest.Monke
     monkeypatch.setattr(feeds, "Consumer", make)
     records: list[Record] = []
 
-    def take(found: object) -> bool:
-        records.extend(found)  # type: ignore[call-overload]
+    def take(found: Iterable[Record]) -> bool:
+        records.extend(found)
         return True
 
     feed = KafkaFeed({}, {"t": 2}, Cut({"t": (3, 4)}), take, Supervision(lambda _: None))

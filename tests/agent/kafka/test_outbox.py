@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 from simulation import ScriptedAgent, World
 
+from headgate.agent.kafka.broker import Broker
 from headgate.agent.kafka.outbox import Outbox
 from headgate.replay import RecordedDecision
 
@@ -85,7 +88,8 @@ def test_the_newest_are_kept_where_they_are_too_many() -> None:
         def decision(self, *_: object) -> None:
             pass
 
-    outbox = Outbox(Silent(), "flow", lambda _: None, [b"%d" % n for n in range(600)])
+    broker = cast("Broker", Silent())
+    outbox = Outbox(broker, "flow", lambda _: None, [b"%d" % n for n in range(600)])
     outbox.send()
     outbox.add(b"last")
     assert len(outbox.left) == 500

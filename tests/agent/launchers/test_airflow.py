@@ -71,7 +71,8 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
 def run_of(make_job: Any, airflow: Airflow) -> Any:
     def make(dag: str = "report") -> DagRun:
         launcher = AirflowLauncher(dag, "http://airflow", {"to": "mayor"})
-        return DagRun(*make_job(launcher), launcher, httpx.MockTransport(airflow.answer))
+        files, job = make_job(launcher)
+        return DagRun(files, job, launcher, httpx.MockTransport(airflow.answer))
 
     return make
 

@@ -123,8 +123,10 @@ def test_a_cancelled_job_tells_why(desk: Desk, job: Job) -> None:
     assert not desk.launcher.cancel("r 1", 2, "again")
 
 
-def test_a_job_that_commits_while_it_is_cancelled_has_committed(desk: Desk, job: Job) -> None:
-    desk.jobs.cancel = lambda key: desk.jobs.end(key, Ending.COMMITTED)
+def test_a_job_that_commits_while_it_is_cancelled_has_committed(
+    desk: Desk, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk.jobs, "cancel", lambda key: desk.jobs.end(key, Ending.COMMITTED))
     desk.launcher.start(job)
     desk.launcher.cancel("r 1", 2, "it took too long")
     assert desk.next() == StepStarted("r 1", 2)
@@ -141,12 +143,14 @@ def test_cancelling_all_ends_every_job(desk: Desk, job: Job) -> None:
     assert desk.jobs.cancelled == {KEY, JobKey("other", 2)}
 
 
-def test_a_runner_that_cannot_be_started_loses_the_attempt(desk: Desk, job: Job) -> None:
+def test_a_runner_that_cannot_be_started_loses_the_attempt(
+    desk: Desk, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(job: Job) -> None:
         message = "disk full"
         raise OSError(message)
 
-    desk.jobs.launch = refuse
+    monkeypatch.setattr(desk.jobs, "launch", refuse)
     desk.launcher.start(job)
     lost = desk.next()
     assert isinstance(lost, WorkerLost)

@@ -98,6 +98,12 @@ def desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
         one.launcher.close()
 
 
+def noted(report: Report, seen: list[Report]) -> Report:
+    """Return it; ``seen`` has it from then on."""
+    seen.append(report)
+    return report
+
+
 def request(entry: str, attempt: int = 1) -> StepRequest:
     return StepRequest("flow", "a", "run", attempt, 1, entry, Thrift2Address("h", 1), "k:1")
 
@@ -175,7 +181,7 @@ def test_a_worker_that_ends_idle_is_replaced_without_a_lost_attempt(
     one.ready()
     one.launcher.start(request("m:work"))
     seen: list[Report] = []
-    one.until(lambda r: seen.append(r) or isinstance(r, StepEnded))
+    one.until(lambda r: isinstance(noted(r, seen), StepEnded))
     assert not any(isinstance(r, WorkerLost) for r in seen)
 
 
@@ -214,7 +220,7 @@ def test_another_configuration_waits_for_the_attempt_under_way(desk: Callable[..
     one.launcher.use(StartSession({"other": "setting"}))
     one.finish.touch()
     seen: list[Report] = []
-    one.until(lambda r: seen.append(r) or (isinstance(r, WorkerState) and r.ready))
+    one.until(lambda r: isinstance(each := noted(r, seen), WorkerState) and each.ready)
     assert isinstance(seen[0], StepEnded)
     assert isinstance(seen[-1], WorkerState)
     assert seen[-1].pid != first
@@ -257,7 +263,7 @@ def test_a_worker_that_does_nothing_ends_and_starts_again_for_the_next_attempt(
 
     assert one.ready().pid != first
     seen: list[Report] = []
-    one.until(lambda r: seen.append(r) or isinstance(r, StepEnded))
+    one.until(lambda r: isinstance(noted(r, seen), StepEnded))
     assert not any(isinstance(r, WorkerLost) for r in seen)
     one.rested()
 

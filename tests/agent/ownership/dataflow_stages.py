@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from simulation import SEALS, MemoryRows
@@ -27,6 +27,7 @@ from headgate.agent.scans.container_rows import RowsLimit
 from headgate.agent.scans.hosting import ScanSettings, TableScans
 from headgate.agent.scans.reader import TableScanner
 from headgate.agent.scans.store import ScanStore
+from headgate.agent.state.rows import HBaseConnections
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.events import (
@@ -120,10 +121,10 @@ class Group:
                 listing()
             return listings()
 
-        def renew_or_fault(*arguments: Any) -> None:
+        def renew_or_fault(*arguments: Any, **named: Any) -> None:
             if renewal is not None:
                 renewal()
-            renew(*arguments)
+            renew(*arguments, **named)
             self.renewed.set()
 
         store.listings = listings_or_fault  # type: ignore[method-assign]
@@ -134,7 +135,7 @@ class Group:
         self.leases = LeaseManager(
             LeaseSettings(
                 store=store,
-                broker=SimpleNamespace(flow_partitions=16, group=self.log),
+                broker=cast("KafkaBroker", SimpleNamespace(flow_partitions=16, group=self.log)),
                 group="g",
                 owner=Owner("agent", "1", ""),
                 lease=0.3,
@@ -242,7 +243,8 @@ def reading(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
         return "cells"
 
     answers: queue.Queue[Any] = queue.Queue()
-    scanner = TableScanner(SimpleNamespace(call=call), heard.supervision, RowsLimit(10, 1000))
+    connections = cast("HBaseConnections", SimpleNamespace(call=call))
+    scanner = TableScanner(connections, heard.supervision, RowsLimit(10, 1000))
     scanner.read("t", [b"r"], [b"f:v"], answers.put)
     assert answers.get(timeout=WAIT) == "cells"
     scanner.close()

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import uvicorn
 from simulation import MemoryRows
 from thread_faults import WAIT, Faults, Heard, Log, never, until
 
@@ -21,7 +22,7 @@ from headgate.agent.api.access import connections
 from headgate.agent.configuration import Resources
 from headgate.agent.kafka import retention as retentions
 from headgate.agent.kafka.retention import RetentionKeeper
-from headgate.agent.launchers.job import JobKey
+from headgate.agent.launchers.job import Job, JobKey
 from headgate.agent.launchers.launcher import JobsLauncher
 from headgate.agent.launchers.local_jobs import Over
 from headgate.agent.launchers.warm import sessions
@@ -34,6 +35,7 @@ from headgate.agent.resources.sampling import Sampling
 from headgate.agent.supervision import ThreadKind
 from headgate.engine import MetricAnswers, MetricQuestions, encode_metrics
 from headgate.events import VERSION, MachineLoad, encode_machine
+from headgate.settings import Credentials
 from headgate.spark import Ending, StartSession, StepEnded, WorkerReady
 
 
@@ -50,7 +52,7 @@ def sampled(
     log = Log("machines", values, at["poll"])
     sampling = Sampling(resources, lambda: log({}), told.put, heard.supervision)
     sampling.start()
-    found = []
+    found: list[str] = []
     while not found:
         found = [sample.machine for sample in told.get(timeout=WAIT)]
     sampling.stop()
@@ -165,7 +167,7 @@ def jobs(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     reports: queue.Queue[Any] = queue.Queue()
     fake = SimpleNamespace(launch=lambda job: None, poll=poll, leaving=lambda: False)
     launcher = JobsLauncher(fake, reports.put, heard.supervision, "flow")
-    launcher.start(SimpleNamespace(key=key))
+    launcher.start(cast("Job", SimpleNamespace(key=key)))
     assert reports.get(timeout=WAIT).ending is Ending.COMMITTED
     launcher.close()
 
@@ -193,7 +195,7 @@ def the_api(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     ending = threading.Event()
     faults = Faults()
     with socket.socket() as listener:
-        server = SimpleNamespace(run=lambda _: faults())
+        server = cast("uvicorn.Server", SimpleNamespace(run=lambda _: faults()))
         work = lambda: answer_requests(server, listener, ending)  # noqa: E731
         thread = heard.supervision.thread(ThreadKind.API, "api", work, ending)
         thread.start()
@@ -211,7 +213,7 @@ def certificates(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
         faults()
         return True
 
-    renewed = SimpleNamespace(changed=changed, reload=ending.set)
+    renewed = cast("Credentials", SimpleNamespace(changed=changed, reload=ending.set))
     thread = heard.supervision.thread(
         ThreadKind.CERTIFICATES,
         "certificates",

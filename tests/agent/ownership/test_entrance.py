@@ -56,7 +56,8 @@ def test_a_thrift1_port_is_refused_in_words(
 def test_what_does_not_answer_is_left_to_whoever_needs_it() -> None:
     with closing(socket.socket()) as bound:
         bound.bind(("127.0.0.1", 0))
-        require_observer(*bound.getsockname(), 0.0)
+        host, port = bound.getsockname()
+        require_observer(host, port, 0.0)
 
 
 # -- folders

@@ -5,12 +5,13 @@ from __future__ import annotations
 import queue
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from simulation import SEALS, MemoryRows
 from structlog.testing import capture_logs
 
+from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.ownership.leases import Doubts, LeaseManager, LeaseSettings
 from headgate.agent.state.sealed import (
     Definition,
@@ -92,10 +93,11 @@ class Looks:
             self._halting.wait(seconds)
 
         consumer = SimpleNamespace(subscribe=subscribe, poll=poll, close=lambda: None)
+        broker = SimpleNamespace(flow_partitions=16, group=lambda _: consumer)
         self.leases = LeaseManager(
             LeaseSettings(
                 store=self.store,
-                broker=SimpleNamespace(flow_partitions=16, group=lambda _: consumer),
+                broker=cast("KafkaBroker", broker),
                 group="g",
                 owner=Owner("agent", "1", ""),
                 lease=3600.0,

@@ -111,7 +111,7 @@ class Log:
         return Message(self._topic, 0, self._next - 1, self._values[self._next - 1])
 
     def _consume(self, most: int) -> list[Message]:
-        found = []
+        found: list[Message] = []
         while len(found) < min(most, 2) and (message := self._poll(0)) is not None:
             found.append(message)
         return found

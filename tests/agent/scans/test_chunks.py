@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from headgate.agent.ports import Extent, TimeRange
 from headgate.agent.scans.chunks import read_chunk
-from headgate.client import Cell, ScanRange
+from headgate.client import Cell, ScanRange, Thrift2Connection
 
 OLD, NEW, FUTURE = 10, 20, 99  # milliseconds
 WRITTEN = TimeRange(NEW, 30)
@@ -25,6 +25,8 @@ class Table:
 
     def pages(self, table: str, extent: ScanRange, page: int = 100) -> Iterator[list[Any]]:
         assert table == "t"
+        assert extent.since is not None
+        assert extent.until is not None
         rows: dict[bytes, list[Any]] = {}
         for row, column, timestamp in self.cells:
             wanted = not extent.columns or any(
@@ -56,8 +58,12 @@ def table() -> Table:
     )
 
 
+def connection(table: Table) -> Thrift2Connection:
+    return cast("Thrift2Connection", table)
+
+
 def found(table: Table, extent: Extent, start: bytes = b"", rows: int = 100) -> list[bytes]:
-    chunk = read_chunk(table, "t", extent, start, WRITTEN, rows)
+    chunk = read_chunk(connection(table), "t", extent, start, WRITTEN, rows)
     return [cell.row + b" " + cell.column for cell in chunk.cells]
 
 
@@ -72,9 +78,9 @@ def test_only_what_is_watched_is_read(table, column):
 
 
 def test_a_full_chunk_says_where_the_next_one_starts(table):
-    chunk = read_chunk(table, "t", Extent(1.0), b"", WRITTEN, 1)
+    chunk = read_chunk(connection(table), "t", Extent(1.0), b"", WRITTEN, 1)
     assert chunk == type(chunk)([Cell(b"a", b"f:x", NEW, b"v")], b"a\0")
-    chunk = read_chunk(table, "t", Extent(1.0), b"a\0", WRITTEN, 2)
+    chunk = read_chunk(connection(table), "t", Extent(1.0), b"a\0", WRITTEN, 2)
     assert {cell.row for cell in chunk.cells} == {b"b"}
     assert chunk.following is None
 
@@ -95,10 +101,11 @@ def test_many_marked_rows_are_read_in_one_scan_over_their_range():
 def test_rows_of_marks_are_chunks_too():
     rows = [b"%03d" % number for number in range(5)]
     table = Table(*((row, c, NEW) for row in rows for c in (b"f:x", b"hg:all")))
-    start, chunks = b"", 0
+    start: bytes | None = b""
+    chunks = 0
     seen: list[bytes] = []
     while start is not None:
-        chunk = read_chunk(table, "t", Extent(1.0, notify=True), start, WRITTEN, 2)
+        chunk = read_chunk(connection(table), "t", Extent(1.0, notify=True), start, WRITTEN, 2)
         seen += [cell.row for cell in chunk.cells]
         start, chunks = chunk.following, chunks + 1
     assert (seen, chunks) == (rows, 3)

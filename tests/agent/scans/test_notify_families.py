@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from simulation import MemoryRows
 
 from headgate.agent.scans.notify_families import NotifyFamilies
+from headgate.agent.state.rows import HBaseConnections
 from headgate.client import RequestRefused
 
 
@@ -44,7 +45,7 @@ def tables() -> Tables:
 
 @pytest.fixture
 def families(tables: Tables) -> NotifyFamilies:
-    return NotifyFamilies(tables, MemoryRows())
+    return NotifyFamilies(cast("HBaseConnections", tables), MemoryRows())
 
 
 def test_it_is_made_once_and_removed_with_the_last_dataflow(tables, families):

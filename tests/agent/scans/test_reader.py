@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +18,7 @@ from headgate.agent.ports import ScannedCells
 from headgate.agent.scans import reader as scans
 from headgate.agent.scans.container_rows import RowsLimit, Stretch, stretches
 from headgate.agent.scans.reader import TableScanner
+from headgate.agent.state.rows import HBaseConnections
 from headgate.agent.supervision import Supervision
 from headgate.client import Cell, RequestRefused, ScanRange
 from headgate.events import Container, ContainerId, Item, Notify
@@ -104,7 +105,9 @@ class Desk:
 
     def __init__(self, data: Data, limit: RowsLimit = LIMIT) -> None:
         self.tables = Tables(data)
-        self.scanner = TableScanner(self.tables, Supervision(lambda _: None), limit, threads=1)
+        self.scanner = TableScanner(
+            cast("HBaseConnections", self.tables), Supervision(lambda _: None), limit, threads=1
+        )
         self.answers: queue.Queue[ScannedCells] = queue.Queue()
 
     def scan(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import pytest
 
@@ -12,7 +13,13 @@ from headgate.agent.kafka.feed import Deliver, Record
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.ports import Extent, Found, TimeRange
 from headgate.agent.scans.found_cells import SCANNER
-from headgate.agent.scans.table_scan import Chunk, ScanContext, ScanProgress, TableScan
+from headgate.agent.scans.table_scan import (
+    Chunk,
+    ScanBroker,
+    ScanContext,
+    ScanProgress,
+    TableScan,
+)
 from headgate.client import Cell
 from headgate.events import (
     VERSION,
@@ -118,7 +125,7 @@ class Place:
     def _start(self) -> TableScan:
         self._epoch += 1
         context = ScanContext(
-            broker=self,
+            broker=cast("ScanBroker", self),
             reader=self,
             observers=self._observers,
             requester="agent",

@@ -1,11 +1,13 @@
 """A dataflow beside itself without bounds: what is compared, and how."""
 
+from typing import Any
+
 import pytest
 
 from headgate.cli.demo.comparison import ComparedStep, difference, reference
 from headgate.flows import parse_dataflow
 
-TREE = {
+TREE: dict[str, Any] = {
     "name": "air",
     "containers": {
         "readings": "detectors s:o3",

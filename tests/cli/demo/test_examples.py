@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ import yaml
 from headgate.cli.demo.comparison import SynchronousComparison, read_example
 from headgate.cli.demo.crawl import StalePostings, _hurry
 from headgate.cli.demo.fire_risk import _against_record
+from headgate.cli.demo.narration import Narrator
 from headgate.flows import parse_dataflow
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
@@ -49,10 +51,11 @@ def test_time_goes_faster_in_bounds_too():
 def test_the_bounds_are_those_of_the_paper():
     parsed = parse_dataflow((EXAMPLES / "crawl/crawl.yaml").read_text(), "crawl.yaml")
     bounds = {a.name: a.bounds[0] for a in parsed.spec.actions if a.bounds}
-    limits = [
-        (bound.time, bound.sequence.limit, bound.value.limit)
-        for bound in (bounds["news-words"], bounds["page-words"])
-    ]
+    limits = []
+    for bound in (bounds["news-words"], bounds["page-words"]):
+        assert bound.sequence is not None
+        assert bound.value is not None
+        limits.append((bound.time, bound.sequence.limit, bound.value.limit))
     assert limits == [(200, 100, 0.1), (300, 500, 0.2)]
 
 
@@ -73,6 +76,7 @@ def test_examples_can_run_beside_themselves(example):
         api = "http://127.0.0.1:1"
 
     file = EXAMPLES / example / f"{example}.yaml"
-    beside = SynchronousComparison(read_example(file, lambda _: None), file, Nowhere(), None)
+    silent = cast("Narrator", None)  # nothing goes on that it could be told of
+    beside = SynchronousComparison(read_example(file, lambda _: None), file, Nowhere(), silent)
     assert list(beside.steps)
     assert all(step.description for step in beside.steps.values())

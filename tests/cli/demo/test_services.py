@@ -6,6 +6,7 @@ import os
 import pytest
 
 from headgate.cli.demo import services as demo_services
+from headgate.local import Progress
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def folder(tmp_path):
 
 
 def remove_left(folder):
-    told = []
+    told: list[Progress] = []
     demo_services._remove_left(folder.parent, told.append)
     return [progress.text for progress in told]
 

@@ -297,7 +297,7 @@ def test_a_row_of_a_stranger_is_listed_as_text(agent):
 
 
 def test_an_explanation_tells_the_reads_of_what_each_action_watches(agent):
-    action = {"state": "idle", "policy": None, "adjusted": []}
+    action: dict[str, Any] = {"state": "idle", "policy": None, "adjusted": []}
     watched = [{"container": "readings", "table": table} for table in ("t", "u")]
     agent.answers = {
         "actions": [

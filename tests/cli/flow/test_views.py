@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ CAUSE = (
     "(end of the wave of `feed`)"
 )
 REASON = "ValueError: row d-0001, column s:o3: b'12,5' is no double in codec utf8"
-RUN = {
+RUN: dict[str, Any] = {
     "run": "air-quality-of-a-city-18c0f3a2b1d-zones-12",
     "action": "zones-of-the-inner-city",
     "attempt": 2,
