@@ -16,7 +16,7 @@ _REPLY = b"\x80\x01\x00\x02"
 
 
 @contextmanager
-def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+def server(answer: Callable[[socket.socket], object]) -> Iterator[int]:
     """Serve one connection by a function and give the port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from thriftpy2.transport import TSocket
 
 from headgate.client import recorded
 from headgate.wire import Message, MessageType, StructWriter, Transport, write_message
@@ -96,7 +97,7 @@ def test_a_new_connection_is_in_step_again(
     pair.answer(reply())
     pair.socket.close()
     ours, pair.hbase = socket.socketpair()
-    monkeypatch.setattr(recorded.TSocket, "open", lambda it: it.set_handle(ours))
+    monkeypatch.setattr(TSocket, "open", lambda it: it.set_handle(ours))
     pair.socket.open()
     pair.socket.write(request(b"s"))
     pair.answer(reply())

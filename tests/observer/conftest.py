@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec import Struct
@@ -218,7 +218,9 @@ class Loopback:
             metrics=metrics,
             acknowledgements=self.acknowledgements,
         )
-        self._front = await loop.create_server(lambda: Session(self.endpoint), "127.0.0.1", 0)
+        self._front = await loop.create_server(
+            lambda: cast("asyncio.Protocol", Session(self.endpoint)), "127.0.0.1", 0
+        )
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection(*self._front.sockets[0].getsockname())

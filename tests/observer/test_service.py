@@ -89,7 +89,7 @@ def test_a_gates_lease_lasts_as_long_as_was_said_whatever_this_hosts_clock_says(
     container = Container(ContainerId("c"), (Item("t"),))
     gate = Gate(2, "flow", "step", "kappa", (container,), now + 10.0, 1)
 
-    async def script(observer: Observer) -> tuple[bool, bool, bool]:
+    async def script(observer: Observer) -> tuple[bool, ...]:
         nonlocal wall, passed
         observer._control_topic.caught_up.set()
         wall += leap

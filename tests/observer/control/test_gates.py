@@ -279,6 +279,7 @@ def test_health_speaks_of_gates_that_hold_many_writes(stand: Stand) -> None:
     stand.say(gate())
     for _ in range(99):
         stand.held()
-    assert stand.gates.reasons == ()
+    before = stand.gates.reasons
+    assert before == ()
     stand.held()
     assert stand.gates.reasons == ("gates hold 100 writes: bound kappa of flow/step",)

@@ -13,7 +13,7 @@ from headgate.events import (
     encode_notify,
     encode_origin,
 )
-from headgate.hbase import Definition, Dialect, decode_request, read_request
+from headgate.hbase import Definition, Dialect, Write, decode_request, read_request
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.client_log import ClientLog, ListenerLog
@@ -46,8 +46,9 @@ class Stand:
         marked = self.notify.marked_write(Dialect.THRIFT2, request, table, LOG)
         if marked is None:
             return {}
-        cells = decode_request(Dialect.THRIFT2, marked).cells
-        found = dict(zip(cells.columns, cells.values, strict=True))
+        write = decode_request(Dialect.THRIFT2, marked)
+        assert isinstance(write, Write)
+        found = dict(zip(write.cells.columns, write.cells.values, strict=True))
         assert found.pop(b"f:q")
         return found
 
@@ -125,7 +126,8 @@ def test_without_the_family_no_cell_is_set_until_a_list_asks_anew(stand: Stand) 
     assert stand.cells(put()) == {}
     assert (stand.notify.stopped, stand.notify.unmarked) == (("t",), 1)
     stand.control.apply(WatchList(2, "third", 1, (Watch("t"),)), "o")
-    assert stand.notify.stopped == ("t",)
+    still = stand.notify.stopped
+    assert still == ("t",)
     stand.ask(ALL, revision=2)
     assert set(stand.cells(put())) == {b"hg:all"}
     assert stand.notify.stopped == ()

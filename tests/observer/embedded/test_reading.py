@@ -10,6 +10,7 @@ import pytest
 
 from headgate.observer.config import Journal, Kafka, ObserverConfig
 from headgate.observer.embedded import observer as embedded
+from headgate.observer.embedded.writes import read
 from headgate.wire import MessageReader, MessageType, StructWriter, Transport, write_message
 
 
@@ -24,7 +25,6 @@ def test_the_observers_lock_is_free_while_a_request_is_read(
     )
     observer = embedded.EmbeddedObserver(config, patience_seconds=0.0)
     free: list[bool] = []
-    reading = embedded.read
 
     def take_the_lock() -> None:
         taken = observer._loop.lock.acquire(timeout=5.0)
@@ -36,7 +36,7 @@ def test_the_observers_lock_is_free_while_a_request_is_read(
         other = threading.Thread(target=take_the_lock)
         other.start()
         other.join()
-        return reading(message)
+        return read(message)
 
     monkeypatch.setattr(embedded, "read", watched)
     mutation = StructWriter().binary(2, b"f:q").binary(3, b"v").end()

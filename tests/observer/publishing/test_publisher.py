@@ -35,7 +35,7 @@ def test_every_row_is_in_its_partition(ready) -> None:
     rows = [b"r%d" % i for i in range(200)]
     ready.publisher.add("t", write(0, rows))
     ready.timers.run()
-    found = []
+    found: list[bytes] = []
     for sent in ready.producer.sent:
         batch = sent.message
         assert isinstance(batch, UpdateBatch)

@@ -235,7 +235,7 @@ def test_columns_stand_below_one_another_as_wide_as_what_came_so_far() -> None:
 
 @pytest.mark.parametrize("moment", [1e300, -1e300, float("inf"), float("nan"), 1e12, -1e12])
 def test_a_time_that_no_calendar_has_is_shown_as_it_is(moment: float) -> None:
-    messages = [
+    messages: list[UpdateMessage] = [
         batch(part(1, received=moment), kinds=[UpdateKind.PUT]),
         TableChange(1, "o", 1, 1, 1, "t", TableChangeKind.DROPPED, Outcome.APPLIED, moment),
     ]

@@ -263,7 +263,9 @@ def test_a_gap_that_was_not_announced_is_announced_by_the_next_start(restart: Re
     assert gap.until > 50.0
 
 
-def test_topics_are_looked_for_until_kafka_answers(restart: Restart) -> None:
+def test_topics_are_looked_for_until_kafka_answers(
+    restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
     restart.fitting = {"other"}
     silent = 2
 
@@ -274,13 +276,15 @@ def test_topics_are_looked_for_until_kafka_answers(restart: Restart) -> None:
             raise KafkaUnavailable("nobody is there")
         return restart.topics
 
-    restart.look_at_topics = look
+    monkeypatch.setattr(restart, "look_at_topics", look)
     restart.crash_with(put(b"row", b"other"), table="other")
     restart.run(EarlierEpochs.publish)
     assert [each.rows for each in restart.log] == [(b"row",)]
 
 
-def test_a_kafka_that_never_answers_ends_the_start_in_words(restart: Restart) -> None:
+def test_a_kafka_that_never_answers_ends_the_start_in_words(
+    restart: Restart, monkeypatch: pytest.MonkeyPatch
+) -> None:
     restart.fitting = {"other"}
     restart.start_seconds = 0.2
     asked = 0
@@ -291,7 +295,7 @@ def test_a_kafka_that_never_answers_ends_the_start_in_words(restart: Restart) ->
         assert asked < 1000, "it asks without a pause"
         raise KafkaUnavailable("nobody is there")
 
-    restart.look_at_topics = look
+    monkeypatch.setattr(restart, "look_at_topics", look)
     restart.crash_with(put(b"row", b"other"), table="other")
     with pytest.raises(StartError, match="Kafka at k:1 did not take"):
         restart.run(EarlierEpochs.publish)

@@ -22,13 +22,16 @@ def server_files(authority: Any) -> tuple[Path, Path]:
 
 @pytest.fixture
 def tls(server_files: tuple[Path, Path]) -> Tls:
-    return Tls(*map(str, server_files))
+    certificate, key = server_files
+    return Tls(str(certificate), str(key))
 
 
 @pytest.fixture
 def mutual(server_files: tuple[Path, Path], authority: Any) -> Tls:
+    certificate, key = server_files
     return Tls(
-        *map(str, server_files),
+        str(certificate),
+        str(key),
         client_ca=str(authority.certificate),
         require_client_certificate=True,
     )

@@ -64,6 +64,13 @@ def certificate(*, cn: str = "", dns: str = "", uri: str = "") -> dict[str, Any]
     return {"subject": subject, "subjectAltName": names}
 
 
+def origin_of(guard: Guard, shown: dict[str, Any] | None) -> Origin | None:
+    """Return who a client is by its certificate, where that is asked."""
+    permit = guard.permit(shown)
+    assert permit is not None
+    return permit.origin
+
+
 # -- who it is
 
 
@@ -80,19 +87,19 @@ def certificate(*, cn: str = "", dns: str = "", uri: str = "") -> dict[str, Any]
     ],
 )
 def test_a_certificate_is_known_by_the_name_that_is_configured(
-    entry: dict[str, str], shown: dict[str, str], fits: bool
+    entry: dict[str, Any], shown: dict[str, str], fits: bool
 ) -> None:
     access = Access(certificates=(ClientCertificate(**entry, writer="etl"),))
-    permit = Gatekeeper(access).guard.permit(certificate(**shown))
-    assert permit.origin == (ETL if fits else None)
+    origin = origin_of(Gatekeeper(access).guard, certificate(**shown))
+    assert origin == (ETL if fits else None)
 
 
 def test_a_certificate_is_stronger_than_the_port() -> None:
     access = Access(certificates=(ClientCertificate(common_name="etl", writer="etl"),))
     guard = Gatekeeper(access, origin=Identity(dataflow="aqhi", action="ingest")).guard
-    assert guard.permit(certificate(cn="etl")).origin == ETL
-    assert guard.permit(certificate(cn="other")).origin == Origin("aqhi", "ingest", "", 0)
-    assert guard.permit(None).origin == Origin("aqhi", "ingest", "", 0)
+    assert origin_of(guard, certificate(cn="etl")) == ETL
+    assert origin_of(guard, certificate(cn="other")) == Origin("aqhi", "ingest", "", 0)
+    assert origin_of(guard, None) == Origin("aqhi", "ingest", "", 0)
 
 
 def test_the_first_certificate_entry_that_fits_decides() -> None:
@@ -101,7 +108,7 @@ def test_the_first_certificate_entry_that_fits_decides() -> None:
         ClientCertificate(common_name="*", writer="others"),
     )
     guard = Gatekeeper(Access(certificates=entries)).guard
-    assert guard.permit(certificate(cn="etl")).origin == ETL
+    assert origin_of(guard, certificate(cn="etl")) == ETL
 
 
 # -- what it may say that it is

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from headgate.observer.config import HealthChecks
-from headgate.observer.upstreams.dialing import Dialer, UpstreamsUnreachable
+from headgate.observer.upstreams.dialing import Dialed, Dialer, UpstreamsUnreachable
 from headgate.observer.upstreams.pool import UpstreamPool
 
 
@@ -41,7 +41,7 @@ def dial(network: Network, *addresses: str, times: int = 1) -> UpstreamPool:
 
     async def run() -> None:
         for _ in range(times):
-            await dialer.connect(lambda _upstream: asyncio.Protocol())
+            await dialer.connect(lambda _upstream: Dialed())
 
     asyncio.run(run())
     return pool
@@ -88,6 +88,6 @@ def test_no_upstream_is_blamed_for_what_this_host_lacks() -> None:
     pool = UpstreamPool("thrift1", ["10.0.0.1:1", "10.0.0.2:1"], HealthChecks())
     dialer = Dialer(cast("asyncio.AbstractEventLoop", network), pool, 5.0)
     with pytest.raises(UpstreamsUnreachable, match="Too many open files"):
-        asyncio.run(dialer.connect(lambda _upstream: asyncio.Protocol()))
+        asyncio.run(dialer.connect(lambda _upstream: Dialed()))
     assert not pool.reasons
     assert len(network.tried) == 1

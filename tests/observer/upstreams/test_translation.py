@@ -181,7 +181,8 @@ def test_it_steps_aside_with_the_first_reply_where_both_speak_the_same(
     async def script(scene: Scene) -> None:
         scene.translation.write(written(format_) + written(format_, seqid=2))
         assert scene.connection.sent == written(format_) + written(format_, seqid=2)
-        assert not scene.settled
+        before = scene.settled
+        assert not before
         reply = answered(BUFFERED_BINARY if format_ is OLD else format_)
         scene.translation.reply_received(reply)
         assert scene.settled == 1

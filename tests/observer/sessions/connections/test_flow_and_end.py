@@ -156,7 +156,7 @@ def test_an_idle_client_that_takes_no_leave_over_tls_does_not_hold_up_the_end(
     scene: Scene,
 ) -> None:
     session, client, upstream = scene.connect()
-    client.can_write_eof = lambda: False  # type: ignore[method-assign]
+    client.can_write_eof = lambda: False
     session.drain()
     session.drain()
     assert not upstream.closed

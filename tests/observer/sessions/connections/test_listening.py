@@ -121,8 +121,8 @@ def test_a_listener_with_tls_shakes_hands_with_hosts_of_its_networks(
     authority: Any, networks: tuple[str, ...], admitted: bool
 ) -> None:
     async def script() -> bool:
-        files = authority.issue("observer", "IP:127.0.0.1")
-        opened = listeners(tls=Tls(*map(str, files)), networks=networks)
+        certificate, key = authority.issue("observer", "IP:127.0.0.1")
+        opened = listeners(tls=Tls(str(certificate), str(key)), networks=networks)
         addresses = Addresses()
         await opened.open(endpoint_of, addresses, reuse_port=False)
         host, _, port = addresses.thrift1.partition(":")

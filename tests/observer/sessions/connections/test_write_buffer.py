@@ -28,7 +28,7 @@ def run(check: Check) -> None:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(asyncio.Protocol, sock=ours)
         try:
-            await asyncio.wait_for(check(cast("asyncio.Transport", transport), theirs), 30)
+            await asyncio.wait_for(check(transport, theirs), 30)
         finally:
             transport.abort()
             theirs.close()

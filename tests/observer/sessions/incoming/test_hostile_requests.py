@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,14 @@ def _deeper(values: st.SearchStrategy[tuple[int, bytes]]) -> st.SearchStrategy[t
     )
 
 
+def _of_kind(kind: int, value: bytes) -> tuple[int, bytes]:
+    return kind, value
+
+
 _VALUES = st.recursive(
     st.one_of(
         _STRINGS.map(lambda value: (11, _string(value))),
-        *(_fixed(kind).map(lambda value, kind=kind: (kind, value)) for kind in _KINDS),
+        *(_fixed(kind).map(partial(_of_kind, kind)) for kind in _KINDS),
     ),
     _deeper,
     max_leaves=8,
@@ -224,7 +229,7 @@ def test_a_fault_of_the_observer_breaks_one_connection_and_leaves_no_write_witho
 
     wire = session._connections.upstream
     assert wire is not None
-    wire.on_write = fault  # type: ignore[attr-defined]
+    wire.on_write = fault
     with capture_logs() as lines:
         session.data_received(put(b"lost"))
     assert client.closed

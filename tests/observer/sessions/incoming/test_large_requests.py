@@ -77,7 +77,7 @@ def test_each_turn_walks_and_reads_no_more_than_a_part(parted: Scene, transport:
     assert reading is not None
     places = []
     while session._intake.reading is not None:
-        places.append(reading._cursor.pos)  # type: ignore[union-attr]
+        places.append(reading._cursor.pos)
         assert upstream.taken() == b""
         parted.turn()
     assert walked >= len(request) // (PART + longest)

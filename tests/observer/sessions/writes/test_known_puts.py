@@ -195,7 +195,7 @@ def test_one_waits_for_the_disk_where_each_must(known: Scene) -> None:
     upstream.taken()
     waiting: list[Any] = []
     known.admission.syncs_each = True
-    known.admission.when_synced = waiting.append  # type: ignore[method-assign]
+    known.admission.when_synced = waiting.append
     session.data_received(put(b"aa"))
     assert upstream.taken() == b""
     waiting.pop()()

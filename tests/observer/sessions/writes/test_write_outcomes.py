@@ -63,7 +63,7 @@ FATES = ("ok", "false", "IOError", "IllegalArgument", "cut before", "cut after",
 TOLD = {"A": Outcome.APPLIED, "U": Outcome.UNKNOWN, "N": None}
 """Applied, unknown, no event."""
 
-ARGUMENTS = {
+ARGUMENTS: dict[tuple[Dialect, str], dict[str, Any]] = {
     (ONE, "mutateRow"): {**ROW, "mutations": [PUT]},
     (ONE, "mutateRowTs"): {**ROW, "mutations": [PUT], "timestamp": 5},
     (ONE, "mutateRows"): batch(PUT),
