@@ -15,6 +15,7 @@ from headgate.hbase import (
     Dialect,
     Effect,
     Room,
+    Write,
     decode_request,
     lacks_notify_family,
     with_notify,
@@ -268,6 +269,8 @@ def test_what_a_request_writes_stays_the_same_but_for_its_notify_cells(case):
         return
     before = decode_request(case.dialect, message)
     after = decode_request(case.dialect, marked)
+    assert isinstance(before, Write)
+    assert isinstance(after, Write)
     own = [at for at, column in enumerate(after.cells.columns) if not column.startswith(b"hg:")]
     assert after.cells.taken(own) == before.cells
     assert (after.origins, after.conditional) == (before.origins, before.conditional)

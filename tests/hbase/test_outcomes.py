@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headgate.events import TableChangeKind, UpdateKind
@@ -12,6 +14,7 @@ from headgate.hbase import (
     Dialect,
     Effect,
     Verdict,
+    Write,
     decode_request,
     io_error_reply,
     is_void,
@@ -44,7 +47,7 @@ def read(data: bytes) -> Message:
     return message
 
 
-ANSWERS = {
+ANSWERS: dict[Answer, list[tuple[dict[str, Any], Verdict]]] = {
     # without an error, by what the method answers: result struct -> verdict
     Answer.DONE: [({}, APPLIED)],
     Answer.QUEUED: [({}, UNKNOWN)],
@@ -112,6 +115,7 @@ def test_an_io_error_leaves_every_method_unknown_and_says_why(case, encoder):
     error = (encoder.one.IOError if case.dialect is ONE else encoder.two.TIOError)(message="boom")
     reply = read(encoder.reply(case.dialect, case.method, io=error))
     judgement = judge(case.dialect, request, reply)
+    assert isinstance(request, Write)
     expected = (UNKNOWN, "boom") if case.cells else (NOTHING, "")
     assert (judgement.verdict, judgement.reason) == expected
     assert judgement.cells == request.cells
@@ -194,6 +198,7 @@ def test_a_put_that_the_server_ignores_did_nothing(encoder):
 def test_a_counter_is_read_from_its_reply(encoder):
     message = encoder.call(ONE, "atomicIncrement", tableName=b"t", row=b"r", column=b"f:c", value=2)
     request = decode_request(ONE, read(message))
+    assert isinstance(request, Write)
     judgement = judge(ONE, request, read(encoder.reply(ONE, "atomicIncrement", success=-3)))
     assert list(judgement.cells.kinds) == [UpdateKind.INCREMENT]
     assert judgement.cells.values == [(-3).to_bytes(8, "big", signed=True)]

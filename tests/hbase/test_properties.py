@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, UpdateKind, encode_origin, encode_origin_text
-from headgate.hbase import Dialect, decode_request, judge
+from headgate.hbase import Dialect, Write, decode_request, judge
 from headgate.wire import (
     Message,
     MessageReader,
@@ -30,6 +31,12 @@ def read(data: bytes) -> Message:
     return message
 
 
+def written(dialect: Dialect, message: Message) -> Write:
+    request = decode_request(dialect, message)
+    assert isinstance(request, Write)
+    return request
+
+
 puts = st.lists(
     st.tuples(names, st.lists(st.tuples(columns, st.binary(max_size=20)), max_size=4)), max_size=5
 )
@@ -49,7 +56,7 @@ def test_batches_of_thrift1_come_out_as_they_went_in(encoder, batch, timestamp):
     data = encoder.call(
         Dialect.THRIFT1, "mutateRowsTs", tableName=b"t", rowBatches=rows, timestamp=timestamp
     )
-    cells = decode_request(Dialect.THRIFT1, read(data)).cells
+    cells = written(Dialect.THRIFT1, read(data)).cells
     expected = [(row, column, value) for row, pairs in batch for column, value in pairs]
     assert list(zip(cells.rows, cells.columns, cells.values, strict=True)) == expected
     assert cells.kinds == bytes(len(expected))
@@ -79,7 +86,7 @@ def test_runs_of_alike_rows_of_thrift1_come_out_as_they_went_in(encoder, describ
             batch.append(one.BatchMutation(row=row, mutations=mutations))
             expected += [(row, column, value) for column in into if b":" in column]
     data = encoder.call(Dialect.THRIFT1, "mutateRows", tableName=b"t", rowBatches=batch)
-    cells = decode_request(Dialect.THRIFT1, read(data)).cells
+    cells = written(Dialect.THRIFT1, read(data)).cells
     assert list(zip(cells.rows, cells.columns, cells.values, strict=True)) == expected
     assert cells.kinds == bytes(len(expected))
     assert cells.timestamps == [-1] * len(expected)
@@ -106,7 +113,7 @@ def test_rows_alike_but_for_lengths_come_out_as_they_went_in(encoder, lengths, i
             (row, column, value if valued else b"") for column, valued in into if b":" in column
         ]
     data = encoder.call(Dialect.THRIFT1, "mutateRows", tableName=b"t", rowBatches=batch)
-    cells = decode_request(Dialect.THRIFT1, read(data)).cells
+    cells = written(Dialect.THRIFT1, read(data)).cells
     assert list(zip(cells.rows, cells.columns, cells.values, strict=True)) == expected
 
 
@@ -131,7 +138,8 @@ alike = st.lists(
 def test_runs_of_alike_puts_of_thrift2_come_out_as_they_went_in(encoder, described, named, form):
     two = encoder.two
     origin = Origin("aqhi", "zones", "zones-17", 3)
-    batch, expected = [], []
+    batch: list[Any] = []
+    expected = []
     for count, key, content, into, of_row in described:
         for number in range(count):
             row = key % number if b"%" in key else key
@@ -146,7 +154,7 @@ def test_runs_of_alike_puts_of_thrift2_come_out_as_they_went_in(encoder, describ
                 stamp = next((stamp for stamp in (own, of_row) if stamp is not None), -1)
                 expected.append((row, b"f:" + name, stamp, value))
     data = encoder.call(Dialect.THRIFT2, "putMultiple", table=b"t", tputs=batch)
-    write = decode_request(Dialect.THRIFT2, read(data))
+    write = written(Dialect.THRIFT2, read(data))
     cells = write.cells
     found = zip(cells.rows, cells.columns, cells.timestamps, cells.values, strict=True)
     assert list(found) == expected
@@ -181,7 +189,7 @@ def test_runs_of_alike_deletes_of_thrift2_come_out_as_they_went_in(encoder, desc
                 (UpdateKind.DELETE_COLUMN, row, b"f:" + (name or b"")) for name in qualifiers or ()
             ] or [(UpdateKind.DELETE_ROW, row, b"")]
     data = encoder.call(Dialect.THRIFT2, "deleteMultiple", table=b"t", tdeletes=batch)
-    cells = decode_request(Dialect.THRIFT2, read(data)).cells
+    cells = written(Dialect.THRIFT2, read(data)).cells
     assert list(zip(cells.kinds, cells.rows, cells.columns, strict=True)) == expected
     assert cells.values == [None] * len(expected)
     assert cells.timestamps == [-1] * len(expected)
@@ -215,7 +223,7 @@ def test_batches_of_thrift2_come_out_as_they_went_in(encoder, batch):
         for row, cells, of_row in batch
     ]
     data = encoder.call(Dialect.THRIFT2, "putMultiple", table=b"t", tputs=rows)
-    cells = decode_request(Dialect.THRIFT2, read(data)).cells
+    cells = written(Dialect.THRIFT2, read(data)).cells
     expected = [
         (
             row,
@@ -246,7 +254,7 @@ def test_every_mutation_of_a_row_is_told_once_with_deletes_before_puts(encoder, 
         row=b"r",
         mutations=[one.Mutation(isDelete=gone, column=column) for gone, column in mutations],
     )
-    write = decode_request(Dialect.THRIFT1, read(data))
+    write = written(Dialect.THRIFT1, read(data))
     cells = write.cells
     deletes = [column for gone, column in mutations if gone]
     puts = [column for gone, column in mutations if not gone and b":" in column]
@@ -275,7 +283,7 @@ def test_damaged_requests_are_decoded_or_refused(cases, data):
         )
     again = Message(bytes(damaged), message.body, message.name, message.type, 7, Transport.BUFFERED)
     with suppress(ProtocolError):
-        cells = decode_request(case.dialect, again).cells
+        cells = written(case.dialect, again).cells
         columns = (cells.rows, cells.columns, cells.timestamps, cells.values)
         assert {len(column) for column in columns} == {len(cells.kinds)}
 
@@ -284,7 +292,7 @@ def test_damaged_requests_are_decoded_or_refused(cases, data):
 @given(data=st.data(), body=st.binary(max_size=60))
 def test_a_reply_of_garbage_is_judged_all_the_same(cases, data, body):
     case = data.draw(st.sampled_from(cases))
-    request = decode_request(case.dialect, read(case.encoded))
+    request = written(case.dialect, read(case.encoded))
     kind = data.draw(st.sampled_from(MessageType))
     reply = Message(b"head" + body, 4, case.method, kind, 7, Transport.BUFFERED)
     judgement = judge(case.dialect, request, reply)

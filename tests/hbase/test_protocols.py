@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from thriftpy2.protocol.binary import TBinaryProtocol
@@ -69,7 +70,7 @@ def compact(data: bytes) -> Message:
 
 def test_a_reply_says_the_same_in_compact(case, encoder):
     request = decode_request(case.dialect, read(case.encoded))
-    results = ({}, {"success": True}, {"success": 12}, {"success": []})
+    results: tuple[dict[str, Any], ...] = ({}, {"success": True}, {"success": 12}, {"success": []})
     for result in results:
         body = _result(**result)
         reply = Message(body, 0, case.method, MessageType.REPLY, 7, Transport.BUFFERED)

@@ -45,7 +45,7 @@ def column(family: bytes, qualifier: bytes | None = None) -> bytes:
 
 def get2(row: bytes, *columns: bytes) -> bytes:
     writer = StructWriter().binary(1, row)
-    return (writer.structs(2, columns) if columns else writer).end()
+    return (writer.structs(2, list(columns)) if columns else writer).end()
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import pytest
 
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, TableChangeKind, encode_origin
 from headgate.hbase import (
     METHODS,
+    Definition,
     Dialect,
     Effect,
     Write,
@@ -35,7 +37,8 @@ def read(data: bytes) -> Message:
     return message
 
 
-def in_rows(write: Write) -> list[tuple]:
+def in_rows(write: Write | Definition) -> list[tuple]:
+    assert isinstance(write, Write)
     cells = write.cells
     columns = (cells.kinds, cells.rows, cells.columns, cells.timestamps, cells.values)
     return list(zip(*columns, strict=True))
@@ -264,7 +267,11 @@ def test_a_request_without_what_its_method_needs_is_malformed(dialect, method, b
         decode_request(dialect, message)
 
 
-def struct_of(fields: list[tuple[str, int, object]]) -> bytes:
+Field = tuple[str, int, object]
+"""Of a struct: the writer's method for its kind, its number and its value."""
+
+
+def struct_of(fields: Sequence[Field]) -> bytes:
     writer = StructWriter()
     for kind, number, value in fields:
         getattr(writer, kind)(number, value)
@@ -274,7 +281,7 @@ def struct_of(fields: list[tuple[str, int, object]]) -> bytes:
 MUTATION = StructWriter().binary(2, b"f:q").binary(3, b"v").end()
 TABLE, ROW, COLUMN = ("binary", 1, b"t"), ("binary", 2, b"r"), ("binary", 3, b"f:q")
 VALUE = struct_of([("binary", 1, b"f"), ("binary", 2, b"q"), ("binary", 3, b"v")])
-NEEDED = {
+NEEDED: dict[str, list[Field]] = {
     "mutateRow": [TABLE, ROW, ("structs", 3, [MUTATION])],
     "mutateRowTs": [TABLE, ROW, ("structs", 3, [MUTATION])],
     "mutateRows": [TABLE, ("structs", 2, [struct_of([("binary", 1, b"r"), ("structs", 2, [])])])],
@@ -289,7 +296,7 @@ NEEDED = {
     ("method", "left_out"), [(name, nth) for name in NEEDED for nth in range(len(NEEDED[name]))]
 )
 def test_each_field_that_a_method_needs_must_be_there(method: str, left_out: int) -> None:
-    def decoded(fields: list[tuple[str, int, object]]) -> object:
+    def decoded(fields: list[Field]) -> object:
         body = struct_of(fields)
         message = read(write_message(Transport.BUFFERED, method, MessageType.CALL, 1, body))
         return decode_request(Dialect.THRIFT1, message)
@@ -311,19 +318,19 @@ def test_each_field_that_a_method_needs_must_be_there(method: str, left_out: int
 def test_each_field_of_a_struct_that_a_method_needs_must_be_there(
     method: str, left_out: int
 ) -> None:
-    def decoded(fields: list[tuple[str, int, object]]) -> object:
+    def decoded(fields: list[Field]) -> object:
         inner = struct_of(fields)
         outer = ("structs", 1, [inner]) if method == "incrementRows" else ("struct", 1, inner)
         data = write_message(Transport.BUFFERED, method, MessageType.CALL, 1, struct_of([outer]))
         return decode_request(Dialect.THRIFT1, read(data))
 
-    fields = [TABLE, ROW, *([] if method == "append" else [COLUMN])]
+    fields: list[Field] = [TABLE, ROW, *([] if method == "append" else [COLUMN])]
     assert decoded(fields)
     with pytest.raises(MalformedMessage, match="without its table"):
         decoded([*fields[:left_out], *fields[left_out + 1 :]])
 
 
-THRIFT2_NEEDED = {
+THRIFT2_NEEDED: dict[str, list[Field]] = {
     "put": [("binary", 1, b"r"), ("structs", 2, [VALUE])],
     "deleteSingle": [("binary", 1, b"r")],
     "increment": [
@@ -336,7 +343,7 @@ THRIFT2_NEEDED = {
 
 @pytest.mark.parametrize("method", THRIFT2_NEEDED)
 def test_a_write_of_thrift2_needs_its_table_its_row_and_whole_cells(method: str) -> None:
-    def decoded(fields: list[tuple[str, int, object]], *, table: bool = True) -> object:
+    def decoded(fields: list[Field], *, table: bool = True) -> object:
         body = struct_of([TABLE] * table + [("struct", 2, struct_of(fields))])
         message = read(write_message(Transport.BUFFERED, method, MessageType.CALL, 1, body))
         return decode_request(Dialect.THRIFT2, message)
@@ -348,7 +355,7 @@ def test_a_write_of_thrift2_needs_its_table_its_row_and_whole_cells(method: str)
     with pytest.raises(MalformedMessage, match="without its row"):
         decoded(fields[1:])
     if len(fields) > 1:
-        of_cell = [("binary", 1, b"f"), ("binary", 2, b"q"), ("binary", 3, b"v")]
+        of_cell: list[Field] = [("binary", 1, b"f"), ("binary", 2, b"q"), ("binary", 3, b"v")]
         for nth in range(2 if method == "increment" else 3):
             for instead in ([], [("binary", 9, b"x")]):
                 part = struct_of([*of_cell[:nth], *instead, *of_cell[nth + 1 :]])
@@ -366,6 +373,7 @@ def test_an_origin_that_headgate_did_not_write_is_malformed_and_says_where(encod
     put = encoder.two.TPut(row=b"r", columnValues=[], attributes={b"headgate.origin": b"\xc1"})
     message = read(encoder.call(Dialect.THRIFT2, "put", table=b"t", tput=put))
     write = decode_request(Dialect.THRIFT2, message)
+    assert isinstance(write, Write)
     assert write.origins == (None,)
     assert "headgate.origin" in write.origin_error, "the write itself is understood"
 
@@ -386,6 +394,7 @@ def test_table_names_of_thrift2_include_their_namespace(encoder, namespace, seen
     name = encoder.two.TTableName(ns=namespace, qualifier=b"t")
     message = read(encoder.call(Dialect.THRIFT2, "disableTable", tableName=name))
     definition = decode_request(Dialect.THRIFT2, message)
+    assert isinstance(definition, Definition)
     assert (definition.table, definition.kind) == (seen, TableChangeKind.DISABLED)
 
 
@@ -431,6 +440,7 @@ def test_definitions_that_destroy_cells_name_their_table_and_family(encoder):
     }
     for (dialect, method, kind, of_family), arguments in requests.items():
         definition = decode_request(dialect, read(encoder.call(dialect, method, **arguments)))
+        assert isinstance(definition, Definition)
         assert (definition.table, definition.kind, definition.family) == ("t", kind, of_family)
     for dialect, methods in METHODS.items():
         destroying = {name for name, method in methods.items() if method.effect is Effect.DEFINE}

@@ -36,6 +36,13 @@ def stream(transport: Transport) -> list[bytes]:
     return [write_message(transport, name, kind, seqid, body) for name, kind, seqid, body in CASES]
 
 
+def message_of(reader: MessageReader) -> Message:
+    """Return the next one, which must be there."""
+    message = reader.next_message()
+    assert message is not None
+    return message
+
+
 def check(messages: list[Message], transport: Transport) -> None:
     assert [message.raw for message in messages] == stream(transport)
     assert [(m.name, m.type, m.seqid, m.raw[m.body :]) for m in messages] == CASES
@@ -62,35 +69,35 @@ def test_bytes_behind_a_message_stay_for_the_next(transport):
     first, second, *_ = stream(transport)
     reader = MessageReader()
     reader.feed(first + second[:9])
-    assert reader.next_message().raw == first
+    assert message_of(reader).raw == first
     assert reader.next_message() is None
     assert reader.buffered == 9
     reader.feed(second[9:])
-    assert reader.next_message().raw == second
+    assert message_of(reader).raw == second
 
 
 def test_a_message_that_came_alone_is_not_copied():
     data = stream(Transport.BUFFERED)[1]
     reader = MessageReader()
     reader.feed(data)
-    assert reader.next_message().raw is data
+    assert message_of(reader).raw is data
 
 
 def test_the_transport_of_replies_may_be_known_beforehand():
     reader = MessageReader(transport=Transport.FRAMED)
     assert reader.transport is Transport.FRAMED
     reader.feed(stream(Transport.FRAMED)[2])
-    assert reader.next_message().type is MessageType.REPLY
+    assert message_of(reader).type is MessageType.REPLY
 
 
 @pytest.mark.parametrize("transport", Transport)
 def test_an_exception_answers_its_request_in_its_transport(transport):
     request = MessageReader()
     request.feed(stream(transport)[1])
-    answer = write_exception(request.next_message(), ApplicationError.PROTOCOL_ERROR, "not here")
+    answer = write_exception(message_of(request), ApplicationError.PROTOCOL_ERROR, "not here")
     reader = MessageReader(transport=transport)
     reader.feed(answer)
-    message = reader.next_message()
+    message = message_of(reader)
     assert (message.name, message.type, message.seqid) == ("get", MessageType.EXCEPTION, 1)
     cursor = Cursor(message.raw, message.body)
     assert (cursor.next_field(), cursor.field_id, cursor.binary()) == (11, 1, b"not here")
@@ -103,14 +110,15 @@ def test_a_reply_answers_its_request():
     request = MessageReader()
     request.feed(stream(Transport.FRAMED)[0])
     reader = MessageReader()
-    reader.feed(write_reply(request.next_message(), b"\0"))
-    message = reader.next_message()
+    reader.feed(write_reply(message_of(request), b"\0"))
+    message = message_of(reader)
     assert (message.name, message.type, message.seqid) == ("getTableNames", MessageType.REPLY, 0)
 
 
 def test_a_header_is_read_without_its_body():
     data = stream(Transport.BUFFERED)[1]
     header = read_header(data, 0, 15)
+    assert header is not None
     assert (header.name, header.seqid, header.body) == ("get", 1, 15)
     assert read_header(data, 0, 14) is None
 

@@ -185,7 +185,9 @@ def test_a_batch_in_many_pieces_is_walked_once():
             messages.append(reader.next_message())
         seconds[rows] = time.process_time() - begin
         assert [message is not None for message in messages].index(True) == len(messages) - 1
-        assert messages[-1].raw == data
+        last = messages[-1]
+        assert last is not None
+        assert last.raw == data
     assert seconds[16000] < 4 * 4 * seconds[4000] / 2, seconds
 
 
@@ -198,4 +200,6 @@ def test_a_large_value_is_not_looked_at_until_it_is_there():
     reader.feed(data[100:-1])
     assert reader.next_message() is None
     reader.feed(data[-1:])
-    assert reader.next_message().raw == data
+    message = reader.next_message()
+    assert message is not None
+    assert message.raw == data
