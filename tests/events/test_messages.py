@@ -200,7 +200,9 @@ def test_a_watch_without_notify_settings_asks_for_no_notify_column():
     older = plain(encode_control(WatchList(1, "d", 1, (Watch("t"),))))
     del older["watches"][0]["notify"]
 
-    assert decode_control(packed(older)).watches[0].notify is None
+    watch_list = decode_control(packed(older))
+    assert isinstance(watch_list, WatchList)
+    assert watch_list.watches[0].notify is None
 
 
 def test_a_later_version_number_is_no_obstacle():
@@ -211,8 +213,8 @@ def test_a_later_version_number_is_no_obstacle():
 
 
 def test_of_gates_only_those_of_one_dataflow_action_and_bound_replace_each_other():
-    def key(*names):
-        return control_key(Gate(2, *names, (), 0.0, 1))
+    def key(dataflow, action, bound):
+        return control_key(Gate(2, dataflow, action, bound, (), 0.0, 1))
 
     keys = [key("d", "a", "b"), key("d", "a", "c"), key("d", "b", "b"), key("e", "a", "b")]
 

@@ -14,6 +14,8 @@ def samples_of(version):
     """The program that wrote the samples of a version; its messages say what the bytes mean."""
     path = SAMPLES / f"version_{version}.py"
     specification = importlib.util.spec_from_file_location(path.stem, path)
+    assert specification is not None
+    assert specification.loader is not None
     program = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(program)
     return program

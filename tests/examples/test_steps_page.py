@@ -2,13 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 PAGE = Path(__file__).parents[2] / "docs" / "steps.md"
 
 
 def test_the_step_on_the_page_computes_changed_zones(spark):
     (shown,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    module = {}
+    module: dict[str, Any] = {}
     exec(compile(shown, PAGE.name, "exec"), module)
     rows = [("r001c000", 10.0), ("r001c001", 30.0), ("r002c000", 50.0)]
     tables = {

@@ -424,8 +424,10 @@ def test_one_description_is_several_dataflows_each_with_bounds_of_its_own():
     other = parse_dataflow(TWO_USERS, "air.yaml", "cheap", "air-of-bob")
 
     assert (own.name, other.name, other.profile) == ("air", "air-of-bob", "cheap")
-    assert own.spec.actions[1].bounds[0].sequence.limit == 20
-    assert other.spec.actions[1].bounds[0].sequence.limit == 60
+    for parsed, limit in ((own, 20), (other, 60)):
+        sequence = parsed.spec.actions[1].bounds[0].sequence
+        assert sequence is not None
+        assert sequence.limit == limit
     assert other.spec.containers == own.spec.containers
 
 

@@ -135,6 +135,7 @@ def grammar_accepts(text):
     findings = Findings("flow.yaml")
     tree = read_tree(text, findings)
     assert not findings.problems
+    assert tree is not None
     matched(tree, DATAFLOW, findings)
     return not findings.failed
 

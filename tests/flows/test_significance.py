@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.engine import SOUGHT_SEQUENCE, SOUGHT_VALUE, SignificanceSpec, check_specification
+from headgate.events import ContainerId
 from headgate.flows import DataflowErrors, parse_dataflow
 
 
@@ -21,7 +22,7 @@ def parsed(significance, *, second="", containers="in: t f:q, mid: u f:q, out: v
 
 def test_steps_on_the_way_to_the_output_get_bounds_that_are_searched_for():
     spec, actions = parsed("output: out, change: 5%")
-    assert spec.significance == SignificanceSpec("out", 0.05, ("first", "second"))
+    assert spec.significance == SignificanceSpec(ContainerId("out"), 0.05, ("first", "second"))
     for name, container in (("first", "in"), ("second", "mid")):
         (bound,) = actions[name].bounds
         assert (bound.container, bound.time) == (container, 3600)

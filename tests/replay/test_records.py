@@ -102,7 +102,8 @@ def replayed(
     spec: DataflowSpec, moments: Iterable[Moment], updates: Iterable[RecordedUpdate] = ()
 ) -> ReplayReport:
     recording = Recording("flow", (SUBMITTED, *moments))
-    events = sorted((*recording.moments, *updates), key=lambda event: event.time)
+    events: list[RecordedUpdate | Moment] = [*recording.moments, *updates]
+    events.sort(key=lambda event: event.time)
     return replay(recording, events, TOPICS, [Candidate("other", spec)])
 
 

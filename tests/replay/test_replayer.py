@@ -31,7 +31,6 @@ from headgate.events import (
     TableChangeKind,
     UpdateBatch,
     UpdateKind,
-    UpdateMessage,
     updates_topic,
 )
 from headgate.replay.outputs import OutputError, RecordedOutput
@@ -90,7 +89,7 @@ class World:
         self.replayer = Replayer("label", spec, past, {1: changed} if changed else {})
         self._offset = 0
 
-    def hear(self, message: UpdateMessage, *, begun: bool = True) -> None:
+    def hear(self, message: UpdateBatch | TableChange, *, begun: bool = True) -> None:
         """Have something be recorded, before the replay has begun or since."""
         self._offset += 1
         match message:
@@ -127,8 +126,8 @@ class World:
             begun=begun,
         )  # fmt: skip
 
-    def reach(self, kind: str, **more: object) -> None:
-        self.replayer.reach(1, Moment(float(self._offset), kind, "", **more))
+    def reach(self, kind: str, inputs: tuple[str, ...] = ()) -> None:
+        self.replayer.reach(1, Moment(float(self._offset), kind, "", inputs=inputs))
 
     def runs(self, action: str) -> int:
         return len(self.replayer.outcome().step(action).runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -18,6 +19,7 @@ from headgate.events import (
 from headgate.spark import updates
 from headgate.spark.changes import ChangedCells
 from headgate.spark.updates import OffsetRange, UpdateReader
+from headgate.spark.views import ContainerView
 
 TOPIC = updates_topic("t")
 GOOD = UpdateBatch(VERSION, "o", 1, 0, 0, "t", (), b"", (), (), (), ())
@@ -56,11 +58,13 @@ def test_a_record_that_cannot_be_read_is_a_gap(
     monkeypatch.setattr(updates, "Consumer", Log([good, bad, good]))
     found = [r.message for r in UpdateReader("k", {}).read([OffsetRange(TOPIC, 0, 0, 3)])]
     assert [type(message) for message in found] == [UpdateBatch, Gap, UpdateBatch]
-    assert "offset 1 cannot be read" in found[1].reason
+    gap = found[1]
+    assert isinstance(gap, Gap)
+    assert "offset 1 cannot be read" in gap.reason
 
 
 def test_a_message_that_makes_no_sense_names_nothing() -> None:
-    view = SimpleNamespace(has=lambda row, column: True)
+    view = cast("ContainerView", SimpleNamespace(has=lambda row, column: True))
     changed = ChangedCells(view)
     part = RequestPart(1, "put", Outcome.APPLIED, 1.0, 1)
     nonsense = (bytes([200]), (b"r",), (b"f:v",), (-1,), (b"1",))

@@ -173,9 +173,10 @@ def test_some_rows_far_apart_are_no_scan_of_all_between(monkeypatch: pytest.Monk
         (b"s:o3",) * len(unsure), (-1,) * len(unsure), (b"9",) * len(unsure),
     )  # fmt: skip
     topic = updates_topic("t")
-    cuts = {"since": Cut({topic: (0,)}), "cut": Cut({topic: (1,)})}
+    since, cut = Cut({topic: (0,)}), Cut({topic: (1,)})
 
-    changes = run_of(container(b"s:o3"), told=Told(message), **cuts).changes_arrow("c")
+    run = run_of(container(b"s:o3"), told=Told(message), since=since, cut=cut)
+    changes = run.changes_arrow("c")
 
     assert changes.column("value").to_pylist() == [1.0] * len(unsure)
     assert table.read < 20 * len(unsure)

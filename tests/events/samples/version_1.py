@@ -9,6 +9,7 @@ from pathlib import Path
 from headgate.events import (
     BarrierMark,
     BarrierRequest,
+    ControlMessage,
     Fence,
     Gap,
     ObserverLease,
@@ -19,6 +20,7 @@ from headgate.events import (
     TableChangeKind,
     UpdateBatch,
     UpdateKind,
+    UpdateMessage,
     Watch,
     WatchList,
     encode_control,
@@ -28,7 +30,7 @@ from headgate.events import (
 
 ORIGIN = Origin(dataflow="air", action="zones", run="air/zones/7", token=42)
 
-UPDATES = {
+UPDATES: dict[str, UpdateMessage] = {
     "batch-of-all-kinds": UpdateBatch(
         version=1,
         observer="proxy-1",
@@ -113,7 +115,7 @@ UPDATES = {
     ),
 }
 
-CONTROLS = {
+CONTROLS: dict[str, ControlMessage] = {
     "watch-list": WatchList(
         version=1,
         dataflow="air",

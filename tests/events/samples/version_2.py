@@ -9,18 +9,21 @@ from pathlib import Path
 from headgate.events import (
     Container,
     ContainerId,
+    ControlMessage,
     Gate,
     Item,
     Notify,
     ObserverLease,
+    Origin,
+    UpdateMessage,
     Watch,
     WatchList,
     encode_control,
 )
 
-UPDATES = {}
+UPDATES: dict[str, UpdateMessage] = {}
 
-CONTROLS = {
+CONTROLS: dict[str, ControlMessage] = {
     "watch-list-with-notify-columns": WatchList(
         version=2,
         dataflow="air",
@@ -59,7 +62,7 @@ CONTROLS = {
     ),
 }
 
-ORIGINS = {}
+ORIGINS: dict[str, Origin] = {}
 
 FOLDER = Path(__file__).parent / "version_2"
 

@@ -22,7 +22,7 @@ class ScriptedFlows:
     def __init__(self):
         self.city = np.full((GRID.detectors, 3), np.nan)
         self.waves = 0
-        self.runs = {"prompt": [], "late": []}
+        self.runs: dict[str, list[FinishedRun]] = {"prompt": [], "late": []}
         self.tables = {}
 
     def feed(self, readings):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aqhi.evaluation.findings import held_by_divergence, papers_f, spared_by_c
 
 
@@ -36,7 +38,7 @@ def test_a_dip_between_is_no_end() -> None:
 
 
 def test_the_papers_figures_stand_beside_and_the_fit_is_called_one() -> None:
-    figures = {
+    figures: dict[str, dict[str, Any]] = {
         "20": {"executions_percent": 27.0, "paper_percent": 30.0},
         "40": {"executions_percent": 7.0, "paper_percent": None},
         "80": {"executions_percent": 5.0, "paper_percent": 5.0},

@@ -82,8 +82,9 @@ def test_names_are_escaped():
 
 def test_the_table_tells_runs_saved_and_errors():
     text = render(comparison())
-    row = re.search(r"<tr><th>C</th>.*?</tr>", text, re.DOTALL)[0]
-    assert "<td>6</td><td>3</td><td><b>50 %</b></td><td>1.50 %</td><td>3.00 %" in row
+    row = re.search(r"<tr><th>C</th>.*?</tr>", text, re.DOTALL)
+    assert row is not None
+    assert "<td>6</td><td>3</td><td><b>50 %</b></td><td>1.50 %</td><td>3.00 %" in row[0]
 
 
 def test_the_summary_counts_all_runs_of_all_steps():

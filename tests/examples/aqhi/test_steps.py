@@ -64,7 +64,7 @@ COLUMNS = {
 
 @pytest.fixture
 def run(spark, tmp_path):
-    tables = defaultdict(lambda: defaultdict(dict))
+    tables: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     return ScriptedRun(
         spark, tables, side=SIDE, reference=52.0, chart=str(tmp_path / "charts" / "city.png")
     )

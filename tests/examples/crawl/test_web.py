@@ -35,7 +35,8 @@ def test_the_same_seed_brings_the_same_rounds(web):
 
 
 def test_more_of_the_news_than_of_the_static_pages_have_changed(web):
-    known, changed = {}, {"news": [], "pages": []}
+    known: dict[bytes, dict[bytes, bytes]] = {}
+    changed: dict[str, list[bool]] = {"news": [], "pages": []}
     for one in crawl(web, ROUNDS, 1):
         for kind, puts in (("news", one.news), ("pages", one.pages)):
             changed[kind] += [known[row] != cells for row, cells in puts if row in known]

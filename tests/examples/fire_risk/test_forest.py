@@ -99,4 +99,5 @@ def test_the_recorded_summer_can_be_read():
         pytest.skip(f"{REAL} is not on this machine")
     before, hours = recorded(REAL, datetime.fromisoformat("2007-05-10T08:00"), 2623)
     assert before is None
+    assert hours[-1].codes is not None
     assert hours[-1].codes["dc"] == 220.0525

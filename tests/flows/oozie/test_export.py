@@ -212,7 +212,7 @@ def test_graphs_of_real_workflows_keep_their_order():
     templates = json.loads(gzip.decompress(REAL.read_bytes()))
     for template in templates:
         names = {node: f"n{i}" for i, node in enumerate(template["nodes"])}
-        after = {name: set() for name in names.values()}
+        after: dict[str, set[str]] = {name: set() for name in names.values()}
         for link in template["links"]:
             if link["from"] in names and link["to"] in names and link["from"] != link["to"]:
                 after[names[link["to"]]].add(names[link["from"]])

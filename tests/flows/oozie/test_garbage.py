@@ -3,7 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.flows import DataflowErrors, export_workflow, import_workflow, parse_dataflow
+from headgate.flows import (
+    DataflowErrors,
+    Problem,
+    export_workflow,
+    import_workflow,
+    parse_dataflow,
+)
 
 WHOLE = """\
 <workflow-app name="w" xmlns="uri:oozie:workflow:0.2">
@@ -67,7 +73,7 @@ def mutated(draw):
 @given(mutated() | st.text(max_size=40))
 @settings(max_examples=600, deadline=None)
 def test_ends_with_a_dataflow_or_with_problems(text):
-    problems = ()
+    problems: tuple[Problem, ...] = ()
     try:
         imported = import_workflow(text, "workflow.xml")
     except DataflowErrors as errors:

@@ -3,11 +3,17 @@
 import re
 from pathlib import Path
 
-from headgate.engine import write_condition
+from headgate.engine import Bound, write_condition
 from headgate.flows import ImportChoices, import_workflow, parse_dataflow
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "oozie.md"
 (WORKFLOW,) = re.findall(r"```xml\n(.*?)```", REFERENCE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def limits(bound: Bound) -> tuple[object, object, object]:
+    assert bound.sequence is not None
+    assert bound.value is not None
+    return bound.time, bound.sequence.limit, bound.value.limit
 
 
 def test_the_workflow_shown_is_imported_as_it_is():
@@ -22,7 +28,8 @@ def test_the_workflow_shown_is_imported_as_it_is():
         "static": ("crawl",),
         "index": ("news", "static"),
     }
-    assert write_condition(actions["index"].condition) == "words or front and size"
-    news, static = actions["news"].bounds[0], actions["static"].bounds[0]
-    assert (news.time, news.sequence.limit, news.value.limit) == (200, 100, 0.1)
-    assert (static.time, static.sequence.limit, static.value.limit) == (300, 500, 0.2)
+    condition = actions["index"].condition
+    assert condition is not None
+    assert write_condition(condition) == "words or front and size"
+    assert limits(actions["news"].bounds[0]) == (200, 100, 0.1)
+    assert limits(actions["static"].bounds[0]) == (300, 500, 0.2)

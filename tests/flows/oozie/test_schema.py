@@ -67,6 +67,7 @@ def schemas(tmp_path_factory):
 
 def validated(schema, documents):
     """Return for each document `valid` or what is wrong with it."""
+    assert JAVA is not None
     validator = str(Path(__file__).with_name("Validate.java"))
     return subprocess.run(
         [JAVA, "-XX:TieredStopAtLevel=1", validator, str(schema)],

@@ -54,7 +54,7 @@ def begin(tmp_path: Path) -> Begin:
 
 
 def test_replies_come_in_order_and_the_exit_last(begin: Begin) -> None:
-    said = [WorkerReady(1, "4", 0.5), StepStarted("r", 1)]
+    said: list[WorkerReply] = [WorkerReady(1, "4", 0.5), StepStarted("r", 1)]
     lines = [encode_line(reply) for reply in said]
     _, heard = begin(f"next(requests)\nfor line in {lines!r}: reply(line)\nsys.exit(3)\n")
 
