@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from msgspec import structs
+
 from headgate.events import (
     MORE_PARTITIONS,
     VERSION,
@@ -387,14 +389,8 @@ def _cells(batch: UpdateBatch) -> Iterator[Cell]:
 
 
 def _again(batch: UpdateBatch, sequence: int) -> UpdateBatch:
-    return UpdateBatch(
-        *(getattr(batch, name) for name in batch.__struct_fields__[:3]),
-        sequence,
-        *(getattr(batch, name) for name in batch.__struct_fields__[4:]),
-    )
+    return structs.replace(batch, sequence=sequence)
 
 
 def _recovered(batch: UpdateBatch) -> UpdateBatch:
-    return UpdateBatch(
-        *(getattr(batch, name) for name in batch.__struct_fields__[:-1]), recovered=True
-    )
+    return structs.replace(batch, recovered=True)

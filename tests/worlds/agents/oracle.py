@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from contradiction import require
-from engine.oracle import Base, Oracle
+from engine.oracle import Base, Oracle, bounded
 from msgspec.structs import asdict
 
 from agents.kafka import Damaged
@@ -160,7 +160,7 @@ class AgentOracle:
 
     def __init__(self, life: AgentLife) -> None:
         self._life = life
-        self._engines = Oracle(life)  # type: ignore[arg-type]  # it asks for what a life has
+        self._engines = Oracle(life)
         self._eligible: dict[str, float] = {}
         """Since when an action has waited for time alone."""
 
@@ -252,7 +252,7 @@ class AgentOracle:
         """Kafka is asked to keep what next runs are to be shown."""
         world = self._life.world
         for action in self._life.engine.actions.values():
-            cut = world.commits.cuts.get(action.name)  # type: ignore[attr-defined]
+            cut = world.commits.cuts.get(action.name)
             # Of what was told again nobody knows when it was.
             unsure = self._life.leapt or self._life.writing.repeated
             if cut is None or action.run is not None or unsure:
@@ -365,7 +365,7 @@ class AgentOracle:
 def _longest(action: Action) -> float | None:
     """Return after how many seconds time alone has an action run; None where it never does."""
     times = [
-        current_limit(action.policy.limits, bound.name, Dimension.TIME, bound.time)
+        current_limit(bounded(action).limits, bound.name, Dimension.TIME, bound.time)
         for bound in action.spec.bounds
         if bound.time is not None
     ]

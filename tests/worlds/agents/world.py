@@ -95,13 +95,13 @@ class HostileWorld(World):
         super().__init__(dataflow, seed=chance.randrange(1 << 30), saved_whole=whole)
         self.telling = HostileStore(chance, chance.randint(1, 3), chance.randint(1, 3))
         self.tables = self.telling.tables
-        self.topics: dict[str, list[list[UpdateMessage]]] = self.telling.topics  # type: ignore[assignment]
+        self.topics: dict[str, list[list[UpdateMessage]]] = self.telling.topics
         self.rows = HostileRows(self)
         self.store = StateStore(self.rows, SEALS, RememberedRevisions(), lambda: self.lived)
         self.store.define(Definition(dataflow.name, dataflow.source, ".", 0, self.now))
         self.scanned_rows = chance.choice((2, 50))
         self.checkpoint_seconds = chance.choice((0.5, 4.0))
-        self.agents: list[HostileAgent] = []  # type: ignore[assignment]
+        self.agents: list[HostileAgent] = []
         self.ears = {observer.name: Ear() for observer in self.telling.observers}
         self.leases: list[ObserverLease] = []
         self.newest_leases: dict[tuple[str, int], tuple[ObserverLease, float]] = {}
@@ -156,7 +156,7 @@ class HostileWorld(World):
 
     def topic(self, name: str) -> list[list[UpdateMessage]]:
         """See ``World``."""
-        return self.telling.topic(name)  # type: ignore[return-value]
+        return self.telling.topic(name)
 
     def write(
         self, table: str, row: bytes, column: bytes, value: bytes, origin: Origin | None = None

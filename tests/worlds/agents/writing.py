@@ -96,7 +96,7 @@ class Writing:
         table = self._chance.choice(INPUTS)
         logs = self._world.topic(updates_topic(table))
         damaged = self._chance.choice((None, b"", b"junk"))
-        self._chance.choice(logs).append(Damaged(damaged))  # type: ignore[arg-type]
+        self._chance.choice(logs).append(Damaged(damaged))
 
     def repeat(self) -> None:
         """An observer tells of something twice."""

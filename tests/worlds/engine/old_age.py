@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from contradiction import require
 from hostile_store import Cell, Fate
@@ -49,7 +50,7 @@ class CountedStorage:
         self._indices.append(CountedIndex())
         return self._indices[-1]
 
-    def array(self, size: int, dtype: object) -> Array:
+    def array(self, size: int, dtype: Any) -> Array:
         """See ``Storage``."""
         return blank(size, dtype)
 

@@ -33,6 +33,7 @@ from headgate.engine.actions.runs import RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.triggers.bounds.measures import current_limit
+from headgate.engine.triggers.bounds.policy import Bounded
 from headgate.events import (
     ContainerId,
     Cut,
@@ -274,7 +275,7 @@ class Oracle:
         """Say so if a bound is certainly reached by time; empty where it is not."""
         taken = self._life.runs.taken[action.name][-1]
         if bound.time is not None and taken.lived is not None:
-            limit = current_limit(action.policy.limits, bound.name, Dimension.TIME, bound.time)
+            limit = current_limit(bounded(action).limits, bound.name, Dimension.TIME, bound.time)
             passed = self._life.lived - taken.lived[0]
             if passed >= limit + _LATE:
                 return f"θ of {bound.name} is {passed:.3f} of {limit}"
@@ -290,7 +291,7 @@ class Oracle:
         if bound.sequence is not None:
             sequence = bound.sequence
             limit = current_limit(
-                action.policy.limits, bound.name, Dimension.SEQUENCE, sequence.limit
+                bounded(action).limits, bound.name, Dimension.SEQUENCE, sequence.limit
             )
             if self.misses(action, bound, base):
                 return f"updates of {bound.container} are missing"
@@ -303,7 +304,7 @@ class Oracle:
                 return f"σ is {number}, the limit {limit}"
         if bound.value is not None and updates:
             limit = current_limit(
-                action.policy.limits, bound.name, Dimension.VALUE, bound.value.limit
+                bounded(action).limits, bound.name, Dimension.VALUE, bound.value.limit
             )
             moved = self._divergence(bound, bound.value, base)
             if moved is not None and moved >= limit * (1 + _SLACK):
@@ -351,6 +352,8 @@ class Oracle:
                 return _ratio(moved, Fraction(cells_now) * Fraction(value.constant or 1.0))
             case Metric.RELATIVE:
                 return _ratio(moved, before)
+            case _:
+                return None
 
     # -- launches --------------------------------------------------------------------------------
 
@@ -381,13 +384,15 @@ class Oracle:
                     require(holds=since < 0 or (partition >= 1 and since <= 0), words=words)
 
     def _check_sequence(self, action: Action, name: str, launch: Launch) -> None:
-        bound = action.policy.bounds[name]
+        bound = bounded(action).bounds[name]
         base = self._life.base(action.name, bound.container)
         if base is None or bound.sequence is None or not self._life.certain:
             return
         if bound.sequence.unit is SequenceUnit.PERCENT:
             return  # of how many there were then nobody knows
-        limit = current_limit(action.policy.limits, name, Dimension.SEQUENCE, bound.sequence.limit)
+        limit = current_limit(
+            bounded(action).limits, name, Dimension.SEQUENCE, bound.sequence.limit
+        )
         updates, distinct, whole = self.updates(action, bound, base, launch.cut)
         number = len(distinct if bound.sequence.distinct else updates)
         words = f"{launch.run}: σ of {name} is said to be reached by {number} of {limit}"
@@ -416,6 +421,12 @@ class Oracle:
                 if self._life.edits == 0 and self._is_reached(action, bound):
                     words = f"{bound.name} of {action.name} is reached and nobody waits"
                     require(holds=(action.name, bound.name) in held, words=words)
+
+
+def bounded(action: Action) -> Bounded:
+    """Return an action's policy: all dataflows here run by bounds."""
+    assert isinstance(action.policy, Bounded)
+    return action.policy
 
 
 def _is_narrow(cell: Cell) -> bool:

@@ -6,6 +6,7 @@ What the step makes of its input, how wide the noise is and how much comes are d
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from contradiction import require
 
@@ -87,7 +88,7 @@ class StationaryLife:
             (sum(self._sensors[n * size : (n + 1) * size]) / size) ** self._power
             for n in range(_ZONES)
         ]
-        known = self._zones or [None] * _ZONES
+        known: Sequence[float | None] = self._zones or [None] * _ZONES
         self._tell("out", {n: z for n, z in enumerate(zones) if z != known[n]}, action)
         self._zones = zones
         self.tester.finish(action)

@@ -200,7 +200,8 @@ class Clients:
                 self._life.come_round()
             if client.wire.closed or client.wire.paused:
                 return
-            name, fields = b"headgate.identify", []
+            name = b"headgate.identify"
+            fields: trees.Fields = []
             if self._chance.random() < invents:
                 name, fields = self._invented()
             data = trees.message(made.protocol, name, trees.CALL, number, fields)
