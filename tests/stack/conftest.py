@@ -119,8 +119,8 @@ class Desk:
         """Put a message on the control topic."""
         self._producer.produce(self.control_topic, encode_control(message), control_key(message))
         if self._producer.flush(_CALL_MILLISECONDS / 1000):
-            message = f"Kafka at {self.kafka} does not take messages"
-            raise AssertionError(message)
+            words = f"Kafka at {self.kafka} does not take messages"
+            raise AssertionError(words)
 
     def watch(self, *tables: str, marks: int = 1) -> None:
         """Watch exactly these tables, and wait until so many observers do."""

@@ -69,6 +69,7 @@ def test_a_demo_that_was_killed_leaves_nothing_and_the_next_one_ends_well(tmp_pa
         text=True,
         start_new_session=True,
     )
+    assert killed.stdout is not None
     assert any("dataflows: submitting" in line for line in killed.stdout)
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
@@ -110,6 +111,7 @@ def test_an_interrupt_ends_everything(tmp_path):
         text=True,
         start_new_session=True,
     )
+    assert interrupted.stdout is not None
     assert any("kafka: starting" in line for line in interrupted.stdout)
     time.sleep(0.5)
     os.kill(interrupted.pid, signal.SIGINT)

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import happybase
 import pytest
@@ -84,7 +85,9 @@ def batches(messages: list[list[UpdateMessage]]) -> list[UpdateBatch]:
     return [m for partition in messages for m in partition if isinstance(m, UpdateBatch)]
 
 
-def cells(messages: list[list[UpdateMessage]]) -> list[tuple[UpdateKind, bytes, bytes, bytes]]:
+def cells(
+    messages: list[list[UpdateMessage]],
+) -> list[tuple[UpdateKind, bytes, bytes, bytes | None]]:
     """Return kind, row, column and value of every cell."""
     return [
         (UpdateKind(kind), row, column, value)
@@ -306,7 +309,7 @@ def test_a_barrier_under_load_follows_everything_forwarded_before(
         thread.join()
     messages = desk.read(name, desk.barrier(name))
     for barrier, before in barriers:
-        seen = set()
+        seen: set[bytes] = set()
         for partition in messages:
             for message in partition:
                 if isinstance(message, BarrierMark) and message.id == barrier:
@@ -415,7 +418,7 @@ def test_what_is_down_at_start_is_waited_for_and_then_named(
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{unused.getsockname()[1]}"
-        changes = {"start_seconds": 3.0}
+        changes: dict[str, Any] = {"start_seconds": 3.0}
         if missing == "kafka":
             changes["kafka"] = Kafka(nobody, control_topic=desk.control_topic)
         else:

@@ -260,7 +260,8 @@ class Disturber:
     def _write_huge_row(self, one: Happening) -> str:
         value = b"%d-" % one.number + b"x" * HUGE
         row = b"huge-0000"
-        with Thrift2Connection(*self._stand.thrift2[0], timeout=30.0) as connection:
+        host, port = self._stand.thrift2[0]
+        with Thrift2Connection(host, port, timeout=30.0) as connection:
             connection.put(dataflows.CHANGING.input, [(row, {b"f:v": value})])
         self.written.append((row, value))
         return f"{len(value)} bytes"

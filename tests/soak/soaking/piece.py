@@ -106,7 +106,8 @@ class Piece:
 
     def _first_runs(self) -> None:
         """Have each dataflow run once, so that what it was shown is exact from then on."""
-        with Thrift2Connection(*self._stand.thrift2[0], timeout=TIMEOUT) as connection:
+        host, port = self._stand.thrift2[0]
+        with Thrift2Connection(host, port, timeout=TIMEOUT) as connection:
             for flow in dataflows.ALL:
                 cells = [(b"first-0", {b"f:v": b"0"})]
                 connection.put(flow.input, cells, origin=COLLECTOR)

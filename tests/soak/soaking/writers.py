@@ -168,7 +168,12 @@ def writers(stand: Any, seed: int, pause: float) -> list[Writer]:
         ("owning-feeder", OWNING, Thrift2Client, two, True, COLLECTOR),
         ("owning-stranger", OWNING, Thrift1Client, one, True, None),
     )
-    return [Writer(*each, random.Random(f"{seed}-{each[0]}"), pause) for each in made]
+    return [
+        Writer(
+            name, flow, client, addresses, through, origin, random.Random(f"{seed}-{name}"), pause
+        )
+        for name, flow, client, addresses, through, origin in made
+    ]
 
 
 @contextmanager

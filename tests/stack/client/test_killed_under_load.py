@@ -17,7 +17,7 @@ pytestmark = pytest.mark.stack
 THREADS = 4
 
 Intent = tuple[str, int, int]
-Applied = tuple[bytes, bytes, int, bytes]
+Applied = tuple[bytes, bytes, int, bytes | None]
 
 # Each line says what HBase has acknowledged: a thread, and the number of its request.
 PROGRAM = """
@@ -117,6 +117,7 @@ def test_no_acknowledged_write_of_a_killed_program_is_lost_and_none_is_made_up(
     for row, column, timestamp, value in applied:
         found, stamp = there[row, column]
         if column == b"f:n":
+            assert value is not None
             assert struct.unpack(">q", value) <= struct.unpack(">q", found)
         else:
             assert value == found

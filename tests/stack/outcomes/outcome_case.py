@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ class Case(Struct, frozen=True):
     method: str
     arguments: Callable[[bytes, bytes], dict[str, Any]]
     verdict: Verdict
-    after: dict[bytes, bytes | None]
+    after: Mapping[bytes, bytes | None]
 
 
 def number(value: int) -> bytes:
@@ -33,4 +33,5 @@ def number(value: int) -> bytes:
 A, N, U = Verdict.APPLIED, Verdict.NOTHING, Verdict.UNKNOWN
 
 ALL_GONE: dict[bytes, bytes | None] = dict.fromkeys(SEED)
-F_GONE = {name: None for name in SEED if name.startswith(b"f:")}
+A_GONE: dict[bytes, bytes | None] = {b"f:a": None}
+F_GONE: dict[bytes, bytes | None] = {name: None for name in SEED if name.startswith(b"f:")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,9 @@ def row_of(method: str, *mutations: Any, **more: Any) -> Callable[[bytes, bytes]
 def one(
     method: str,
     name: str,
-    arguments: Callable[[bytes, bytes], dict[str, Any]],
+    arguments: Callable[..., dict[str, Any]],
     verdict: Verdict,
-    after: dict[bytes, bytes | None] | None = None,
+    after: Mapping[bytes, bytes | None] | None = None,
 ) -> Case:
     return Case(name, Dialect.THRIFT1, method, arguments, verdict, after or {})
 

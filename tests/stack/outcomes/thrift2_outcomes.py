@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import thriftpy2
-from outcome_case import ALL_GONE, F_GONE, TOO_LARGE, A, Case, N, U, number
+from outcome_case import A_GONE, ALL_GONE, F_GONE, TOO_LARGE, A, Case, N, U, number
 
 from headgate.hbase import Dialect, Verdict
 
@@ -30,9 +30,9 @@ def column(qualifier: bytes | None, family: bytes = b"f", at: int | None = None)
 def two(
     method: str,
     name: str,
-    arguments: Callable[[bytes], dict[str, Any]],
+    arguments: Callable[..., dict[str, Any]],
     verdict: Verdict,
-    after: dict[bytes, bytes | None] | None = None,
+    after: Mapping[bytes, bytes | None] | None = None,
 ) -> Case:
     return Case(
         name,
@@ -125,12 +125,12 @@ THRIFT2_CASES = [
             ("of a row", {}, A, ALL_GONE),
             ("of a row in the past", {"timestamp": 5}, A, None),
             ("of no columns is of the row as of now", {"columns": [], "timestamp": 5}, A, ALL_GONE),
-            ("of a column", {"columns": [column(b"a")]}, A, {b"f:a": None}),
+            ("of a column", {"columns": [column(b"a")]}, A, A_GONE),
             (
                 "does not use its own timestamp",
                 {"columns": [column(b"a")], "timestamp": 5},
                 A,
-                {b"f:a": None},
+                A_GONE,
             ),
             ("of the empty qualifier", {"columns": [column(None)]}, A, {b"f:": None}),
             ("of a family", {"columns": [column(b"a")], "deleteType": 2}, A, F_GONE),
@@ -144,7 +144,7 @@ THRIFT2_CASES = [
         "of a column's newest version",
         lambda row: {"tdeletes": [TWO.TDelete(row=row, columns=[column(b"a")], deleteType=0)]},
         A,
-        {b"f:a": None},
+        A_GONE,
     ),
     two(
         "deleteMultiple",
@@ -155,7 +155,7 @@ THRIFT2_CASES = [
             ]
         },
         U,
-        {b"f:a": None},
+        A_GONE,
     ),
     *[
         two(
@@ -229,7 +229,7 @@ THRIFT2_CASES = [
         )
         for name, parts, verdict, after in [
             ("put and delete", [value(b"a"), column(b"b")], A, {b"f:a": b"new", b"f:b": None}),
-            ("a delete hides a later put", [column(b"a"), value(b"a")], A, {b"f:a": None}),
+            ("a delete hides a later put", [column(b"a"), value(b"a")], A, A_GONE),
             ("fails as a whole", [value(b"a"), value(b"a", family=b"none")], U, None),
         ]
     ],

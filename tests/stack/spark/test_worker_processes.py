@@ -85,8 +85,8 @@ def test_a_killed_agent_leaves_no_worker(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
+    assert agent.stdout is not None
     try:
-        assert agent.stdout is not None
         pid, said = agent.stdout.readline().split()
         assert said == "WorkerReady"
         family = family_of(int(pid))

@@ -21,7 +21,8 @@ from headgate.agent.kafka.feed import KafkaFeed
 from headgate.agent.kafka.retention import RetentionKeeper
 from headgate.agent.launchers.launcher import JobsLauncher
 from headgate.agent.launchers.warm.sessions import SessionLauncher
-from headgate.agent.resources.sampling import MachineSampler, Sampling
+from headgate.agent.resources.machines import MachineSampler
+from headgate.agent.resources.sampling import Sampling
 from headgate.agent.scans import reader as scans
 from headgate.agent.scans.table_scan import TableScan
 from headgate.agent.state.store import StateStore

@@ -8,10 +8,10 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import happybase
 import psutil
@@ -273,11 +273,9 @@ def requests(kafka: str, table: str) -> Iterator[tuple[int, RequestPart, list[Wr
             identity = (partition, batch.observer, batch.epoch, part.intent, part.piece)
             if identity not in seen:
                 seen.add(identity)
-                yield (
-                    partition,
-                    part,
-                    list(zip(batch.rows[cells], batch.values[cells], strict=True)),
-                )
+                # Nothing is deleted there, so every cell has a value.
+                values = cast("Sequence[bytes]", batch.values[cells])
+                yield partition, part, list(zip(batch.rows[cells], values, strict=True))
 
 
 class Trial:

@@ -67,13 +67,15 @@ def marked(stand: Any) -> Marked:
 
 @pytest.fixture
 def through(stand: Any) -> Iterator[Thrift2Connection]:
-    with Thrift2Connection(*stand.thrift2, timeout=120.0) as connection:
+    host, port = stand.thrift2
+    with Thrift2Connection(host, port, timeout=120.0) as connection:
         yield connection
 
 
 @pytest.fixture
 def around(stand: Any) -> Iterator[Thrift2Connection]:
-    with Thrift2Connection(*stand.stack.thrift2, timeout=120.0) as connection:
+    host, port = stand.stack.thrift2
+    with Thrift2Connection(host, port, timeout=120.0) as connection:
         yield connection
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from thriftpy2.thrift import TException
@@ -142,7 +142,7 @@ class Trial:
         assert saved is not None
         engine = Engine(parse_dataflow(self.text, "mixed.yaml").spec, saved.snapshot)
         return {
-            key[0]: b"to be read" if key in cells.reads.unsettled else b"%g" % value
+            key[0]: b"to be read" if key in cells.reads.unsettled else b"%g" % cast("float", value)
             for cells in engine.cells.values()
             for key, value in cells.columns.contents().items()
         }

@@ -75,7 +75,8 @@ actions:
 
 @pytest.fixture
 def client(stand: Any) -> Iterator[Thrift2Connection]:
-    with Thrift2Connection(*stand.thrift2, timeout=120.0) as connection:
+    host, port = stand.thrift2
+    with Thrift2Connection(host, port, timeout=120.0) as connection:
         yield connection
 
 

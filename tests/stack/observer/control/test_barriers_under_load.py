@@ -213,7 +213,7 @@ def test_no_update_before_a_mark_appears_after_it(
     barriers.join()
     for writer in writers:
         writer.stop()
-    writes = {name: [] for name in NAMES}
+    writes: dict[str, list[Any]] = {name: [] for name in NAMES}
     for writer in writers:
         writes[writer.observer] += writer.writes(rows_of)
 

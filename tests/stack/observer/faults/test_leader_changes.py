@@ -247,7 +247,7 @@ def await_progress(writers: list[Writer]) -> None:
 
 
 def applied(partition: list[UpdateMessage]) -> list[bytes]:
-    rows = []
+    rows: list[bytes] = []
     for batch in partition:
         if isinstance(batch, UpdateBatch):
             assert {part.outcome for part in batch.requests} == {Outcome.APPLIED}

@@ -209,6 +209,7 @@ def test_a_revoked_client_is_refused_logged_and_counted(
     crl = tmp_path / "crl.pem"
     crl.write_text(authority.revoke(days=1))
     assert config.thrift1 is not None
+    assert config.thrift1.tls is not None
     tls = structs.replace(config.thrift1.tls, client_crl=str(crl))
     listener = structs.replace(config.thrift1, tls=tls)
     due = {"listener": "thrift1", "certificate": "client_crl"}
@@ -306,6 +307,7 @@ def test_new_rules_hold_in_every_worker_after_a_hang_up(
         tables = [connect(observer, worker).table(name) for _ in range(8)]
         for table in tables:
             table.put(b"r", {b"f:a": b"1"})
+        assert config.access is not None
         narrower = structs.replace(config, access=Access(Allow.READ, config.access.claims))
         (tmp_path / "observer.toml").write_text(as_toml(narrower))
         os.kill(observer.pid, signal.SIGHUP)

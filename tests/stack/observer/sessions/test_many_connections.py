@@ -42,7 +42,7 @@ class ScriptedServer:
     """In HBase's place, where it has to be slow on purpose: serves each client by ``serve``."""
 
     def __init__(self) -> None:
-        self.serve: Callable[[socket.socket], None] = lambda _connection: None
+        self.serve: Callable[[socket.socket], object] = lambda _connection: None
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = "{}:{}".format(*self._listening.getsockname())
         self._taken: list[socket.socket] = []
@@ -248,7 +248,7 @@ def test_a_server_that_does_not_read_stops_the_client_not_the_memory(
     observer: ObserverProcess, server: ScriptedServer
 ) -> None:
     held = threading.Event()
-    server.serve = lambda _connection: held.wait(60)  # type: ignore[assignment,return-value]
+    server.serve = lambda _connection: held.wait(60)
     requests = get(row=b"r" * 5000) * 200
     sent = 0
     before = memory(observer)

@@ -190,7 +190,7 @@ class Bench:
     ) -> None:
         self._observers += 1
         directory = self._directory / str(self._observers)
-        listeners = {
+        listeners: dict[str, Any] = {
             dialect.value: self._listener(mode, upstreams[dialect], translated=translated)
             for dialect, mode in modes.items()
         }
