@@ -20,6 +20,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import happybase
@@ -135,7 +136,7 @@ def compare(
     ratios = []
     for turn in range(1, rounds + 1):
         bare = {
-            batch: seconds(lambda batch=batch: read_by_happybase(thrift1, table, batch, rows))
+            batch: seconds(partial(read_by_happybase, thrift1, table, batch, rows))
             for batch in HAPPYBASE_BATCHES
         }
         source = seconds(lambda: read_by_source(spark, thrift2, table))

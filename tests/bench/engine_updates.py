@@ -18,6 +18,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import psutil
 from msgspec import Struct
@@ -63,7 +64,7 @@ ROWS = 50  # rows of a container: 50,000 cells are more than a second-level cach
 NEVER = 1e15  # a limit that no bench reaches, so that all work is counting and evaluating
 PASSES = 3  # of each measurement; the fastest counts, since others disturb
 
-BOUNDS = {
+BOUNDS: dict[str, dict[str, Any]] = {
     "updates": {"sequence": SequenceBound(NEVER)},
     "percent": {"sequence": SequenceBound(NEVER, SequenceUnit.PERCENT)},
     "relative": {"value": ValueBound(Metric.RELATIVE, NEVER)},
@@ -99,7 +100,7 @@ SHAPES = (
 )
 
 
-def dataflow(shape: Shape, bound: dict[str, object], steps: int) -> DataflowSpec:
+def dataflow(shape: Shape, bound: dict[str, Any], steps: int) -> DataflowSpec:
     """Return a dataflow with so many steps per container."""
     watched, actions = [], [ActionSpec("in", Role.INPUT, writes=(ContainerId("c0"),))]
     for i in range(CONTAINERS):

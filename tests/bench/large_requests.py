@@ -193,7 +193,7 @@ class Place:
         """Send a request through and its reply back."""
         for at in range(0, len(request), READ):
             part = request[at : at + READ]
-            self.loop.run("data_received", lambda part=part: session.data_received(part))
+            self.loop.run("data_received", partial(session.data_received, part))
         self.loop.run("reply_received", lambda: session.reply_received(reply))
 
 

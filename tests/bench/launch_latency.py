@@ -258,7 +258,7 @@ def deciding(addresses: Addresses, folder: Path, table: str, reached: str) -> It
         "bench.toml",
         {},
     )
-    runtime_factory.JobsLauncher = Launched  # type: ignore[misc, assignment]
+    runtime_factory.JobsLauncher = Launched  # type: ignore[attr-defined, assignment]
     agent = Agent(configuration, "127.0.0.1:1")
     agent.start()
     try:

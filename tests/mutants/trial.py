@@ -152,7 +152,7 @@ def _import_changed(path: str, changed: ast.Module) -> None:
             return compile(changed, path, "exec", dont_inherit=True)
         return original(self, fullname)
 
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    SourceFileLoader.get_code = get_code  # type: ignore[method-assign, assignment]
 
 
 def main() -> None:

@@ -128,7 +128,8 @@ class Trials:
         near = self._killers[f"{path}:{mutant.scope}"]
         far = dict(self._killers[path].most_common(10))
         order = sorted(names, key=lambda name: (name not in near, name not in far))
-        chosen, seconds = [], 0.0
+        chosen: list[str] = []
+        seconds = 0.0
         for name in order:
             seconds += reach.seconds(name)
             if seconds <= self.budget or not chosen:

@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -93,7 +94,7 @@ def running_observer(
     table: str,
     directory: Path,
     source: Path | None = None,
-    **kafka: float,
+    **kafka: Any,
 ) -> Iterator[ObserverProcess]:
     """Yield an observer that watches the table; its code is ``source``, where that is given.
 
