@@ -21,9 +21,11 @@ from headgate.engine import (
 )
 from headgate.engine.actions.runs import TRANSITIONS, RunEvent
 from headgate.engine.protocol.stimuli import Paused, Resumed, RetryRequested
-from headgate.events import Cut, updates_topic
+from headgate.events import ContainerId, Cut, updates_topic
 
-TWO = Bound("k", "in", sequence=SequenceBound(2))
+IN = ContainerId("in")
+
+TWO = Bound("k", IN, sequence=SequenceBound(2))
 RETRY = RetryPolicy(attempts=3, first=10.0, maximum=15.0)
 
 
@@ -138,7 +140,7 @@ def test_a_retry_does_not_wait_and_keeps_run_and_cut(pair, rows):
 
 
 def test_a_retry_of_what_was_given_up_is_another_run_at_once(pair, rows):
-    tester = quarantined(pair, rows, Bound("k", "in", sequence=SequenceBound(2)))
+    tester = quarantined(pair, rows, Bound("k", IN, sequence=SequenceBound(2)))
     assert launched(tester.tell(RetryRequested(tester.now, "b"))) == ["b"]
     assert tester.launches()[-1].run == "flow-b-2"
     assert tester.launches()[-1].since.offsets == {}
@@ -161,7 +163,7 @@ def test_only_what_failed_is_retried(pair, rows, name):
 
 
 def test_a_failed_run_restores_counts_and_adds_what_came_meanwhile(pair, rows):
-    tester = active(pair, rows, Bound("k", "in", sequence=SequenceBound(2, distinct=True)))
+    tester = active(pair, rows, Bound("k", IN, sequence=SequenceBound(2, distinct=True)))
     tester.write("in", rows(2, first=1))
     for _ in range(3):
         tester.fail("b")
@@ -171,7 +173,7 @@ def test_a_failed_run_restores_counts_and_adds_what_came_meanwhile(pair, rows):
 
 
 def test_a_failed_run_restores_previous_values(pair, rows):
-    bound = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 5))
+    bound = Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, 5))
     tester = pair(bound, retry=RetryPolicy(attempts=1))
     tester.write("in", rows(3, 10))
     tester.wave("a")
@@ -185,7 +187,7 @@ def test_a_failed_run_restores_previous_values(pair, rows):
 
 
 def test_a_failed_run_restores_time(pair, rows):
-    tester = pair(Bound("k", "in", time=60.0), retry=RetryPolicy(attempts=1))
+    tester = pair(Bound("k", IN, time=60.0), retry=RetryPolicy(attempts=1))
     tester.write("in", rows(1))
     tester.pass_time(60)
     tester.pass_time(5)
@@ -204,7 +206,7 @@ def test_a_failed_run_restores_the_ends_of_predecessors(chain, rows):
 
 
 def test_backoff_holds_time_back_too(pair, rows):
-    tester = pair(Bound("k", "in", time=5.0), retry=RETRY)
+    tester = pair(Bound("k", IN, time=5.0), retry=RETRY)
     tester.write("in", rows(1))
     tester.pass_time(5)
     tester.fail("b")
@@ -255,7 +257,7 @@ def test_paused_holds_retries_back(pair, rows):
 
 
 def test_paused_lets_time_fire_when_resumed(pair, rows):
-    tester = pair(Bound("k", "in", time=60.0))
+    tester = pair(Bound("k", IN, time=60.0))
     tester.write("in", rows(1))
     tester.tell(Paused(tester.now))
     assert launched(tester.pass_time(100)) == []
@@ -263,7 +265,7 @@ def test_paused_lets_time_fire_when_resumed(pair, rows):
 
 
 def test_a_run_is_launched_by_hand_whatever_the_bounds_say(pair, rows):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(99)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(99)))
     tester.write("in", rows(1))
     assert launched(tester.request("b")) == ["b"]
     assert tester.launches()[0].cause.words == "somebody asked for it"

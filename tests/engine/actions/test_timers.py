@@ -1,5 +1,8 @@
 from headgate.engine import Bound, SequenceBound, at_least_one
 from headgate.engine.actions.timers import Timers
+from headgate.events import ContainerId
+
+IN = ContainerId("in")
 
 
 def test_an_action_is_due_at_its_earliest_time():
@@ -37,7 +40,7 @@ def test_a_time_can_be_set_again_after_it_came():
 
 
 def test_many_launches_within_one_time_bound_leave_few_timers(pair, rows):
-    bounds = (Bound("late", "in", time=86_400.0), Bound("k", "in", sequence=SequenceBound(1)))
+    bounds = (Bound("late", IN, time=86_400.0), Bound("k", IN, sequence=SequenceBound(1)))
     tester = pair(*bounds, condition=at_least_one(["late", "k"]))
     for _ in range(100):
         tester.write("in", rows(1))

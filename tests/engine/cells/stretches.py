@@ -98,7 +98,7 @@ class World(EngineTester):
 
     @property
     def cells(self) -> Any:
-        return self.engine.cells["in", "in"]
+        return self.engine.cells[IN, "in"]
 
     def save(self, *, logged: bool = False) -> None:
         state: bytes | SavedEngine

@@ -30,8 +30,10 @@ from headgate.events import (
     row_prefix_end,
 )
 
-COUNTED = Bound("k", "in", sequence=SequenceBound(1e6))
-PERCENT = Bound("k", "in", sequence=SequenceBound(1e6, SequenceUnit.PERCENT))
+IN = ContainerId("in")
+
+COUNTED = Bound("k", IN, sequence=SequenceBound(1e6))
+PERCENT = Bound("k", IN, sequence=SequenceBound(1e6, SequenceUnit.PERCENT))
 
 WRITTEN = {
     b"d-1": {b"f:a": b"1", b"f:b": b"1", b"g:a": b"1"},
@@ -79,7 +81,7 @@ def test_percentages_are_of_the_elements_inside(pair, form, count):
     inside = [key for key in keys if any(i.has_row(key[0]) and i.has_column(key[1]) for i in items)]
     tester.tell(
         ContainerScanned(
-            tester.now, "in", "in", [row for row, _ in inside], [column for _, column in inside]
+            tester.now, IN, "in", [row for row, _ in inside], [column for _, column in inside]
         )
     )
     assert tester.engine.explain(0).containers[0].elements == (
@@ -131,9 +133,9 @@ def test_an_update_counts_in_each_of_the_containers_that_overlap():
         watched("family", Item("in", b"f")),
         watched("rows", Item("in", start=b"d-", stop=b"d.")),
         bounds=(
-            Bound("k", "all", sequence=SequenceBound(4)),
-            Bound("k", "family", sequence=SequenceBound(3)),
-            Bound("k", "rows", sequence=SequenceBound(3)),
+            Bound("k", ContainerId("all"), sequence=SequenceBound(4)),
+            Bound("k", ContainerId("family"), sequence=SequenceBound(3)),
+            Bound("k", ContainerId("rows"), sequence=SequenceBound(3)),
         ),
     )
     tester.write("in", WRITTEN)
@@ -145,8 +147,8 @@ def test_containers_that_overlap_are_consumed_apart():
         watched("all", Item("in")),
         watched("family", Item("in", b"f")),
         bounds=(
-            Bound("k", "all", sequence=SequenceBound(4)),
-            Bound("k", "family", sequence=SequenceBound(5)),
+            Bound("k", ContainerId("all"), sequence=SequenceBound(4)),
+            Bound("k", ContainerId("family"), sequence=SequenceBound(5)),
         ),
     )
     tester.write("in", WRITTEN)
@@ -162,8 +164,8 @@ def test_a_value_is_compared_in_each_container_with_its_own_previous_one():
         watched("all", Item("in")),
         watched("family", Item("in", b"f")),
         bounds=(
-            Bound("k", "all", value=ValueBound(Metric.ABSOLUTE, 3)),
-            Bound("k", "family", value=bound),
+            Bound("k", ContainerId("all"), value=ValueBound(Metric.ABSOLUTE, 3)),
+            Bound("k", ContainerId("family"), value=bound),
         ),
     )
     tester.write("in", {b"1": {b"f:a": b"3"}})
@@ -176,7 +178,7 @@ def test_a_value_is_compared_in_each_container_with_its_own_previous_one():
 def test_a_group_over_tables_is_one_container():
     tester = watching(
         watched("group", Item("in", b"f"), Item("other", b"f", b"a")),
-        bounds=(Bound("k", "group", sequence=SequenceBound(4)),),
+        bounds=(Bound("k", ContainerId("group"), sequence=SequenceBound(4)),),
     )
     tester.write("in", {b"1": {b"f:a": b"1"}, b"2": {b"f:a": b"1"}})
     tester.write("other", {b"1": {b"f:a": b"1", b"f:b": b"1"}})
@@ -188,7 +190,9 @@ def test_a_group_over_tables_is_one_container():
 def test_percentages_of_a_group_are_of_all_its_tables():
     tester = watching(
         watched("group", Item("in"), Item("other")),
-        bounds=(Bound("k", "group", sequence=SequenceBound(50, SequenceUnit.PERCENT)),),
+        bounds=(
+            Bound("k", ContainerId("group"), sequence=SequenceBound(50, SequenceUnit.PERCENT)),
+        ),
     )
     tester.write("in", {b"%d" % i: {b"f:a": b"1"} for i in range(6)})
     tester.write("other", {b"%d" % i: {b"f:a": b"1"} for i in range(2)})

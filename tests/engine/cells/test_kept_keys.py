@@ -15,9 +15,12 @@ from headgate.engine import (
     ScanContainer,
     SequenceBound,
 )
+from headgate.events import ContainerId
+
+IN = ContainerId("in")
 
 Pair = Any
-BOUND = Bound("k", "in", sequence=SequenceBound(99))
+BOUND = Bound("k", IN, sequence=SequenceBound(99))
 
 
 @pytest.fixture
@@ -30,7 +33,7 @@ def keeping(pair: Pair) -> EngineTester:
 
 def scanned(tester: EngineTester, *rows: bytes, recent: tuple[int, ...] = ()) -> None:
     columns = (b"f:x",) * len(rows)
-    tester.tell(ContainerScanned(tester.now, "in", "in", rows, columns, (), recent=recent))
+    tester.tell(ContainerScanned(tester.now, IN, "in", rows, columns, (), recent=recent))
 
 
 def counted(tester: EngineTester) -> int:

@@ -16,6 +16,7 @@ from headgate.engine import (
 from headgate.events import (
     VERSION,
     BarrierMark,
+    ContainerId,
     Gap,
     Outcome,
     TableChange,
@@ -25,7 +26,9 @@ from headgate.events import (
     updates_topic,
 )
 
-BOUND = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 1e9))
+IN = ContainerId("in")
+
+BOUND = Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, 1e9))
 
 
 def gap(tester):
@@ -77,7 +80,7 @@ def scanning(pair, rows):
 
 
 def cells(tester):
-    return set(tester.engine.cells["in", "in"].columns.contents())
+    return set(tester.engine.cells[IN, "in"].columns.contents())
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -14,6 +14,7 @@ from headgate.engine import (
 )
 from headgate.events import (
     VERSION,
+    ContainerId,
     Outcome,
     RequestPart,
     TableChange,
@@ -22,7 +23,9 @@ from headgate.events import (
     UpdateKind,
 )
 
-BOUND = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 1e9))
+IN = ContainerId("in")
+
+BOUND = Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, 1e9))
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def tester(pair, rows):
 
 
 def begin(tester, start=b""):
-    return tester.tell(ScanBegun(tester.now, "in", "in", start))
+    return tester.tell(ScanBegun(tester.now, IN, "in", start))
 
 
 def found(tester, cells, start=b"", stop=None):
@@ -46,7 +49,7 @@ def found(tester, cells, start=b"", stop=None):
     return tester.tell(
         ContainerScanned(
             tester.now,
-            "in",
+            IN,
             "in",
             [key[0] for key in keys],
             [key[1] for key in keys],
@@ -58,7 +61,7 @@ def found(tester, cells, start=b"", stop=None):
 
 
 def contents(tester):
-    return tester.engine.cells["in", "in"].columns.contents()
+    return tester.engine.cells[IN, "in"].columns.contents()
 
 
 def table(tester):

@@ -15,6 +15,7 @@ from headgate.engine import (
 )
 from headgate.events import (
     VERSION,
+    ContainerId,
     Item,
     Outcome,
     TableChange,
@@ -22,7 +23,9 @@ from headgate.events import (
     partition_of,
 )
 
-PERCENT = Bound("k", "in", sequence=SequenceBound(1e6, SequenceUnit.PERCENT))
+IN = ContainerId("in")
+
+PERCENT = Bound("k", IN, sequence=SequenceBound(1e6, SequenceUnit.PERCENT))
 
 
 LATER = 2e6
@@ -59,7 +62,7 @@ def test_an_emptied_table_has_lost_all_its_elements(pair, rows, kind):
 
 
 def test_lost_elements_count_as_changed(pair, rows):
-    bound = Bound("k", "in", value=ValueBound(Metric.RELATIVE, 1))
+    bound = Bound("k", IN, value=ValueBound(Metric.RELATIVE, 1))
     tester = filled(pair, rows, bound)
     tester.publish("in", change(TableChangeKind.TRUNCATED))
     assert launched(tester.wave("a")) == ["b"]
@@ -127,7 +130,7 @@ def test_a_dropped_family_of_others_is_no_update(pair, rows):
 
 
 def test_without_known_elements_an_emptied_table_is_one_update(pair, rows):
-    tester = filled(pair, rows, Bound("k", "in", sequence=SequenceBound(99)), partitions=3)
+    tester = filled(pair, rows, Bound("k", IN, sequence=SequenceBound(99)), partitions=3)
     for partition in range(3):
         tester.publish("in", change(TableChangeKind.TRUNCATED), partition=partition)
     assert updates(tester) == 1
@@ -159,7 +162,7 @@ def scan_of(tester) -> ScanContainer:
 
 
 def test_percentages_wait_for_the_first_scan(pair, rows):
-    bound = Bound("k", "in", sequence=SequenceBound(50, SequenceUnit.PERCENT))
+    bound = Bound("k", IN, sequence=SequenceBound(50, SequenceUnit.PERCENT))
     tester = pair(bound, answering=False)
     tester.tables["in"] = {(b"old%d" % i, b"f:x"): b"1" for i in range(6)}
     tester.write("in", rows(6))
@@ -169,22 +172,22 @@ def test_percentages_wait_for_the_first_scan(pair, rows):
 
 
 def test_the_stream_is_newer_than_a_scan_under_way(pair, rows):
-    bound = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 50))
+    bound = Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, 50))
     tester = pair(bound, answering=False)
     tester.write("in", rows(1, 7))
     tester.write("in", {b"r1": {b"f:x": None}})
     stale = ContainerScanned(
-        tester.now, "in", "in", [b"r0", b"r1", b"r2"], [b"f:x"] * 3, [b"1", b"1", b"3"]
+        tester.now, IN, "in", [b"r0", b"r1", b"r2"], [b"f:x"] * 3, [b"1", b"1", b"3"]
     )
     tester.tell(stale)
-    values = {row: v for (row, _), v in tester.engine.cells["in", "in"].columns.contents().items()}
+    values = {row: v for (row, _), v in tester.engine.cells[IN, "in"].columns.contents().items()}
     assert values == {b"r0": 7.0, b"r2": 3.0}
 
 
 def test_a_table_emptied_during_a_scan_is_scanned_again(pair, rows):
     tester = pair(PERCENT, answering=False)
     tester.publish("in", change(TableChangeKind.TRUNCATED))
-    stale = ContainerScanned(tester.now, "in", "in", [b"r0"], [b"f:x"], [])
+    stale = ContainerScanned(tester.now, IN, "in", [b"r0"], [b"f:x"], [])
     told = tester.tell(stale)
     assert any(isinstance(i, ScanContainer) for i in told)
     assert container(tester).elements == 0
@@ -192,10 +195,10 @@ def test_a_table_emptied_during_a_scan_is_scanned_again(pair, rows):
 
 def test_an_answer_that_nobody_asked_for_is_ignored(pair, rows):
     tester = filled(pair, rows)
-    tester.tell(ContainerScanned(tester.now, "in", "in", [], [], []))
+    tester.tell(ContainerScanned(tester.now, IN, "in", [], [], []))
     assert container(tester).elements == 6
 
 
 def test_counts_of_updates_need_no_scan(pair):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(9)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(9)))
     assert not any(isinstance(i, ScanContainer) for i in tester.instructions)

@@ -24,6 +24,7 @@ from headgate.engine import (
 )
 from headgate.events import (
     VERSION,
+    ContainerId,
     Item,
     Outcome,
     RequestPart,
@@ -32,7 +33,9 @@ from headgate.events import (
     updates_topic,
 )
 
-FIVE = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 5))
+IN = ContainerId("in")
+
+FIVE = Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, 5))
 KEY = (b"r0", b"f:x")
 
 
@@ -104,7 +107,7 @@ def test_the_cell_is_read_before_the_bound_decides(pair, rows, message):
     told = tester.wave("a")
     assert [(q.rows, q.columns) for q in asked(told)] == [((b"r0",), (b"f:x",))]
     assert launched(told) == []
-    answer = CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"20",))
+    answer = CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"20",))
     assert launched(tester.tell(answer)) == ["b"]
 
 
@@ -123,13 +126,13 @@ def test_so_it_is_among_others_that_are_certain(pair, rows, message):
 
 @pytest.mark.parametrize("message", UNCERTAIN.values(), ids=UNCERTAIN.keys())
 def test_the_update_counts_for_sequence_at_once(pair, rows, message):
-    tester = after_a_run(pair, rows, Bound("k", "in", sequence=SequenceBound(1)))
+    tester = after_a_run(pair, rows, Bound("k", IN, sequence=SequenceBound(1)))
     tester.publish("in", message)
     assert launched(tester.wave("a")) == ["b"]
 
 
 def test_a_read_and_a_scan_name_the_container_and_its_table(pair):
-    share = Bound("s", "in", sequence=SequenceBound(75, SequenceUnit.PERCENT))
+    share = Bound("s", IN, sequence=SequenceBound(75, SequenceUnit.PERCENT))
     tester = pair(FIVE, share, items=(Item("table"),), answering=False)
     (scan,) = [one for one in tester.instructions if isinstance(one, ScanContainer)]
     tester.tell(tester.answer(scan))
@@ -163,8 +166,8 @@ def test_a_read_that_finds_no_cell_means_zero(pair, rows):
 
 
 def test_others_hear_that_there_are_fewer_elements(pair, rows):
-    share = Bound("s", "in", sequence=SequenceBound(75, SequenceUnit.PERCENT))
-    never = Bound("n", "in", value=ValueBound(Metric.ABSOLUTE, 1e6))
+    share = Bound("s", IN, sequence=SequenceBound(75, SequenceUnit.PERCENT))
+    never = Bound("n", IN, value=ValueBound(Metric.ABSOLUTE, 1e6))
     spec = pair(share).engine.spec
     (reader,) = (action for action in spec.actions if action.name == "b")
     reader = replace(reader, name="c", bounds=(never,), evaluation=Evaluation(write=True))
@@ -178,12 +181,12 @@ def test_others_hear_that_there_are_fewer_elements(pair, rows):
     unsure = replace(write(outcome=Outcome.UNKNOWN, value=b"2e7"), rows=(b"r9",))
     (question,) = asked(tester.publish("in", unsure))
     assert launched(tester.publish("in", write(sequence=101))) == []  # 2 of 3 elements
-    answer = CellsRead(tester.now, "in", "in", question.rows, question.columns, (None,))
+    answer = CellsRead(tester.now, IN, "in", question.rows, question.columns, (None,))
     assert launched(tester.tell(answer)) == ["b"]  # 2 of 2
 
 
 def test_no_read_where_nothing_could_come_of_it(pair, rows):
-    never = Bound("n", "in", sequence=SequenceBound(1000))
+    never = Bound("n", IN, sequence=SequenceBound(1000))
     tester = after_a_run(pair, rows, FIVE, never)
     tester.publish("in", write(outcome=Outcome.UNKNOWN))
     assert asked(tester.wave("a")) == []
@@ -194,7 +197,7 @@ def test_what_is_written_during_the_read_stays_unsettled(pair, rows):
     tester.publish("in", write(ambiguous=(0,)))
     tester.wave("a")
     tester.publish("in", write(value=b"13", sequence=101))
-    tester.tell(CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"99",)))
+    tester.tell(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"99",)))
     assert tester.engine.explain(0).containers[0].unsettled == 1
     assert len(tester.launches("b")) == 1
 
@@ -204,7 +207,7 @@ def test_a_cell_that_never_settles_does_not_hold_its_bound_for_ever(pair, rows):
     tester.publish("in", write(ambiguous=(0,)))
     tester.wave("a")
     tester.publish("in", write(value=b"30", sequence=101, ambiguous=(0,)))
-    told = tester.tell(CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"12",)))
+    told = tester.tell(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"12",)))
     assert launched(told) == ["b"]
 
 
@@ -220,7 +223,7 @@ def test_a_restart_asks_again(pair, rows):
     tester.publish("in", write(ambiguous=(0,)))
     tester.wave("a")
     assert len(asked(tester.restart())) == 1
-    answer = CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"20",))
+    answer = CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"20",))
     assert launched(tester.tell(answer)) == ["b"]
 
 
@@ -255,7 +258,7 @@ def test_a_delete_up_to_a_timestamp_of_a_cell_that_nobody_knows_needs_no_read(pa
 
 
 def test_a_read_that_finds_no_number_where_one_was_finds_a_change(pair, rows):
-    tester = after_a_run(pair, rows, Bound("k", "in", value=ValueBound(Metric.CHANGED, 0.3)))
+    tester = after_a_run(pair, rows, Bound("k", IN, value=ValueBound(Metric.CHANGED, 0.3)))
     tester.publish("in", write(value=b"10", outcome=Outcome.UNKNOWN))
     tester.tables["in"][KEY] = b"broken"
     assert launched(tester.wave("a")) == ["b"]
@@ -270,7 +273,7 @@ def test_a_cell_of_which_only_an_increment_is_known_has_not_moved_until_it_is_re
 
 
 def test_an_older_explicit_timestamp_changes_no_value(pair):
-    tester = pair(Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 50)))
+    tester = pair(Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, 50)))
     tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
     tester.publish("in", write(value=b"40", sequence=2, timestamp=900))
     result = tester.engine.explain(0).actions[1].result
@@ -286,10 +289,10 @@ def test_what_is_put_back_with_the_timestamp_of_what_was_deleted_is_read(pair):
 
 
 def test_of_two_puts_with_one_timestamp_the_later_stands(pair):
-    tester = pair(Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 50)))
+    tester = pair(Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, 50)))
     tester.publish("in", write(value=b"7", sequence=1, timestamp=1000))
     tester.publish("in", write(value=b"40", sequence=2, timestamp=1000))
-    assert tester.engine.cells["in", "in"].columns.contents() == {KEY: 40}
+    assert tester.engine.cells[IN, "in"].columns.contents() == {KEY: 40}
 
 
 AHEAD = 3_000_000_000  # milliseconds, a thousand seconds after all that is received here
@@ -319,7 +322,7 @@ def test_a_put_that_a_version_of_the_future_hides_is_read(pair, rows, together):
 
 
 def test_so_is_one_of_records_that_are_taken_together(pair, rows):
-    never = Bound("n", "in", value=ValueBound(Metric.ABSOLUTE, 1e6))
+    never = Bound("n", IN, value=ValueBound(Metric.ABSOLUTE, 1e6))
     tester = after_a_run(pair, rows, never, evaluation=Evaluation(write=True))
     tester.publish("in", write(value=b"11", timestamp=AHEAD))
     tester.tables["in"][KEY] = b"11"
@@ -333,7 +336,7 @@ def test_so_is_one_of_records_that_are_taken_together(pair, rows):
         taken, instructions = tester.engine.arrive(records)
         told += instructions
         del records[:taken]
-    assert KEY in tester.engine.cells["in", "in"].reads.unsettled
+    assert KEY in tester.engine.cells[IN, "in"].reads.unsettled
 
 
 def test_so_is_the_next_put_until_the_time_has_come(pair, rows):
@@ -342,7 +345,7 @@ def test_so_is_the_next_put_until_the_time_has_come(pair, rows):
     for sequence in (101, 102):
         tester.publish("in", write(value=b"30", sequence=sequence))
         assert len(asked(tester.wave("a"))) == 1
-        tester.tell(CellsRead(tester.now, "in", "in", (b"r0",), (b"f:x",), (b"11",)))
+        tester.tell(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"11",)))
     later = write(value=b"12", sequence=103)
     (request,) = later.requests
     tester.publish("in", replace(later, requests=(replace(request, received=3.1e6),)))
@@ -366,7 +369,7 @@ def test_a_put_at_the_servers_time_has_no_timestamp_of_the_one_before(pair, rows
     tester.publish("in", write(value=b"11", timestamp=1000))
     tester.publish("in", puts(b"12", together))
     tester.publish("in", write(UpdateKind.DELETE_COLUMN, None, sequence=150, timestamp=2000))
-    assert tester.engine.cells["in", "in"].columns.get(KEY) == 12
+    assert tester.engine.cells[IN, "in"].columns.get(KEY) == 12
 
 
 def test_deletes_of_rows_and_families_remove_their_cells(pair, rows):
@@ -419,13 +422,13 @@ def test_after_an_evaluation_the_engine_knows_what_the_table_holds(pair, rows, h
     while tester.engine.busy:
         tester.finish("b")
     tester.wave("a")
-    cells = tester.engine.cells["in", "in"]
+    cells = tester.engine.cells[IN, "in"]
     assert not cells.reads.unsettled
     assert cells.columns.contents() == {key: float(value) for key, value in table.items()}
 
 
 def test_cells_that_a_doubtful_delete_may_have_left_are_looked_for_where_keys_count(pair, rows):
-    share = Bound("s", "in", sequence=SequenceBound(75, SequenceUnit.PERCENT))
+    share = Bound("s", IN, sequence=SequenceBound(75, SequenceUnit.PERCENT))
     tester = pair(share, answering=False)
     tester.tables["in"] = {(b"r0", b"f:x"): b"1", (b"r1", b"f:x"): b"1"}
     (question,) = [one for one in tester.instructions if isinstance(one, ScanContainer)]
@@ -435,4 +438,4 @@ def test_cells_that_a_doubtful_delete_may_have_left_are_looked_for_where_keys_co
     told = tester.tell(read)
     (again,) = [one for one in told if isinstance(one, ScanContainer)]
     tester.tell(tester.answer(again))
-    assert set(tester.engine.cells["in", "in"].columns.contents()) == set(tester.tables["in"])
+    assert set(tester.engine.cells[IN, "in"].columns.contents()) == set(tester.tables["in"])

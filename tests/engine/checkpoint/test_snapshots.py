@@ -25,12 +25,14 @@ from headgate.engine import (
 )
 from headgate.engine.checkpoint.snapshot import read_snapshot
 from headgate.engine.protocol.stimuli import Paused, Resumed
-from headgate.events import Cut
+from headgate.events import ContainerId, Cut
 
-THREE = Bound("k", "in", sequence=SequenceBound(3))
+IN = ContainerId("in")
+
+THREE = Bound("k", IN, sequence=SequenceBound(3))
 FULL = Bound(
     "k",
-    "in",
+    IN,
     60.0,
     SequenceBound(90, SequenceUnit.PERCENT, distinct=True),
     ValueBound(Metric.RELATIVE, 0.9),
@@ -89,7 +91,7 @@ def test_backoff_goes_on_after_a_restart(pair, rows):
 
 
 def test_timers_go_on_after_a_restart(pair, rows):
-    tester = pair(Bound("k", "in", time=60.0))
+    tester = pair(Bound("k", IN, time=60.0))
     tester.write("in", rows(1))
     tester.pass_time(30)
     tester.notify_at = None
@@ -98,7 +100,7 @@ def test_timers_go_on_after_a_restart(pair, rows):
 
 
 def test_a_restart_makes_no_evaluation_of_its_own(pair, rows):
-    late = Bound("late", "in", time=60.0)
+    late = Bound("late", IN, time=60.0)
     tester = pair(late, THREE)
     tester.write("in", rows(1))
     tester.pass_time(100)
@@ -179,7 +181,7 @@ def test_another_limit_keeps_the_counts(pair, rows):
     tester = pair(THREE)
     tester.write("in", rows(2))
     tester.wave("a")
-    spec = with_bounds(tester.spec, Bound("k", "in", sequence=SequenceBound(2)))
+    spec = with_bounds(tester.spec, Bound("k", IN, sequence=SequenceBound(2)))
     tester.tell(SpecificationChanged(tester.now, spec))
     assert tester.decisions()[-1].kind == DecisionKind.SPECIFICATION_CHANGED
     assert launched(tester.wave("a")) == ["b"]
@@ -188,7 +190,7 @@ def test_another_limit_keeps_the_counts(pair, rows):
 def test_a_limit_that_is_reached_already_launches_at_once_where_writes_are_looked_at(pair, rows):
     tester = pair(THREE, evaluation=Evaluation(write=True))
     tester.write("in", rows(2))
-    spec = with_bounds(tester.spec, Bound("k", "in", sequence=SequenceBound(2)))
+    spec = with_bounds(tester.spec, Bound("k", IN, sequence=SequenceBound(2)))
     told = tester.tell(SpecificationChanged(tester.now, spec))
     assert launched(told) == ["b"]
     assert tester.launches()[-1].cause.moment == "change of the dataflow"
@@ -196,7 +198,7 @@ def test_a_limit_that_is_reached_already_launches_at_once_where_writes_are_looke
 
 def test_a_time_that_has_passed_already_launches_at_once(pair, rows):
     def both(second):
-        return (Bound("k", "in", time=50.0), Bound("l", "in", time=second))
+        return (Bound("k", IN, time=50.0), Bound("l", IN, time=second))
 
     tester = pair(*both(200.0))
     tester.write("in", rows(1))
@@ -209,7 +211,7 @@ def test_an_action_that_did_not_change_keeps_its_state_beside_one_that_did(pair,
     tester = pair(THREE)
     tester.write("in", rows(2))
     tester.wave("a")
-    more = ActionSpec("c", after=("a",), bounds=(Bound("k", "in", sequence=SequenceBound(1)),))
+    more = ActionSpec("c", after=("a",), bounds=(Bound("k", IN, sequence=SequenceBound(1)),))
     spec = replace(tester.spec, actions=(*tester.spec.actions, more))
     tester.tell(SpecificationChanged(tester.now, spec))
     tester.write("in", rows(1))
@@ -220,7 +222,7 @@ def test_a_run_goes_on_under_another_specification(pair, rows):
     tester = pair(THREE)
     tester.write("in", rows(3))
     tester.wave("a")
-    spec = with_bounds(tester.spec, Bound("k", "in", sequence=SequenceBound(5)))
+    spec = with_bounds(tester.spec, Bound("k", IN, sequence=SequenceBound(5)))
     tester.tell(SpecificationChanged(tester.now, spec))
     tester.finish("b")
     assert tester.engine.explain(0).actions[1].last.run == "flow-b-1"
@@ -245,8 +247,8 @@ def test_a_scan_under_way_is_not_asked_for_twice(pair, rows):
     spec = with_bounds(tester.spec, FULL, own=True)
     told = tester.tell(SpecificationChanged(tester.now, spec))
     assert not any(isinstance(i, ScanContainer) for i in told)
-    tester.tell(ContainerScanned(tester.now, "in", "in", [b"r0"], [b"f:x"], [b"1"]))
-    assert list(tester.engine.cells["in", "in"].columns.contents().values()) == [7.0]
+    tester.tell(ContainerScanned(tester.now, IN, "in", [b"r0"], [b"f:x"], [b"1"]))
+    assert list(tester.engine.cells[IN, "in"].columns.contents().values()) == [7.0]
 
 
 def test_an_action_that_is_gone_takes_its_run_along(pair, rows):
@@ -269,6 +271,6 @@ def test_a_new_action_can_run_when_its_predecessors_have(pair, rows):
 def test_a_snapshot_is_read_under_another_specification(pair, rows):
     tester = pair(THREE)
     tester.write("in", rows(2))
-    tester.spec = with_bounds(tester.spec, Bound("k", "in", sequence=SequenceBound(2)))
+    tester.spec = with_bounds(tester.spec, Bound("k", IN, sequence=SequenceBound(2)))
     tester.restart()
     assert launched(tester.wave("a")) == ["b"]

@@ -123,7 +123,7 @@ def test_whatever_the_clock_is_set_to_the_same_happens_after_the_same_time(story
 
 @pytest.mark.parametrize("back", [3600.0, DAY])
 def test_a_clock_set_back_while_nobody_ran_takes_no_time_away(pair, rows, back):
-    tester = pair(Bound("k", "in", time=60.0))
+    tester = pair(Bound("k", IN, time=60.0))
     tester.write("in", rows(1))
     tester.pass_time(50)
     tester.write("in", rows(1))
@@ -134,7 +134,7 @@ def test_a_clock_set_back_while_nobody_ran_takes_no_time_away(pair, rows, back):
 
 
 def test_a_day_ahead_and_back_starts_nothing_early_and_stops_nothing(pair, rows):
-    tester = pair(Bound("k", "in", time=60.0))
+    tester = pair(Bound("k", IN, time=60.0))
     tester.write("in", rows(1))
     assert launched(tester.leap(DAY)) == []
     assert launched(tester.pass_time(59)) == []

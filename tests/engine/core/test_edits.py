@@ -28,7 +28,9 @@ from headgate.engine import (
     launched,
 )
 from headgate.engine.cells.pending import Pending
-from headgate.events import GONE, Container, Item, updates_topic
+from headgate.events import GONE, Container, ContainerId, Item, updates_topic
+
+IN = ContainerId("in")
 
 
 class Counting:
@@ -83,7 +85,7 @@ def with_bounds(spec, *bounds: Bound):
 
 
 def far(limit: float) -> Bound:
-    return Bound("k", "in", value=ValueBound(Metric.RELATIVE, limit))
+    return Bound("k", IN, value=ValueBound(Metric.RELATIVE, limit))
 
 
 def test_other_limits_look_at_no_cell_and_leave_none_behind(pair):
@@ -110,12 +112,12 @@ def test_what_goes_on_under_another_limit_is_not_begun_anew(pair, rows):
 
 def test_a_container_that_is_watched_otherwise_gives_back_what_it_had(pair):
     tester, storage = filled(pair, far(0.5))
-    percent = Bound("k", "in", sequence=SequenceBound(50, SequenceUnit.PERCENT))
+    percent = Bound("k", IN, sequence=SequenceBound(50, SequenceUnit.PERCENT))
     for bounds in ((percent,), (far(2),)) * 5:
         tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, *bounds)))
     assert storage.keys == 500
-    watched = WatchedContainer(Container("in", (Item("in"),)), Codec(CodecName.OPAQUE))
-    changed = Bound("k", "in", value=ValueBound(Metric.CHANGED, 0.5))
+    watched = WatchedContainer(Container(IN, (Item("in"),)), Codec(CodecName.OPAQUE))
+    changed = Bound("k", IN, value=ValueBound(Metric.CHANGED, 0.5))
     spec = replace(with_bounds(tester.spec, changed), containers=(watched,))
     tester.tell(SpecificationChanged(tester.now, spec))
     assert storage.keys == 500
@@ -137,7 +139,7 @@ def test_a_value_bound_that_is_added_counts_what_a_first_run_has_not_seen(pair):
 
 
 def test_from_an_edit_on_a_step_looks_at_values_that_another_looks_at_already(pair):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(10_000)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(10_000)))
     other = replace(tester.spec.actions[1], name="c", bounds=(far(1e9),))
     spec = replace(tester.spec, actions=(*tester.spec.actions, other))
     tester.tell(SpecificationChanged(tester.now, spec))
@@ -187,13 +189,13 @@ def test_cells_that_are_gone_leave_no_room_when_the_runs_that_knew_them_have_end
     tester.write("in", {b"%d" % i: {b"f:x": None} for i in range(5, 60)})
     tester.request("b")
     tester.finish("b")
-    assert tester.engine.cells["in", "in"].columns.grid.rows == 5
+    assert tester.engine.cells[IN, "in"].columns.grid.rows == 5
 
 
 @pytest.mark.parametrize("first", FirstChanges)
 def test_of_a_container_that_a_step_begins_to_read_everything_is_new_to_it(pair, first):
     spec = pair().spec
-    aside = WatchedContainer(Container("aside", (Item("aside"),)))
+    aside = WatchedContainer(Container(ContainerId("aside"), (Item("aside"),)))
     feed, b = spec.actions
     feed = replace(feed, writes=("in", "aside"))
     c = replace(b, name="c", reads=("aside",))
@@ -221,26 +223,26 @@ def test_what_an_edit_lets_a_step_forget_leaves_no_room(pair, monkeypatch):
     spec = replace(spec, actions=(feed, b, replace(b, name="c")))
     tester = EngineTester(spec)
     tester.write("in", {b"%d" % i: {b"f:x": b"1"} for i in range(60)})
-    counted = replace(b, bounds=(Bound("k", "in", sequence=SequenceBound(1e9)),))
+    counted = replace(b, bounds=(Bound("k", IN, sequence=SequenceBound(1e9)),))
     actions = (feed, counted, replace(b, name="c"))
     tester.tell(SpecificationChanged(tester.now, replace(spec, actions=actions)))
     tester.write("in", {b"%d" % i: {b"f:x": None} for i in range(5, 60)})
     for _ in range(2):
         tester.request("c")
         tester.finish("c")
-    assert tester.engine.cells["in", "in"].columns.grid.rows == 5
+    assert tester.engine.cells[IN, "in"].columns.grid.rows == 5
 
 
 def test_distinct_elements_that_were_not_remembered_may_be_any_number(pair):
-    tester, _ = filled(pair, Bound("k", "in", sequence=SequenceBound(10_000)))
-    distinct = Bound("k", "in", sequence=SequenceBound(400, distinct=True))
+    tester, _ = filled(pair, Bound("k", IN, sequence=SequenceBound(10_000)))
+    distinct = Bound("k", IN, sequence=SequenceBound(400, distinct=True))
     tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct)))
     assert launched(tester.wave("a")) == ["b"]
 
 
 def test_elements_that_no_bound_counts_any_more_are_forgotten(pair):
-    tester, _ = filled(pair, Bound("k", "in", sequence=SequenceBound(10_000, distinct=True)))
-    plain = Bound("k", "in", sequence=SequenceBound(10_000))
+    tester, _ = filled(pair, Bound("k", IN, sequence=SequenceBound(10_000, distinct=True)))
+    plain = Bound("k", IN, sequence=SequenceBound(10_000))
     tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, plain)))
     ((_, pending),) = tester.engine.actions["b"].all_parts()
     assert (pending.updates, len(pending.distinct)) == (500, 0)
@@ -248,7 +250,7 @@ def test_elements_that_no_bound_counts_any_more_are_forgotten(pair):
 
 def test_distinct_elements_that_were_remembered_still_count_once(pair):
     def distinct(limit: float) -> Bound:
-        return Bound("k", "in", sequence=SequenceBound(limit, distinct=True))
+        return Bound("k", IN, sequence=SequenceBound(limit, distinct=True))
 
     tester, _ = filled(pair, distinct(10_000))
     tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct(501))))
@@ -261,7 +263,7 @@ def test_a_shorter_period_holds_from_the_edit_on(pair):
     def every(seconds: float) -> Evaluation:
         return Evaluation(every=seconds)
 
-    tester = pair(Bound("k", "in", sequence=SequenceBound(1)), evaluation=every(86_400))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(1)), evaluation=every(86_400))
     tester.write("in", {b"r": {b"f:x": b"1"}})
     tester.pass_time(100)
     a, b = tester.spec.actions

@@ -20,7 +20,10 @@ from headgate.engine import (
 from headgate.engine.spec.conditions import leaves
 from headgate.events import Container, ContainerId, Item
 
-TWO = Bound("k", "in", sequence=SequenceBound(2))
+IN = ContainerId("in")
+OUT = ContainerId("out")
+
+TWO = Bound("k", IN, sequence=SequenceBound(2))
 
 
 def test_by_default_bounds_are_evaluated_when_a_predecessor_ends(pair, rows):
@@ -30,7 +33,7 @@ def test_by_default_bounds_are_evaluated_when_a_predecessor_ends(pair, rows):
 
 
 def test_where_no_action_precedes_bounds_are_evaluated_at_writes(rows):
-    watched = WatchedContainer(Container(ContainerId("in"), (Item("in"),)))
+    watched = WatchedContainer(Container(IN, (Item("in"),)))
     tester = EngineTester(DataflowSpec("flow", (watched,), (ActionSpec("b", bounds=(TWO,)),)))
     assert launched(tester.write("in", rows(1))) == []
     assert launched(tester.write("in", rows(1))) == ["b"]
@@ -90,13 +93,13 @@ def test_evaluation_times_combine(pair, rows):
 
 
 def test_time_is_evaluated_whatever_the_evaluation_times(pair, rows):
-    tester = pair(Bound("k", "in", time=60.0), evaluation=Evaluation(every=1000.0))
+    tester = pair(Bound("k", IN, time=60.0), evaluation=Evaluation(every=1000.0))
     tester.write("in", rows(1))
     assert launched(tester.pass_time(60)) == ["b"]
 
 
 def test_time_alone_does_not_run_a_step_that_needs_another_bound_too(pair, rows):
-    late = Bound("late", "in", time=60.0)
+    late = Bound("late", IN, time=60.0)
     tester = pair(late, TWO, condition=all_of(["late", "k"]))
     tester.write("in", rows(1))
     assert launched(tester.pass_time(100)) == []
@@ -105,7 +108,7 @@ def test_time_alone_does_not_run_a_step_that_needs_another_bound_too(pair, rows)
 
 
 def test_the_writes_of_every_writer_count(chain, rows):
-    tester = chain(Bound("k", "out", sequence=SequenceBound(3)))
+    tester = chain(Bound("k", OUT, sequence=SequenceBound(3)))
     tester.write("in", rows(1))
     tester.wave("a")
     tester.write("out", rows(2), by="b")
@@ -115,7 +118,7 @@ def test_the_writes_of_every_writer_count(chain, rows):
 
 @pytest.mark.parametrize(("own", "runs"), [(False, []), (True, ["c"])])
 def test_own_writes_to_its_own_input_count_only_if_asked_for(chain, rows, own, runs):
-    tester = chain(Bound("k", "out", sequence=SequenceBound(3)), own=own)
+    tester = chain(Bound("k", OUT, sequence=SequenceBound(3)), own=own)
     tester.write("in", rows(1))
     tester.wave("a")
     tester.write("out", rows(3), by="b")
@@ -127,7 +130,7 @@ def test_own_writes_to_its_own_input_count_only_if_asked_for(chain, rows, own, r
 
 
 def test_own_writes_move_the_previous_values_along(chain, rows):
-    tester = chain(Bound("k", "out", value=ValueBound(Metric.ABSOLUTE, 5)))
+    tester = chain(Bound("k", OUT, value=ValueBound(Metric.ABSOLUTE, 5)))
     tester.write("in", rows(1))
     tester.wave("a")
     tester.write("out", rows(3, 10), by="b")
@@ -141,7 +144,7 @@ def test_own_writes_move_the_previous_values_along(chain, rows):
 
 @pytest.mark.parametrize("number", [1, 3, 20])
 def test_an_own_write_of_the_value_that_is_there_ends_its_divergence(chain, rows, number):
-    tester = chain(Bound("k", "out", value=ValueBound(Metric.ABSOLUTE, 5)))
+    tester = chain(Bound("k", OUT, value=ValueBound(Metric.ABSOLUTE, 5)))
     tester.write("in", rows(1))
     tester.wave("a")
     tester.write("out", rows(number, 10), by="b")
@@ -154,7 +157,7 @@ def test_an_own_write_of_the_value_that_is_there_ends_its_divergence(chain, rows
 
 
 def test_the_same_name_in_another_dataflow_is_another_writer(chain, rows):
-    tester = chain(Bound("k", "out", sequence=SequenceBound(1)))
+    tester = chain(Bound("k", OUT, sequence=SequenceBound(1)))
     tester.spec = DataflowSpec("other", tester.spec.containers, tester.spec.actions)
     tester.write("in", rows(1))
     tester.wave("a")
@@ -163,11 +166,11 @@ def test_the_same_name_in_another_dataflow_is_another_writer(chain, rows):
 
 
 def test_two_actions_on_one_container_are_reset_apart(rows):
-    watched = WatchedContainer(Container(ContainerId("in"), (Item("in"),)))
-    quick = Bound("k", "in", sequence=SequenceBound(1), value=ValueBound(Metric.ABSOLUTE, 100))
-    slow = Bound("k", "in", sequence=SequenceBound(3), value=ValueBound(Metric.ABSOLUTE, 100))
+    watched = WatchedContainer(Container(IN, (Item("in"),)))
+    quick = Bound("k", IN, sequence=SequenceBound(1), value=ValueBound(Metric.ABSOLUTE, 100))
+    slow = Bound("k", IN, sequence=SequenceBound(3), value=ValueBound(Metric.ABSOLUTE, 100))
     actions = (
-        ActionSpec("a", Role.INPUT, writes=(ContainerId("in"),)),
+        ActionSpec("a", Role.INPUT, writes=(IN,)),
         ActionSpec("quick", after=("a",), bounds=(quick,)),
         ActionSpec("slow", after=("a",), bounds=(slow,)),
     )
@@ -196,10 +199,10 @@ def test_every_evaluation_is_written_down_with_its_reason(pair, rows):
 
 def test_at_writes_it_is_written_down_when_other_bounds_are_reached_than_before(pair, rows):
     bounds = (
-        Bound("ab", "in", value=ValueBound(Metric.ABSOLUTE, 5)),
-        Bound("a", "in", sequence=SequenceBound(2)),
-        Bound("b", "in", sequence=SequenceBound(2)),
-        Bound("never", "in", sequence=SequenceBound(99)),
+        Bound("ab", IN, value=ValueBound(Metric.ABSOLUTE, 5)),
+        Bound("a", IN, sequence=SequenceBound(2)),
+        Bound("b", IN, sequence=SequenceBound(2)),
+        Bound("never", IN, sequence=SequenceBound(99)),
     )
     tester = pair(*bounds, evaluation=Evaluation(write=True))
     for amount in (7, 0):
@@ -218,9 +221,7 @@ def test_an_evaluation_at_a_wave_is_written_down_whatever_those_at_writes_said(p
 
 
 def test_evaluations_at_writes_are_written_down_only_when_they_change(pair, rows):
-    tester = pair(
-        TWO, Bound("m", "in", sequence=SequenceBound(9)), evaluation=Evaluation(write=True)
-    )
+    tester = pair(TWO, Bound("m", IN, sequence=SequenceBound(9)), evaluation=Evaluation(write=True))
     for _ in range(5):
         tester.write("in", rows(1))
     assert [d.kind for d in tester.decisions()] == [DecisionKind.SKIPPED] * 2

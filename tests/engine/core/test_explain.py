@@ -17,11 +17,14 @@ from headgate.engine import (
 )
 from headgate.engine.protocol.stimuli import Paused
 from headgate.engine.triggers.bounds.measures import seconds_words
+from headgate.events import ContainerId
+
+IN = ContainerId("in")
 
 BOUNDS = (
-    Bound("few", "in", sequence=SequenceBound(20, SequenceUnit.PERCENT)),
-    Bound("late", "in", time=60.0),
-    Bound("far", "in", value=ValueBound(Metric.RELATIVE, 0.05)),
+    Bound("few", IN, sequence=SequenceBound(20, SequenceUnit.PERCENT)),
+    Bound("late", IN, time=60.0),
+    Bound("far", IN, value=ValueBound(Metric.RELATIVE, 0.05)),
 )
 
 
@@ -80,7 +83,7 @@ def test_a_step_without_bounds_waits_for_the_end_of_its_predecessor(pair, rows):
 
 
 def test_a_step_that_follows_nothing_and_has_bounds_waits_for_them(pair, rows):
-    spec = pair(Bound("k", "in", sequence=SequenceBound(3))).spec
+    spec = pair(Bound("k", IN, sequence=SequenceBound(3))).spec
     alone = DataflowSpec("flow", spec.containers, (replace(spec.actions[1], after=()),))
     tester = EngineTester(alone)
     tester.write("in", rows(1))
@@ -138,7 +141,7 @@ def test_reached_bounds_wait_for_their_moment(pair, rows):
 def test_the_moment_for_which_reached_bounds_wait_is_that_of_the_evaluation(
     pair, rows, evaluation, moment
 ):
-    tester = pair(Bound("late", "in", time=20.0), evaluation=evaluation)
+    tester = pair(Bound("late", IN, time=20.0), evaluation=evaluation)
     tester.write("in", rows(1))
     words = tester.engine.explain(tester.now + 20).actions[1].words
     assert words.endswith(f"The next run comes {moment}.")
@@ -152,7 +155,7 @@ def test_explaining_changes_nothing(pair, rows):
 
 
 def test_every_update_counted_is_consumed_taken_or_pending(pair, rows):
-    tester = pair(Bound("few", "in", sequence=SequenceBound(5)))
+    tester = pair(Bound("few", IN, sequence=SequenceBound(5)))
     tester.write("in", rows(6))
     tester.wave("a")
     tester.write("in", rows(2))

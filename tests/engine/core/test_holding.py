@@ -16,9 +16,13 @@ from headgate.engine import (
     at_least_one,
     launched,
 )
+from headgate.events import ContainerId
 
-TWO = Bound("two", "in", sequence=SequenceBound(2), block=True)
-FIVE = Bound("five", "in", sequence=SequenceBound(5))
+IN = ContainerId("in")
+OUT = ContainerId("out")
+
+TWO = Bound("two", IN, sequence=SequenceBound(2), block=True)
+FIVE = Bound("five", IN, sequence=SequenceBound(5))
 WRITE = Evaluation(write=True)
 
 
@@ -48,7 +52,7 @@ def test_a_wave_is_not_held_before_it_is_looked_at(pair, rows):
 
 
 def test_a_bound_that_is_reached_again_during_a_run_holds_for_the_next_one(pair, rows):
-    bounds = (TWO, Bound("late", "in", time=60.0))
+    bounds = (TWO, Bound("late", IN, time=60.0))
     tester = pair(*bounds, condition=at_least_one(["two", "late"]), evaluation=WRITE)
     tester.write("in", rows(1))
     assert launched(tester.pass_time(60)) == ["b"]
@@ -62,7 +66,7 @@ def test_a_bound_that_is_reached_again_during_a_run_holds_for_the_next_one(pair,
 
 
 def test_nobody_waits_for_an_action_whose_predecessor_has_never_run(chain, rows):
-    tester = chain(Bound("two", "out", sequence=SequenceBound(2), block=True), evaluation=WRITE)
+    tester = chain(Bound("two", OUT, sequence=SequenceBound(2), block=True), evaluation=WRITE)
     tester.write("out", rows(3))
     assert holding(tester) == []
     tester.write("in", rows(1))
@@ -72,7 +76,7 @@ def test_nobody_waits_for_an_action_whose_predecessor_has_never_run(chain, rows)
 
 
 def test_a_divergence_that_is_taken_back_lets_writers_go(pair, rows):
-    far = Bound("far", "in", value=ValueBound(Metric.ABSOLUTE, 5), block=True)
+    far = Bound("far", IN, value=ValueBound(Metric.ABSOLUTE, 5), block=True)
     tester = pair(far, FIVE, evaluation=WRITE)
     tester.write("in", rows(1, 9))
     assert holding(tester) == ["far"]

@@ -13,6 +13,7 @@ from headgate.engine import (
 )
 from headgate.events import (
     VERSION,
+    ContainerId,
     Origin,
     Outcome,
     RequestPart,
@@ -22,10 +23,12 @@ from headgate.events import (
     UpdateKind,
 )
 
+IN = ContainerId("in")
+
 FEED = Origin("flow", "a", "", 0)
 COLLECTOR = Origin("", "", "", 0, "collector")
 FOREIGN = Origin("other", "a", "run", 1)
-BOUND = Bound("k", "in", sequence=SequenceBound(99), value=ValueBound(Metric.CHANGED, 9))
+BOUND = Bound("k", IN, sequence=SequenceBound(99), value=ValueBound(Metric.CHANGED, 9))
 OWN = {b"f:0": b"1", b"f:1": b"1"}
 """What a dataflow knows of row ``0`` as its own."""
 OVERWRITTEN = {b"f:0": b"7", b"f:1": b"1", b"f:new": b"7"}
@@ -65,7 +68,7 @@ def counted(tester: EngineTester) -> int:
 
 def scanned(tester: EngineTester, *rows: bytes, marked: frozenset[bytes] = frozenset()) -> None:
     found = ContainerScanned(
-        tester.now, "in", "in", rows, (b"f:0",) * len(rows), (b"1",) * len(rows), marked=marked
+        tester.now, IN, "in", rows, (b"f:0",) * len(rows), (b"1",) * len(rows), marked=marked
     )
     tester.tell(found)
 
@@ -78,7 +81,7 @@ def altered(tester: EngineTester, sequence: int = 1) -> None:
 def answered(tester: EngineTester, cells: dict[bytes, bytes], *marked: bytes) -> None:
     """Have a scan find these values of row ``0`` by column."""
     found = (b"0",) * len(cells), tuple(cells), tuple(cells.values())
-    tester.tell(ContainerScanned(tester.now, "in", "in", *found, marked=frozenset(marked)))
+    tester.tell(ContainerScanned(tester.now, IN, "in", *found, marked=frozenset(marked)))
 
 
 def contents_of(tester: EngineTester) -> dict[tuple[bytes, bytes], object]:
@@ -134,5 +137,5 @@ def looked_at_again(tester: EngineTester, cells: dict[bytes, bytes], row: bytes 
     columns = (*(OWN if here else ()), *cells)
     values = (*(OWN.values() if here else ()), *cells.values())
     marked = frozenset({b"0", row})
-    tester.tell(ContainerScanned(tester.now, "in", "in", found, columns, values, marked=marked))
+    tester.tell(ContainerScanned(tester.now, IN, "in", found, columns, values, marked=marked))
     return counted(tester) - before

@@ -24,6 +24,7 @@ from headgate.events import (
     VERSION,
     BarrierMark,
     Container,
+    ContainerId,
     Cut,
     Gap,
     Item,
@@ -33,9 +34,11 @@ from headgate.events import (
     updates_topic,
 )
 
-ASIDE = Container("aside", (Item("aside"),))
-BOUND = Bound("k", "in", sequence=SequenceBound(99))
-PERCENT = Bound("k", "in", sequence=SequenceBound(9900, SequenceUnit.PERCENT))
+IN = ContainerId("in")
+
+ASIDE = Container(ContainerId("aside"), (Item("aside"),))
+BOUND = Bound("k", IN, sequence=SequenceBound(99))
+PERCENT = Bound("k", IN, sequence=SequenceBound(9900, SequenceUnit.PERCENT))
 
 
 def batch(*intents: int, sequence: int = 0, watermark: int = 0, piece: int = 0) -> UpdateBatch:
@@ -257,7 +260,7 @@ def test_deleted_records_are_looked_for_by_a_scan(pair):
 
 
 def test_a_run_whose_updates_were_deleted_learns_that_some_are_missing(pair):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(2)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(2)))
     topic = updates_topic("in")
     tester.publish("in", batch(1, 2))
     tester.wave("a")
@@ -270,7 +273,7 @@ def test_a_run_whose_updates_were_deleted_learns_that_some_are_missing(pair):
 
 
 def test_so_does_a_run_under_way_in_its_next_attempt(pair):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(2)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(2)))
     topic = updates_topic("in")
     tester.publish("in", batch(1, 2))
     tester.wave("a")
@@ -292,7 +295,7 @@ def test_a_reset_survives_a_restart(pair):
 def without_reading(tester):
     """Have the dataflow not read its table for a while."""
     spec = tester.spec
-    bound = Bound("k", "aside", sequence=SequenceBound(99))
+    bound = Bound("k", ASIDE.id, sequence=SequenceBound(99))
     other = [replace(watched, container=ASIDE) for watched in spec.containers[:1]]
     actions = [
         replace(action, reads=(), writes=(), bounds=(bound,) if action.bounds else ())

@@ -5,7 +5,9 @@ from isolated import BOUND, COLLECTOR, FEED, FOREIGN, batch, counted, isolated
 from msgspec.structs import replace
 
 from headgate.engine import Bound, EngineTester, ScanContainer, SequenceBound, counted_part
-from headgate.events import VERSION, Outcome, TableChange, TableChangeKind
+from headgate.events import VERSION, ContainerId, Outcome, TableChange, TableChangeKind
+
+IN = ContainerId("in")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_a_batch_of_ones_own_is_passed_on_as_it_is(pair):
 
 
 def test_the_end_of_notify_columns_is_no_update(pair):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(99)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(99)))
     dropped = TableChangeKind.FAMILY_DROPPED
     for intent, family in enumerate(("hg", "f")):
         change = TableChange(

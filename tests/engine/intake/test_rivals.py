@@ -20,6 +20,7 @@ from headgate.engine import (
 from headgate.engine.intake.rivals import Rivals, doubted
 from headgate.events import (
     VERSION,
+    ContainerId,
     Outcome,
     RequestPart,
     TableChange,
@@ -29,7 +30,9 @@ from headgate.events import (
     updates_topic,
 )
 
-FIVE = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, 5))
+IN = ContainerId("in")
+
+FIVE = Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, 5))
 NOW = 1_000_000.0
 
 
@@ -262,7 +265,7 @@ def test_a_delete_of_another_observer_may_be_older_than_the_cell(pair, rows):
     tester.publish("in", late)
     (read,) = asked(tester.wave("a"))
     assert launched(settle(tester, read, b"11")) == []
-    assert tester.engine.cells["in", "in"].columns.get((b"r0", b"f:x")) == 11
+    assert tester.engine.cells[IN, "in"].columns.get((b"r0", b"f:x")) == 11
 
 
 def test_an_agent_that_takes_over_reads_what_came_in_two_orders(pair, rows):

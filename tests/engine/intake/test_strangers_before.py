@@ -17,7 +17,9 @@ from isolated import (
 from msgspec.structs import replace
 
 from headgate.engine import EngineTester, ReconciliationDue, ScanBegun
-from headgate.events import Outcome
+from headgate.events import ContainerId, Outcome
+
+IN = ContainerId("in")
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -54,7 +56,7 @@ def test_the_first_scan_takes_no_strangers_value_for_an_own_one(pair):
     tester = EngineTester(replace(pair(BOUND).spec, feeders=()), answering=False)
     wrote(tester, FEED, {b"f:0": b"2"}, 1)
     wrote(tester, FOREIGN, {b"f:0": b"1", b"f:1": b"1"}, 2)
-    tester.tell(ScanBegun(tester.now, "in", "in"))
+    tester.tell(ScanBegun(tester.now, IN, "in"))
     scanned(tester, b"0", marked=frozenset({b"0"}))
     assert contents_of(tester) == {(b"0", b"f:0"): 2}
 

@@ -24,7 +24,9 @@ from headgate.engine import (
 )
 from headgate.events import Container, ContainerId, Item
 
-GOOD = Bound("k", "in", sequence=SequenceBound(1))
+IN = ContainerId("in")
+
+GOOD = Bound("k", IN, sequence=SequenceBound(1))
 
 
 def container(name: str = "in", codec: Codec | None = None) -> WatchedContainer:
@@ -40,7 +42,7 @@ def step(*bounds: Bound, **changes) -> ActionSpec:
 
 
 NOT_NUMERIC = flow(
-    step(Bound("k", "in", value=ValueBound(Metric.RELATIVE, 0.1))),
+    step(Bound("k", IN, value=ValueBound(Metric.RELATIVE, 0.1))),
     codec=Codec(CodecName.OPAQUE),
 )
 
@@ -50,14 +52,14 @@ WRONG = [
     (flow(step(GOOD, GOOD)), "bound 'k' is declared twice"),
     (flow(step(after=("x",))), "comes after 'x', which is no action"),
     (flow(step(reads=(ContainerId("x"),))), "names container 'x', which is not declared"),
-    (flow(step(Bound("k", "x", time=1.0))), "watches container 'x'"),
-    (flow(step(Bound("k", "in"))), "has no time, sequence or value"),
-    (flow(step(Bound("k", "in", time=0.0))), "always reached"),
-    (flow(step(Bound("k", "in", sequence=SequenceBound(Interval(5, 2))))), "0 < min <= max"),
-    (flow(step(Bound("k", "in", value=ValueBound(Metric.CHANGED, 0.0)))), "value.*always reached"),
-    (flow(step(Bound("k", "in", value=ValueBound(Metric.AGAINST, 1)))), "needs a constant"),
+    (flow(step(Bound("k", ContainerId("x"), time=1.0))), "watches container 'x'"),
+    (flow(step(Bound("k", IN))), "has no time, sequence or value"),
+    (flow(step(Bound("k", IN, time=0.0))), "always reached"),
+    (flow(step(Bound("k", IN, sequence=SequenceBound(Interval(5, 2))))), "0 < min <= max"),
+    (flow(step(Bound("k", IN, value=ValueBound(Metric.CHANGED, 0.0)))), "value.*always reached"),
+    (flow(step(Bound("k", IN, value=ValueBound(Metric.AGAINST, 1)))), "needs a constant"),
     (
-        flow(step(Bound("k", "in", value=ValueBound(Metric.CHANGED, 1, 2)))),
+        flow(step(Bound("k", IN, value=ValueBound(Metric.CHANGED, 1, 2)))),
         "metric 'changed' takes no constant",
     ),
     (NOT_NUMERIC, "needs numbers"),

@@ -17,9 +17,11 @@ from headgate.engine import (
 )
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.pending import Pending
-from headgate.events import Cut, Item, updates_topic
+from headgate.events import ContainerId, Cut, Item, updates_topic
 
-BOUND = Bound("k", "in", None, SequenceBound(9, distinct=True), ValueBound(Metric.ABSOLUTE, 5))
+IN = ContainerId("in")
+
+BOUND = Bound("k", IN, None, SequenceBound(9, distinct=True), ValueBound(Metric.ABSOLUTE, 5))
 Break = Callable[[EngineTester], None]
 
 
@@ -46,11 +48,11 @@ def run(field: str, value: object) -> Break:
 
 
 def cells(field: str, value: object) -> Break:
-    return lambda tester: setattr(tester.engine.cells["in", "in"], field, value)
+    return lambda tester: setattr(tester.engine.cells[IN, "in"], field, value)
 
 
 def columns(field: str, value: object) -> Break:
-    return lambda tester: setattr(tester.engine.cells["in", "in"].columns, field, value)
+    return lambda tester: setattr(tester.engine.cells[IN, "in"].columns, field, value)
 
 
 def pending(field: str, value: object) -> Break:
@@ -70,11 +72,11 @@ def total(field: str) -> Break:
 
 
 def unknown_key(tester: EngineTester) -> None:
-    tester.engine.cells["in", "in"].reads.reading.add((b"r", b"f:x"))
+    tester.engine.cells[IN, "in"].reads.reading.add((b"r", b"f:x"))
 
 
 def strangers_share(tester: EngineTester) -> None:
-    cells = tester.engine.cells["in", "in"]
+    cells = tester.engine.cells[IN, "in"]
     cells.watchers.consumed["a"] = Pending(
         "a", cells.columns.grid, None, distinct=False, own=False
     ).take()

@@ -64,7 +64,7 @@ def test_without_bounds_a_step_runs_once_however_often_one_predecessor_ended(row
 
 
 def test_nothing_runs_before_each_predecessor_has_run_once(rows):
-    tester = diamond(Bound("k", "in", sequence=SequenceBound(1)))
+    tester = diamond(Bound("k", IN, sequence=SequenceBound(1)))
     tester.write("in", rows(5))
     tester.wave("a")
     assert launched(tester.finish("b")) == []
@@ -72,7 +72,7 @@ def test_nothing_runs_before_each_predecessor_has_run_once(rows):
 
 
 def test_what_a_write_reached_before_predecessors_ran_runs_as_soon_as_they_have(rows):
-    bound = Bound("k", "in", sequence=SequenceBound(1))
+    bound = Bound("k", IN, sequence=SequenceBound(1))
     tester = diamond(bound, evaluation=Evaluation(write=True))
     tester.write("in", rows(5))
     tester.wave("a")
@@ -81,7 +81,7 @@ def test_what_a_write_reached_before_predecessors_ran_runs_as_soon_as_they_have(
 
 
 def test_an_input_has_run_at_its_first_update(pair, rows):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(1)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(1)))
     assert launched(tester.wave("a")) == []
     assert not tester.engine.explain(0).actions[0].has_run
     tester.write("in", rows(1))
@@ -136,7 +136,7 @@ def test_a_second_run_waits_for_the_first(pair, rows):
 
 
 def test_bounds_reached_while_active_make_exactly_one_run(pair, rows):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(2)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(2)))
     tester.write("in", rows(2))
     tester.wave("a")
     for _ in range(3):
@@ -147,7 +147,7 @@ def test_bounds_reached_while_active_make_exactly_one_run(pair, rows):
 
 
 def test_updates_that_arrive_while_active_count_for_the_next_run(pair, rows):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(4)))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(4)))
     tester.write("in", rows(4))
     tester.wave("a")
     tester.write("in", rows(3))

@@ -38,6 +38,8 @@ from headgate.engine.tuning.adjustment import Adjuster
 from headgate.engine.tuning.votes import together
 from headgate.events import ContainerId
 
+IN = ContainerId("in")
+
 # the two factors
 
 
@@ -173,7 +175,7 @@ def test_a_lone_vote_between_others_moves_nothing():
 def test_all_vectors_of_a_bound_move_together():
     bound = Bound(
         "k",
-        ContainerId("in"),
+        IN,
         time=Interval(600, 1200),
         sequence=SequenceBound(Interval(20, 80), SequenceUnit.PERCENT),
     )
@@ -186,16 +188,16 @@ def test_all_vectors_of_a_bound_move_together():
 
 def test_a_limit_in_updates_is_a_whole_number():
     spec = msgspec.structs.replace(SPEC, start=1 / 3)
-    tester = EngineTester(flow(Bound("k", "in", sequence=SequenceBound(Interval(1, 3)))))
+    tester = EngineTester(flow(Bound("k", IN, sequence=SequenceBound(Interval(1, 3)))))
     assert limit(tester) == 1
     tester = EngineTester(
-        flow(Bound("k", "in", sequence=SequenceBound(Interval(1, 3))), adjustment=spec)
+        flow(Bound("k", IN, sequence=SequenceBound(Interval(1, 3))), adjustment=spec)
     )
     assert limit(tester) == 2
 
 
 def test_a_limit_in_percent_is_any_number():
-    bound = Bound("k", "in", sequence=SequenceBound(Interval(1, 3), SequenceUnit.PERCENT))
+    bound = Bound("k", IN, sequence=SequenceBound(Interval(1, 3), SequenceUnit.PERCENT))
     spec = msgspec.structs.replace(SPEC, start=1 / 4)
     assert limit(EngineTester(flow(bound, adjustment=spec))) == 1.5
 
@@ -210,7 +212,7 @@ def test_a_limit_that_comes_down_to_what_was_written_launches_at_once():
 
 
 def test_a_time_that_is_reached_before_the_next_vote_is_waited_for():
-    tester = EngineTester(flow(BOUND, Bound("late", ContainerId("in"), time=3.0)))
+    tester = EngineTester(flow(BOUND, Bound("late", IN, time=3.0)))
     begun = tester.now
     tester.write("in", many(1))
     assert tester.notify_at == begun + 3
@@ -220,7 +222,7 @@ def test_a_time_that_is_reached_before_the_next_vote_is_waited_for():
 
 def test_a_shorter_time_is_waited_for_from_the_moment_it_is_set():
     spec = msgspec.structs.replace(SPEC, start=1.0, every=1.0, confirmations=1)
-    bound = Bound("k", ContainerId("in"), time=Interval(100, 1100))
+    bound = Bound("k", IN, time=Interval(100, 1100))
     tester = EngineTester(flow(bound, adjustment=spec))
     tester.write("in", many(1))
     tester.pass_time(150)  # nothing more comes: at the minimum long before
@@ -229,7 +231,7 @@ def test_a_shorter_time_is_waited_for_from_the_moment_it_is_set():
 
 def test_a_time_that_comes_down_below_what_has_passed_is_reached_at_once():
     spec = msgspec.structs.replace(SPEC, start=1.0, steps=1, every=10.0, confirmations=5)
-    bound = Bound("k", ContainerId("in"), time=Interval(50, 1000))
+    bound = Bound("k", IN, time=Interval(50, 1000))
     tester = EngineTester(flow(bound, adjustment=spec, evaluation=Evaluation(every=53)))
     tester.write("in", many(1))
     assert launched(tester.pass_time(1000))[:1] == ["b"]
@@ -271,7 +273,7 @@ def test_a_paused_dataflow_keeps_its_limits():
 
 
 def test_a_dataflow_without_intervals_asks_for_no_votes():
-    fixed = Bound("k", ContainerId("in"), sequence=SequenceBound(100))
+    fixed = Bound("k", IN, sequence=SequenceBound(100))
     tester = EngineTester(flow(fixed))
     assert tester.notify_at is None
     tester.sample(cpu=BUSY)

@@ -1,18 +1,21 @@
 """Bounds on the container of a pair, and what the engine measures of them."""
 
 from headgate.engine import Bound, Metric, SequenceBound, SequenceUnit, ValueBound
+from headgate.events import ContainerId
+
+IN = ContainerId("in")
 
 
 def updates(limit: float, *, distinct: bool = False) -> Bound:
-    return Bound("k", "in", sequence=SequenceBound(limit, distinct=distinct))
+    return Bound("k", IN, sequence=SequenceBound(limit, distinct=distinct))
 
 
 def percent(limit: float, *, distinct: bool = False) -> Bound:
-    return Bound("k", "in", sequence=SequenceBound(limit, SequenceUnit.PERCENT, distinct))
+    return Bound("k", IN, sequence=SequenceBound(limit, SequenceUnit.PERCENT, distinct))
 
 
 def value(metric: Metric, limit: float, constant: float | None = None) -> Bound:
-    return Bound("k", "in", value=ValueBound(metric, limit, constant))
+    return Bound("k", IN, value=ValueBound(metric, limit, constant))
 
 
 def measured(tester, action: str = "b") -> float | None:

@@ -15,18 +15,21 @@ from headgate.engine import (
     at_least_one,
     launched,
 )
+from headgate.events import ContainerId
+
+IN = ContainerId("in")
 
 # θ
 
 
 def test_time_runs_a_step_without_any_update(pair, rows):
-    tester = settled(pair(Bound("k", "in", time=60.0)), rows)
+    tester = settled(pair(Bound("k", IN, time=60.0)), rows)
     assert launched(tester.pass_time(59)) == []
     assert launched(tester.pass_time(1)) == ["b"]
 
 
 def test_time_starts_when_every_predecessor_has_run(pair, rows):
-    tester = pair(Bound("k", "in", time=60.0))
+    tester = pair(Bound("k", IN, time=60.0))
     assert launched(tester.pass_time(1000)) == []
     tester.write("in", rows(1))
     assert launched(tester.pass_time(59)) == []
@@ -34,7 +37,7 @@ def test_time_starts_when_every_predecessor_has_run(pair, rows):
 
 
 def test_time_starts_again_at_the_launch_not_at_the_end(pair, rows):
-    tester = pair(Bound("k", "in", time=60.0))
+    tester = pair(Bound("k", IN, time=60.0))
     tester.write("in", rows(1))
     tester.pass_time(60)
     tester.pass_time(50)
@@ -44,7 +47,7 @@ def test_time_starts_again_at_the_launch_not_at_the_end(pair, rows):
 
 
 def test_the_timer_comes_exactly_when_the_bound_is_reached(pair, rows):
-    tester = pair(Bound("k", "in", time=0.3))
+    tester = pair(Bound("k", IN, time=0.3))
     tester.now = 1_700_000_000.1
     tester.write("in", rows(1))
     tester.pass_time(1)
@@ -52,7 +55,7 @@ def test_the_timer_comes_exactly_when_the_bound_is_reached(pair, rows):
 
 
 def test_an_hour_without_ticks_makes_one_run(pair, rows):
-    tester = settled(pair(Bound("k", "in", time=60.0)), rows)
+    tester = settled(pair(Bound("k", IN, time=60.0)), rows)
     tester.now += 3600
     from headgate.engine import Tick
 
@@ -72,13 +75,13 @@ def test_an_hour_without_ticks_makes_one_run(pair, rows):
     ],
 )
 def test_each_vector_says_its_unit(pair, sequence, metric, units):
-    tester = pair(Bound("k", "in", 60.0, sequence, ValueBound(metric, 5)))
+    tester = pair(Bound("k", IN, 60.0, sequence, ValueBound(metric, 5)))
     (result,) = tester.engine.explain(0).actions[1].result.parts
     assert [vector.unit for vector in result.vectors] == units
 
 
 def test_a_bound_is_reached_by_any_of_its_vectors(pair, rows):
-    bound = Bound("k", "in", 60.0, SequenceBound(100), ValueBound(Metric.ABSOLUTE, 5))
+    bound = Bound("k", IN, 60.0, SequenceBound(100), ValueBound(Metric.ABSOLUTE, 5))
     tester = settled(pair(bound), rows)
     tester.write("in", rows(1, 15))
     assert launched(tester.wave("a")) == ["b"]
@@ -92,20 +95,20 @@ def test_a_bound_is_reached_by_any_of_its_vectors(pair, rows):
 def test_all_bounds_must_be_reached_unless_the_condition_says_otherwise(
     pair, rows, condition, runs
 ):
-    x, y = Bound("x", "in", sequence=SequenceBound(1)), Bound("y", "in", sequence=SequenceBound(5))
+    x, y = Bound("x", IN, sequence=SequenceBound(1)), Bound("y", IN, sequence=SequenceBound(5))
     tester = pair(x, y, condition=condition)
     tester.write("in", rows(2))
     assert len(launched(tester.wave("a"))) == runs
 
 
 def test_an_interval_of_values_starts_at_its_minimum_at_writes_too(pair, rows):
-    bound = Bound("k", "in", value=ValueBound(Metric.ABSOLUTE, Interval(5, 50)))
+    bound = Bound("k", IN, value=ValueBound(Metric.ABSOLUTE, Interval(5, 50)))
     tester = pair(bound, evaluation=Evaluation(write=True))
     for amount, runs in ((1, []), (4, []), (5, ["b"])):
         assert launched(tester.write("in", rows(1, amount))) == runs
 
 
 def test_an_interval_starts_at_its_minimum(pair, rows):
-    tester = pair(Bound("k", "in", sequence=SequenceBound(Interval(3, 30))))
+    tester = pair(Bound("k", IN, sequence=SequenceBound(Interval(3, 30))))
     tester.write("in", rows(3))
     assert launched(tester.wave("a")) == ["b"]

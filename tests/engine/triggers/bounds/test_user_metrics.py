@@ -27,8 +27,11 @@ from headgate.engine import (
     encode_metrics,
     launched,
 )
+from headgate.events import ContainerId
 
-OWN = Bound("own", "in", value=ValueBound(UserMetric("metrics:Spread"), 5.0))
+IN = ContainerId("in")
+
+OWN = Bound("own", IN, value=ValueBound(UserMetric("metrics:Spread"), 5.0))
 
 
 def asked(tester: Any) -> list[MetricQuestion]:
@@ -196,7 +199,7 @@ def test_an_answer_that_cannot_be_read_counts_as_none(pair, rows, told):
 
 
 def test_it_is_asked_only_where_it_can_decide(pair, rows):
-    many = Bound("many", "in", sequence=SequenceBound(3))
+    many = Bound("many", IN, sequence=SequenceBound(3))
     tester = pair(many, OWN, condition=all_of(("many", "own")))
     tester.write("in", rows(1))
     tester.wave("a")
@@ -207,7 +210,7 @@ def test_it_is_asked_only_where_it_can_decide(pair, rows):
 
 
 def test_it_is_not_asked_where_another_bound_is_reached(pair, rows):
-    tester = pair(Bound("both", "in", sequence=SequenceBound(1), value=OWN.value))
+    tester = pair(Bound("both", IN, sequence=SequenceBound(1), value=OWN.value))
     tester.write("in", rows(1))
     assert launched(tester.wave("a")) == ["b"]
     assert asked(tester) == []

@@ -17,7 +17,9 @@ from headgate.engine import (
     ValueBound,
     launched,
 )
-from headgate.events import Item
+from headgate.events import ContainerId, Item
+
+IN = ContainerId("in")
 
 
 def test_relative_is_the_sum_of_differences_by_the_sum_before(pair, rows):
@@ -243,7 +245,7 @@ def test_tables_that_are_too_large_for_one_sum_hide_no_change_together(pair):
 
 
 def test_what_the_first_scan_finds_after_the_first_run_failed_is_new(pair):
-    bound = Bound("k", "in", time=60.0, value=ValueBound(Metric.CHANGED, 1))
+    bound = Bound("k", IN, time=60.0, value=ValueBound(Metric.CHANGED, 1))
     tester = pair(bound, answering=False, retry=RetryPolicy(attempts=1))
     tester.tables["in"] = {(b"r%d" % i, b"f:x"): b"7" for i in range(8)}
     (question,) = [i for i in tester.instructions if isinstance(i, ScanContainer)]
@@ -258,7 +260,7 @@ def test_what_the_first_scan_finds_after_the_first_run_failed_is_new(pair):
 @pytest.mark.parametrize("fails", [True, False])
 @pytest.mark.parametrize("restart", [True, False])
 def test_what_the_first_scan_finds_is_new_again_when_the_first_run_fails(pair, fails, restart):
-    bound = Bound("k", "in", time=60.0, value=ValueBound(Metric.CHANGED, 1))
+    bound = Bound("k", IN, time=60.0, value=ValueBound(Metric.CHANGED, 1))
     tester = pair(bound, answering=False, retry=RetryPolicy(attempts=1))
     tester.tables["in"] = {(b"r%d" % i, b"f:x"): b"7" for i in range(8)}
     (question,) = [i for i in tester.instructions if isinstance(i, ScanContainer)]
