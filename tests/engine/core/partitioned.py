@@ -25,6 +25,7 @@ from headgate.engine import (
     WaveEnded,
     check_invariants,
 )
+from headgate.engine.actions.runs import ActiveRun
 from headgate.engine.protocol.stimuli import ContainerScanned, RecordArrived, Stimulus
 from headgate.engine.spec.conditions import leaves
 from headgate.events import (
@@ -177,9 +178,14 @@ def _wave_ended(oracle: Oracle) -> list[str]:
     return oracle.end(["in"]) if "in" in oracle.has_run else []
 
 
+def _active(world: World, name: str) -> ActiveRun:
+    run = world.engine.actions[name].run
+    assert run is not None
+    return run
+
+
 def play(world: World, name: str, failures: set[str], oracle: Oracle | None, numbers) -> None:
-    action = world.engine.actions[name]
-    run = action.run
+    run = _active(world, name)
     table = {"one": "t-one", "two": "t-two"}.get(name, "t-in")
     updates = updates_of(numbers, name, table, _output(run.run))
     world.publish(updates)
@@ -187,12 +193,13 @@ def play(world: World, name: str, failures: set[str], oracle: Oracle | None, num
         oracle.history += updates
     world.deliver()
     world.now += 1
-    run = world.engine.actions[name].run
+    run = _active(world, name)
     if run.run in failures:
         if world.engine.actions[name].state == "backoff":
+            assert run.retry_at is not None
             world.now = max(world.now, run.retry_at)
             world.tell(Tick(world.now))
-            run = world.engine.actions[name].run
+            run = _active(world, name)
         world.tell(RunFailed(world.now, name, run.run, run.attempt, "scripted"))
         if world.engine.actions[name].run is None and oracle is not None:
             oracle.give_up(name)

@@ -59,6 +59,7 @@ class Update:
 @st.composite
 def bounds(draw: st.DrawFn, name: str, container: str, codec: CodecName) -> Bound:
     sequence = value = None
+    limit: float
     kinds = draw(st.sampled_from(["sequence", "value", "both"]))
     if kinds != "value":
         unit = draw(st.sampled_from(SequenceUnit))
@@ -99,8 +100,8 @@ def dataflows(draw: st.DrawFn) -> DataflowSpec:
         made = []
         for i in range(number):
             table = TABLES[draw(st.sampled_from(before))]
-            container = f"{table}/{draw(st.sampled_from(sorted(CONTAINERS)))}"
-            made.append(draw(bounds(f"k{i}", container, watched[container].codec.name)))
+            place = f"{table}/{draw(st.sampled_from(sorted(CONTAINERS)))}"
+            made.append(draw(bounds(f"k{i}", place, watched[place].codec.name)))
         condition = draw(conditions([b.name for b in made])) if made else None
         actions.append(
             ActionSpec(

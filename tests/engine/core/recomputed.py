@@ -10,14 +10,20 @@ from fractions import Fraction
 from random_dataflows import Update
 
 from headgate.engine import (
+    AllOf,
+    AnyOf,
+    AtLeast,
     Bound,
     BoundReached,
     CodecName,
     Condition,
     Count,
     DataflowSpec,
+    Interval,
     Metric,
+    SequenceBound,
     SequenceUnit,
+    ValueBound,
 )
 from headgate.events import ContainerId
 
@@ -89,6 +95,7 @@ class Oracle:
             else:
                 differences = [abs(x - y) for x, y in both.values()]
                 before = min(_sum(abs(read(y)) for y in then.values()), sys.float_info.max)
+                assert isinstance(bound.value.metric, Metric)
                 nu = {
                     Metric.RELATIVE: _ratio(_sum(differences), before),
                     Metric.ABSOLUTE: max(differences, default=0.0),
@@ -105,11 +112,7 @@ class Oracle:
 
     def _bound(self, action: str, bound: Bound) -> bool:
         sigma, nu = self.measure(action, bound)
-        over_sigma = bound.sequence is not None and sigma is not None
-        over_nu = bound.value is not None and nu is not None
-        return bool(
-            (over_sigma and sigma >= bound.sequence.limit) or (over_nu and nu >= bound.value.limit)
-        )
+        return _over(sigma, bound.sequence) or _over(nu, bound.value)
 
     def end(self, names: list[str]) -> list[str]:
         followers = {n for n, a in self.steps.items() if set(a.after) & set(names)}
@@ -149,6 +152,13 @@ class Oracle:
         self.ended[name] |= self.ended_before[name]
 
 
+def _over(measured: float | None, vector: SequenceBound | ValueBound | None) -> bool:
+    if measured is None or vector is None:
+        return False
+    assert not isinstance(vector.limit, Interval)
+    return measured >= vector.limit
+
+
 def _sum(numbers: Iterable[float]) -> float:
     try:
         return math.fsum(numbers)
@@ -164,10 +174,10 @@ def _holds(condition: Condition, reached: dict[str, bool]) -> bool:
     if isinstance(condition, BoundReached):
         return reached[condition.bound]
     true = sum(_holds(part, reached) for part in condition.parts)
-    match type(condition).__name__:
-        case "AllOf":
+    match condition:
+        case AllOf():
             return true == len(condition.parts)
-        case "AnyOf":
+        case AnyOf():
             return true > 0
-        case _:
+        case AtLeast():
             return true >= condition.number

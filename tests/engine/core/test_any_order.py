@@ -130,7 +130,7 @@ def test_no_update_is_uncounted(spec, waves, chance, fail):
 
 def remembered(engine: Engine) -> object:
     """Return what an engine remembers of cells, and of what each action has not consumed."""
-    found = {}
+    found: dict[tuple, object] = {}
     for place, cells in engine.cells.items():
         found[place] = (
             cells.columns.contents(),
@@ -179,9 +179,9 @@ def test_going_on_with_an_edit_is_what_beginning_anew_from_a_snapshot_is(
         check_invariants(world.engine)
         check_invariants(anew)
         assert remembered(world.engine) == remembered(anew)
-        for place, cells in world.engine.cells.items():
+        for (container, table), cells in world.engine.cells.items():
             if not cells.scans.complete:  # what the table holds is what the world has not told yet
-                world.engine.handle(ContainerScanned(world.now, *place, [], []))
+                world.engine.handle(ContainerScanned(world.now, container, table, [], []))
         world.tell(Resumed(world.now))
 
     for wave in story:

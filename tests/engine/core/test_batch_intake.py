@@ -15,6 +15,7 @@ from headgate.engine import (
     CellsRead,
     Codec,
     CodecName,
+    Condition,
     ContainerScanned,
     Count,
     DataflowSpec,
@@ -41,7 +42,8 @@ from headgate.engine import (
     check_invariants,
 )
 from headgate.engine.cells.cells import ContainerCells
-from headgate.engine.checkpoint.snapshot import CellsState, ConsumedState, read_snapshot
+from headgate.engine.checkpoint.saved import CellsState, ConsumedState
+from headgate.engine.checkpoint.snapshot import read_snapshot
 from headgate.events import (
     VERSION,
     BarrierMark,
@@ -104,15 +106,13 @@ def dataflows(draw: st.DrawFn) -> DataflowSpec:
                 value = ValueBound(Metric.CHANGED, value.limit)
             bounds.append(Bound(f"k{number}", place, None, sequence, value))
         names = [bound.name for bound in bounds]
-        condition = draw(
-            st.sampled_from([all_of(names), at_least_one(names), BoundReached(names[0])])
-        )
+        conditions: list[Condition] = [all_of(names), at_least_one(names), BoundReached(names[0])]
         actions.append(
             ActionSpec(
                 step,
                 after=("in",),
                 bounds=tuple(bounds),
-                condition=condition,
+                condition=draw(st.sampled_from(conditions)),
                 own=draw(st.booleans()),
                 evaluation=Evaluation(write=True),
             )
@@ -241,7 +241,7 @@ class Driven:
         for number, step in enumerate(STEPS):
             run = self.engine.actions[step].run
             if run is not None and which >> number & 1:
-                end = RunFinished(now, step, run.run, run.attempt)
+                end: RunFinished | RunFailed = RunFinished(now, step, run.run, run.attempt)
                 if step == "three":
                     end = RunFailed(now, step, run.run, run.attempt, "scripted")
                 self._answer(self.engine.handle(end), now)

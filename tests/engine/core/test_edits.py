@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
+from numpy.typing import DTypeLike
 
 from headgate.engine import (
     Bound,
@@ -28,6 +29,7 @@ from headgate.engine import (
     launched,
 )
 from headgate.engine.cells.pending import Pending
+from headgate.engine.cells.storage import Array
 from headgate.events import GONE, Container, ContainerId, Item, updates_topic
 
 IN = ContainerId("in")
@@ -44,7 +46,7 @@ class Counting:
         self.open.append(made)
         return made
 
-    def array(self, size: int, dtype: object) -> object:
+    def array(self, size: int, dtype: DTypeLike) -> Array:
         return blank(size, dtype)
 
     @property
