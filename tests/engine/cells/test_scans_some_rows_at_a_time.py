@@ -146,17 +146,17 @@ def test_nothing_is_lost_or_counted_twice_whatever_happens_meanwhile(
                 world.take()
             case "rare":
                 match rng.choice(["row", "family", "truncate", "lose", "save", "log", "crash"]):
-                    case "row" | "family" as what:
+                    case "row" | "family" as extent:
                         row = rng.choice(TOLD)
                         emptied = True  # what they count is another test's
-                        world.delete_row(row, b"" if what == "row" else b"f:")
+                        world.delete_row(row, b"" if extent == "row" else b"f:")
                     case "truncate":
                         emptied = True
                         world.truncate()
                     case "lose":
                         world.lose()
-                    case "save" | "log" as what:
-                        world.save(logged=what == "log")
+                    case "save" | "log" as form:
+                        world.save(logged=form == "log")
                     case "crash":
                         world.crash()
     world.end_scans()

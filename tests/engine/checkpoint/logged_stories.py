@@ -153,12 +153,10 @@ class Story:
                 self.stamped(stamp, [c for c in cells if c[2] is not None])
             case ("wave",):
                 tester.wave("feed")
-            case ("finish", action) if tester.engine.actions[action].run is not None:
-                if tester.engine.actions[action].run.retry_at is None:
-                    tester.finish(action)
-            case ("fail", action) if tester.engine.actions[action].run is not None:
-                if tester.engine.actions[action].run.retry_at is None:
-                    tester.fail(action)
+            case ("finish", action) if self.has_attempt(action):
+                tester.finish(action)
+            case ("fail", action) if self.has_attempt(action):
+                tester.fail(action)
             case ("wait",):
                 tester.pass_time(2.0)
             case ("lose", cells):
@@ -174,6 +172,11 @@ class Story:
                 tester.engine = self.successor()
                 tester.tell(Restarted(tester.now))
         self.successor()
+
+    def has_attempt(self, action: str) -> bool:
+        """Return whether a run of the action is active, and none waits to be tried again."""
+        run = self.tester.engine.actions[action].run
+        return run is not None and run.retry_at is None
 
     def stamped(self, stamp: int, cells: list[tuple[bytes, bytes, bytes]]) -> None:
         """Write cells with a timestamp."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
@@ -45,8 +46,7 @@ from headgate.engine import (
     WatchedContainer,
 )
 from headgate.engine.checkpoint import changelog
-from headgate.engine.checkpoint import encoded as encoding
-from headgate.engine.checkpoint.snapshot import read_snapshot
+from headgate.engine.checkpoint.snapshot import action_state, cells_state, read_snapshot
 from headgate.events import Container, ContainerId, Item
 
 
@@ -113,15 +113,15 @@ def test_a_checkpoint_encodes_what_has_changed(whole: int, monkeypatch: pytest.M
     tester.engine.checkpoint(whole)
     encoded: list[str] = []
 
-    def noting(state_of: Callable[..., object], name: str) -> Callable[..., object]:
-        def note(thing: object, *more: object) -> object:
+    def noting(state_of: Callable[..., object], name: str) -> None:
+        def note(thing: Any, *more: object) -> object:
             encoded.append(getattr(thing, "name", None) or thing.watched.id)
             return state_of(thing, *more)
 
         monkeypatch.setattr(f"headgate.engine.checkpoint.encoded.{name}", note)
 
-    noting(encoding.action_state, "action_state")
-    noting(encoding.cells_state, "cells_state")
+    noting(action_state, "action_state")
+    noting(cells_state, "cells_state")
     tester.engine.checkpoint(whole)
     assert encoded == []
     for name in names:  # each counts one update: it is not encoded for that
@@ -231,6 +231,7 @@ def test_the_head_says_how_many_items_of_lists_and_small_pieces_the_log_has(pair
         )
         said = read_snapshot(log.head).log
         if whole == LOGGED:
+            assert said is not None
             assert (said.items, said.small) == (items, sum(stream == "a" for stream, _ in lists))
 
 
@@ -266,7 +267,7 @@ def test_another_specification_begins_the_log_anew(pair, rows):
 
 
 def test_a_log_is_read_under_another_specification(pair, rows):
-    both = {"sequence": SequenceBound(5), "value": ValueBound(Metric.RELATIVE, 1e9)}
+    both: dict[str, Any] = {"sequence": SequenceBound(5), "value": ValueBound(Metric.RELATIVE, 1e9)}
     tester = pair(Bound("k", IN, **both))
     tester.write("in", rows(3))
     log = Log()

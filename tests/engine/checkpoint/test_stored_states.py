@@ -9,6 +9,8 @@ from headgate.engine import SNAPSHOT_VERSION, Engine, check_invariants
 
 _path = Path(__file__).parent / "samples" / "story.py"
 _specification = importlib.util.spec_from_file_location("story", _path)
+assert _specification is not None
+assert _specification.loader is not None
 story = importlib.util.module_from_spec(_specification)
 _specification.loader.exec_module(story)
 
