@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def pair() -> Pair:
         count: Count = Count.ROWS,
         partitions: int = 1,
         answering: bool = True,
-        **step: object,
+        **step: Any,
     ) -> EngineTester:
         watched = WatchedContainer(Container(IN, items), codec or Codec(), count)
         spec = DataflowSpec(
@@ -58,7 +59,7 @@ def pair() -> Pair:
 def chain() -> Callable[..., EngineTester]:
     """Return a maker of testers of a -> b -> c; ``c`` watches table ``out``, which ``b`` writes."""
 
-    def make(*bounds: Bound, b: dict[str, object] | None = None, **c: object) -> EngineTester:
+    def make(*bounds: Bound, b: dict[str, Any] | None = None, **c: Any) -> EngineTester:
         spec = DataflowSpec(
             "flow",
             (

@@ -6,6 +6,7 @@ from headgate.engine import (
     BoundReached,
     BoundResult,
     ConditionError,
+    Dimension,
     PredecessorsResult,
     VectorResult,
     all_of,
@@ -22,7 +23,9 @@ A, B, C = map(BoundReached, "abc")
 
 def result(name: str, *, reached: bool) -> BoundResult:
     words = f"{name} reached" if reached else f"{name} is low"
-    vector = VectorResult("time", 1.0, 2.0, "s", reached, words, "" if reached else f"more {name}")
+    vector = VectorResult(
+        Dimension.TIME, 1.0, 2.0, "s", reached, words, "" if reached else f"more {name}"
+    )
     return BoundResult(name, "container", reached, (vector,))
 
 

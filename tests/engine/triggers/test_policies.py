@@ -149,7 +149,7 @@ def flow(kind: str = "learned", **settings: float) -> DataflowSpec:
 
 
 def learning(**settings: float) -> EngineTester:
-    return EngineTester(flow(**settings), policies=FACTORY)
+    return EngineTester(flow("learned", **settings), policies=FACTORY)
 
 
 def policy_of(world: EngineTester) -> Learned:

@@ -1,5 +1,7 @@
 """Predecessors: strict synchrony, first runs, one active run per action."""
 
+from typing import Any
+
 import pytest
 
 from headgate.engine import (
@@ -21,7 +23,7 @@ from headgate.events import Container, ContainerId, Item
 IN = ContainerId("in")
 
 
-def diamond(*bounds: Bound, **d: object) -> EngineTester:
+def diamond(*bounds: Bound, **d: Any) -> EngineTester:
     """a -> b, c -> d; d watches table ``in``."""
     return EngineTester(
         DataflowSpec(

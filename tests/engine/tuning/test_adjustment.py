@@ -40,6 +40,12 @@ from headgate.events import ContainerId
 
 IN = ContainerId("in")
 
+
+def said_of_writes(adjuster: Adjuster) -> Assessment:
+    assert adjuster.state.last is not None
+    return adjuster.state.last[0]
+
+
 # the two factors
 
 
@@ -109,7 +115,7 @@ def test_what_is_usual_is_known_after_two_windows():
     none, words = Assessment(Vote.NONE, ""), []
     for time in range(0, 121, 10):
         adjuster.assess(float(time), 6 * time, none)
-        words.append(adjuster.state.last[0].words)
+        words.append(said_of_writes(adjuster).words)
     assert words[5] == "writes not watched for 60 s yet"
     assert words[6] == words[11] == "360 updates in 60 s, what is usual is not known yet"
     assert words[12] == "360 updates in 60 s, usually 360"
@@ -119,9 +125,9 @@ def test_where_updates_are_counted_from_zero_again_nothing_is_known_of_their_fre
     adjuster = Adjuster(BOUND, SPEC)
     for time in range(0, 101, 10):
         adjuster.assess(float(time), 60 * time, Assessment(Vote.NONE, ""))
-    assert adjuster.state.last[0].vote is Vote.RELAX
+    assert said_of_writes(adjuster).vote is Vote.RELAX
     adjuster.assess(110.0, 5, Assessment(Vote.NONE, ""))
-    assert adjuster.state.last[0] == Assessment(Vote.NONE, "writes not watched for 60 s yet")
+    assert said_of_writes(adjuster) == Assessment(Vote.NONE, "writes not watched for 60 s yet")
 
 
 def test_a_decision_shows_both_votes_and_the_limits():
@@ -129,6 +135,7 @@ def test_a_decision_shows_both_votes_and_the_limits():
     pass_minutes(tester, 2, writes=50, cpu=BUSY)
     *_, decision = [d for d in tester.decisions() if d.kind is DecisionKind.ADJUSTED]
     assert decision.action == "b"
+    assert decision.adjustment is not None
     assert decision.adjustment.writes.vote is Vote.RELAX
     assert decision.adjustment.resources.vote is Vote.RELAX
     assert "bound `k` relaxed: σ 300 to 400" in decision.words

@@ -66,6 +66,8 @@ def test_the_changed_cells_are_asked_about_and_all_cells_are_counted(pair, rows)
     (question,) = asked(tester)
     assert (question.bound, question.entry, question.elements) == ("own", "metrics:Spread", 3)
     (part,) = question.parts
+    assert isinstance(part.current, bytes)
+    assert isinstance(part.previous, bytes)
     assert np.frombuffer(part.current, "<f8").tolist() == [12.0]
     assert np.frombuffer(part.previous, "<f8").tolist() == [10.0]
     assert len(part) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -49,7 +50,7 @@ def step(name: str, reads: str, writes: str, after: str) -> ActionSpec:
 def flow(
     change: float = TARGET,
     searched: tuple[str, ...] = ("first", "second"),
-    **significance: object,
+    **significance: Any,
 ) -> DataflowSpec:
     """feed -> in -> first -> middle -> second -> out; what is not searched for is synchronous."""
     steps = (step("first", "in", "middle", "feed"), step("second", "middle", "out", "first"))

@@ -201,8 +201,10 @@ def test_a_predecessor_is_to_change_its_output_by_what_its_successor_has_taken_i
         assert pipeline.search(action).state.target == pytest.approx(sought, rel=0.2)
         # The oracle's figures tell the rules apart: the next target is none like this one.
         assert not 0.6 < taken_in / sought < 1.7
-        sought = pipeline.search(follower).state.target
-        assert sought == pytest.approx(taken_in, rel=0.2)
+        target = pipeline.search(follower).state.target
+        assert target is not None
+        assert target == pytest.approx(taken_in, rel=0.2)
+        sought = target
     pipeline.until_found("zones", lambda: pipeline.trend(0.02), 150)
     assert len(pipeline.seen["zones"]) < 0.8 * pipeline.waves
 

@@ -131,6 +131,7 @@ def test_a_search_that_rests_tells_predecessors_of_a_change_and_opens_for_none_i
     assert search.input_change == pytest.approx(0.01 / 10)
     assert search.state.opened == opened
     assert [words for words in said if words] == [said[1]]
+    assert said[1] is not None
     assert said[1].startswith("search rests at σ 1 updates, the target cannot be reached")
     assert search.out_of_reach
 
@@ -177,6 +178,7 @@ def test_an_average_that_is_far_off_is_looked_at_twice_at_least(patience, runs):
         search.launched(Taken(10, 0.1))
         said.append(search.finished(0.9))
     assert len(said) == runs
+    assert said[-1] is not None
     assert f"in {runs - 1} runs the output has changed by 90 %" in said[-1]
 
 

@@ -98,7 +98,9 @@ def test_two_limits_between_which_one_wave_more_lies_are_near_enough():
         arrived=[10.0] * 8, measurements=[Measurement(50, 50, 0.5, 0.1)],
     )  # fmt: skip
     search.launched(Taken(60, 0.1))
-    assert "as near as it comes: σ 50 updates" in search.finished(0.6)
+    words = search.finished(0.6)
+    assert words is not None
+    assert "as near as it comes: σ 50 updates" in words
 
 
 def test_the_output_change_at_a_limit_is_that_of_runs_which_took_more_than_it():

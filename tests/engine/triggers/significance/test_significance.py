@@ -122,6 +122,8 @@ def test_a_search_that_an_earlier_version_has_saved_goes_on():
     again = Engine(engine.spec, zlib.compress(msgspec.msgpack.encode(state)))
     for name in ("first", "second"):
         found, expected = again.actions[name].policy, engine.actions[name].policy
+        assert isinstance(found, Searched)
+        assert isinstance(expected, Searched)
         assert found.search.state == expected.search.state
         assert found.limits == expected.limits
 
