@@ -22,10 +22,11 @@ $(STAMP): requirements.lock requirements-build.lock pyproject.toml
 demo: setup
 	$(BIN)/headgate demo aqhi
 
-# At once: most tests of the real stack wait for something. Each process starts a stack of its own.
+# At once: most tests of the real stack wait for something. Each process starts a stack of its own,
+# and has the tests of a file together, which share what they start.
 JOBS ?= 3
 test: setup
-	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -m "not soak" -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # The long seeds of the fault tests.
 soak: setup
