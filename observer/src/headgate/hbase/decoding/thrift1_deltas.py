@@ -11,27 +11,7 @@ from headgate.wire import I64, LIST, STRING, STRUCT, Cursor, MalformedMessage
 
 def decode_atomic_increment(name: str, cursor: Cursor) -> Write:
     """Decode ``atomicIncrement``; see ``decode_thrift1``."""
-    table: bytes | None = None
-    row: bytes | None = None
-    column: bytes | None = None
-    amount = 0
-    seen = 0
-    while kind := cursor.next_field():
-        field = cursor.field_id
-        if field == 1 and kind == STRING:
-            table = cursor.binary()
-        elif field == 2 and kind == STRING:
-            row = cursor.binary()
-        elif field == 3 and kind == STRING:
-            column = cursor.binary()
-        elif field == 4 and kind == I64:
-            amount = cursor.i64()
-        else:
-            cursor.skip(kind)
-            continue
-        seen = once(seen, field)
-    if table is None or row is None or column is None:
-        raise MalformedMessage(f"{name} without its table, row or column")
+    table, row, column, amount = _read_increment(cursor, name)
     cells = Cells.empty()
     cells.add(UpdateKind.INCREMENT_DELTA, row, _qualified(column), -1, _counter(amount))
     return Write(name, table_name(table), cells)
@@ -48,7 +28,7 @@ def decode_increment(name: str, cursor: Cursor) -> Write:
             continue
         seen = once(seen, 1)
         for _ in range(1 if kind == STRUCT else cursor.count_structs("TIncrement")):
-            _read_increment(cursor, tables)
+            _add_increment(cursor, tables)
     if not seen:
         raise MalformedMessage(f"{name} without what it increments")
     if not tables:
@@ -57,7 +37,15 @@ def decode_increment(name: str, cursor: Cursor) -> Write:
     return Write(name, first.table, first.cells, others=tuple(others))
 
 
-def _read_increment(cursor: Cursor, tables: dict[str, Cells]) -> None:
+def _add_increment(cursor: Cursor, tables: dict[str, Cells]) -> None:
+    table, row, column, amount = _read_increment(cursor, "a TIncrement")
+    cells = tables.setdefault(table_name(table), Cells.empty())
+    if COLON in column:  # one without a qualifier is refused, or dropped when coalesced
+        cells.add(UpdateKind.INCREMENT_DELTA, row, column, -1, _counter(amount))
+
+
+def _read_increment(cursor: Cursor, what: str) -> tuple[bytes, bytes, bytes, int]:
+    """Return table, row, column and amount, of a ``TIncrement`` or of ``atomicIncrement``."""
     table: bytes | None = None
     row: bytes | None = None
     column: bytes | None = None
@@ -78,10 +66,8 @@ def _read_increment(cursor: Cursor, tables: dict[str, Cells]) -> None:
             continue
         seen = once(seen, field)
     if table is None or row is None or column is None:
-        raise MalformedMessage("a TIncrement without its table, row or column")
-    cells = tables.setdefault(table_name(table), Cells.empty())
-    if COLON in column:  # one without a qualifier is refused, or dropped when coalesced
-        cells.add(UpdateKind.INCREMENT_DELTA, row, column, -1, _counter(amount))
+        raise MalformedMessage(f"{what} without its table, row or column")
+    return table, row, column, amount
 
 
 def decode_append(name: str, cursor: Cursor) -> Write:
