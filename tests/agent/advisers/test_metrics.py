@@ -86,6 +86,7 @@ class Ends(Mean):
 
 class Hangs(Mean):
     def compute(self, total, m, n):
+        print("hangs", flush=True)
         while True:
             pass
 
@@ -245,7 +246,10 @@ def test_while_it_computes_it_can_be_closed(make: Any) -> None:
     asking = make()
     asking.ask(question("Mean"))
     asking.adviser.answer(encode_metrics(MetricQuestions([question("Hangs")])), lambda *_: None)
-    time.sleep(0.2)
+    deadline = time.monotonic() + WAIT
+    while "hangs" not in asking.adviser.log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     began = time.monotonic()
     asking.adviser.close()
     assert time.monotonic() - began < 10
