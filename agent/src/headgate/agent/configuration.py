@@ -27,6 +27,18 @@ from headgate.settings import (
 
 ENVIRONMENT_PREFIX = "HEADGATE_AGENT_"
 """``[kafka] bootstrap`` is overridden by ``HEADGATE_AGENT_KAFKA_BOOTSTRAP``."""
+
+
+def environment_of_steps() -> dict[str, str]:
+    """Return this process's environment for what users wrote: without the agent's own variables.
+
+    There are passwords among those.
+    """
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)
+    }
+
+
 DEFAULT_API = "127.0.0.1:7680"
 """Where the API listens, and where the command line looks for it."""
 

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from headgate.agent.advisers import metric_program
-from headgate.agent.configuration import ENVIRONMENT_PREFIX
+from headgate.agent.configuration import environment_of_steps
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.engine import (
     MetricAnswer,
@@ -167,18 +167,13 @@ class MetricAdviser:
     def _started(self) -> subprocess.Popen[bytes]:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         alone = _ALONE * (self._seconds + self._start_seconds)
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(ENVIRONMENT_PREFIX)  # there are passwords among them
-        }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [self._python, "-P", _PROGRAM, str(alone), *self._roots],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=inherited,
+                env=environment_of_steps(),
                 start_new_session=True,
             )
         self._fresh = True

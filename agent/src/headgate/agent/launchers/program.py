@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Final
 
 import psutil
 
+from headgate.agent.configuration import environment_of_steps
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.events import encode_origin_text
 
@@ -21,9 +21,6 @@ JOB_VARIABLE: Final = "HEADGATE_JOB"
 
 _GRACE: Final = 5.0
 """Seconds a program has to end by itself when it is told to."""
-
-_AGENTS_OWN: Final = "HEADGATE_AGENT_"
-"""How variables begin that configure the agent: there are passwords among them."""
 
 
 class Program:
@@ -100,7 +97,7 @@ def environment(files: JobFiles, job: Job) -> dict[str, str]:
     """Return the environment of a job's program: its own words about the run, over this one's."""
     request = job.request
     return {
-        **{name: told for name, told in os.environ.items() if not name.startswith(_AGENTS_OWN)},
+        **environment_of_steps(),
         JOB_VARIABLE: str(files.directory),
         "HEADGATE_RUN": str(files.request),
         "HEADGATE_DATAFLOW": request.dataflow,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from headgate.agent.configuration import Launchers
 from headgate.agent.launchers.job import Job, JobFiles
 from headgate.flows import LauncherSettings
+
+DRIVER: Final = "headgate.spark.driver"
+"""The module that runs a step in a process of its own."""
 
 L = TypeVar("L", bound=LauncherSettings)
 

@@ -8,11 +8,9 @@ from msgspec import structs
 
 from headgate.agent.configuration import Launchers
 from headgate.agent.launchers.job import Job, JobFiles
-from headgate.agent.launchers.kinds.backend import Backend, NotConfigured, run_name
+from headgate.agent.launchers.kinds.backend import DRIVER, Backend, NotConfigured, run_name
 from headgate.agent.launchers.program import Program
 from headgate.flows import ConnectLauncher
-
-_DRIVER: Final = "headgate.spark.driver"
 
 
 class ConnectBackend(Backend[ConnectLauncher]):
@@ -32,7 +30,7 @@ class ConnectBackend(Backend[ConnectLauncher]):
             )
             raise NotConfigured(message)
         options = ("--remote", launcher.remote, "--name", run_name(job), "--code", str(files.code))
-        return Program(files, job, (job.python, "-m", _DRIVER, str(files.request), *options))
+        return Program(files, job, (job.python, "-m", DRIVER, str(files.request), *options))
 
 
 BACKEND: Final = ConnectBackend()

@@ -11,13 +11,12 @@ from msgspec import structs
 
 from headgate.agent.configuration import Launchers
 from headgate.agent.launchers.job import Job, JobFiles
-from headgate.agent.launchers.kinds.backend import Backend, run_name
+from headgate.agent.launchers.kinds.backend import DRIVER, Backend, run_name
 from headgate.agent.launchers.program import Program
 from headgate.flows import SubmitLauncher
 from headgate.spark import code_hash, digest_of
 
-_DRIVER: Final = "headgate.spark.driver"
-_MAIN: Final = f"from {_DRIVER} import main\n\nmain()\n"
+_MAIN: Final = f"from {DRIVER} import main\n\nmain()\n"
 _CLUSTER: Final = "cluster"
 _DEFAULTS: Final[Mapping[str, str]] = {"spark.ui.showConsoleProgress": "false"}
 """Where neither the dataflow nor the agent says otherwise: a log is no terminal."""
