@@ -54,13 +54,31 @@ def test_code_that_has_not_changed_is_not_read_anew(module: str, tmp_path: Path)
     assert code.load(f"{module}:step", [str(tmp_path)], anew=True) is first
 
 
+def test_a_file_that_is_written_in_the_tick_it_was_read_in_has_changed(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that can be seen of it without reading it is as it was."""
+    path, real = tmp_path / f"{module}.py", os.stat
+    seen = path.stat()
+
+    def stat(of: str, **how: bool) -> os.stat_result:
+        return seen if os.fspath(of) == str(path) else real(of, **how)
+
+    monkeypatch.setattr(os, "stat", stat)
+    code = StepCode()
+    code.load(f"{module}:step", [str(tmp_path)])
+    path.write_text("number = 2\ndef step(run):\n    return run + number\n")
+
+    assert code.load(f"{module}:step", [str(tmp_path)], anew=True)(1) == 3
+
+
 def write(path: Path, text: str) -> None:
     """Write a file and keep its time, as two edits within one second have the same."""
     before = path.stat() if path.exists() else None
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     if before is not None:
-        os.utime(path, (before.st_atime, before.st_mtime))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @pytest.fixture

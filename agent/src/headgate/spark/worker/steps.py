@@ -8,13 +8,14 @@ import linecache
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import decode_source
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 from pyspark import cloudpickle
@@ -23,6 +24,9 @@ from headgate.spark.worker.code_hash import code_hash, digest_of
 
 _READINGS: Final = 5
 """How often code is read that changes while it is read, before that is an error."""
+
+_SETTLED_NANOSECONDS: Final = 2_000_000_000
+"""The age from which a file's times are trusted: that of the coarsest clocks of file systems."""
 
 
 class UnknownStep(Exception):
@@ -33,12 +37,26 @@ class CodeChanged(ImportError):
     """A module cannot be read beside others, which have changed since they were read."""
 
 
+class _Stamp(NamedTuple):
+    """What shows without a reading that a file has been written since.
+
+    The times of a file move in ticks, so one that was written just before it was looked at may be
+    written again and show the same: it is not ``settled``, and proves nothing.
+    """
+
+    modified: int
+    changed: int
+    size: int
+    inode: int
+    settled: bool
+
+
 class _Source(Struct, frozen=True):
     """A module's file as it was read."""
 
     path: str
     digest: bytes
-    stamp: tuple[int, int, int]
+    stamp: _Stamp
 
 
 class StepCode:
@@ -157,7 +175,7 @@ class StepCode:
         for name, source in self._sources.items():
             try:
                 stamp = _stamp(source.path)
-                if stamp == source.stamp:
+                if stamp == source.stamp and stamp.settled:
                     continue
                 digest = digest_of(Path(source.path).read_bytes())
             except OSError:
@@ -254,9 +272,10 @@ class StepCode:
         return source
 
 
-def _stamp(path: str) -> tuple[int, int, int]:
+def _stamp(path: str) -> _Stamp:
     stat = os.stat(path)  # noqa: PTH116 - called for each file of each attempt
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    settled = time.time_ns() - stat.st_ctime_ns > _SETTLED_NANOSECONDS
+    return _Stamp(stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino, settled)
 
 
 class _Finder(MetaPathFinder):
