@@ -58,8 +58,9 @@ def taken_ports() -> Iterator[None]:
     """Every default port is taken by something else, from before the start to the end."""
     with ExitStack() as servers:
         for port in DEFAULT_PORTS:
+            # Without SO_REUSEADDR, or it would take what the stack of another process of tests
+            # has reserved, and not yet begun to listen on.
             server = servers.enter_context(socket.socket())
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 server.bind(("127.0.0.1", port))
             except OSError:
