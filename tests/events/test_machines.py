@@ -5,7 +5,7 @@ import pytest
 from headgate.events import (
     VERSION,
     MachineLoad,
-    MalformedMessage,
+    MalformedEvent,
     decode_machine,
     encode_machine,
 )
@@ -18,5 +18,5 @@ def test_a_sample_is_read_back():
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x80", b"\xff" * 20])
 def test_other_bytes_are_no_sample(data):
-    with pytest.raises(MalformedMessage, match="not a machine's load"):
+    with pytest.raises(MalformedEvent, match="not a machine's load"):
         decode_machine(data)

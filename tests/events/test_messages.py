@@ -9,7 +9,7 @@ from headgate.events import (
     BarrierMark,
     Fence,
     Gate,
-    MalformedMessage,
+    MalformedEvent,
     ObserverLease,
     Origin,
     Outcome,
@@ -82,15 +82,15 @@ def test_a_message_cut_short_is_malformed(update_messages, data):
     encoded = encode_update(data.draw(update_messages))
     length = data.draw(st.integers(0, len(encoded) - 1))
 
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(MalformedEvent):
         decode_update(encoded[:length])
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_malformed(data):
     for decode, error in (
-        (decode_update, MalformedMessage),
-        (decode_control, MalformedMessage),
+        (decode_update, MalformedEvent),
+        (decode_control, MalformedEvent),
         (decode_origin, ValueError),
     ):
         try:
@@ -108,7 +108,7 @@ def test_a_damaged_message_is_a_message_or_malformed(update_messages, data):
 
     try:
         decode_update(bytes(damaged))
-    except MalformedMessage:
+    except MalformedEvent:
         return
 
 
@@ -116,7 +116,7 @@ def test_a_damaged_message_is_a_message_or_malformed(update_messages, data):
 def test_columns_of_unequal_length_are_malformed(column):
     message = batch(**{column: b"" if column == "kinds" else ()})
 
-    with pytest.raises(MalformedMessage, match=column):
+    with pytest.raises(MalformedEvent, match=column):
         decode_update(encode_update(message))
 
 
@@ -126,29 +126,29 @@ def test_a_request_of_less_than_no_cells_is_malformed():
         RequestPart(1, "put", Outcome.APPLIED, 1.0, -1),
     )
 
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(MalformedEvent):
         decode_update(encode_update(batch(requests=parts)))
 
 
 def test_an_unknown_kind_of_message_is_malformed():
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(MalformedEvent):
         decode_update(packed(["greeting", 1, "o", 1, 0]))
 
 
 def test_a_control_message_is_no_update():
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(MalformedEvent):
         decode_update(encode_control(Fence(1, "d", "a", 1)))
 
 
 def test_text_that_is_no_utf8_is_malformed():
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(MalformedEvent):
         decode_update(packed(["barrier", 1, "o", 1, 0, "é"]).replace("é".encode(), b"\xe9e"))
 
 
 def test_lists_in_lists_without_end_are_malformed():
     endless = b"\x91" * 100_000 + b"\xc0"
 
-    with pytest.raises(MalformedMessage):
+    with pytest.raises(MalformedEvent):
         decode_control(b"\x86" + encode_control(Fence(1, "d", "a", 1))[1:] + b"\xa1x" + endless)
     with pytest.raises(ValueError, match="holds no origin"):
         decode_origin(b"\x95" + encode_origin(Origin("d", "a", "r", 1))[1:] + endless)

@@ -22,9 +22,7 @@ from good_messages import (
 from watch import Target
 
 from headgate.events import (
-    MalformedMessage as MalformedEvent,
-)
-from headgate.events import (
+    MalformedEvent,
     decode_control,
     decode_update,
     encode_control,

@@ -6,7 +6,7 @@ msgpack with a version; a new field has a default, so that old readers skip it a
 
 from headgate.events.codec import (
     VERSION,
-    MalformedMessage,
+    MalformedEvent,
     decode_control,
     decode_update,
     encode_control,
@@ -85,7 +85,7 @@ __all__ = [
     "Gate",
     "Item",
     "MachineLoad",
-    "MalformedMessage",
+    "MalformedEvent",
     "Notify",
     "ObserverLease",
     "Origin",

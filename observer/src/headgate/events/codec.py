@@ -22,7 +22,7 @@ _control = msgspec.msgpack.Decoder(ControlMessage)
 _CELLS: Callable[[RequestPart], int] = attrgetter("cells")
 
 
-class MalformedMessage(ValueError):
+class MalformedEvent(ValueError):
     """A message that no version of headgate wrote, or one that was damaged."""
 
 
@@ -35,12 +35,12 @@ def decode_update(data: bytes) -> UpdateMessage:
     """Return the message in the value of a record of a table's topic.
 
     Raises:
-        MalformedMessage: the bytes are no such message, or the columns of a batch do not agree.
+        MalformedEvent: the bytes are no such message, or the columns of a batch do not agree.
     """
     try:
         message: UpdateMessage = _updates.decode(data)
     except UNREADABLE as error:
-        raise MalformedMessage(f"not an update message: {error}") from error
+        raise MalformedEvent(f"not an update message: {error}") from error
     if isinstance(message, UpdateBatch):
         _check_columns(message)
     return message
@@ -53,7 +53,7 @@ def _check_columns(batch: UpdateBatch) -> None:
     timestamps, values = len(batch.timestamps), len(batch.values)
     if cells == kinds == rows == columns == timestamps == values and min(parts, default=0) >= 0:
         return
-    raise MalformedMessage(
+    raise MalformedEvent(
         f"a batch of {cells} cells has {kinds} kinds, {rows} rows, {columns} columns, "
         f"{timestamps} timestamps and {values} values"
     )
@@ -68,10 +68,10 @@ def decode_control(data: bytes) -> ControlMessage:
     """Return the message in the value of a record of the control topic.
 
     Raises:
-        MalformedMessage: the bytes are no such message.
+        MalformedEvent: the bytes are no such message.
     """
     try:
         message: ControlMessage = _control.decode(data)
     except UNREADABLE as error:
-        raise MalformedMessage(f"not a control message: {error}") from error
+        raise MalformedEvent(f"not a control message: {error}") from error
     return message

@@ -41,7 +41,7 @@ from headgate.events import (
     FLOWS_TOPIC,
     ControlMessage,
     Cut,
-    MalformedMessage,
+    MalformedEvent,
     ObserverLease,
     control_key,
     decode_control,
@@ -481,7 +481,7 @@ class KafkaBroker:
             return
         try:
             content = decode_control(value)
-        except MalformedMessage as error:
+        except MalformedEvent as error:
             log.warning("control topic", problem=str(error), offset=message.offset())
             return
         if isinstance(content, ObserverLease):

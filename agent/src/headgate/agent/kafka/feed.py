@@ -19,7 +19,7 @@ from confluent_kafka import (
 from msgspec import Struct
 
 from headgate.agent.supervision import Supervision, ThreadKind, describe
-from headgate.events import Cut, MalformedMessage, UpdateMessage, decode_update
+from headgate.events import Cut, MalformedEvent, UpdateMessage, decode_update
 
 log = structlog.get_logger("headgate.agent.broker")
 
@@ -205,7 +205,7 @@ class KafkaFeed:
             reason = describe(problem)
             if message.value() is None:
                 reason = "it has no value, and nothing of headgate writes that"
-            elif isinstance(problem, MalformedMessage):
+            elif isinstance(problem, MalformedEvent):
                 reason = str(problem)
             log.warning("record set aside", topic=topic, offset=offset, problem=reason)
             return Record(topic, partition, offset, None, published, reason=reason)

@@ -17,7 +17,7 @@ from headgate.agent.resources.executors import SparkExecutors
 from headgate.agent.resources.machines import MachineSampler
 from headgate.agent.supervision import Supervision, ThreadKind
 from headgate.engine import Resource, ResourceSample
-from headgate.events import MachineLoad, MalformedMessage, decode_machine
+from headgate.events import MachineLoad, MalformedEvent, decode_machine
 
 log = structlog.get_logger("headgate.agent.sampling")
 
@@ -142,6 +142,6 @@ def _decoded(message: Message) -> MachineLoad | None:
         return None
     try:
         return decode_machine(message.value() or b"")
-    except MalformedMessage as error:
+    except MalformedEvent as error:
         log.warning("machines topic", offset=message.offset(), problem=str(error))
         return None

@@ -9,7 +9,7 @@ import structlog
 
 from headgate.events import (
     ControlMessage,
-    MalformedMessage,
+    MalformedEvent,
     control_key,
     decode_control,
     encode_control,
@@ -108,7 +108,7 @@ class ControlTopic:
         for said, value in records:
             try:
                 heard.append((said, decode_control(value)))
-            except MalformedMessage as error:
+            except MalformedEvent as error:
                 _log.warning("control message skipped", reason=str(error))
         self._hear(heard)
         if position >= end:

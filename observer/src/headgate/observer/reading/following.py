@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from headgate.events import (
     ControlMessage,
-    MalformedMessage,
+    MalformedEvent,
     ObserverLease,
     UpdateMessage,
     decode_control,
@@ -313,7 +313,7 @@ class Follower:
                 return FromControl(message, written) if offset >= self._heard_from else None
             table = self._tables[topic]
             return FromTable(table, decode_update(value), written, partition or 0, offset)
-        except MalformedMessage as malformed:
+        except MalformedEvent as malformed:
             return Unreadable(topic, partition or 0, offset, str(malformed))
 
     def _note_error(self, error: KafkaError) -> None:
