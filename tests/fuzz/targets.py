@@ -30,10 +30,10 @@ from headgate.events import (
 )
 from headgate.hbase import (
     Cells,
-    Definition,
     Dialect,
     Effect,
     Patterns,
+    SchemaChange,
     Write,
     decode_request,
     dialect_of,
@@ -188,7 +188,7 @@ def framer(data: bytes) -> None:
 # -- transcoding
 
 
-def decoded(dialect: Dialect, message: Message) -> Write | Definition | None:
+def decoded(dialect: Dialect, message: Message) -> Write | SchemaChange | None:
     """Return what a request writes; None where that cannot be read."""
     if method_of(dialect, message.name).effect not in (Effect.WRITE, Effect.DEFINE):
         return None

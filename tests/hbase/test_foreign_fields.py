@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headgate.hbase import (
-    Answer,
     Dialect,
+    ResultKind,
     Write,
     decode_request,
     judge,
@@ -180,17 +180,17 @@ def test_notify_cells_are_put_beside_them(case: Any, place: str) -> None:
 
 def answered(case: Any, encoder: Any) -> dict[str, Any]:
     """Return the result of a method that did what was asked."""
-    match method_of(case.dialect, case.method).answer:
-        case Answer.RESULT:
+    match method_of(case.dialect, case.method).result:
+        case ResultKind.RESULT:
             cell = encoder.two.TColumnValue(family=b"f", qualifier=b"a", value=b"v", timestamp=3)
             return {"success": encoder.two.TResult(row=b"r", columnValues=[cell])}
-        case Answer.CELLS:
+        case ResultKind.CELLS:
             return {"success": [encoder.one.TCell(value=b"v", timestamp=3) for _ in case.cells]}
-        case Answer.FLAG:
+        case ResultKind.FLAG:
             return {"success": True}
-        case Answer.COUNTER:
+        case ResultKind.COUNTER:
             return {"success": 5}
-        case Answer.UNDONE:
+        case ResultKind.UNDONE:
             return {"success": []}
     return {}
 

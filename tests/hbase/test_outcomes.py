@@ -9,10 +9,10 @@ import pytest
 from headgate.events import TableChangeKind, UpdateKind
 from headgate.hbase import (
     METHODS,
-    Answer,
-    Definition,
     Dialect,
     Effect,
+    ResultKind,
+    SchemaChange,
     Verdict,
     Write,
     decode_request,
@@ -47,21 +47,21 @@ def read(data: bytes) -> Message:
     return message
 
 
-ANSWERS: dict[Answer, list[tuple[dict[str, Any], Verdict]]] = {
-    # without an error, by what the method answers: result struct -> verdict
-    Answer.DONE: [({}, APPLIED)],
-    Answer.QUEUED: [({}, UNKNOWN)],
-    Answer.FLAG: [({"success": True}, APPLIED), ({"success": False}, NOTHING), ({}, UNKNOWN)],
-    Answer.COUNTER: [({"success": 12}, APPLIED), ({}, UNKNOWN)],
-    Answer.CELLS: [({"success": []}, APPLIED), ({}, UNKNOWN)],
-    Answer.UNDONE: [({"success": []}, APPLIED), ({}, UNKNOWN)],
-    Answer.RESULT: [({}, UNKNOWN)],
+RESULTS: dict[ResultKind, list[tuple[dict[str, Any], Verdict]]] = {
+    # without an error, by the kind of its result: result struct -> verdict
+    ResultKind.DONE: [({}, APPLIED)],
+    ResultKind.QUEUED: [({}, UNKNOWN)],
+    ResultKind.FLAG: [({"success": True}, APPLIED), ({"success": False}, NOTHING), ({}, UNKNOWN)],
+    ResultKind.COUNTER: [({"success": 12}, APPLIED), ({}, UNKNOWN)],
+    ResultKind.CELLS: [({"success": []}, APPLIED), ({}, UNKNOWN)],
+    ResultKind.UNDONE: [({"success": []}, APPLIED), ({}, UNKNOWN)],
+    ResultKind.RESULT: [({}, UNKNOWN)],
 }
 
 
 def test_every_method_is_judged_by_what_it_answers(case, encoder):
     request = decode_request(case.dialect, read(case.encoded))
-    for result, verdict in ANSWERS[method_of(case.dialect, case.method).answer]:
+    for result, verdict in RESULTS[method_of(case.dialect, case.method).result]:
         reply = read(encoder.reply(case.dialect, case.method, **result))
         judgement = judge(case.dialect, request, reply)
         expected = verdict if case.cells else NOTHING
@@ -70,19 +70,19 @@ def test_every_method_is_judged_by_what_it_answers(case, encoder):
 
 
 VALUES = {
-    Answer.FLAG: StructWriter().bool(0, False),
-    Answer.COUNTER: StructWriter().i64(0, 0),
-    Answer.CELLS: StructWriter().structs(0, []),
-    Answer.RESULT: StructWriter().struct(0, StructWriter().end()),
-    Answer.UNDONE: StructWriter().structs(0, []),
-    Answer.OTHER: StructWriter().i32(0, 0),
+    ResultKind.FLAG: StructWriter().bool(0, False),
+    ResultKind.COUNTER: StructWriter().i64(0, 0),
+    ResultKind.CELLS: StructWriter().structs(0, []),
+    ResultKind.RESULT: StructWriter().struct(0, StructWriter().end()),
+    ResultKind.UNDONE: StructWriter().structs(0, []),
+    ResultKind.OTHER: StructWriter().i32(0, 0),
 }
 
 
 def test_a_value_of_another_type_than_the_method_answers_is_unknown(case):
     message = read(case.encoded)
     request = decode_request(case.dialect, message)
-    own = VALUES.get(method_of(case.dialect, case.method).answer)
+    own = VALUES.get(method_of(case.dialect, case.method).result)
     for value in VALUES.values():
         if own is None or value.end() != own.end():
             judgement = judge(case.dialect, request, read(write_reply(message, value.end())))
@@ -92,7 +92,7 @@ def test_a_value_of_another_type_than_the_method_answers_is_unknown(case):
 def test_a_field_of_another_type_in_an_errors_place_is_no_error(case):
     message = read(case.encoded)
     request = decode_request(case.dialect, message)
-    value = VALUES.get(method_of(case.dialect, case.method).answer, StructWriter()).end()
+    value = VALUES.get(method_of(case.dialect, case.method).result, StructWriter()).end()
     expected = judge(case.dialect, request, read(write_reply(message, value)))
     others = StructWriter().i64(1, 5).i64(2, 6).end()[:-1]
     found = judge(case.dialect, request, read(write_reply(message, others + value)))
@@ -270,7 +270,7 @@ def test_deletes_that_were_not_done_leave_the_others_unknown(encoder):
 
 
 def test_definitions_are_judged_like_writes(encoder):
-    request = Definition("deleteTable", "t", TableChangeKind.DROPPED)
+    request = SchemaChange("deleteTable", "t", TableChangeKind.DROPPED)
     done = read(encoder.reply(TWO, "deleteTable"))
     failed = read(encoder.reply(TWO, "deleteTable", io=encoder.two.TIOError(message="enabled")))
     assert judge(TWO, request, done).verdict is APPLIED
@@ -299,4 +299,6 @@ def test_every_method_that_writes_or_defines_has_a_known_answer():
         for method in methods.values()
         if method.effect in (Effect.WRITE, Effect.DEFINE)
     ]
-    assert all(method.answer is not Answer.OTHER and method.io_error == 1 for method in changing)
+    assert all(
+        method.result is not ResultKind.OTHER and method.io_error == 1 for method in changing
+    )

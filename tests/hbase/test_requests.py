@@ -10,9 +10,9 @@ import pytest
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, TableChangeKind, encode_origin
 from headgate.hbase import (
     METHODS,
-    Definition,
     Dialect,
     Effect,
+    SchemaChange,
     Write,
     decode_request,
     method_of,
@@ -37,7 +37,7 @@ def read(data: bytes) -> Message:
     return message
 
 
-def in_rows(write: Write | Definition) -> list[tuple]:
+def in_rows(write: Write | SchemaChange) -> list[tuple]:
     assert isinstance(write, Write)
     cells = write.cells
     columns = (cells.kinds, cells.rows, cells.columns, cells.timestamps, cells.values)
@@ -393,9 +393,9 @@ def test_tables_are_named_as_hbase_prints_them(encoder, name, seen):
 def test_table_names_of_thrift2_include_their_namespace(encoder, namespace, seen):
     name = encoder.two.TTableName(ns=namespace, qualifier=b"t")
     message = read(encoder.call(Dialect.THRIFT2, "disableTable", tableName=name))
-    definition = decode_request(Dialect.THRIFT2, message)
-    assert isinstance(definition, Definition)
-    assert (definition.table, definition.kind) == (seen, TableChangeKind.DISABLED)
+    change = decode_request(Dialect.THRIFT2, message)
+    assert isinstance(change, SchemaChange)
+    assert (change.table, change.kind) == (seen, TableChangeKind.DISABLED)
 
 
 def test_what_is_no_part_of_a_tables_name_is_passed_over() -> None:
@@ -439,9 +439,9 @@ def test_definitions_that_destroy_cells_name_their_table_and_family(encoder):
         (Dialect.THRIFT2, "modifyTable", "modified", ""): {"desc": descriptor},
     }
     for (dialect, method, kind, of_family), arguments in requests.items():
-        definition = decode_request(dialect, read(encoder.call(dialect, method, **arguments)))
-        assert isinstance(definition, Definition)
-        assert (definition.table, definition.kind, definition.family) == ("t", kind, of_family)
+        change = decode_request(dialect, read(encoder.call(dialect, method, **arguments)))
+        assert isinstance(change, SchemaChange)
+        assert (change.table, change.kind, change.family) == ("t", kind, of_family)
     for dialect, methods in METHODS.items():
         destroying = {name for name, method in methods.items() if method.effect is Effect.DEFINE}
         assert destroying == {method for d, method, _, _ in requests if d is dialect}

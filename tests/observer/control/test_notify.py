@@ -13,7 +13,7 @@ from headgate.events import (
     encode_notify,
     encode_origin,
 )
-from headgate.hbase import Definition, Dialect, Write, decode_request, read_request
+from headgate.hbase import Dialect, SchemaChange, Write, decode_request, read_request
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.client_log import ClientLog, ListenerLog
@@ -178,7 +178,7 @@ def test_a_definition_that_may_take_the_family_away_stops_the_cells(
     stand: Stand, name: str, body: bytes, stops: bool
 ) -> None:
     stand.ask(ALL)
-    definition = decode_request(Dialect.THRIFT2, message(name, body))
-    assert isinstance(definition, Definition)
-    stand.notify.table_changes(definition)
+    change = decode_request(Dialect.THRIFT2, message(name, body))
+    assert isinstance(change, SchemaChange)
+    stand.notify.table_changes(change)
     assert bool(stand.notify.stopped) is stops

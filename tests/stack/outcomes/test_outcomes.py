@@ -18,10 +18,10 @@ from thriftpy2.transport import TCyMemoryBuffer
 from headgate.events import UpdateKind
 from headgate.hbase import (
     METHODS,
-    Definition,
     Dialect,
     Effect,
     Judgement,
+    SchemaChange,
     Verdict,
     Write,
     decode_request,
@@ -76,7 +76,7 @@ class Servers:
 
     def judged(
         self, dialect: Dialect, method: str, arguments: dict[str, Any]
-    ) -> tuple[Write | Definition, Judgement]:
+    ) -> tuple[Write | SchemaChange, Judgement]:
         sent, received = self.ask(dialect, method, arguments)
         request = decode_request(dialect, sent)
         return request, judge(dialect, request, received)

@@ -6,22 +6,20 @@ request has done.
 """
 
 from headgate.hbase.dialects import dialect_of
-from headgate.hbase.methods import METHODS, Answer, Dialect, Effect, Method, TableIn, method_of
+from headgate.hbase.methods import METHODS, Dialect, Effect, Method, ResultKind, TableIn, method_of
 from headgate.hbase.notify import NOTIFIABLE, Notifiable, Room, lacks_notify_family, with_notify
 from headgate.hbase.outcomes import Judgement, Verdict, is_void, judge
 from headgate.hbase.patterns import Pattern, Patterns
 from headgate.hbase.reading import Reading, Request, decode_request, read_request
 from headgate.hbase.reads import columns_read, reads_cells
 from headgate.hbase.replies import io_error_reply
-from headgate.hbase.requests import Cells, Definition, Write
+from headgate.hbase.requests import Cells, SchemaChange, Write
 from headgate.hbase.tables import table_name
 
 __all__ = [
     "METHODS",
     "NOTIFIABLE",
-    "Answer",
     "Cells",
-    "Definition",
     "Dialect",
     "Effect",
     "Judgement",
@@ -31,7 +29,9 @@ __all__ = [
     "Patterns",
     "Reading",
     "Request",
+    "ResultKind",
     "Room",
+    "SchemaChange",
     "TableIn",
     "Verdict",
     "Write",

@@ -1,4 +1,4 @@
-"""HBase's Thrift methods as data: what each does, where its table stands, what its reply tells."""
+"""HBase's Thrift methods as data: what each does, where its table stands, what its reply says."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TableIn(Enum):
     """As ``TTableName`` in field 1 of a ``TTableDescriptor``."""
 
 
-class Answer(Enum):
+class ResultKind(Enum):
     """What a reply without an error says."""
 
     DONE = "done"
@@ -82,7 +82,7 @@ class Method(Struct, frozen=True):
     name: str
     effect: Effect
     table: TableIn = TableIn.FIELD
-    answer: Answer = Answer.OTHER
+    result: ResultKind = ResultKind.OTHER
     io_error: int = 1
     illegal_argument: int = 0
     conditional: bool = False
@@ -90,12 +90,12 @@ class Method(Struct, frozen=True):
 
 def _write(
     name: str,
-    answer: Answer = Answer.DONE,
+    result: ResultKind = ResultKind.DONE,
     table: TableIn = TableIn.FIELD,
     illegal_argument: int = 0,
 ) -> Method:
     conditional = name.startswith("checkAnd")
-    return Method(name, Effect.WRITE, table, answer, 1, illegal_argument, conditional)
+    return Method(name, Effect.WRITE, table, result, 1, illegal_argument, conditional)
 
 
 def _read(*names: str, table: TableIn = TableIn.FIELD, io_error: int = 1) -> list[Method]:
@@ -107,7 +107,7 @@ def _admin(*names: str, table: TableIn) -> list[Method]:
 
 
 def _define(*names: str, table: TableIn) -> list[Method]:
-    return [Method(name, Effect.DEFINE, table, Answer.DONE) for name in names]
+    return [Method(name, Effect.DEFINE, table, ResultKind.DONE) for name in names]
 
 
 _THRIFT1 = (
@@ -115,11 +115,11 @@ _THRIFT1 = (
     _write("mutateRowTs", illegal_argument=2),
     _write("mutateRows", illegal_argument=2),
     _write("mutateRowsTs", illegal_argument=2),
-    _write("atomicIncrement", Answer.COUNTER, illegal_argument=2),
-    _write("increment", Answer.QUEUED, TableIn.STRUCT),
-    _write("incrementRows", Answer.QUEUED, TableIn.STRUCTS),
-    _write("append", Answer.CELLS, TableIn.STRUCT),
-    _write("checkAndPut", Answer.FLAG, illegal_argument=2),
+    _write("atomicIncrement", ResultKind.COUNTER, illegal_argument=2),
+    _write("increment", ResultKind.QUEUED, TableIn.STRUCT),
+    _write("incrementRows", ResultKind.QUEUED, TableIn.STRUCTS),
+    _write("append", ResultKind.CELLS, TableIn.STRUCT),
+    _write("checkAndPut", ResultKind.FLAG, illegal_argument=2),
     _write("deleteAll"),
     _write("deleteAllTs"),
     _write("deleteAllRow"),
@@ -142,14 +142,14 @@ _THRIFT1 = (
 _THRIFT2 = (
     _write("put"),
     _write("putMultiple"),
-    _write("checkAndPut", Answer.FLAG),
+    _write("checkAndPut", ResultKind.FLAG),
     _write("deleteSingle"),
-    _write("deleteMultiple", Answer.UNDONE),
-    _write("checkAndDelete", Answer.FLAG),
-    _write("increment", Answer.RESULT),
-    _write("append", Answer.RESULT),
+    _write("deleteMultiple", ResultKind.UNDONE),
+    _write("checkAndDelete", ResultKind.FLAG),
+    _write("increment", ResultKind.RESULT),
+    _write("append", ResultKind.RESULT),
     _write("mutateRow"),
-    _write("checkAndMutate", Answer.FLAG),
+    _write("checkAndMutate", ResultKind.FLAG),
     *_define("disableTable", "deleteTable", "truncateTable", table=TableIn.NAME),
     *_define("deleteColumnFamily", "modifyColumnFamily", table=TableIn.NAME),
     *_define("modifyTable", table=TableIn.DESCRIPTOR),

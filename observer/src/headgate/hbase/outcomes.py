@@ -2,7 +2,7 @@
 
 Taken from the behaviour of HBase 2.6.1's Thrift servers, not from the methods' names:
 
-- without an error: as the method's ``Answer`` says
+- without an error: as the method's ``ResultKind`` says
 - whatever the reply: a request without cells, or only with puts that the server ignores: NOTHING
 - flag false: NOTHING, the check failed
 - Thrift1 increment and incrementRows without an error: UNKNOWN, since a coalescing server answers
@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from headgate.events import UpdateKind
 from headgate.hbase.decoding.thrift2_puts import read_column_value
-from headgate.hbase.methods import Answer, Dialect, Method, method_of
-from headgate.hbase.requests import Cells, Definition, Write
+from headgate.hbase.methods import Dialect, Method, ResultKind, method_of
+from headgate.hbase.requests import Cells, SchemaChange, Write
 from headgate.wire import (
     BOOL,
     I32,
@@ -57,7 +57,7 @@ class Judgement(Struct, frozen=True):
     Attributes:
         cells: the request's cells; increments and appends carry the value after them, or remain
             deltas where the reply has none. Those of ``Write.others`` stay as they are. Empty for a
-            definition.
+            schema change.
         reason: why it is not known, in words; empty otherwise.
     """
 
@@ -77,7 +77,7 @@ _BEFORE_ANY_EFFECT = frozenset(
 )
 
 
-def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) -> Judgement:
+def judge(dialect: Dialect, request: Write | SchemaChange, reply: Message | None) -> Judgement:
     """Return what a request has done.
 
     Args:
@@ -93,7 +93,7 @@ def judge(dialect: Dialect, request: Write | Definition, reply: Message | None) 
     if reply is None:
         return Judgement(Verdict.UNKNOWN, cells, "the connection broke before the reply")
     method = method_of(dialect, request.method)
-    if method.answer is Answer.DONE and is_void(reply):
+    if method.result is ResultKind.DONE and is_void(reply):
         return Judgement(Verdict.APPLIED, cells)
     try:
         return _judge(method, request, cells, to_binary(reply))
@@ -107,7 +107,9 @@ def is_void(reply: Message) -> bool:
     return reply.type is _REPLY and reply.raw[body : body + 1] == _STOP
 
 
-def _judge(method: Method, request: Write | Definition, cells: Cells, reply: Message) -> Judgement:
+def _judge(
+    method: Method, request: Write | SchemaChange, cells: Cells, reply: Message
+) -> Judgement:
     cursor = Cursor(reply.raw, reply.body)
     if reply.type is MessageType.EXCEPTION:
         return _judge_exception(cursor, cells)
@@ -128,10 +130,10 @@ def _judge(method: Method, request: Write | Definition, cells: Cells, reply: Mes
             cursor.skip(kind)
     if judgement is not None:
         return judgement
-    if method.answer is Answer.QUEUED:
+    if method.result is ResultKind.QUEUED:
         reason = "the server may answer before it writes (coalesced increments)"
         return Judgement(Verdict.UNKNOWN, cells, reason)
-    if method.answer is not Answer.DONE:
+    if method.result is not ResultKind.DONE:
         raise MalformedMessage(f"a result of {method.name} without a value")
     return Judgement(Verdict.APPLIED, cells)
 
@@ -158,17 +160,17 @@ def _judge_exception(cursor: Cursor, cells: Cells) -> Judgement:
 
 
 def _judge_success(method: Method, kind: int, cursor: Cursor, cells: Cells) -> Judgement:
-    answer = method.answer
-    if answer is Answer.FLAG and kind == BOOL:
+    result = method.result
+    if result is ResultKind.FLAG and kind == BOOL:
         return Judgement(Verdict.APPLIED if cursor.bool() else Verdict.NOTHING, cells)
-    if answer is Answer.COUNTER and kind == I64:
+    if result is ResultKind.COUNTER and kind == I64:
         counter = cursor.i64().to_bytes(8, "big", signed=True)
         return Judgement(Verdict.APPLIED, _counted(cells, counter))
-    if answer is Answer.CELLS and kind == LIST:
+    if result is ResultKind.CELLS and kind == LIST:
         return Judgement(Verdict.APPLIED, _appended(cells, _read_cells(cursor)))
-    if answer is Answer.RESULT and kind == STRUCT:
+    if result is ResultKind.RESULT and kind == STRUCT:
         return Judgement(Verdict.APPLIED, _merged(cells, _read_result(cursor)))
-    if answer is Answer.UNDONE and kind == LIST:
+    if result is ResultKind.UNDONE and kind == LIST:
         _, count = cursor.list_head()
         if count:
             return Judgement(Verdict.UNKNOWN, cells, f"{count} deletes were not done")

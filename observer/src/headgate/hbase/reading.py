@@ -13,7 +13,7 @@ from headgate.hbase.decoding.thrift1 import Mutations, decode_thrift1
 from headgate.hbase.decoding.thrift2 import IN_PARTS as IN_PARTS2
 from headgate.hbase.decoding.thrift2 import Arguments, decode_thrift2
 from headgate.hbase.methods import Dialect, Effect, Method, method_of
-from headgate.hbase.requests import Definition, Write
+from headgate.hbase.requests import SchemaChange, Write
 from headgate.hbase.tables import read_family, tables_in
 from headgate.wire import (
     Cursor,
@@ -51,7 +51,7 @@ class Request(Struct, frozen=True):
     message: Message
     method: Method
     tables: tuple[str, ...]
-    change: Write | Definition | None = None
+    change: Write | SchemaChange | None = None
 
 
 def read_request(dialect: Dialect, message: Message, limits: Limits = _DEFAULT_LIMITS) -> Request:
@@ -84,7 +84,7 @@ def read_request(dialect: Dialect, message: Message, limits: Limits = _DEFAULT_L
     tables = tables_in(plain, method.table)
     if effect is not Effect.DEFINE:
         return Request(message, method, tables)
-    change = Definition(message.name, tables[0], _CHANGES[message.name], read_family(plain))
+    change = SchemaChange(message.name, tables[0], _CHANGES[message.name], read_family(plain))
     return Request(message, method, tables, change)
 
 
@@ -161,7 +161,7 @@ def _of_write(message: Message, method: Method, cursor: Cursor, write: Write) ->
     return Request(message, method, tables, write)
 
 
-def decode_request(dialect: Dialect, message: Message) -> Write | Definition:
+def decode_request(dialect: Dialect, message: Message) -> Write | SchemaChange:
     """Return what a request changes.
 
     Raises:

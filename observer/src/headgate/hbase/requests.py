@@ -118,8 +118,8 @@ class Write(Struct, frozen=True):
         return writers[0] if len(writers) == 1 else None
 
 
-class Definition(Struct, frozen=True):
-    """A request that changes a table's definition; ``family`` is empty where it is about all."""
+class SchemaChange(Struct, frozen=True):
+    """A request that changes a table's schema; ``family`` is empty where it is about all."""
 
     method: str
     table: str

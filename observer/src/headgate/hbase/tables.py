@@ -61,7 +61,7 @@ def tables_in(message: Message, place: TableIn) -> tuple[str, ...]:
 
 
 def read_family(message: Message) -> str:
-    """Return the family that a definition in binary is about; empty where it is about all.
+    """Return the family that a schema change in binary is about; empty where it is about all.
 
     Raises:
         MalformedMessage: the arguments lack the family.

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import structlog
 
 from headgate.events import NOTIFY_FAMILY, Notify, Origin, WatchList, encode_notify
-from headgate.hbase import Definition, Dialect, Request, Write, with_notify
+from headgate.hbase import Dialect, Request, SchemaChange, Write, with_notify
 from headgate.wire import Message, ProtocolError
 
 _log = structlog.get_logger("headgate.observer.control.notify")
@@ -118,10 +118,10 @@ class NotifyColumns:
         self.marked += 1
         return found
 
-    def table_changes(self, definition: Definition) -> None:
-        """Look at a definition that is on its way: the table's family may go."""
-        method, table = definition.method, definition.table
+    def table_changes(self, change: SchemaChange) -> None:
+        """Look at a schema change that is on its way: the table's family may go."""
+        method, table = change.method, change.table
         if method in _MAY_LOSE_THE_FAMILY:
             self.stop(table, f"{method} of the table, and its family may be gone")
-        elif method == "deleteColumnFamily" and definition.family == NOTIFY_FAMILY.decode():
+        elif method == "deleteColumnFamily" and change.family == NOTIFY_FAMILY.decode():
             self.stop(table, "its family is being deleted")

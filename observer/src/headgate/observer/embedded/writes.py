@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from headgate.events import Gate, Origin
 from headgate.hbase import (
-    Definition,
     Dialect,
     Request,
+    SchemaChange,
     io_error_reply,
     lacks_notify_family,
     read_request,
@@ -220,7 +220,7 @@ class EmbeddedWrites:
             return
         if request is None:
             return
-        if isinstance(request.change, Definition):
+        if isinstance(request.change, SchemaChange):
             notify.table_changes(request.change)
             return
         origin = self._facts.origin

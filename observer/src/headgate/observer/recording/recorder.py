@@ -13,13 +13,13 @@ from typing import Final
 
 from headgate.events import Origin
 from headgate.hbase import (
-    Definition,
     Dialect,
     Effect,
     Judgement,
     Method,
     Pattern,
     Request,
+    SchemaChange,
     Verdict,
     Write,
     decode_request,
@@ -96,7 +96,7 @@ class JournalledRequest:
         """One for each table, once it has departed."""
         self.cell: tuple[bytes, bytes, bytes] | None = None
         """Row, column and value of what is known to be a put of one cell."""
-        self.decoded: Write | Definition | None = None
+        self.decoded: Write | SchemaChange | None = None
         self.origin: Origin | None = None
         """Who wrote, where the request itself does not say."""
         self.reply: Message | None = None
@@ -366,10 +366,10 @@ class Recorder:
         metrics.events[outcome] = metrics.events.get(outcome, 0) + count
 
     def _publish(
-        self, journalled: JournalledRequest, decoded: Write | Definition, judgement: Judgement
+        self, journalled: JournalledRequest, decoded: Write | SchemaChange, judgement: Judgement
     ) -> None:
         outcome = OUTCOMES[judgement.verdict]
-        if isinstance(decoded, Definition):
+        if isinstance(decoded, SchemaChange):
             ended = EndedDefinition(
                 journalled.intent, decoded.kind, outcome, journalled.received, decoded.family
             )
@@ -421,7 +421,7 @@ def _name(journalled: JournalledRequest) -> str:
     return journalled.message.name if journalled.message is not None else ""
 
 
-def _parts(decoded: Write | Definition) -> tuple[Write | Definition, ...]:
+def _parts(decoded: Write | SchemaChange) -> tuple[Write | SchemaChange, ...]:
     return (decoded, *decoded.others) if isinstance(decoded, Write) else (decoded,)
 
 

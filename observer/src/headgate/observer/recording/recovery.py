@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headgate.events import Outcome
-from headgate.hbase import Definition, Verdict, decode_request, judge
+from headgate.hbase import SchemaChange, Verdict, decode_request, judge
 from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
 from headgate.observer.recording.ended_writes import ended_writes
 from headgate.observer.recording.recorder import DIALECTS
@@ -38,7 +38,7 @@ def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] 
     except (ProtocolError, ValueError) as error:
         return Unreadable(intent.number, intent.table, intent.received, str(error))
     judgement = judge(dialect, decoded, None)
-    if isinstance(decoded, Definition):
+    if isinstance(decoded, SchemaChange):
         ended = EndedDefinition(
             intent.number, decoded.kind, Outcome.UNKNOWN, intent.received, decoded.family
         )

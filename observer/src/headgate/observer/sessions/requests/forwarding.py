@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Final, final
 
 from headgate.events import Origin
-from headgate.hbase import Definition, Request
+from headgate.hbase import Request, SchemaChange
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.sessions.connection_pair import ConnectionPair
 from headgate.observer.sessions.endpoint import Endpoint
@@ -51,7 +51,7 @@ class Forwarder:
         message, change = request.message, request.change
         if notify.asked:
             table = request.tables[0]
-            if isinstance(change, Definition):
+            if isinstance(change, SchemaChange):
                 notify.table_changes(change)
             else:
                 dialect = self._endpoint.dialect
