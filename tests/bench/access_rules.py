@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from headgate.hbase import Dialect
-from headgate.observer.config import Access, AccessRule, Allow, Listener
+from headgate.observer.config import AccessRule, AccessSettings, Allow, Listener
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
@@ -47,17 +47,17 @@ class Wire:
         return ("10.1.2.3", 4567) if name == "peername" else None
 
 
-def access() -> Access:
+def access() -> AccessSettings:
     """Return rules of which the last is the one for the table."""
     rules = [
         AccessRule(Allow.NOTHING, origin=f"team-{number}/*", tables=(f"team_{number}_*",))
         for number in range(RULES - 1)
     ]
     last = AccessRule(Allow.WRITE, tables=("t*",))
-    return Access(Allow.NOTHING, rules=(*rules, last))
+    return AccessSettings(Allow.NOTHING, rules=(*rules, last))
 
 
-def session(rules: Access | None) -> Session:
+def session(rules: AccessSettings | None) -> Session:
     """Return a session between two such transports."""
     metrics = Metrics()
     control = ControlState()

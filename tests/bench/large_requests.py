@@ -24,7 +24,7 @@ from typing import Any, cast
 
 from headgate.events import Notify, Watch, WatchList
 from headgate.hbase import Dialect
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import JournalSettings
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -168,7 +168,7 @@ class Place:
             admission=Admission(
                 journal,
                 self.publisher,
-                JournalConfig(str(directory)),
+                JournalSettings(str(directory)),
                 clock=time.time,
                 passing=time.monotonic,
             ),

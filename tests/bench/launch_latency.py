@@ -51,7 +51,13 @@ from headgate.events import (
 )
 from headgate.flows import parse_dataflow
 from headgate.local import Addresses, Lifetime, LocalStack
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 from headgate.spark import Ending, StepEnded, StepStarted
 
 CONTAINERS = 1_000
@@ -239,8 +245,10 @@ def deciding(addresses: Addresses, folder: Path, table: str, reached: str) -> It
         ObserverConfig(
             name="bench-observer",
             thrift2=Listener("127.0.0.1:0", str(addresses.thrift2)),
-            kafka=Kafka(addresses.as_text()["kafka"], control_topic=control, partitions=PARTITIONS),
-            journal=Journal(str(folder / "journal")),
+            kafka=KafkaSettings(
+                addresses.as_text()["kafka"], control_topic=control, partitions=PARTITIONS
+            ),
+            journal=JournalSettings(str(folder / "journal")),
         ),
         folder / "observer",
     )

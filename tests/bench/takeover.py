@@ -35,7 +35,13 @@ import httpx
 
 from headgate.cli.agent_client import connect
 from headgate.local import Addresses, Lifetime, LocalStack, start_process
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 GOAL = 20.0
 """Seconds after the lease's end until the first output, with a spare."""
@@ -154,8 +160,10 @@ class Bench:
                 name="bench",
                 thrift1=Listener(f"127.0.0.1:{thrift1}", self._texts["thrift1"]),
                 thrift2=Listener(f"127.0.0.1:{thrift2}", self._texts["thrift2"]),
-                kafka=Kafka(self._texts["kafka"], control_topic="headgate.control", partitions=4),
-                journal=Journal(str(self._folder / "journal")),
+                kafka=KafkaSettings(
+                    self._texts["kafka"], control_topic="headgate.control", partitions=4
+                ),
+                journal=JournalSettings(str(self._folder / "journal")),
                 lease_seconds=3.0,
             ),
             self._folder / "observer",

@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from headgate.events import UpdateMessage, Watch, WatchList, decode_update
 from headgate.hbase import Dialect
-from headgate.observer.config import HealthChecks
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import HealthChecks, JournalSettings
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -209,7 +208,7 @@ class Loopback:
             admission=Admission(
                 self.journal,
                 self.publisher,
-                JournalConfig(str(self.directory)),
+                JournalSettings(str(self.directory)),
                 clock=time.time,
                 passing=time.monotonic,
             ),

@@ -10,7 +10,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.service import Observer
 
@@ -28,8 +28,8 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> str:
         config = ObserverConfig(
             name="o",
             thrift1=Listener("127.0.0.1:0", "127.0.0.1:1"),
-            kafka=Kafka("127.0.0.1:1"),
-            journal=Journal(str(tmp_path_factory.mktemp("journal"))),
+            kafka=KafkaSettings("127.0.0.1:1"),
+            journal=JournalSettings(str(tmp_path_factory.mktemp("journal"))),
         )
         observer = Observer(config)
         metrics: Metrics = observer._metrics

@@ -6,7 +6,13 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.observer import Journal, Kafka, Limits, Listener, ObserverConfig
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    LimitSettings,
+    Listener,
+    ObserverConfig,
+)
 from headgate.observer.config import Acknowledge, WhenFull
 from headgate.observer.reconfiguration import Apply, Reconfiguration
 from headgate.settings import ConfigurationError
@@ -14,8 +20,8 @@ from headgate.settings import ConfigurationError
 OLD = ObserverConfig(
     name="o1",
     thrift1=Listener("127.0.0.1:0", "a:1"),
-    kafka=Kafka("k:1", properties={"a.b": 1}),
-    journal=Journal("journal"),
+    kafka=KafkaSettings("k:1", properties={"a.b": 1}),
+    journal=JournalSettings("journal"),
 )
 
 
@@ -50,7 +56,7 @@ def live(part: Part) -> Reconfiguration:
 
 
 def test_a_live_key_changes(live: Reconfiguration, part: Part) -> None:
-    wanted = changed(limits=Limits(nesting=7), lease_seconds=3.0)
+    wanted = changed(limits=LimitSettings(nesting=7), lease_seconds=3.0)
     assert live.take(wanted) == wanted
     assert part.applied == [wanted]
     assert live.config == wanted
@@ -60,12 +66,12 @@ def test_a_live_key_changes(live: Reconfiguration, part: Part) -> None:
     ("key", "values"),
     [
         ("name", {"name": "o2"}),
-        ("journal.directory", {"journal": Journal("elsewhere")}),
+        ("journal.directory", {"journal": JournalSettings("elsewhere")}),
         ("thrift1.listen", {"thrift1": Listener("127.0.0.1:1", "a:1")}),
         ("thrift2", {"thrift2": Listener("127.0.0.1:2", "a:1")}),
-        ("kafka.properties.a.b", {"kafka": Kafka("k:1", properties={"a.b": 2})}),
-        ("kafka.properties.a.b", {"kafka": Kafka("k:1")}),
-        ("kafka.properties.c", {"kafka": Kafka("k:1", properties={"a.b": 1, "c": "d"})}),
+        ("kafka.properties.a.b", {"kafka": KafkaSettings("k:1", properties={"a.b": 2})}),
+        ("kafka.properties.a.b", {"kafka": KafkaSettings("k:1")}),
+        ("kafka.properties.c", {"kafka": KafkaSettings("k:1", properties={"a.b": 1, "c": "d"})}),
     ],
 )
 def test_a_key_that_no_part_can_change_keeps_its_value_and_is_named(
@@ -84,7 +90,7 @@ def test_what_one_part_cannot_use_changes_nothing(live: Reconfiguration, part: P
     broken.error = ConfigurationError("no such certificate")
     live.at("admin", prepare=broken.prepare)
     with capture_logs() as log:
-        assert live.reload(lambda: changed(limits=Limits(nesting=7))) is None
+        assert live.reload(lambda: changed(limits=LimitSettings(nesting=7))) is None
     assert live.config == OLD
     assert part.applied == []
     assert log[0]["reason"] == "no such certificate"
@@ -107,10 +113,10 @@ def test_parts_are_asked_even_if_nothing_has_changed(live: Reconfiguration, part
 
 def test_what_a_start_would_refuse_is_not_reached_by_keeping_an_old_value() -> None:
     """Each of both files is right; the keys that stay and those that change are not, together."""
-    kafka = Kafka("k:1", properties={"a.b": 1}, acknowledge=Acknowledge.KAFKA)
+    kafka = KafkaSettings("k:1", properties={"a.b": 1}, acknowledge=Acknowledge.KAFKA)
     live = Reconfiguration(changed(kafka=kafka))
     live.at("journal.when_full")
-    wanted = changed(journal=Journal("journal", when_full=WhenFull.PASS))
+    wanted = changed(journal=JournalSettings("journal", when_full=WhenFull.PASS))
     with capture_logs() as log:
         assert live.reload(lambda: wanted) is None
     assert live.config == changed(kafka=kafka)

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from headgate.events import Container, ContainerId, Gate, Item
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.service import Observer
 
 Script = Callable[[Observer], Awaitable[Any]]
@@ -24,8 +24,8 @@ def run(tmp_path: Path) -> Callable[[Script], Any]:
     config = ObserverConfig(
         name="o",
         thrift1=Listener("127.0.0.1:0", "127.0.0.1:1"),
-        kafka=Kafka("127.0.0.1:1"),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings("127.0.0.1:1"),
+        journal=JournalSettings(str(tmp_path / "journal")),
     )
 
     async def inside(script: Script) -> Any:

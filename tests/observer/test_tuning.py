@@ -13,7 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.observer import Journal, Kafka, Limits, ObserverConfig, Scheduling
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    LimitSettings,
+    ObserverConfig,
+    Scheduling,
+)
 from headgate.observer.tuning import Turns, is_compiled, served_connections, tune_process
 from headgate.wire import Cursor
 
@@ -124,9 +130,12 @@ def open_files(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 def tuned(connections: int | None) -> list[str]:
     """Return what is logged where so many connections, or the default of them, are configured."""
-    limits = Limits() if connections is None else Limits(connections=connections)
+    limits = LimitSettings() if connections is None else LimitSettings(connections=connections)
     config = ObserverConfig(
-        name="o", kafka=Kafka("127.0.0.1:1"), journal=Journal("journal"), limits=limits
+        name="o",
+        kafka=KafkaSettings("127.0.0.1:1"),
+        journal=JournalSettings("journal"),
+        limits=limits,
     )
     with capture_logs() as lines:
         tune_process(config)

@@ -20,7 +20,13 @@ from msgspec import Struct
 
 from headgate.client import Compare, DeleteKind, RequestRefused, ScanRange, Thrift2Connection
 from headgate.events import Outcome, UpdateBatch, UpdateKind, UpdateMessage
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -379,8 +385,8 @@ def test_a_program_does_the_same_through_the_observer(stack, desk, tmp_path: Pat
         name="differential",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic, partitions=4),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic, partitions=4),
+        journal=JournalSettings(str(tmp_path / "journal")),
     )
     operations = Program(SEED).make(OPERATIONS)
     assert len({operation.name for operation in operations}) == KINDS

@@ -33,9 +33,9 @@ from headgate.events import (
 )
 from headgate.observer import (
     Fsync,
-    Journal,
-    Kafka,
-    Limits,
+    JournalSettings,
+    KafkaSettings,
+    LimitSettings,
     Listener,
     ObserverConfig,
     ObserverProcess,
@@ -52,8 +52,8 @@ def configuration(stack, desk, directory: Path, name: str = "o1", **changes) -> 
             "name": name,
             "thrift1": Listener("127.0.0.1:0", str(stack.thrift1)),
             "thrift2": Listener("127.0.0.1:0", str(stack.thrift2)),
-            "kafka": Kafka(stack.kafka, control_topic=desk.control_topic, partitions=4),
-            "journal": Journal(str(directory / name / "journal")),
+            "kafka": KafkaSettings(stack.kafka, control_topic=desk.control_topic, partitions=4),
+            "journal": JournalSettings(str(directory / name / "journal")),
             "lease_seconds": 3.0,
             **changes,
         }
@@ -123,7 +123,7 @@ def test_each_write_can_be_on_the_disk_before_it_is_forwarded(
     stack, desk, start: Start, tmp_path: Path
 ) -> None:
     name = stack.table("observer")
-    observer = start(journal=Journal(str(tmp_path / "synced"), fsync=Fsync.ALWAYS))
+    observer = start(journal=JournalSettings(str(tmp_path / "synced"), fsync=Fsync.ALWAYS))
     desk.watch(name)
     table = connect(observer).table(name)
     for i in range(20):
@@ -386,7 +386,7 @@ def test_a_connection_to_the_wrong_protocol_is_told_why(stack, desk, start: Star
 
 
 def test_an_oversized_frame_is_refused_before_it_is_stored(stack, desk, start: Start) -> None:
-    observer = start(limits=Limits(message_bytes=1000))
+    observer = start(limits=LimitSettings(message_bytes=1000))
     with socket.create_connection(observer.thrift1, timeout=10) as client:
         client.sendall((1 << 30).to_bytes(4, "big") + b"\x80\x01\x00\x01\x00\x00\x00\x03get")
         answer = b""
@@ -420,7 +420,7 @@ def test_what_is_down_at_start_is_waited_for_and_then_named(
         nobody = f"127.0.0.1:{unused.getsockname()[1]}"
         changes: dict[str, Any] = {"start_seconds": 3.0}
         if missing == "kafka":
-            changes["kafka"] = Kafka(nobody, control_topic=desk.control_topic)
+            changes["kafka"] = KafkaSettings(nobody, control_topic=desk.control_topic)
         else:
             changes["thrift2"] = Listener("127.0.0.1:0", nobody)
         config = configuration(stack, desk, tmp_path, **changes)
@@ -433,7 +433,7 @@ def test_what_is_down_at_start_is_waited_for_and_then_named(
 
 
 def test_a_signal_while_it_waits_ends_it(stack, desk, tmp_path: Path) -> None:
-    config = configuration(stack, desk, tmp_path, kafka=Kafka("127.0.0.1:1"))
+    config = configuration(stack, desk, tmp_path, kafka=KafkaSettings("127.0.0.1:1"))
     from headgate.observer.lifecycle.process import as_toml
 
     path = tmp_path / "observer.toml"

@@ -21,7 +21,13 @@ from confluent_kafka import Producer
 
 from headgate.events import Watch, WatchList, control_key, encode_control
 from headgate.local import Lifetime, LocalStack
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 from measuring.load import Address
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -104,8 +110,8 @@ def running_observer(
     config = ObserverConfig(
         name="bench",
         thrift1=Listener("127.0.0.1:0", stack["thrift1"]),
-        kafka=Kafka(stack["kafka"], control_topic=topic, **kafka),
-        journal=Journal(str(directory / "journal")),
+        kafka=KafkaSettings(stack["kafka"], control_topic=topic, **kafka),
+        journal=JournalSettings(str(directory / "journal")),
     )
     producer = Producer({"bootstrap.servers": stack["kafka"]})
     path = os.environ.get("PYTHONPATH")

@@ -11,7 +11,7 @@ from headgate.events import (
     WatchList,
     updates_topic,
 )
-from headgate.observer.config import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer.config import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.control.lease import Lease
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -29,8 +29,8 @@ class Scene:
         self.lease = Lease(
             ObserverConfig(
                 name="o",
-                kafka=Kafka("127.0.0.1:1"),
-                journal=Journal("journal"),
+                kafka=KafkaSettings("127.0.0.1:1"),
+                journal=JournalSettings("journal"),
                 thrift1=Listener("127.0.0.1:0", "127.0.0.1:1"),
                 lease_seconds=9.0,
             ),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from headgate.observer import Journal, Kafka, KafkaPlace, Listener, ObserverConfig
+from headgate.observer import JournalSettings, KafkaPlace, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.admin import AdminServer, Health
 from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
 from headgate.observer.doctor.findings import Finding, Verdict
@@ -97,8 +97,8 @@ def config(directory: Path, **changes) -> ObserverConfig:
     fields = {
         "name": "o1",
         "thrift1": Listener("127.0.0.1:0", "127.0.0.1:1"),
-        "kafka": Kafka("127.0.0.1:1"),
-        "journal": Journal(str(directory)),
+        "kafka": KafkaSettings("127.0.0.1:1"),
+        "journal": JournalSettings(str(directory)),
     }
     return ObserverConfig(**{**fields, **changes})
 
@@ -139,7 +139,7 @@ def test_a_journal_that_can_be_made_and_one_that_cannot(tmp_path: Path) -> None:
 
 
 def test_a_disk_without_room_for_the_journal_is_a_problem(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path), limit_bytes=1 << 60)
+    journal = JournalSettings(str(tmp_path), limit_bytes=1 << 60)
     found = of_step(findings(Question(config(tmp_path, journal=journal))), "journal")
     assert "less than journal.limit_bytes" in found.text
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from headgate.hbase import Dialect
-from headgate.observer.config import Access
+from headgate.observer.config import AccessSettings
 from headgate.observer.doctor.findings import (
     Verdict,
     between,
@@ -58,9 +58,9 @@ def test_each_failure_of_kafka_has_its_cure(code: int, text: str, cure: str) -> 
 
 
 def test_an_unguarded_state_table_is_noted_with_what_would_guard_it() -> None:
-    for access in (None, Access()):
+    for access in (None, AccessSettings()):
         found = state_tables(access)
         assert found.verdict is Verdict.NOTE
         assert "access.agents_key_file" in found.text
-    assert state_tables(Access(agents_key_file="key")).verdict is Verdict.OK
-    assert "everybody" in state_tables(Access(state_tables=())).text
+    assert state_tables(AccessSettings(agents_key_file="key")).verdict is Verdict.OK
+    assert "everybody" in state_tables(AccessSettings(state_tables=())).text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.observer.config import Journal, Kafka, ObserverConfig
+from headgate.observer.config import JournalSettings, KafkaSettings, ObserverConfig
 from headgate.observer.embedded import observer as embedded
 from headgate.observer.embedded.writes import read
 from headgate.wire import MessageReader, MessageType, StructWriter, Transport, write_message
@@ -19,8 +19,8 @@ def test_the_observers_lock_is_free_while_a_request_is_read(
 ) -> None:
     config = ObserverConfig(
         name="o",
-        journal=Journal(str(tmp_path)),
-        kafka=Kafka(bootstrap="127.0.0.1:1"),
+        journal=JournalSettings(str(tmp_path)),
+        kafka=KafkaSettings(bootstrap="127.0.0.1:1"),
         shutdown_seconds=0.1,
     )
     observer = embedded.EmbeddedObserver(config, patience_seconds=0.0)

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from headgate.observer.config import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer.config import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.publishing import update_topics
 from headgate.observer.publishing.kafka import KafkaUnavailable
 from headgate.observer.publishing.update_topics import UpdateTopics
 
 CONFIG = ObserverConfig(
     name="o",
-    kafka=Kafka("127.0.0.1:1"),
-    journal=Journal("journal"),
+    kafka=KafkaSettings("127.0.0.1:1"),
+    journal=JournalSettings("journal"),
     thrift1=Listener("127.0.0.1:0", "127.0.0.1:1"),
 )
 

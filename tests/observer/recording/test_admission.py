@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from headgate.observer.config import Fsync
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import Fsync, JournalSettings
 from headgate.observer.recording.admission import Admission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
@@ -37,7 +36,7 @@ class Scene:
         self.now = 100.0
         self.disk = disk
         self.journal = Journal(directory, limit_bytes=1 << 20, segment_bytes=1 << 20)
-        config = JournalConfig(str(directory), fsync=policy, fsync_seconds=0.25)
+        config = JournalSettings(str(directory), fsync=policy, fsync_seconds=0.25)
         self.wall = 1e9
         self.admission = Admission(
             self.journal,
@@ -114,7 +113,7 @@ def test_a_clock_that_is_set_back_keeps_nobody_waiting_for_the_disk_or_for_room(
 def test_other_policies_hold_from_when_they_are_set(scene_of) -> None:
     scene, session = scene_of(Fsync.INTERVAL), Waiting()
     for policy in (Fsync.ALWAYS, Fsync.NEVER, Fsync.INTERVAL):
-        scene.admission.reconfigure(JournalConfig("anywhere", fsync=policy, block_seconds=2.0))
+        scene.admission.reconfigure(JournalSettings("anywhere", fsync=policy, block_seconds=2.0))
         assert scene.admission.syncs_each is (policy is Fsync.ALWAYS)
     scene.admission.wait(session, JournalFull("full"))
     scene.now += 1.9

@@ -19,8 +19,7 @@ from headgate.events import (
     decode_update,
     updates_topic,
 )
-from headgate.observer import Journal as JournalConfig
-from headgate.observer import Kafka, Listener, ObserverConfig
+from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.publishing.kafka import KafkaUnavailable
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.republishing import EarlierEpochs
@@ -86,8 +85,8 @@ class Restart:
             config = ObserverConfig(
                 name="o",
                 thrift1=Listener("127.0.0.1:0", "a:1"),
-                kafka=Kafka("k:1"),
-                journal=JournalConfig(str(self.directory)),
+                kafka=KafkaSettings("k:1"),
+                journal=JournalSettings(str(self.directory)),
             )
             earlier = EarlierEpochs(
                 config,

@@ -9,8 +9,8 @@ import pytest
 from headgate.events import Origin
 from headgate.hbase import Dialect, Request, method_of
 from headgate.observer.config import (
-    Access,
     AccessRule,
+    AccessSettings,
     Allow,
     ClientCertificate,
     Identity,
@@ -32,7 +32,7 @@ LOG = ClientLog(ListenerLog("thrift2", 1, lambda: 0.0))
 class Gatekeeper:
     """A guard with its metrics, asked in few words."""
 
-    def __init__(self, access: Access | None = None, **listener: Any) -> None:
+    def __init__(self, access: AccessSettings | None = None, **listener: Any) -> None:
         self.metrics = Metrics()
         self.now = 0.0
         self.guard = Guard(
@@ -89,13 +89,13 @@ def origin_of(guard: Guard, shown: dict[str, Any] | None) -> Origin | None:
 def test_a_certificate_is_known_by_the_name_that_is_configured(
     entry: dict[str, Any], shown: dict[str, str], fits: bool
 ) -> None:
-    access = Access(certificates=(ClientCertificate(**entry, writer="etl"),))
+    access = AccessSettings(certificates=(ClientCertificate(**entry, writer="etl"),))
     origin = origin_of(Gatekeeper(access).guard, certificate(**shown))
     assert origin == (ETL if fits else None)
 
 
 def test_a_certificate_is_stronger_than_the_port() -> None:
-    access = Access(certificates=(ClientCertificate(common_name="etl", writer="etl"),))
+    access = AccessSettings(certificates=(ClientCertificate(common_name="etl", writer="etl"),))
     guard = Gatekeeper(access, origin=Identity(dataflow="aqhi", action="ingest")).guard
     assert origin_of(guard, certificate(cn="etl")) == ETL
     assert origin_of(guard, certificate(cn="other")) == Origin("aqhi", "ingest", "", 0)
@@ -107,7 +107,7 @@ def test_the_first_certificate_entry_that_fits_decides() -> None:
         ClientCertificate(common_name="etl", writer="etl"),
         ClientCertificate(common_name="*", writer="others"),
     )
-    guard = Gatekeeper(Access(certificates=entries)).guard
+    guard = Gatekeeper(AccessSettings(certificates=entries)).guard
     assert origin_of(guard, certificate(cn="etl")) == ETL
 
 
@@ -137,8 +137,8 @@ def test_a_request_may_claim_its_connections_own_dataflow_and_what_claims_say(
 
 
 def test_who_is_unknown_is_trusted_unless_claims_are_narrower() -> None:
-    assert Gatekeeper(Access()).ask("put", "t", claims=RUN) is None
-    strict = Gatekeeper(Access(claims=()))
+    assert Gatekeeper(AccessSettings()).ask("put", "t", claims=RUN) is None
+    strict = Gatekeeper(AccessSettings(claims=()))
     refusal = strict.ask("put", "t", claims=RUN)
     assert refusal is not None
     assert "connect with a certificate" in refusal
@@ -154,12 +154,12 @@ def test_who_is_unknown_is_trusted_unless_claims_are_narrower() -> None:
     ],
 )
 def test_an_origin_that_could_be_two_passes_nobody(claimed: Origin) -> None:
-    assert Gatekeeper(Access()).ask("put", "t", claims=claimed) is not None
+    assert Gatekeeper(AccessSettings()).ask("put", "t", claims=claimed) is not None
 
 
 # -- what it may do
 
-RULES = Access(
+RULES = AccessSettings(
     default=Allow.READ,
     rules=(
         AccessRule(Allow.NOTHING, "*", ("secret",)),
@@ -223,7 +223,7 @@ def test_what_belongs_to_no_table_needs_the_right_to_define_unless_it_reads(
 
 
 def test_who_may_read_nothing_sees_no_names_either() -> None:
-    access = Access(Allow.NOTHING, rules=(AccessRule(Allow.READ, "reader"),))
+    access = AccessSettings(Allow.NOTHING, rules=(AccessRule(Allow.READ, "reader"),))
     assert Gatekeeper(access).ask("listNamespaces") is not None
     assert Gatekeeper(access, origin=Identity(writer="reader")).ask("listNamespaces") is None
 
@@ -281,7 +281,7 @@ def test_only_hosts_of_the_networks_are_admitted(host: str, admitted: bool) -> N
 def test_nothing_configured_needs_no_guard() -> None:
     plain = Listener("127.0.0.1:0", "127.0.0.1:1")
     assert not Guard.needed(plain, None)
-    assert Guard.needed(plain, Access())
+    assert Guard.needed(plain, AccessSettings())
 
 
 def test_networks_alone_ask_nobody_who_it_is() -> None:
@@ -291,7 +291,7 @@ def test_networks_alone_ask_nobody_who_it_is() -> None:
 def test_names_that_clients_invent_take_little_memory() -> None:
     """Neither what is remembered of decisions nor what is said of them grows with the names."""
     keeper = Gatekeeper(
-        Access(rules=(AccessRule(Allow.READ, tables=("a*",)),), default=Allow.NOTHING)
+        AccessSettings(rules=(AccessRule(Allow.READ, tables=("a*",)),), default=Allow.NOTHING)
     )
     for number in range(60):
         long = "x" * (1 << 20) + str(number)
@@ -310,9 +310,9 @@ def test_names_that_clients_invent_take_little_memory() -> None:
 # -- requests that show several tables
 
 
-ONLY_A = Access(rules=(AccessRule(Allow.READ, tables=("a",)),), default=Allow.NOTHING)
-ALL_BUT_A = Access(rules=(AccessRule(Allow.NOTHING, tables=("a",)),), default=Allow.READ)
-ALL = Access(rules=(AccessRule(Allow.READ, tables=("*",)),), default=Allow.NOTHING)
+ONLY_A = AccessSettings(rules=(AccessRule(Allow.READ, tables=("a",)),), default=Allow.NOTHING)
+ALL_BUT_A = AccessSettings(rules=(AccessRule(Allow.NOTHING, tables=("a",)),), default=Allow.READ)
+ALL = AccessSettings(rules=(AccessRule(Allow.READ, tables=("*",)),), default=Allow.NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ ALL = Access(rules=(AccessRule(Allow.READ, tables=("*",)),), default=Allow.NOTHI
     ],
 )
 def test_a_list_of_descriptions_is_for_who_may_have_each(
-    access: Access, tables: tuple[str, ...], passes: bool
+    access: AccessSettings, tables: tuple[str, ...], passes: bool
 ) -> None:
     assert (Gatekeeper(access).ask("getTableDescriptors", *tables) is None) is passes
 
@@ -335,7 +335,7 @@ def test_a_list_of_descriptions_is_for_who_may_have_each(
 @pytest.mark.parametrize("by", ["Pattern", "Namespace"])
 @pytest.mark.parametrize(("access", "passes"), [(ONLY_A, False), (ALL_BUT_A, False), (ALL, True)])
 def test_descriptions_of_whatever_there_is_are_for_who_may_read_every_table(
-    by: str, access: Access, passes: bool
+    by: str, access: AccessSettings, passes: bool
 ) -> None:
     refusal = Gatekeeper(access).ask(f"getTableDescriptorsBy{by}")
     assert (refusal is None) is passes

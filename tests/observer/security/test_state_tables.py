@@ -11,7 +11,7 @@ from headgate.events import Origin
 from headgate.hbase import Dialect, method_of
 from headgate.hbase.methods import METHODS
 from headgate.hbase.requests import Cells, Write
-from headgate.observer.config import Access, parse_config
+from headgate.observer.config import AccessSettings, parse_config
 from headgate.observer.security.state_tables import StateTables
 from headgate.settings import ConfigurationError, KeyRing, agent_write
 
@@ -68,30 +68,30 @@ CHANGES = [
 def test_every_change_by_a_stranger_is_refused_but_creating_the_table(
     name: str, dialect: Dialect, key_file: str
 ) -> None:
-    tables = StateTables(Access(agents_key_file=key_file))
+    tables = StateTables(AccessSettings(agents_key_file=key_file))
     text = refused(tables, name, dialect=dialect)
     assert bool(text) == (name != "createTable")
     assert refused(tables, name, "air", dialect=dialect) == ""
 
 
 def test_a_method_that_nobody_knows_might_change_anything(key_file: str) -> None:
-    tables = StateTables(Access(agents_key_file=key_file))
+    tables = StateTables(AccessSettings(agents_key_file=key_file))
     assert "agent" in refused(tables, "putEverywhere", "")
 
 
 def test_reading_is_free(key_file: str) -> None:
-    assert refused(StateTables(Access(agents_key_file=key_file)), "get") == ""
+    assert refused(StateTables(AccessSettings(agents_key_file=key_file)), "get") == ""
 
 
 def test_who_is_proven_an_agent_by_its_connection_may_do_all() -> None:
-    tables = StateTables(Access(agents=("agent",)))
+    tables = StateTables(AccessSettings(agents=("agent",)))
     assert refused(tables, "put", by=AGENT) == ""
     assert refused(tables, "deleteTable", by=AGENT) == ""
     assert "'etl' is not known as an agent" in refused(tables, "put", by=ETL)
 
 
 def test_without_a_way_to_know_agents_nothing_is_refused() -> None:
-    assert refused(StateTables(Access()), "put") == ""
+    assert refused(StateTables(AccessSettings()), "put") == ""
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ def test_without_a_way_to_know_agents_nothing_is_refused() -> None:
 def test_a_signature_proves_an_agent_for_exactly_these_rows(
     change: Write, passes: bool, key_file: str
 ) -> None:
-    tables = StateTables(Access(agents_key_file=key_file))
+    tables = StateTables(AccessSettings(agents_key_file=key_file))
     assert (refused(tables, "put", change=change) == "") == passes
 
 
 def test_no_name_that_a_request_claims_makes_it_an_agent(key_file: str) -> None:
-    tables = StateTables(Access(agents=("agent",), agents_key_file=key_file))
+    tables = StateTables(AccessSettings(agents=("agent",), agents_key_file=key_file))
     cells = Cells.empty()
     cells.add(0, b"r", b"f:q", -1, b"x")
     assert refused(tables, "put", change=Write("put", "headgate", cells, (AGENT,)))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headgate.hbase import Dialect
-from headgate.observer.config import Journal as JournalConfig
-from headgate.observer.config import WhenFull
+from headgate.observer.config import JournalSettings, WhenFull
 
 if TYPE_CHECKING:
     from scene import Scene
@@ -24,7 +23,7 @@ if HERE not in sys.path:
 def scene(tmp_path: Path, make_bench) -> Scene:
     from scene import Scene
 
-    return Scene(tmp_path, make_bench(), Dialect.THRIFT1, JournalConfig(str(tmp_path)))
+    return Scene(tmp_path, make_bench(), Dialect.THRIFT1, JournalSettings(str(tmp_path)))
 
 
 @pytest.fixture
@@ -32,13 +31,13 @@ def second(tmp_path: Path, make_bench) -> Scene:
     """Of the second dialect."""
     from scene import Scene
 
-    return Scene(tmp_path, make_bench(), Dialect.THRIFT2, JournalConfig(str(tmp_path)))
+    return Scene(tmp_path, make_bench(), Dialect.THRIFT2, JournalSettings(str(tmp_path)))
 
 
 def full(tmp_path: Path, make_bench, policy: WhenFull) -> Scene:
     from scene import OK, Scene, put
 
-    config = JournalConfig(
+    config = JournalSettings(
         str(tmp_path), limit_bytes=150, segment_bytes=100, when_full=policy, block_seconds=5.0
     )
     scene = Scene(tmp_path, make_bench(), Dialect.THRIFT1, config)

@@ -23,8 +23,7 @@ from headgate.events import (
     encode_origin,
 )
 from headgate.hbase import Dialect
-from headgate.observer.config import HealthChecks
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import HealthChecks, JournalSettings
 from headgate.observer.control.barriers import answer_barrier
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
@@ -103,7 +102,7 @@ class Scene:
     """Sessions of one endpoint over a real journal and a scripted producer."""
 
     def __init__(
-        self, directory: Path, bench: Any, dialect: Dialect, config: JournalConfig
+        self, directory: Path, bench: Any, dialect: Dialect, config: JournalSettings
     ) -> None:
         self.bench = bench
         self.now = 100.0

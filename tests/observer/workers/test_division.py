@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.workers.division import left_behind, observer_names, share
 
 
@@ -15,8 +15,8 @@ def config(tmp_path: Path) -> ObserverConfig:
         name="o",
         workers=2,
         thrift1=Listener("127.0.0.1:0", "a:1"),
-        kafka=Kafka("k:1"),
-        journal=Journal(str(tmp_path)),
+        kafka=KafkaSettings("k:1"),
+        journal=JournalSettings(str(tmp_path)),
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from headgate.cli.agent_client import connect
 from headgate.local import Lifetime, LocalStack, Part
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig
+from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.lifecycle.process import as_toml
 from soaking import dataflows
 from soaking.clocks import Clock, Faketime
@@ -122,8 +122,8 @@ class Stand:
             name=name,
             thrift1=Listener(f"127.0.0.1:{thrift1}", texts["thrift1"]),
             thrift2=Listener(f"127.0.0.1:{thrift2}", texts["thrift2"]),
-            kafka=Kafka(texts["kafka"], partitions=_PARTITIONS),
-            journal=Journal(str(self.folder / f"journal-{name}")),
+            kafka=KafkaSettings(texts["kafka"], partitions=_PARTITIONS),
+            journal=JournalSettings(str(self.folder / f"journal-{name}")),
             admin=f"127.0.0.1:{admin}",
             lease_seconds=5.0,
         )

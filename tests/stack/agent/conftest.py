@@ -21,7 +21,14 @@ from free_ports import free_port
 
 from headgate.cli.agent_client import connect
 from headgate.local import Lifetime, start_process
-from headgate.observer import Access, Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    AccessSettings,
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 # Seconds; far more than it takes on two busy cores: a shared machine may stand still for a minute.
 READY = 300.0
@@ -200,7 +207,7 @@ class Stand:
         self.control_topic = f"headgate.control-{self.identity}"
         self.agents: list[AgentProcess] = []
         self._ports = (free_port(), free_port())
-        self.access: Access | None = None
+        self.access: AccessSettings | None = None
         """Of the observer, when it is started again."""
         (directory / "steps.py").write_text(STEPS)
         self.start_observer()
@@ -213,8 +220,10 @@ class Stand:
                 name=f"observer-{self.identity}",
                 thrift1=Listener(f"127.0.0.1:{thrift1}", str(self.stack.thrift1)),
                 thrift2=Listener(f"127.0.0.1:{thrift2}", str(self.stack.thrift2)),
-                kafka=Kafka(self.stack.kafka, control_topic=self.control_topic, partitions=4),
-                journal=Journal(str(self.directory / "journal")),
+                kafka=KafkaSettings(
+                    self.stack.kafka, control_topic=self.control_topic, partitions=4
+                ),
+                journal=JournalSettings(str(self.directory / "journal")),
                 lease_seconds=3.0,
                 access=self.access,
             ),

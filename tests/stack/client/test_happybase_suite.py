@@ -16,7 +16,13 @@ from pathlib import Path
 import pytest
 
 from headgate.events import UpdateBatch
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -98,8 +104,8 @@ def test_it_passes_through_the_observer_as_it_does_directly(
     config = ObserverConfig(
         name=name,
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
     )
     programs.watch(TABLE)
     with ObserverProcess(config, tmp_path / "o1") as observer:

@@ -10,7 +10,13 @@ import pytest
 from headgate.events import Outcome, UpdateBatch, UpdateKind
 from headgate.local import default_cache, find_java
 from headgate.local.jars import JarStore, read_lock
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -52,8 +58,8 @@ def test_a_java_client_works_through_the_observer(stack, desk, java, tmp_path: P
     config = ObserverConfig(
         name="o1",
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
     )
     with ObserverProcess(config, tmp_path / "o1") as observer:
         desk.watch(table)

@@ -19,7 +19,13 @@ from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 from thriftpy2.thrift import TException
 
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 MINUTES = float(os.environ.get("HEADGATE_SOAK_MINUTES", "30"))
 
@@ -52,8 +58,8 @@ def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="grows-not",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic, partitions=4),
-        journal=Journal(str(tmp_path / "journal"), segment_bytes=MIB),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic, partitions=4),
+        journal=JournalSettings(str(tmp_path / "journal"), segment_bytes=MIB),
     )
     with ObserverProcess(config, tmp_path) as process:
         yield process

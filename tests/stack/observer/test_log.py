@@ -13,8 +13,8 @@ from headgate.events import Outcome, UpdateBatch
 from headgate.observer import (
     Check,
     HealthChecks,
-    Journal,
-    Kafka,
+    JournalSettings,
+    KafkaSettings,
     Listener,
     ObserverConfig,
     ObserverProcess,
@@ -57,8 +57,8 @@ def test_a_line_about_a_write_names_its_client_and_its_event(
     config = ObserverConfig(
         name="logging",
         thrift1=Listener("127.0.0.1:0", breaking, health=HealthChecks(check=Check.CONNECT)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
         log_format=LogFormat.JSON,
     )
     with ObserverProcess(config, tmp_path) as observer:

@@ -15,7 +15,13 @@ from pathlib import Path
 import happybase
 import pytest
 
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 from headgate.observer.reading.event_lines import HEADINGS
 
 pytestmark = pytest.mark.stack
@@ -26,8 +32,8 @@ def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="tailed",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
     )
     with ObserverProcess(config, tmp_path / "observer") as process:
         yield process

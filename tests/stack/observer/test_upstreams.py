@@ -21,8 +21,8 @@ from headgate.events import Outcome, UpdateBatch
 from headgate.local import Part
 from headgate.observer import (
     HealthChecks,
-    Journal,
-    Kafka,
+    JournalSettings,
+    KafkaSettings,
     Listener,
     ObserverConfig,
     ObserverProcess,
@@ -49,8 +49,8 @@ def configuration(stack, desk, upstreams: list[Any], directory: Path) -> Observe
     return ObserverConfig(
         name=directory.name,
         thrift1=Listener("127.0.0.1:0", tuple(str(each) for each in upstreams), health=CHECKS),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(directory / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(directory / "journal")),
         lease_seconds=3.0,
         connect_seconds=2.0,
     )

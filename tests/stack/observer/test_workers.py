@@ -22,8 +22,8 @@ from thriftpy2.transport import TTransportException
 
 from headgate.events import Outcome, UpdateBatch, UpdateMessage
 from headgate.observer import (
-    Journal,
-    Kafka,
+    JournalSettings,
+    KafkaSettings,
     Listener,
     ObserverConfig,
     ObserverProcess,
@@ -43,8 +43,8 @@ def config(stack, desk, tmp_path: Path) -> ObserverConfig:
         name="o1",
         workers=WORKERS,
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(str(stack.kafka), control_topic=desk.control_topic, partitions=4),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(str(stack.kafka), control_topic=desk.control_topic, partitions=4),
+        journal=JournalSettings(str(tmp_path / "journal")),
         lease_seconds=3.0,
     )
 

@@ -18,7 +18,7 @@ from scene import Scene
 
 from headgate.events import Container, ContainerId, Gate, Item, Outcome, UpdateBatch
 from headgate.hbase import Dialect, Effect, Write, decode_request, method_of
-from headgate.observer.config import Access, AccessRule, Allow, Journal, Listener
+from headgate.observer.config import AccessRule, AccessSettings, Allow, JournalSettings, Listener
 from headgate.observer.security.access import Guard
 from headgate.wire import Message, MessageType, Protocol, ProtocolError, Transport
 
@@ -104,7 +104,7 @@ class Proxy:
         for dialect in Dialect:
             place = folder / dialect.value
             place.mkdir()
-            scene = Scene(place, _BENCH["Bench"](), dialect, Journal(str(place)))
+            scene = Scene(place, _BENCH["Bench"](), dialect, JournalSettings(str(place)))
             self._scenes[dialect] = scene
             if rules:
                 _judge_everything(scene)
@@ -135,7 +135,7 @@ def _judge_everything(scene: Scene) -> None:
     scene.endpoint.guard = Guard(
         scene.endpoint.name,
         Listener("127.0.0.1:0", "127.0.0.1:1"),
-        Access(rules=(AccessRule(Allow.DEFINE),)),
+        AccessSettings(rules=(AccessRule(Allow.DEFINE),)),
         metrics=scene.metrics,
         clock=lambda: scene.now,
     )

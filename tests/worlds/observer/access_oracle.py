@@ -12,7 +12,7 @@ from typing import Any
 
 from headgate.events import ORIGIN_ATTRIBUTE, Origin, decode_origin
 from headgate.hbase import Dialect
-from headgate.observer.config import Access, Allow
+from headgate.observer.config import AccessSettings, Allow
 from observer import trees
 from observer.generated_readers import Call, last, mapping
 from observer.memory_hbase import WRITES, effects
@@ -34,7 +34,7 @@ class AccessOracle:
         self._dialect = dialect
         self._service = SERVICES[dialect]
         self._tables = tuple(tables)
-        self.access: Access | None = None
+        self.access: AccessSettings | None = None
         """None: everybody may do everything."""
         self.found = ""
         """What was not as the rules say."""

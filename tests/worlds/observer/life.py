@@ -16,8 +16,14 @@ from scene import Scene
 
 from headgate.events import BarrierRequest
 from headgate.hbase import Dialect, Request
-from headgate.observer.config import Access, AccessRule, Allow, Listener, WhenFull
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import (
+    AccessRule,
+    AccessSettings,
+    Allow,
+    JournalSettings,
+    Listener,
+    WhenFull,
+)
 from headgate.observer.control.barriers import answer_barrier
 from headgate.observer.monitoring.client_log import ClientLog
 from headgate.observer.security.access import Guard
@@ -83,7 +89,7 @@ class ObserverLife:
         self.when_full = chance.choice((WhenFull.BLOCK, WhenFull.PASS))
         self.small = chance.random() < 0.2
         limit = 20_000 if self.small else 1 << 26
-        config = JournalConfig(
+        config = JournalSettings(
             str(directory),
             limit_bytes=limit,
             segment_bytes=chance.choice((4000, 100_000)) if self.small else 1 << 20,
@@ -207,7 +213,9 @@ class ObserverLife:
             for _ in range(chance.randint(0, 3))
         )
         claims = chance.choice((("*",), ("*",), ("flow/*",), ()))
-        self.access.access = access = Access(chance.choice(tuple(Allow)), claims, rules=rules)
+        self.access.access = access = AccessSettings(
+            chance.choice(tuple(Allow)), claims, rules=rules
+        )
         endpoint = self.scene.endpoint
         listener = Listener("127.0.0.1:0", "127.0.0.1:1")
         endpoint.guard = guard = HeardGuard(

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, field
 
 from headgate.client.swap import CONFIG_VARIABLE
 from headgate.events import Origin
-from headgate.observer import Acknowledge, Journal, Kafka, ObserverConfig
+from headgate.observer import Acknowledge, JournalSettings, KafkaSettings, ObserverConfig
 from headgate.settings import ConfigurationError, Places, load
 
 ENVIRONMENT_PREFIX = "HEADGATE_CLIENT_"
@@ -28,7 +28,7 @@ _CURE = (
 Seconds = Annotated[float, Meta(gt=0)]
 
 
-class ClientJournal(Journal, frozen=True, forbid_unknown_fields=True):
+class ClientJournal(JournalSettings, frozen=True, forbid_unknown_fields=True):
     """The journal of an observer; the directory need not be named."""
 
     directory: str = ""
@@ -46,7 +46,7 @@ class ClientOrigin(Struct, frozen=True, forbid_unknown_fields=True):
 class ClientConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that the drop-in client can be told."""
 
-    kafka: Kafka
+    kafka: KafkaSettings
     journal: ClientJournal = field(default_factory=ClientJournal)
     name: Annotated[str, Meta(max_length=80, pattern=_NAME)] = ""
     """Unique among observers and stable, as theirs; empty takes the host's and the journal's."""
@@ -106,7 +106,7 @@ def observer_config(config: ClientConfig, environment: Mapping[str, str]) -> Obs
     return ObserverConfig(
         name=config.name or _default_name(Path(directory)),
         kafka=config.kafka,
-        journal=Journal(
+        journal=JournalSettings(
             directory,
             journal.limit_bytes,
             journal.segment_bytes,

@@ -171,7 +171,7 @@ class AccessRule(Struct, frozen=True, forbid_unknown_fields=True):
     """Patterns of tables."""
 
 
-class Access(Struct, frozen=True, forbid_unknown_fields=True):
+class AccessSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Which origin may do what with which table; the first rule that fits decides."""
 
     default: Allow = Allow.DEFINE
@@ -216,7 +216,7 @@ class Listener(Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(address.strip() for address in written)
 
 
-class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
+class KafkaSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Where events go. ``properties`` are librdkafka's own (TLS, SASL ...), passed through."""
 
     bootstrap: str
@@ -236,10 +236,10 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     def __repr__(self) -> str:
         """Leave the values of the properties out: there are passwords among them."""
         shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__[:-1])
-        return f"Kafka({', '.join(shown)}, properties={sorted(self.properties)})"
+        return f"KafkaSettings({', '.join(shown)}, properties={sorted(self.properties)})"
 
 
-class Journal(Struct, frozen=True, forbid_unknown_fields=True):
+class JournalSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The local log that makes events survive a crash of the observer."""
 
     directory: str
@@ -251,7 +251,7 @@ class Journal(Struct, frozen=True, forbid_unknown_fields=True):
     block_seconds: Annotated[float, Meta(ge=0)] = 10.0
 
 
-class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What a client may send; more is refused before memory is taken."""
 
     message_bytes: Bytes = 64 * _MIB
@@ -266,7 +266,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a request may take to arrive, or its reply to be taken; 0 for ever."""
 
 
-class Gates(Struct, frozen=True, forbid_unknown_fields=True):
+class GateSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What happens to writes that a reached bound blocks."""
 
     hold_seconds: Annotated[float, Meta(ge=0)] = 5.0
@@ -285,8 +285,8 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=r"^[A-Za-z0-9._\-]+$")]
     """Stable across restarts and unique among observers: it is a part of every event's identity."""
-    kafka: Kafka
-    journal: Journal
+    kafka: KafkaSettings
+    journal: JournalSettings
     thrift1: Listener | None = None
     thrift2: Listener | None = None
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
@@ -305,10 +305,10 @@ class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
     connect_seconds: Seconds = 10.0
     admin_public: bool = False
     """Whether ``admin`` may be an address that other hosts reach."""
-    access: Access | None = None
+    access: AccessSettings | None = None
     watch: Watching = field(default_factory=Watching)
-    limits: Limits = field(default_factory=Limits)
-    gates: Gates = field(default_factory=Gates)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    gates: GateSettings = field(default_factory=GateSettings)
 
 
 def load_config(path: Path, environment: Mapping[str, str]) -> ObserverConfig:
@@ -411,7 +411,7 @@ def _check_security(name: str, listener: Listener, places: Places) -> None:
         _check_identity(listener.origin, (name, "origin"), places)
 
 
-def _check_access(access: Access, places: Places) -> None:
+def _check_access(access: AccessSettings, places: Places) -> None:
     for number, certificate in enumerate(access.certificates):
         here = ("access", "certificates", str(number))
         named = (certificate.common_name, certificate.dns, certificate.uri)
@@ -426,7 +426,7 @@ def _check_access(access: Access, places: Places) -> None:
             raise places.problem(place, 'it names no table; write ["*"] for all')
 
 
-def _check_agents(access: Access, config: ObserverConfig, places: Places) -> None:
+def _check_agents(access: AccessSettings, config: ObserverConfig, places: Places) -> None:
     """Find agents that nobody could be, and a key that cannot be read."""
     listeners = [each.origin for each in (config.thrift1, config.thrift2) if each is not None]
     known = {each.writer for each in (*access.certificates, *listeners) if each is not None}

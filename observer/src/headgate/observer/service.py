@@ -11,8 +11,7 @@ import structlog
 
 from headgate.hbase import Dialect
 from headgate.observer.admin import AdminServer, Health
-from headgate.observer.config import Access, Acknowledge, ObserverConfig
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import AccessSettings, Acknowledge, JournalSettings, ObserverConfig
 from headgate.observer.control.barriers import Barriers, Traffic
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.hearing import Hearing
@@ -241,7 +240,7 @@ class Observer:
     def _watch_by_pattern(self, config: ObserverConfig) -> None:
         self._control.patterns = _patterns(config)
 
-    def _change_journal(self, config: JournalConfig) -> None:
+    def _change_journal(self, config: JournalSettings) -> None:
         self._journal.reconfigure(
             limit_bytes=config.limit_bytes, segment_bytes=config.segment_bytes
         )
@@ -487,5 +486,5 @@ class Observer:
 
 def _patterns(config: ObserverConfig) -> TablePatterns:
     """Return the tables that a configuration has watched by pattern."""
-    access = config.access or Access()
+    access = config.access or AccessSettings()
     return TablePatterns(config.watch.tables, access.state_tables)

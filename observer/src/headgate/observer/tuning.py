@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from headgate.observer.config import Limits, ObserverConfig, Scheduling
+from headgate.observer.config import LimitSettings, ObserverConfig, Scheduling
 from headgate.wire import Cursor
 
 _log = structlog.get_logger("headgate.observer.tuning")
@@ -37,7 +37,7 @@ def tune_process(config: ObserverConfig) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     wanted, served = config.limits.connections, served_connections(config.limits.connections)
     # The default is as many as most hosts allow: whoever did not ask for them misses nothing.
-    if served < wanted != Limits().connections:
+    if served < wanted != LimitSettings().connections:
         _log.warning(
             "limits.connections cannot be reached: raise the limit of open files (ulimit -n)",
             open_files=most,

@@ -14,9 +14,8 @@ import uvloop
 from scene import bare_endpoint
 
 from headgate.hbase import Dialect
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig
-from headgate.observer.config import Limits as LimitsConfig
-from headgate.observer.config import Tls
+from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
+from headgate.observer.config import LimitSettings, Tls
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
 from headgate.observer.security.keyring import Keyring
@@ -29,15 +28,15 @@ NOBODY = "127.0.0.1:1"
 
 
 def configuration(
-    listen: str = "127.0.0.1:0", limits: LimitsConfig | None = None, **values: Any
+    listen: str = "127.0.0.1:0", limits: LimitSettings | None = None, **values: Any
 ) -> ObserverConfig:
     """Return that of a listener whose upstream is not there."""
     return ObserverConfig(
         name="o",
         thrift1=Listener(listen, NOBODY, **values),
-        kafka=Kafka(NOBODY),
-        journal=Journal("unused"),
-        limits=limits or LimitsConfig(),
+        kafka=KafkaSettings(NOBODY),
+        journal=JournalSettings("unused"),
+        limits=limits or LimitSettings(),
     )
 
 
@@ -176,7 +175,7 @@ def test_other_limits_hold_for_clients_that_are_there() -> None:
         idle = Idle()
         endpoint.sessions.add(cast("Any", idle))
         opened.reconfigure(
-            configuration(limits=LimitsConfig(idle_seconds=3.0, connections=7, message_bytes=999))
+            configuration(limits=LimitSettings(idle_seconds=3.0, connections=7, message_bytes=999))
         )
         assert [each.address for each in opened.pools["thrift1"].configured] == [NOBODY]
         assert (endpoint.most_connections, endpoint.limits.max_frame) == (7, 999)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from headgate.observer import Limits
+from headgate.observer import LimitSettings
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.sessions.sweeping import Stage, Sweeper
 
@@ -30,7 +30,7 @@ class Listener:
     def __init__(self, *clients: Client, idle: float = 10.0, request: float = 5.0) -> None:
         self.clients = list(clients)
         self.metrics = Metrics()
-        limits = Limits(idle_seconds=idle, request_seconds=request)
+        limits = LimitSettings(idle_seconds=idle, request_seconds=request)
         self.sweeper = Sweeper(lambda: self.clients, limits, self.metrics)
         self.now = 0.0
 
@@ -113,7 +113,7 @@ def test_limits_can_change() -> None:
     client = Client(Stage.IDLE)
     listener = Listener(client, idle=0, request=0)
     listener.wait(10)
-    listener.sweeper.limits = Limits(idle_seconds=3)
+    listener.sweeper.limits = LimitSettings(idle_seconds=3)
     listener.wait(6)
     assert client.expired != []
 

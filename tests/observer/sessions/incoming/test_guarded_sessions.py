@@ -21,7 +21,7 @@ from headgate.events import (
     encode_origin,
 )
 from headgate.hbase import Dialect, Request
-from headgate.observer.config import Access, AccessRule, Allow, Identity, Listener
+from headgate.observer.config import AccessRule, AccessSettings, Allow, Identity, Listener
 from headgate.observer.control.gates import Gates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
@@ -149,12 +149,12 @@ def put2(row: bytes, token: int) -> bytes:
     return call("put", StructWriter().binary(1, b"t").struct(2, one).end())
 
 
-def guard(scene: Scene, access: Access | None = None, **listener: Any) -> Guard:
+def guard(scene: Scene, access: AccessSettings | None = None, **listener: Any) -> Guard:
     plain = Listener("127.0.0.1:0", "127.0.0.1:1", **listener)
     return Guard("thrift2", plain, access, metrics=scene.metrics, clock=lambda: 0.0)
 
 
-SECRET = Access(rules=(AccessRule(Allow.NOTHING, tables=("secret",)),))
+SECRET = AccessSettings(rules=(AccessRule(Allow.NOTHING, tables=("secret",)),))
 
 
 def plain_put(row: bytes) -> bytes:
@@ -200,7 +200,7 @@ def test_a_write_of_a_forbidden_origin_is_refused_and_never_forwarded(second: Sc
 
 
 def test_rules_refuse_reads_too(scene: Scene) -> None:
-    scene.endpoint.guard = guard(scene, Access(Allow.NOTHING))
+    scene.endpoint.guard = guard(scene, AccessSettings(Allow.NOTHING))
     session, client, upstream = scene.connect()
     session.data_received(get(b"r"))
     assert upstream.taken() == b""
@@ -211,7 +211,7 @@ def test_a_write_whose_origin_is_unreadable_passes_no_guard(second: Scene) -> No
     writer = StructWriter().binary(1, b"r").structs(2, [])
     one = writer.mapping(5, {ORIGIN_ATTRIBUTE: b"?"}).end()
     session, client, upstream = second.connect()
-    second.endpoint.guard = guard(second, Access())
+    second.endpoint.guard = guard(second, AccessSettings())
     session.identify()
     session.data_received(call("put", StructWriter().binary(1, b"t").struct(2, one).end()))
     assert upstream.taken() == b""
@@ -224,7 +224,7 @@ def test_new_rules_hold_for_connections_that_are_there(scene: Scene) -> None:
     session.data_received(put(b"r1"))
     session.reply_received(reply("mutateRow"))
     assert upstream.taken() == put(b"r1")
-    scene.endpoint.guard = guard(scene, Access(Allow.READ))
+    scene.endpoint.guard = guard(scene, AccessSettings(Allow.READ))
     session.identify()
     client.taken()
     session.data_received(put(b"r2"))
@@ -242,7 +242,7 @@ def test_rules_hold_for_requests_that_are_recognised_by_their_bytes(scene: Scene
         session.data_received(get(b"r"))
         session.reply_received(reply("get"))
     assert scene.endpoint.patterns.find(get(b"r")) is not None
-    scene.endpoint.guard = guard(scene, Access(Allow.NOTHING))
+    scene.endpoint.guard = guard(scene, AccessSettings(Allow.NOTHING))
     session.identify()
     upstream.taken()
     session.data_received(get(b"r"))
@@ -306,7 +306,7 @@ def test_new_rules_hold_for_the_next_request_of_a_kind_that_passed(scene: Scene)
     for row in (b"a", b"b", b"c", b"d"):
         session.data_received(put(row))
         session.reply_received(reply("mutateRow"))
-    scene.endpoint.guard = guard(scene, Access(Allow.READ))
+    scene.endpoint.guard = guard(scene, AccessSettings(Allow.READ))
     session.identify()
     upstream.taken()
     client.taken()
@@ -390,14 +390,14 @@ def state_put(row: bytes, signed: bytes | None) -> bytes:
 
 
 @pytest.fixture
-def agents_only(tmp_path: Path) -> Access:
+def agents_only(tmp_path: Path) -> AccessSettings:
     file = tmp_path / "key"
     file.write_text(KEY)
-    return Access(agents_key_file=str(file), claims=())
+    return AccessSettings(agents_key_file=str(file), claims=())
 
 
 def test_a_change_of_the_agents_table_passes_with_their_signature_only(
-    second: Scene, agents_only: Access
+    second: Scene, agents_only: AccessSettings
 ) -> None:
     second.endpoint.guard = guard(second, agents_only)
     session, client, upstream = second.connect()
@@ -415,7 +415,7 @@ def test_a_change_of_the_agents_table_passes_with_their_signature_only(
 
 
 def test_a_change_of_the_agents_table_by_thrift1_is_refused(
-    scene: Scene, agents_only: Access
+    scene: Scene, agents_only: AccessSettings
 ) -> None:
     scene.endpoint.guard = guard(scene, agents_only)
     session, client, upstream = scene.connect()

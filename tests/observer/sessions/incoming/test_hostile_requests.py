@@ -20,8 +20,7 @@ from structlog.testing import capture_logs
 
 from headgate.events import ORIGIN_ATTRIBUTE, Notify, Outcome, Watch, WatchList
 from headgate.hbase import METHODS, Dialect
-from headgate.observer.config import Access, AccessRule, Allow, Listener
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import AccessRule, AccessSettings, Allow, JournalSettings, Listener
 from headgate.observer.security.access import Guard
 from headgate.observer.sessions.identification import IDENTIFY
 from headgate.wire import Limits, MessageType, StructWriter
@@ -30,12 +29,14 @@ _LIMITS = Limits(max_frame=1 << 20, max_string=1 << 20, max_container=1 << 12, m
 
 
 def hostile(directory: Path, bench: Any, dialect: Dialect) -> Scene:
-    scene = Scene(directory, bench, dialect, JournalConfig(str(directory)))
+    scene = Scene(directory, bench, dialect, JournalSettings(str(directory)))
     scene.endpoint.limits = _LIMITS
     scene.control.apply(WatchList(1, "n", 1, (Watch("t", notify=Notify("n")),)), "o")
     scene.control.lost()
     close_gate(scene)
-    access = Access(rules=(AccessRule(Allow.NOTHING, origin="flow/*", tables=("forbidden",)),))
+    access = AccessSettings(
+        rules=(AccessRule(Allow.NOTHING, origin="flow/*", tables=("forbidden",)),)
+    )
     scene.endpoint.guard = Guard(
         dialect.value,
         Listener("127.0.0.1:0", "127.0.0.1:1"),
@@ -192,7 +193,7 @@ def test_no_bytes_of_a_client_are_more_than_its_own_business(
 def test_a_table_name_that_no_table_can_have_is_refused_while_the_control_topic_is_lost(
     tmp_path: Path, make_bench
 ) -> None:
-    scene = Scene(tmp_path, make_bench(), Dialect.THRIFT1, JournalConfig(str(tmp_path)))
+    scene = Scene(tmp_path, make_bench(), Dialect.THRIFT1, JournalSettings(str(tmp_path)))
     scene.endpoint.limits = _LIMITS
     scene.control.lost()
     session, client, upstream = scene.connect()

@@ -10,8 +10,7 @@ from scene import Scene, call, put2, reply
 
 from headgate.events import ORIGIN_ATTRIBUTE, Fence, Origin, Outcome, encode_origin
 from headgate.hbase import Dialect
-from headgate.observer.config import Fsync
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import Fsync, JournalSettings
 from headgate.wire import MessageReader, StructWriter, Transport
 
 
@@ -59,7 +58,7 @@ def test_one_stale_origin_among_others_refuses_the_request(second: Scene, write)
 def test_a_fence_that_rises_while_a_write_waits_for_room_refuses_it(
     tmp_path: Path, make_bench
 ) -> None:
-    config = JournalConfig(str(tmp_path), limit_bytes=150, segment_bytes=100)
+    config = JournalSettings(str(tmp_path), limit_bytes=150, segment_bytes=100)
     scene = Scene(tmp_path, make_bench(), Dialect.THRIFT2, config)
     filling, _, _ = scene.connect()
     filling.data_received(put2(b"filling", 1))
@@ -79,7 +78,7 @@ def test_a_fence_that_rises_while_a_write_waits_for_room_refuses_it(
 def test_a_fence_that_rises_while_a_write_waits_for_the_disk_refuses_it(
     tmp_path: Path, make_bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = JournalConfig(str(tmp_path), fsync=Fsync.ALWAYS)
+    config = JournalSettings(str(tmp_path), fsync=Fsync.ALWAYS)
     scene = Scene(tmp_path, make_bench(), Dialect.THRIFT2, config)
     synced: list[Callable[[], None]] = []
     monkeypatch.setattr(scene.admission, "when_synced", synced.append)

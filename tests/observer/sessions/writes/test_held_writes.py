@@ -35,8 +35,7 @@ from headgate.events import (
     encode_origin,
 )
 from headgate.hbase import Dialect
-from headgate.observer.config import Fsync
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import Fsync, JournalSettings
 from headgate.wire import StructWriter
 
 
@@ -183,7 +182,7 @@ def test_a_write_that_finds_the_journal_full_behind_its_gate_waits_for_room(
 def test_a_gate_that_closes_while_a_write_waits_for_the_disk_holds_it(
     tmp_path: Path, make_bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = JournalConfig(str(tmp_path), fsync=Fsync.ALWAYS)
+    config = JournalSettings(str(tmp_path), fsync=Fsync.ALWAYS)
     scene = Scene(tmp_path, make_bench(), Dialect.THRIFT1, config)
     synced: list[Callable[[], None]] = []
     monkeypatch.setattr(scene.admission, "when_synced", synced.append)

@@ -10,8 +10,14 @@ from scene import OK, Scene, barrier, call, close_gate, kinds, put, reply
 
 from headgate.events import UpdateBatch, Watch, WatchList
 from headgate.hbase import Dialect
-from headgate.observer.config import Access, AccessRule, Allow, Fsync, Listener
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import (
+    AccessRule,
+    AccessSettings,
+    Allow,
+    Fsync,
+    JournalSettings,
+    Listener,
+)
 from headgate.observer.security.access import Guard
 from headgate.observer.sessions.session import Session
 from headgate.wire import StructWriter
@@ -37,7 +43,7 @@ def forbid(scene: Scene, session: Session, *tables: str) -> None:
     rules = (AccessRule(Allow.READ, tables=tables),) if tables else ()
     listener = Listener("127.0.0.1:0", "127.0.0.1:1")
     scene.endpoint.guard = Guard(
-        "thrift1", listener, Access(rules=rules), metrics=scene.metrics, clock=lambda: 0.0
+        "thrift1", listener, AccessSettings(rules=rules), metrics=scene.metrics, clock=lambda: 0.0
     )
     session.identify()
 
@@ -104,7 +110,7 @@ def test_a_write_that_a_gate_held_is_refused_once_the_right_is_taken_away(scene:
 @pytest.fixture
 def syncing(tmp_path: Path, make_bench, monkeypatch: pytest.MonkeyPatch) -> Scene:
     scene = Scene(
-        tmp_path, make_bench(), Dialect.THRIFT1, JournalConfig(str(tmp_path), fsync=Fsync.ALWAYS)
+        tmp_path, make_bench(), Dialect.THRIFT1, JournalSettings(str(tmp_path), fsync=Fsync.ALWAYS)
     )
     synced: list[Callable[[], None]] = []
     monkeypatch.setattr(scene.admission, "when_synced", synced.append)

@@ -27,7 +27,7 @@ from scene import (
 
 from headgate.events import Outcome
 from headgate.hbase import Dialect
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import JournalSettings
 from headgate.observer.sessions.identification import IDENTIFY
 from headgate.wire import (
     MessageReader,
@@ -215,7 +215,7 @@ def play(
     local_at: int = -1,
 ) -> tuple[dict[bytes, Outcome], dict[bytes, Outcome | None], bytes, bytes]:
     """Return outcomes as published and as they were, and what the client got and was to get."""
-    scene = Scene(Path(directory), make_bench(), Dialect.THRIFT1, JournalConfig(directory))
+    scene = Scene(Path(directory), make_bench(), Dialect.THRIFT1, JournalSettings(directory))
     session, client, upstream = scene.connect()
     server = Server(transport, protocol)
     rows = count()

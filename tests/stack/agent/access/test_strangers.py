@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from headgate.agent import Seals, sign
-from headgate.observer import Access
+from headgate.observer import AccessSettings
 from headgate.settings import key_path, read_keys, shared_keys
 
 pytestmark = pytest.mark.stack
@@ -108,7 +108,7 @@ def test_with_the_agents_key_an_observer_refuses_what_a_stranger_writes(
     stand = scene.stand
     stand.observer.stop()
     table = f"headgate-{stand.identity}"
-    stand.access = Access(state_tables=(table,), agents_key_file=str(key_path()))
+    stand.access = AccessSettings(state_tables=(table,), agents_key_file=str(key_path()))
     stand.start_observer()
     agent = scene.submit()
     before = states(agent)

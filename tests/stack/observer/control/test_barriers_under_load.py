@@ -24,7 +24,13 @@ from free_ports import free_port
 from msgspec import Struct
 
 from headgate.events import BarrierMark, BarrierRequest, UpdateBatch, UpdateMessage
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -98,8 +104,8 @@ class Pair:
         config = ObserverConfig(
             name=name,
             thrift1=Listener(f"{host}:{port}", str(self._stack.thrift1)),
-            kafka=Kafka(self._stack.kafka, control_topic=self._control_topic, partitions=4),
-            journal=Journal(str(self._directory / name / "journal")),
+            kafka=KafkaSettings(self._stack.kafka, control_topic=self._control_topic, partitions=4),
+            journal=JournalSettings(str(self._directory / name / "journal")),
             lease_seconds=3.0,
         )
         return ObserverProcess(config, self._directory / name)

@@ -22,7 +22,14 @@ from headgate.events import (
     Origin,
     UpdateBatch,
 )
-from headgate.observer import Gates, Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    GateSettings,
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -36,9 +43,9 @@ def observer(stack, desk, tmp_path: Path, request) -> Iterator[ObserverProcess]:
         name="gated",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
-        gates=Gates(hold_seconds=getattr(request, "param", LONG)),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
+        gates=GateSettings(hold_seconds=getattr(request, "param", LONG)),
     )
     with ObserverProcess(config, tmp_path) as process:
         yield process

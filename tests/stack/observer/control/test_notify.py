@@ -25,7 +25,13 @@ from headgate.events import (
     decode_control,
     decode_notify,
 )
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -44,8 +50,8 @@ def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
         name="notifying",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
     )
     with ObserverProcess(config, tmp_path) as process:
         yield process

@@ -18,7 +18,14 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from headgate.events import UpdateBatch, updates_topic
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess, Watching
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+    Watching,
+)
 from headgate.observer.lifecycle.process import as_toml
 
 pytestmark = pytest.mark.stack
@@ -31,8 +38,8 @@ def test_a_table_that_is_created_later_is_watched_from_its_first_write(
     config = ObserverConfig(
         name="patterns",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
         watch=Watching((f"default:{prefix}_*",)),
     )
     names = [f"{prefix}_1", f"{prefix}_2", f"{prefix}-other"]
@@ -72,8 +79,8 @@ def test_patterns_change_at_work(stack, desk, tmp_path: Path) -> None:
     config = ObserverConfig(
         name="changing",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
     )
     name = f"{prefix}_1"
     with (

@@ -14,7 +14,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from headgate.events import Gap, Outcome, UpdateBatch, UpdateMessage, updates_topic
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess, WhenFull
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+    WhenFull,
+)
 from headgate.observer.config import Acknowledge
 
 pytestmark = pytest.mark.stack
@@ -39,13 +46,13 @@ def start(stack, desk, tmp_path: Path) -> Iterator[Start]:
         config = ObserverConfig(
             name="o1",
             thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-            kafka=Kafka(
+            kafka=KafkaSettings(
                 stack.kafka,
                 control_topic=desk.control_topic,
                 partitions=4,
                 acknowledge=acknowledge,
             ),
-            journal=Journal(str(directory), **journal),
+            journal=JournalSettings(str(directory), **journal),
             lease_seconds=1.5,
         )
         process = ObserverProcess(config, tmp_path)

@@ -31,7 +31,14 @@ from write_agreement import disagreements, events_of, stored_in
 
 from headgate.events import updates_topic
 from headgate.local import Addresses, LocalStack, PartFailedError
-from headgate.observer import Fsync, Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    Fsync,
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -99,8 +106,10 @@ def examine(
         name="o1",
         thrift1=Listener(f"127.0.0.1:{fronts[0][1]}", str(thrift1)),
         thrift2=Listener(f"127.0.0.1:{fronts[1][1]}", str(thrift2)),
-        kafka=Kafka(addresses.kafka, control_topic=fragile_desk.control_topic, partitions=4),
-        journal=Journal(
+        kafka=KafkaSettings(
+            addresses.kafka, control_topic=fragile_desk.control_topic, partitions=4
+        ),
+        journal=JournalSettings(
             str(tmp_path / "journal"),
             segment_bytes=rng.choice([20_000, 1 << 20]),
             fsync=rng.choice(list(Fsync)),

@@ -26,7 +26,13 @@ from headgate.local.places import default_cache, find_configuration
 from headgate.local.processes.parts import PLANS, Part
 from headgate.local.processes.ports import HOST, Port
 from headgate.local.processes.probes import kafka_answers
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 
@@ -180,13 +186,13 @@ def observer(stack, cluster: Cluster, desk, tmp_path: Path) -> Iterator[Observer
     config = ObserverConfig(
         name="o1",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(
+        kafka=KafkaSettings(
             cluster.bootstrap,
             control_topic=desk.control_topic,
             partitions=4,
             replication=BROKERS,
         ),
-        journal=Journal(str(tmp_path / "journal")),
+        journal=JournalSettings(str(tmp_path / "journal")),
         lease_seconds=3.0,
         start_seconds=SECONDS,
     )

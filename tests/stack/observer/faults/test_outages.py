@@ -16,7 +16,13 @@ import pytest
 
 from headgate.events import Outcome, UpdateBatch, UpdateMessage
 from headgate.local import Addresses, LocalStack, Part
-from headgate.observer import Journal, Kafka, Listener, ObserverConfig, ObserverProcess
+from headgate.observer import (
+    JournalSettings,
+    KafkaSettings,
+    Listener,
+    ObserverConfig,
+    ObserverProcess,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -41,8 +47,10 @@ def start(addresses: Addresses, fragile_desk, tmp_path: Path) -> Iterator[Start]
         config = ObserverConfig(
             name="o1",
             thrift1=Listener("127.0.0.1:0", str(addresses.thrift1)),
-            kafka=Kafka(addresses.kafka, control_topic=fragile_desk.control_topic, partitions=4),
-            journal=Journal(str(tmp_path / "journal"), **journal),
+            kafka=KafkaSettings(
+                addresses.kafka, control_topic=fragile_desk.control_topic, partitions=4
+            ),
+            journal=JournalSettings(str(tmp_path / "journal"), **journal),
             lease_seconds=1.5,
             shutdown_seconds=3.0,
         )

@@ -24,8 +24,8 @@ from headgate.local.places import default_cache, find_configuration
 from headgate.local.processes.parts import PLANS
 from headgate.local.processes.ports import Port
 from headgate.observer import (
-    Journal,
-    Kafka,
+    JournalSettings,
+    KafkaSettings,
     Listener,
     ObserverConfig,
     ObserverProcess,
@@ -158,8 +158,8 @@ def config(stack, tmp_path: Path) -> ObserverConfig:
     return ObserverConfig(
         name="secure",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=Kafka(""),
-        journal=Journal(str(tmp_path / "journal")),
+        kafka=KafkaSettings(""),
+        journal=JournalSettings(str(tmp_path / "journal")),
         start_seconds=_START_SECONDS,
     )
 
@@ -174,7 +174,7 @@ def test_events_go_to_a_kafka_that_asks_who_writes(
         address, properties = broker.tls, of_tls(authority, authority)
     else:
         address, properties = broker.sasl, of_sasl(manner, authority)
-    kafka = Kafka(address, control_topic=desk.control_topic, properties=properties)
+    kafka = KafkaSettings(address, control_topic=desk.control_topic, properties=properties)
     config = structs.replace(config, kafka=kafka)
     with ObserverProcess(config, tmp_path, seconds=_START_SECONDS) as observer:
         desk.watch(name)

@@ -26,12 +26,12 @@ from thriftpy2.transport import TSSLSocket, TTransportException
 
 from headgate.events import Origin, UpdateBatch
 from headgate.observer import (
-    Access,
     AccessRule,
+    AccessSettings,
     Allow,
     ClientCertificate,
-    Journal,
-    Kafka,
+    JournalSettings,
+    KafkaSettings,
     Listener,
     ObserverConfig,
     ObserverProcess,
@@ -144,9 +144,9 @@ def config(stack, desk, tmp_path: Path, authority: Any) -> ObserverConfig:
     return ObserverConfig(
         name="secure",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1), tls=tls),
-        kafka=Kafka(stack.kafka, control_topic=desk.control_topic),
-        journal=Journal(str(tmp_path / "journal")),
-        access=Access(
+        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        journal=JournalSettings(str(tmp_path / "journal")),
+        access=AccessSettings(
             default=Allow.READ,
             certificates=(
                 ClientCertificate(common_name="worker", dataflow="aqhi"),
@@ -308,7 +308,7 @@ def test_new_rules_hold_in_every_worker_after_a_hang_up(
         for table in tables:
             table.put(b"r", {b"f:a": b"1"})
         assert config.access is not None
-        narrower = structs.replace(config, access=Access(Allow.READ, config.access.claims))
+        narrower = structs.replace(config, access=AccessSettings(Allow.READ, config.access.claims))
         (tmp_path / "observer.toml").write_text(as_toml(narrower))
         os.kill(observer.pid, signal.SIGHUP)
         deadline = time.monotonic() + 30

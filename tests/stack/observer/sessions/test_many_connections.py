@@ -17,9 +17,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from headgate.observer import (
     Check,
     HealthChecks,
-    Journal,
-    Kafka,
-    Limits,
+    JournalSettings,
+    KafkaSettings,
+    LimitSettings,
     Listener,
     ObserverConfig,
     ObserverProcess,
@@ -90,9 +90,9 @@ def observer(
         name="o1",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", server.address, health=HealthChecks(check=Check.CONNECT)),
-        kafka=Kafka(str(stack.kafka), control_topic=desk.control_topic),
-        journal=Journal(str(directory / "journal")),
-        limits=Limits(connections=IDLE + 20, request_seconds=REQUEST_SECONDS),
+        kafka=KafkaSettings(str(stack.kafka), control_topic=desk.control_topic),
+        journal=JournalSettings(str(directory / "journal")),
+        limits=LimitSettings(connections=IDLE + 20, request_seconds=REQUEST_SECONDS),
         shutdown_seconds=3.0,
     )
     with ObserverProcess(config, directory) as process:

@@ -28,8 +28,8 @@ from headgate.hbase import Dialect
 from headgate.local import Part
 from headgate.observer import (
     HealthChecks,
-    Journal,
-    Kafka,
+    JournalSettings,
+    KafkaSettings,
     Listener,
     ObserverConfig,
     ObserverProcess,
@@ -196,8 +196,8 @@ class Bench:
         }
         config = ObserverConfig(
             name=f"matrix-{self._observers}",
-            kafka=Kafka(self._stack.kafka, control_topic=self._desk.control_topic),
-            journal=Journal(str(directory / "journal")),
+            kafka=KafkaSettings(self._stack.kafka, control_topic=self._desk.control_topic),
+            journal=JournalSettings(str(directory / "journal")),
             lease_seconds=3.0,
             **listeners,
         )

@@ -14,7 +14,7 @@ from headgate.events import (
     decode_control,
     encode_control,
 )
-from headgate.observer.config import Kafka
+from headgate.observer.config import KafkaSettings
 from headgate.observer.publishing.deliveries import Failure, FailureKind
 from headgate.observer.publishing.kafka import (
     ControlReader,
@@ -34,7 +34,7 @@ class ControlTopic:
 
     def __init__(
         self,
-        kafka: Kafka,
+        kafka: KafkaSettings,
         *,
         producer: KafkaProducer,
         topics: Topics,

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from msgspec import Struct
 
 from headgate.hbase import Dialect
-from headgate.observer.config import Access
+from headgate.observer.config import AccessSettings
 
 
 class Verdict(StrEnum):
@@ -129,9 +129,9 @@ def tls_problem(step: str, error: OSError, host: str) -> Finding:
     return problem(step, f"speaks TLS, but the handshake fails: {reason}", cure)
 
 
-def state_tables(access: Access | None) -> Finding:
+def state_tables(access: AccessSettings | None) -> Finding:
     """Say who may change the tables in which agents keep what they run."""
-    told = access or Access()
+    told = access or AccessSettings()
     named = ", ".join(told.state_tables)
     step = f"state table {named}"
     if not told.state_tables:

@@ -10,8 +10,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from headgate.observer.config import Fsync, WhenFull
-from headgate.observer.config import Journal as JournalConfig
+from headgate.observer.config import Fsync, JournalSettings, WhenFull
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import JournalError, JournalFull, TablesFull
@@ -44,7 +43,7 @@ class Admission:
         self,
         journal: Journal,
         publisher: Publisher,
-        config: JournalConfig,
+        config: JournalSettings,
         *,
         clock: Callable[[], float],
         passing: Callable[[], float],
@@ -94,7 +93,7 @@ class Admission:
             return (f"the journal has no room: {len(self._waiting)} writes wait",)
         return ()
 
-    def reconfigure(self, config: JournalConfig) -> None:
+    def reconfigure(self, config: JournalSettings) -> None:
         """Have other policies from now on; what waits goes on waiting as long as it was told."""
         self._config = config
         self.syncs_each = config.fsync is Fsync.ALWAYS

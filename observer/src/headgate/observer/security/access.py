@@ -13,7 +13,7 @@ from headgate.events import Origin
 from headgate.hbase import Effect, Method, Pattern, Request, TableIn, Write
 from headgate.observer.config import (
     UNKNOWN_WRITER,
-    Access,
+    AccessSettings,
     Allow,
     ClientCertificate,
     Identity,
@@ -49,7 +49,7 @@ class Guard:
         self,
         name: str,
         listener: Listener,
-        access: Access | None,
+        access: AccessSettings | None,
         *,
         metrics: Metrics,
         clock: Callable[[], float],
@@ -60,7 +60,7 @@ class Guard:
         self._rate = LogRate(clock)
         self._networks = tuple(ip_network(network) for network in listener.networks)
         self._asks_who = access is not None or listener.origin is not None
-        self._access = access or Access()
+        self._access = access or AccessSettings()
         self._levels: dict[tuple[str, str], int] = {}
         self._state = StateTables(self._access)
         self._has_rules = bool(self._access.rules) or self._access.default is not Allow.DEFINE
@@ -68,7 +68,7 @@ class Guard:
         self._cleared: dict[Permit, set[Pattern]] = {}
 
     @staticmethod
-    def needed(listener: Listener, access: Access | None) -> bool:
+    def needed(listener: Listener, access: AccessSettings | None) -> bool:
         """Return whether anything is configured that a guard would apply."""
         return access is not None or listener.origin is not None or bool(listener.networks)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from headgate.events import Origin
 from headgate.hbase import Effect, Method, Write
-from headgate.observer.config import UNKNOWN_WRITER, Access
+from headgate.observer.config import UNKNOWN_WRITER, AccessSettings
 from headgate.settings import KeyRing, agent_write, read_keys
 
 _CREATE: Final = "createTable"
@@ -22,7 +22,7 @@ class StateTables:
         ConfigurationError: the agents' key cannot be read.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AccessSettings) -> None:
         self._agents = frozenset(access.agents)
         key = access.agents_key_file
         self._ring: KeyRing | None = read_keys(Path(key).expanduser()) if key else None

@@ -12,8 +12,7 @@ import msgspec
 import structlog
 
 from headgate.hbase import Dialect
-from headgate.observer.config import Limits as LimitsConfig
-from headgate.observer.config import Listener, ObserverConfig
+from headgate.observer.config import LimitSettings, Listener, ObserverConfig
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.security.access import Guard
 from headgate.observer.security.keyring import Keyring
@@ -252,12 +251,12 @@ class Listeners:
             await asyncio.sleep(_DRAIN_SECONDS)
 
 
-def _served(limits: LimitsConfig) -> LimitsConfig:
+def _served(limits: LimitSettings) -> LimitSettings:
     """Return the limits with as many connections as this process can serve."""
     return msgspec.structs.replace(limits, connections=served_connections(limits.connections))
 
 
-def wire_limits(limits: LimitsConfig) -> Limits:
+def wire_limits(limits: LimitSettings) -> Limits:
     """Return what a reader of requests keeps to."""
     return Limits(
         max_frame=limits.message_bytes,

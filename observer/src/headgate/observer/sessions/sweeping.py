@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from headgate.observer.config import Limits
+from headgate.observer.config import LimitSettings
 from headgate.observer.monitoring.metrics import Metrics
 
 _log = structlog.get_logger("headgate.observer.sessions.sweeping")
@@ -50,7 +50,7 @@ class Sweeper:
     """Applies ``idle_seconds`` and ``request_seconds`` to the sessions of a listener."""
 
     def __init__(
-        self, sessions: Callable[[], Collection[Swept]], limits: Limits, metrics: Metrics
+        self, sessions: Callable[[], Collection[Swept]], limits: LimitSettings, metrics: Metrics
     ) -> None:
         """Sweep what ``sessions`` returns, again and again."""
         self._sessions = sessions
