@@ -18,7 +18,7 @@ from headgate.hbase import Dialect
 from headgate.observer.config import AccessRule, AccessSettings, Allow, Listener
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session
 from headgate.wire import Limits, MessageType, StructWriter, Transport, write_message
@@ -75,7 +75,9 @@ def session(rules: AccessSettings | None) -> Session:
     )
     if rules is not None:
         listener = Listener("127.0.0.1:0", "127.0.0.1:1")
-        endpoint.guard = Guard("thrift1", listener, rules, metrics=metrics, clock=time.monotonic)
+        endpoint.guard = ListenerGuard(
+            "thrift1", listener, rules, metrics=metrics, clock=time.monotonic
+        )
     found = Session(endpoint)
     found.connection_made(cast("Any", Wire()))
     found.upstream_made(cast("Any", Wire()))

@@ -25,12 +25,12 @@ from typing import Any, cast
 from headgate.events import Notify, Watch, WatchList
 from headgate.hbase import Dialect
 from headgate.observer.config import JournalSettings
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.publishing.publisher import Publisher
-from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.sessions.endpoint import Endpoint
@@ -165,14 +165,14 @@ class Place:
             limits=Limits(),
             control=control,
             recorder=self.recorder,
-            admission=Admission(
+            admission=WriteAdmission(
                 journal,
                 self.publisher,
                 JournalSettings(str(directory)),
                 clock=time.time,
                 passing=time.monotonic,
             ),
-            gates=Gates(hold_seconds=5.0, clock=time.time),
+            gates=WriteGates(hold_seconds=5.0, clock=time.time),
             notify=columns,
             metrics=metrics,
         )

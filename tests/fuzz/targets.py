@@ -44,7 +44,7 @@ from headgate.hbase import (
     read_request,
     with_notify,
 )
-from headgate.observer import Layout, control_line, update_lines
+from headgate.observer import LineFormatter, control_line, update_lines
 from headgate.observer.sessions.replies import KnownReplies
 from headgate.wire import (
     STRUCT,
@@ -342,13 +342,13 @@ def controls(data: bytes) -> None:
 
 
 def event_lines(data: bytes) -> None:
-    layout = Layout()
+    formatter = LineFormatter()
     try:
         lines = list(update_lines(decode_update(data), "t", (0, 1), 1e9, values=True))
     except MalformedEvent:
         lines = [control_line(decode_control(data), 1e9)]
     for line in lines:
-        assert layout.line(line).isprintable(), "a line moves the terminal's cursor"
+        assert formatter.line(line).isprintable(), "a line moves the terminal's cursor"
         msgspec.json.encode(line)
 
 

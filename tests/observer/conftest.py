@@ -15,13 +15,13 @@ from msgspec import Struct
 from headgate.events import UpdateMessage, Watch, WatchList, decode_update
 from headgate.hbase import Dialect
 from headgate.observer.config import HealthChecks, JournalSettings
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.publishing.deliveries import Done, Failure
+from headgate.observer.publishing.deliveries import DeliveryFailure, Done
 from headgate.observer.publishing.publisher import Publisher
-from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.sessions.acknowledgement import Acknowledgements
@@ -71,7 +71,7 @@ class ScriptedProducer:
         while self.sent:
             self.deliver()
 
-    def fail(self, failure: Failure, at: int = 0) -> None:
+    def fail(self, failure: DeliveryFailure, at: int = 0) -> None:
         self.sent.pop(at).done(failure)
 
     def log(self, partition: int) -> list[UpdateMessage]:
@@ -205,14 +205,14 @@ class Loopback:
             limits=Limits(),
             control=control,
             recorder=self.recorder,
-            admission=Admission(
+            admission=WriteAdmission(
                 self.journal,
                 self.publisher,
                 JournalSettings(str(self.directory)),
                 clock=time.time,
                 passing=time.monotonic,
             ),
-            gates=Gates(hold_seconds=5.0, clock=time.monotonic),
+            gates=WriteGates(hold_seconds=5.0, clock=time.monotonic),
             notify=NotifyColumns(),
             metrics=metrics,
             acknowledgements=self.acknowledgements,

@@ -5,14 +5,14 @@ import asyncio
 import msgspec
 import pytest
 
-from headgate.observer.admin import AdminServer, Health
+from headgate.observer.admin import AdminServer, ObserverHealth
 from headgate.observer.monitoring.metrics import Histogram, Metrics
 from headgate.observer.upstreams.pool import UpstreamView
 
 VIEW = UpstreamView("a:1", "healthy", 2, 0, "")
 
 
-def ask(health: Health, request: bytes) -> bytes:
+def ask(health: ObserverHealth, request: bytes) -> bytes:
     async def exchange() -> bytes:
         server = AdminServer(
             lambda: b"some_total 1.0\n", lambda: health, lambda: {"thrift1": (VIEW,)}
@@ -43,21 +43,23 @@ def ask(health: Health, request: bytes) -> bytes:
     ],
 )
 def test_paths(path: str, status: int, body: bytes) -> None:
-    answer = ask(Health(serving=True, state="serving"), f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    answer = ask(
+        ObserverHealth(serving=True, state="serving"), f"GET {path} HTTP/1.1\r\n\r\n".encode()
+    )
     head, _, rest = answer.partition(b"\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {status} ".encode())
     assert rest == body
 
 
 def test_what_does_not_serve_is_unhealthy_and_says_why() -> None:
-    health = Health(serving=False, state="starting", reasons=("waiting for Kafka",))
+    health = ObserverHealth(serving=False, state="starting", reasons=("waiting for Kafka",))
     answer = ask(health, b"GET /healthz HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b"waiting for Kafka" in answer
 
 
 def test_only_get_is_answered() -> None:
-    answer = ask(Health(serving=True, state="serving"), b"POST /metrics HTTP/1.1\r\n\r\n")
+    answer = ask(ObserverHealth(serving=True, state="serving"), b"POST /metrics HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 405 ")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.events import BarrierMark, BarrierRequest
-from headgate.observer.control.barriers import Barriers
+from headgate.observer.control.barriers import BarrierResponder
 from headgate.observer.monitoring.metrics import Metrics
 
 
@@ -15,10 +15,10 @@ class Recorder:
 
 
 @pytest.fixture
-def barriers(bench) -> Barriers:
+def barriers(bench) -> BarrierResponder:
     bench.publisher.prepare("t", values=True)
     bench.publisher.topic_ready("t", 1)
-    return Barriers(Recorder(), bench.publisher, Metrics(), list)  # type: ignore[arg-type]
+    return BarrierResponder(Recorder(), bench.publisher, Metrics(), list)  # type: ignore[arg-type]
 
 
 def marks(bench) -> list[str]:
@@ -27,14 +27,16 @@ def marks(bench) -> list[str]:
     return [mark.id for mark in bench.producer.log(0) if isinstance(mark, BarrierMark)]
 
 
-def test_what_was_asked_for_early_is_answered_at_the_beginning(bench, barriers: Barriers) -> None:
+def test_what_was_asked_for_early_is_answered_at_the_beginning(
+    bench, barriers: BarrierResponder
+) -> None:
     barriers.answer(BarrierRequest(1, "early", ("t",), "a"))
     assert marks(bench) == []
     barriers.begin()
     assert marks(bench) == ["early"]
 
 
-def test_what_is_asked_for_later_is_answered_at_once(bench, barriers: Barriers) -> None:
+def test_what_is_asked_for_later_is_answered_at_once(bench, barriers: BarrierResponder) -> None:
     barriers.begin()
     barriers.answer(BarrierRequest(1, "late", ("t",), "a"))
     assert marks(bench) == ["late"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headgate.events import Container, ContainerId, Gate, Item, Origin, UpdateKind
 from headgate.hbase import Cells, Write
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 
 COLUMN = Item("t", b"f", b"q", b"b", b"d")
 
@@ -41,7 +41,7 @@ class Clock:
 class Session:
     """A session that holds one write, and what became of it."""
 
-    def __init__(self, gates: Gates, write: Write) -> None:
+    def __init__(self, gates: WriteGates, write: Write) -> None:
         self.gates = gates
         self.write = write
         self.gone = False
@@ -66,7 +66,7 @@ class Session:
 class Stand:
     def __init__(self) -> None:
         self.clock = Clock()
-        self.gates = Gates(hold_seconds=5.0, clock=self.clock)
+        self.gates = WriteGates(hold_seconds=5.0, clock=self.clock)
 
     def say(self, message: Gate) -> None:
         self.gates.apply(message, message.until - self.clock.now)

@@ -12,7 +12,7 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.observer.config import JournalSettings, KafkaSettings, Listener, ObserverConfig
-from headgate.observer.control.lease import Lease
+from headgate.observer.control.lease import LeaseRenewer
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 
@@ -26,7 +26,7 @@ class Scene:
         self.publisher = bench.publisher
         self.timers = bench.timers
         self.control = ControlState(clock=lambda: self.now)
-        self.lease = Lease(
+        self.lease = LeaseRenewer(
             ObserverConfig(
                 name="o",
                 kafka=KafkaSettings("127.0.0.1:1"),

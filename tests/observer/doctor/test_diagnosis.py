@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from headgate.observer import JournalSettings, KafkaPlace, KafkaSettings, Listener, ObserverConfig
-from headgate.observer.admin import AdminServer, Health
+from headgate.observer.admin import AdminServer, ObserverHealth
 from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
-from headgate.observer.doctor.findings import Finding, Verdict
+from headgate.observer.doctor.findings import Finding, FindingVerdict
 
 
 def findings(question: Question) -> list[Finding]:
@@ -60,7 +60,7 @@ def test_an_address_that_is_none_is_a_problem() -> None:
 
 def test_a_name_without_an_address_is_a_problem() -> None:
     (found,) = of_address("nobody.invalid:9090")
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is FindingVerdict.PROBLEM
     assert found.text.startswith("the name nobody.invalid has no address")
 
 
@@ -75,7 +75,7 @@ def test_a_port_where_nobody_listens_is_told_from_one_that_is_silent() -> None:
 def test_a_port_that_closes_on_everything_is_a_problem() -> None:
     with served() as address:
         connected, found = of_address(address)
-    assert connected.verdict is Verdict.OK
+    assert connected.verdict is FindingVerdict.OK
     assert found.text == "closes the connection on everything that is said"
 
 
@@ -110,7 +110,7 @@ def of_step(found: list[Finding], start: str) -> Finding:
 def test_an_upstream_that_does_not_run_is_named_as_hbase(tmp_path: Path) -> None:
     found = of_step(findings(Question(config(tmp_path))), "thrift1 upstream 127.0.0.1:1")
     assert (found.verdict, found.cure) == (
-        Verdict.PROBLEM,
+        FindingVerdict.PROBLEM,
         "start HBase's Thrift server, or correct the port",
     )
 
@@ -132,9 +132,9 @@ def test_a_journal_that_can_be_made_and_one_that_cannot(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     good = of_step(findings(Question(config(tmp_path / "new" / "journal"))), "journal")
     bad = of_step(findings(Question(config(tmp_path / "file" / "journal"))), "journal")
-    assert good.verdict is Verdict.OK
+    assert good.verdict is FindingVerdict.OK
     assert good.text.startswith(f"can be made in {tmp_path}; ")
-    assert bad.verdict is Verdict.PROBLEM
+    assert bad.verdict is FindingVerdict.PROBLEM
     assert "cannot be written to by user" in bad.text
 
 
@@ -147,17 +147,21 @@ def test_a_disk_without_room_for_the_journal_is_a_problem(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("health", "verdict", "text"),
     [
-        (Health(serving=True, state="serving"), Verdict.OK, "it serves and that nothing is wrong"),
         (
-            Health(serving=True, state="serving", reasons=("the journal has no room",)),
-            Verdict.PROBLEM,
+            ObserverHealth(serving=True, state="serving"),
+            FindingVerdict.OK,
+            "it serves and that nothing is wrong",
+        ),
+        (
+            ObserverHealth(serving=True, state="serving", reasons=("the journal has no room",)),
+            FindingVerdict.PROBLEM,
             "it is serving: the journal has no room",
         ),
-        (Health(serving=False, state="starting"), Verdict.PROBLEM, "it is starting"),
+        (ObserverHealth(serving=False, state="starting"), FindingVerdict.PROBLEM, "it is starting"),
     ],
 )
 def test_what_the_observer_says_of_itself_is_passed_on(
-    tmp_path: Path, health: Health, verdict: Verdict, text: str
+    tmp_path: Path, health: ObserverHealth, verdict: FindingVerdict, text: str
 ) -> None:
     async def run() -> Finding:
         server = AdminServer(lambda: b"", lambda: health, dict)
@@ -179,6 +183,6 @@ def test_an_observer_that_does_not_run_is_a_problem(tmp_path: Path) -> None:
 
 def test_kafka_that_does_not_run_is_a_problem_in_words() -> None:
     (found,) = findings(Question(kafka=KafkaPlace("127.0.0.1:1", {}, "headgate.control")))
-    assert (found.step, found.verdict) == ("kafka 127.0.0.1:1", Verdict.PROBLEM)
+    assert (found.step, found.verdict) == ("kafka 127.0.0.1:1", FindingVerdict.PROBLEM)
     assert "refused" in found.text
     assert "security.protocol" in found.cure

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.hbase import Dialect
-from headgate.observer.doctor.recognition import WAYS, Reply, Spoke, Way, _read_reply, probe
+from headgate.observer.doctor.recognition import WAYS, ProbeReport, Reply, Way, _read_reply, probe
 from headgate.observer.sessions.identification import (
     IDENTIFY,
     Identification,
@@ -22,10 +22,10 @@ from headgate.observer.sessions.identification import (
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def ask(serve: Serve, seconds: float = 0.3) -> Spoke:
+def ask(serve: Serve, seconds: float = 0.3) -> ProbeReport:
     """Probe a server that treats each connection as ``serve`` does."""
 
-    async def run() -> Spoke:
+    async def run() -> ProbeReport:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError):
                 await serve(reader, writer)
@@ -103,8 +103,8 @@ def thrift(way: Way, known: dict[bytes, tuple[bytes, bytes]]) -> Serve:
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_each_way_and_dialect_is_told_from_the_others(way: Way, dialect: Dialect) -> None:
     kind = 1 if dialect is Dialect.THRIFT1 else 2
-    spoke = ask(thrift(way, {b"getThriftServerType": number(kind)}))
-    assert [(each.way, each.dialect, each.observer) for each in spoke.ways] == [
+    report = ask(thrift(way, {b"getThriftServerType": number(kind)}))
+    assert [(each.way, each.dialect, each.observer) for each in report.ways] == [
         (way, dialect, None)
     ]
 
@@ -124,8 +124,8 @@ def test_an_observer_in_between_says_its_name(way: Way) -> None:
         b"getThriftServerType": number(1),
         IDENTIFY.encode(): text(0, encode_identification(identification)),
     }
-    (spoken,) = ask(thrift(way, known)).ways
-    assert spoken.observer == identification
+    (result,) = ask(thrift(way, known)).ways
+    assert result.observer == identification
 
 
 def test_an_observer_that_cannot_reach_hbase_is_quoted() -> None:
@@ -137,8 +137,8 @@ def test_an_observer_that_cannot_reach_hbase_is_quoted() -> None:
         writer.write(reply(way, b"getThriftServerType", refusal, exception=True))
         await writer.drain()
 
-    (spoken,) = ask(serve).ways
-    assert spoken.complaint == "headgate: HBase cannot be reached"
+    (result,) = ask(serve).ways
+    assert result.complaint == "headgate: HBase cannot be reached"
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_an_observer_that_cannot_reach_hbase_is_quoted() -> None:
     ],
 )
 def test_what_is_no_thrift_is_named(answer: bytes, what: str) -> None:
-    spoke = ask(says(answer))
-    assert spoke.ways == ()
-    assert spoke.else_.startswith(what)
+    report = ask(says(answer))
+    assert report.ways == ()
+    assert report.else_.startswith(what)
 
 
 def test_a_server_that_waits_for_a_whole_http_request_is_recognised_too() -> None:
@@ -163,11 +163,11 @@ def test_a_server_that_waits_for_a_whole_http_request_is_recognised_too() -> Non
         writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
         await writer.drain()
 
-    assert ask(serve) == Spoke((), "HTTP")
+    assert ask(serve) == ProbeReport((), "HTTP")
 
 
 def test_silence_is_told_as_nothing() -> None:
-    assert ask(silent) == Spoke((), "")
+    assert ask(silent) == ProbeReport((), "")
 
 
 @given(st.binary(max_size=60), st.sampled_from(WAYS))

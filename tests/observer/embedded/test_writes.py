@@ -10,7 +10,7 @@ import pytest
 
 from headgate.events import Container, ContainerId, Gate, Item, Notify, Origin, Watch, WatchList
 from headgate.hbase import Dialect, Write, decode_request
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.embedded.writes import EmbeddedWrite, EmbeddedWrites, read
@@ -46,7 +46,7 @@ class Recorder:
         self.steps.append(f"after: {call.__name__}")
 
 
-def program(gates: Gates, origin: Origin | None, *columns: Notify) -> EmbeddedWrites:
+def program(gates: WriteGates, origin: Origin | None, *columns: Notify) -> EmbeddedWrites:
     notify = NotifyColumns(limit_bytes=10_000, clock=lambda: 1.5)
     control = ControlState(notify)
     watches = tuple(Watch("t", notify=column) for column in columns) or (Watch("t"),)
@@ -78,13 +78,13 @@ def message(name: str, body: bytes, kind: MessageType) -> Message:
 
 
 def test_a_programs_writes_have_the_origin_that_it_was_told() -> None:
-    embedded = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), OWN).begin(read(write()))
+    embedded = program(WriteGates(hold_seconds=5.0, clock=lambda: 0.0), OWN).begin(read(write()))
     assert embedded.journalled is not None
     assert embedded.journalled.origin == OWN
 
 
 def test_a_gate_lets_programs_of_its_own_dataflow_pass() -> None:
-    gates = Gates(hold_seconds=5.0, clock=lambda: 0.0)
+    gates = WriteGates(hold_seconds=5.0, clock=lambda: 0.0)
     container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
     gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1), 1000.0)
     assert program(gates, None).begin(read(write())).decided is not None
@@ -114,7 +114,7 @@ def test_a_programs_rows_get_the_notify_cells_that_are_meant_for_it(
     origin: Origin | None, cells: dict[bytes, bytes]
 ) -> None:
     columns = (Notify(), Notify("flow", ("flow",)))
-    embedded = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), origin, *columns).begin(
+    embedded = program(WriteGates(hold_seconds=5.0, clock=lambda: 0.0), origin, *columns).begin(
         read(write())
     )
     assert sent(embedded) == {b"f:q": b"v", **cells}
@@ -123,7 +123,7 @@ def test_a_programs_rows_get_the_notify_cells_that_are_meant_for_it(
 
 def test_a_write_that_a_gate_held_gets_its_notify_cells_when_it_goes_on() -> None:
     now = [0.0]
-    gates = Gates(hold_seconds=5.0, clock=lambda: now[0])
+    gates = WriteGates(hold_seconds=5.0, clock=lambda: now[0])
     container = Container(ContainerId("c"), (Item("t", b"f", b"q"),))
     gates.apply(Gate(2, "flow", "step", "kappa", (container,), 1000.0, 1), 1000.0)
     embedded = program(gates, None, Notify()).begin(read(write()))
@@ -136,7 +136,7 @@ def test_a_write_that_a_gate_held_gets_its_notify_cells_when_it_goes_on() -> Non
 
 
 def test_no_more_cells_are_set_in_a_table_that_lacks_their_family() -> None:
-    embedded_writes = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None, Notify())
+    embedded_writes = program(WriteGates(hold_seconds=5.0, clock=lambda: 0.0), None, Notify())
     embedded = embedded_writes.begin(read(write()))
     text = b"NoSuchColumnFamilyException: Column family hg does not exist in region t"
     refusal = StructWriter().struct(1, StructWriter().binary(1, text).end()).end()
@@ -157,7 +157,7 @@ def waited_for(embedded_writes: EmbeddedWrites, embedded: EmbeddedWrite) -> list
 
 
 def test_a_barrier_comes_after_the_end_of_a_programs_write() -> None:
-    embedded_writes = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
+    embedded_writes = program(WriteGates(hold_seconds=5.0, clock=lambda: 0.0), None)
     embedded = embedded_writes.begin(read(write()))
     steps = waited_for(embedded_writes, embedded)
     embedded_writes.answered(embedded, None)
@@ -166,7 +166,7 @@ def test_a_barrier_comes_after_the_end_of_a_programs_write() -> None:
 
 
 def test_a_barrier_waits_no_longer_for_a_write_that_was_taken_back() -> None:
-    embedded_writes = program(Gates(hold_seconds=5.0, clock=lambda: 0.0), None)
+    embedded_writes = program(WriteGates(hold_seconds=5.0, clock=lambda: 0.0), None)
     embedded = embedded_writes.begin(read(write()))
     steps = waited_for(embedded_writes, embedded)
     embedded_writes.cancel(embedded)

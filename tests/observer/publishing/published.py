@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.events import Outcome, UpdateBatch, UpdateKind, partition_of
-from headgate.observer.publishing.deliveries import Failure, FailureKind
+from headgate.observer.publishing.deliveries import DeliveryFailure, FailureKind
 from headgate.observer.publishing.ended import EndedWrite
 
 PARTITIONS = 3
-TIMEOUT = Failure(FailureKind.OTHER, "timed out")
-TOO_LARGE = Failure(FailureKind.TOO_LARGE, "too large")
+TIMEOUT = DeliveryFailure(FailureKind.OTHER, "timed out")
+TOO_LARGE = DeliveryFailure(FailureKind.TOO_LARGE, "too large")
 
 
 def write(

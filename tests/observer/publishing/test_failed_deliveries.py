@@ -5,7 +5,7 @@ from __future__ import annotations
 from published import TIMEOUT, TOO_LARGE, intents, row_in, write
 
 from headgate.events import BarrierMark, Gap, UpdateBatch
-from headgate.observer.publishing.deliveries import Failure, FailureKind
+from headgate.observer.publishing.deliveries import DeliveryFailure, FailureKind
 
 
 def test_a_failed_delivery_is_repeated_before_anything_newer(ready) -> None:
@@ -78,14 +78,14 @@ def test_no_write_comes_after_a_mark_that_was_asked_for_later(ready) -> None:
 def test_a_missing_topic_is_asked_for_again(ready) -> None:
     ready.publisher.add("t", write(0, [row_in(0)]))
     ready.timers.run()
-    ready.producer.fail(Failure(FailureKind.TOPIC, "unknown topic"))
+    ready.producer.fail(DeliveryFailure(FailureKind.TOPIC, "unknown topic"))
     assert ready.ensured == ["t", "t"]
 
 
 def test_a_fatal_error_makes_the_producer_new(ready) -> None:
     ready.publisher.add("t", write(0, [row_in(0)]))
     ready.timers.run()
-    ready.producer.fail(Failure(FailureKind.FATAL, "fenced"))
+    ready.producer.fail(DeliveryFailure(FailureKind.FATAL, "fenced"))
     assert ready.producer.restarts == 1
 
 

@@ -18,12 +18,12 @@ from headgate.events import (
     partition_of,
 )
 from headgate.observer.publishing.batches import PIECE_BYTES, Division, by_partition, pieces_of
-from headgate.observer.publishing.deliveries import Failure, FailureKind
-from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
+from headgate.observer.publishing.deliveries import DeliveryFailure, FailureKind
+from headgate.observer.publishing.ended import EndedSchemaChange, EndedWrite
 
 VALUES = [b"v" * size for size in (0, 9, 100_000, 170_000, PIECE_BYTES - 60, PIECE_BYTES + 1)]
 KINDS = [UpdateKind.PUT, UpdateKind.PUT, UpdateKind.DELETE_COLUMN, UpdateKind.APPEND]
-FAILED = Failure(FailureKind.OTHER, "timed out")
+FAILED = DeliveryFailure(FailureKind.OTHER, "timed out")
 
 
 def write(intent: int, rows: list[bytes]) -> EndedWrite:
@@ -134,7 +134,7 @@ class Story:
             self.added.append((intent, [row]))
         elif what == "define":
             kind = TableChangeKind.TRUNCATED
-            change = EndedDefinition(intent, kind, Outcome.APPLIED, 1.0, "")
+            change = EndedSchemaChange(intent, kind, Outcome.APPLIED, 1.0, "")
             self.publisher.add("t", change)
             self.added.append((intent, []))
         else:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from headgate.observer.publishing.deliveries import Done, Failure, FailureKind
+from headgate.observer.publishing.deliveries import DeliveryFailure, Done, FailureKind
 from headgate.observer.publishing.openings import Openings
 
-REFUSED = Failure(FailureKind.OTHER, "not leader for partition")
+REFUSED = DeliveryFailure(FailureKind.OTHER, "not leader for partition")
 
 
 class Client:
@@ -24,7 +24,7 @@ class Client:
             self.under_way.append(done)
         return self.room
 
-    def end(self, failure: Failure | None = None) -> None:
+    def end(self, failure: DeliveryFailure | None = None) -> None:
         self.under_way.pop(0)(failure)
 
 
@@ -32,7 +32,7 @@ class Bench:
     def __init__(self) -> None:
         self.client = Client()
         self.openings = Openings(self.client.produce)
-        self.ended: list[tuple[bytes, Failure | None]] = []
+        self.ended: list[tuple[bytes, DeliveryFailure | None]] = []
 
     def send(self, value: bytes, partition: int = 0) -> bool:
         return self.openings.send(

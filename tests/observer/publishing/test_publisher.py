@@ -15,7 +15,7 @@ from headgate.events import (
     partition_of,
     updates_topic,
 )
-from headgate.observer.publishing.ended import EndedDefinition
+from headgate.observer.publishing.ended import EndedSchemaChange
 
 
 def test_requests_of_one_moment_share_a_message_per_partition(ready) -> None:
@@ -182,7 +182,7 @@ def test_a_barrier_is_in_every_partition_after_what_was_added_before(ready) -> N
 
 
 def test_a_table_change_is_in_every_partition(ready) -> None:
-    change = EndedDefinition(0, TableChangeKind.TRUNCATED, Outcome.APPLIED, 1.0, "")
+    change = EndedSchemaChange(0, TableChangeKind.TRUNCATED, Outcome.APPLIED, 1.0, "")
     ready.publisher.add("t", change)
     ready.timers.run()
     ready.producer.deliver_all()

@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.events import BarrierMark, Gap, Outcome, UpdateBatch, UpdateKind, partition_of
-from headgate.observer.publishing.deliveries import Failure, FailureKind
+from headgate.observer.publishing.deliveries import DeliveryFailure, FailureKind
 from headgate.observer.publishing.ended import EndedWrite
 
 PARTITIONS = 2
 ROWS = [b"row%d" % i for i in range(6)]
-TOO_LARGE = Failure(FailureKind.TOO_LARGE, "too large")
+TOO_LARGE = DeliveryFailure(FailureKind.TOO_LARGE, "too large")
 FAILURES = [
-    Failure(kind, kind.name) for kind in (FailureKind.OTHER, FailureKind.TOPIC, FailureKind.FATAL)
+    DeliveryFailure(kind, kind.name)
+    for kind in (FailureKind.OTHER, FailureKind.TOPIC, FailureKind.FATAL)
 ]
 
 writes = st.lists(st.integers(0, len(ROWS) - 1), min_size=1, max_size=5, unique=True)
@@ -41,7 +42,7 @@ class Broker:
         self._producer = bench.producer
         self._limit = limit
 
-    def take(self, partition: int, failure: Failure | None = None) -> None:
+    def take(self, partition: int, failure: DeliveryFailure | None = None) -> None:
         """Decide on the first message of a partition; what is too large fails in any case."""
         sent = self._producer.sent
         at = next((i for i, each in enumerate(sent) if each.partition == partition), None)
@@ -56,7 +57,7 @@ class Broker:
         if failure.kind is FailureKind.FATAL:
             # The client gives up all that it has.
             while sent:
-                self._producer.fail(Failure(FailureKind.OTHER, "purged"))
+                self._producer.fail(DeliveryFailure(FailureKind.OTHER, "purged"))
 
     def take_all(self) -> None:
         while self._producer.sent:

@@ -18,7 +18,7 @@ from headgate.events import (
     UpdateKind,
 )
 from headgate.observer.publishing.batches import MESSAGE_BYTES, PIECE_BYTES
-from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
+from headgate.observer.publishing.ended import EndedSchemaChange, EndedWrite
 
 PARTITIONS = 3
 STEPS = st.lists(
@@ -78,7 +78,7 @@ def cells_of(bench: Any, steps: list[tuple[Any, ...]], add: Callable[..., None])
                 )
             case ("definition",):
                 kind = TableChangeKind.DISABLED
-                publisher.add("t", EndedDefinition(intent, kind, Outcome.APPLIED, 1.0, ""))
+                publisher.add("t", EndedSchemaChange(intent, kind, Outcome.APPLIED, 1.0, ""))
             case ("mark",):
                 publisher.mark("t", f"barrier {intent}")
             case ("flush",):

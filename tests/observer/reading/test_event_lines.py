@@ -30,7 +30,7 @@ from headgate.events import (
     WatchList,
 )
 from headgate.observer.reading.event_lines import (
-    Layout,
+    LineFormatter,
     NoteLine,
     UpdateLine,
     control_line,
@@ -118,7 +118,7 @@ def test_every_object_has_the_same_fields_and_the_cells_own_timestamp() -> None:
 def test_a_writer_outside_of_all_dataflows_is_called_by_its_name() -> None:
     origin = Origin("", "", "", 0, writer="etl")
     (line,) = shown(batch(part(1, origin=origin), kinds=[UpdateKind.PUT]))
-    assert "  etl  " in Layout().line(line)
+    assert "  etl  " in LineFormatter().line(line)
     assert json.loads(msgspec.json.encode(line))["origin"] == {"writer": "etl"}
 
 
@@ -212,25 +212,25 @@ def test_nothing_from_outside_reaches_the_terminal_unescaped() -> None:
     gap = Gap(1, evil, 1, 1, evil, NOON, NOON, evil)
     lines = [*shown(message, values=True), *shown(gap)]
     lines.append(control_line(WatchList(1, evil, 1, (Watch(evil),)), 0))
-    layout = Layout()
-    assert all("\x1b" not in layout.line(line) for line in lines)
+    formatter = LineFormatter()
+    assert all("\x1b" not in formatter.line(line) for line in lines)
 
 
 def test_a_long_value_is_cut_in_a_line_and_whole_in_json() -> None:
     (line,) = shown(batch(part(1), kinds=[UpdateKind.PUT], values=(b"x" * 500,)), values=True)
-    assert "(500 characters)" in Layout().line(line)
-    assert len(Layout().line(line)) < 220
+    assert "(500 characters)" in LineFormatter().line(line)
+    assert len(LineFormatter().line(line)) < 220
     assert json.loads(msgspec.json.encode(line))["value"] == "x" * 500
 
 
 def test_columns_stand_below_one_another_as_wide_as_what_came_so_far() -> None:
-    layout = Layout()
+    formatter = LineFormatter()
     kinds = [UpdateKind.PUT]
     (long,) = shown(batch(part(1), kinds=kinds, rows=(b"a-rather-long-row",)))
     (short,) = shown(batch(part(1), kinds=kinds, rows=(b"r",)))
-    wide, narrow = layout.line(long), layout.line(short)
+    wide, narrow = formatter.line(long), formatter.line(short)
     assert wide.index("f:a") == narrow.index("f:a")
-    assert layout.headings().index("column") == wide.index("f:a")
+    assert formatter.headings().index("column") == wide.index("f:a")
 
 
 @pytest.mark.parametrize("moment", [1e300, -1e300, float("inf"), float("nan"), 1e12, -1e12])
@@ -239,7 +239,7 @@ def test_a_time_that_no_calendar_has_is_shown_as_it_is(moment: float) -> None:
         batch(part(1, received=moment), kinds=[UpdateKind.PUT]),
         TableChange(1, "o", 1, 1, 1, "t", TableChangeKind.DROPPED, Outcome.APPLIED, moment),
     ]
-    layout = Layout()
+    formatter = LineFormatter()
     for message in messages:
         (line,) = shown(message)
-        assert f"@{moment:g}" in layout.line(line)
+        assert f"@{moment:g}" in formatter.line(line)

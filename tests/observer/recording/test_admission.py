@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headgate.observer.config import Fsync, JournalSettings
-from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
 
@@ -38,7 +38,7 @@ class Scene:
         self.journal = Journal(directory, limit_bytes=1 << 20, segment_bytes=1 << 20)
         config = JournalSettings(str(directory), fsync=policy, fsync_seconds=0.25)
         self.wall = 1e9
-        self.admission = Admission(
+        self.admission = WriteAdmission(
             self.journal,
             bench.publisher,
             config,

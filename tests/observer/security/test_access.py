@@ -18,7 +18,7 @@ from headgate.observer.config import (
 )
 from headgate.observer.monitoring.client_log import ClientLog, ListenerLog
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.permits import Permit
 from headgate.wire import Message, MessageType, Transport
 
@@ -35,7 +35,7 @@ class Gatekeeper:
     def __init__(self, access: AccessSettings | None = None, **listener: Any) -> None:
         self.metrics = Metrics()
         self.now = 0.0
-        self.guard = Guard(
+        self.guard = ListenerGuard(
             "thrift2",
             Listener("127.0.0.1:0", "127.0.0.1:1", **listener),
             access,
@@ -64,7 +64,7 @@ def certificate(*, cn: str = "", dns: str = "", uri: str = "") -> dict[str, Any]
     return {"subject": subject, "subjectAltName": names}
 
 
-def origin_of(guard: Guard, shown: dict[str, Any] | None) -> Origin | None:
+def origin_of(guard: ListenerGuard, shown: dict[str, Any] | None) -> Origin | None:
     """Return who a client is by its certificate, where that is asked."""
     permit = guard.permit(shown)
     assert permit is not None
@@ -280,8 +280,8 @@ def test_only_hosts_of_the_networks_are_admitted(host: str, admitted: bool) -> N
 
 def test_nothing_configured_needs_no_guard() -> None:
     plain = Listener("127.0.0.1:0", "127.0.0.1:1")
-    assert not Guard.needed(plain, None)
-    assert Guard.needed(plain, AccessSettings())
+    assert not ListenerGuard.needed(plain, None)
+    assert ListenerGuard.needed(plain, AccessSettings())
 
 
 def test_networks_alone_ask_nobody_who_it_is() -> None:

@@ -25,11 +25,11 @@ from headgate.events import (
 from headgate.hbase import Dialect
 from headgate.observer.config import HealthChecks, JournalSettings
 from headgate.observer.control.barriers import answer_barrier
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.sessions.endpoint import Endpoint
@@ -127,7 +127,7 @@ class Scene:
         self.publisher._deliveries._settle = self.journal.settle_all
         self.publisher._wanted = self.control.is_watched
         self.publisher._unfinished = self.recorder.lowest_unfinished
-        self.admission = Admission(
+        self.admission = WriteAdmission(
             self.journal,
             self.publisher,
             config,
@@ -135,7 +135,7 @@ class Scene:
             passing=lambda: self.now,
         )
         loop = cast("asyncio.AbstractEventLoop", self)
-        self.gates = Gates(hold_seconds=5.0, clock=lambda: self.now)
+        self.gates = WriteGates(hold_seconds=5.0, clock=lambda: self.now)
         self.endpoint = Endpoint(
             loop=loop,
             dialect=dialect,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.observer.upstreams.asking import FORMATS, PING, Answer, answer_in, call
+from headgate.observer.upstreams.asking import FORMATS, PING, ReplyKind, call, reply_kind
 from headgate.wire import (
     ApplicationError,
     Message,
@@ -48,8 +48,8 @@ def test_what_cannot_be_misread_is_tried_first() -> None:
 @pytest.mark.parametrize("format_", FORMATS, ids=str)
 def test_replies_say_what_became_of_the_call(format_: WireFormat) -> None:
     error = StructWriter().struct(1, StructWriter().binary(1, b"no").end()).end()
-    assert answer_in(reply(format_, StructWriter().i32(0, 1).end())) is Answer.RESULT
-    assert answer_in(reply(format_, error)) is Answer.ERROR
+    assert reply_kind(reply(format_, StructWriter().i32(0, 1).end())) is ReplyKind.RESULT
+    assert reply_kind(reply(format_, error)) is ReplyKind.ERROR
     asked = read(call(format_, PING))
     refused = read(write_exception(asked, ApplicationError.UNKNOWN_METHOD, "no"))
-    assert answer_in(refused) is Answer.EXCEPTION
+    assert reply_kind(refused) is ReplyKind.EXCEPTION

@@ -10,7 +10,7 @@ from headgate.hbase import Dialect
 from headgate.observer.config import HealthChecks, Listener, UpstreamProtocol, UpstreamTransport
 from headgate.observer.upstreams.asking import FORMATS, PING
 from headgate.observer.upstreams.dialing import Dialer
-from headgate.observer.upstreams.formats import Spoken, UpstreamFormats, agree
+from headgate.observer.upstreams.formats import DetectedFormat, UpstreamFormats, agree
 from headgate.observer.upstreams.pool import Upstream, UpstreamPool
 from headgate.wire import (
     MessageReader,
@@ -82,7 +82,7 @@ def scene(
 @pytest.mark.parametrize("format_", FORMATS, ids=str)
 def test_what_a_server_speaks_is_found(format_: WireFormat) -> None:
     async def script(formats: UpstreamFormats, upstream: Upstream) -> None:
-        assert await formats.find(upstream) == Spoken(format_, Dialect.THRIFT1)
+        assert await formats.find(upstream) == DetectedFormat(format_, Dialect.THRIFT1)
         assert formats.known(upstream) == format_
 
     scene(Server(format_), script)
@@ -112,9 +112,9 @@ def test_a_server_that_comes_back_speaking_another_is_found_anew() -> None:
 
 def test_a_server_that_speaks_no_thrift_is_named_by_what_it_says() -> None:
     async def script(formats: UpstreamFormats, upstream: Upstream) -> str:
-        spoken = await formats.find(upstream)
+        detected = await formats.find(upstream)
         assert formats.known(upstream) is None
-        return formats.mismatch(BUFFERED_BINARY, upstream, spoken)
+        return formats.mismatch(BUFFERED_BINARY, upstream, detected)
 
     problem = scene(Server(None, words=b"HTTP/1.1 400 Bad Request\r\n\r\n"), script)
     assert "speaks HTTP; unset hbase.regionserver.thrift.http there" in problem
@@ -123,7 +123,7 @@ def test_a_server_that_speaks_no_thrift_is_named_by_what_it_says() -> None:
 def test_a_server_that_is_gone_is_not_blamed_for_what_it_spoke() -> None:
     async def script(formats: UpstreamFormats, upstream: Upstream) -> None:
         upstream.port = 1
-        assert await formats.find(upstream) == Spoken()
+        assert await formats.find(upstream) == DetectedFormat()
         with pytest.raises(ConnectionRefusedError):
             await formats.ask(upstream)
 
@@ -148,9 +148,9 @@ def test_old_binary_is_understood_where_strict_is() -> None:
 
 def test_a_mismatch_names_both_sides_and_the_keys_that_cure_it() -> None:
     async def script(formats: UpstreamFormats, upstream: Upstream) -> str:
-        spoken = await formats.find(upstream)
-        assert not formats.mismatch(FRAMED_COMPACT, upstream, spoken)
-        return formats.mismatch(BUFFERED_BINARY, upstream, spoken)
+        detected = await formats.find(upstream)
+        assert not formats.mismatch(FRAMED_COMPACT, upstream, detected)
+        return formats.mismatch(BUFFERED_BINARY, upstream, detected)
 
     problem = scene(Server(FRAMED_COMPACT), script)
     assert problem.startswith("the client speaks buffered/binary, the HBase Thrift server at 127.")
@@ -161,8 +161,8 @@ def test_a_mismatch_names_both_sides_and_the_keys_that_cure_it() -> None:
 
 def test_keys_that_do_not_fit_the_server_are_named() -> None:
     async def script(formats: UpstreamFormats, upstream: Upstream) -> str:
-        spoken = await formats.find(upstream)
-        return formats.mismatch(BUFFERED_BINARY, upstream, spoken)
+        detected = await formats.find(upstream)
+        return formats.mismatch(BUFFERED_BINARY, upstream, detected)
 
     problem = scene(Server(BUFFERED_BINARY), script, upstream_transport=UpstreamTransport.FRAMED)
     assert "headgate is told to speak framed/binary to the HBase Thrift server" in problem

@@ -16,7 +16,7 @@ from headgate.observer.upstreams.pinning import PinnedConnection
 from headgate.observer.upstreams.pool import UpstreamPool
 
 
-class Owner:
+class Session:
     """A session that notes what it hears."""
 
     def __init__(self) -> None:
@@ -61,14 +61,14 @@ def test_a_connection_that_is_made_as_its_time_ends_is_no_connection(
 ) -> None:
     """The loop that observers run in closes it, and tells nobody."""
     pool = UpstreamPool("thrift1", (server,), HealthChecks())
-    owner: Any = Owner()
+    session: Any = Session()
 
     async def dial() -> None:
         dialer = Dialer(asyncio.get_running_loop(), pool, 5.0)
         dialling = asyncio.current_task()
         assert dialling is not None
-        owner.on_made = dialling.cancel
-        await dialer.connect(lambda upstream: PinnedConnection(owner, pool, upstream, None))
+        session.on_made = dialling.cancel
+        await dialer.connect(lambda upstream: PinnedConnection(session, pool, upstream, None))
 
     async def late() -> None:
         with pytest.raises(asyncio.CancelledError):
@@ -78,7 +78,7 @@ def test_a_connection_that_is_made_as_its_time_ends_is_no_connection(
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(late())
-    assert owner.heard == ["made", "settled", "dropped"]
+    assert session.heard == ["made", "settled", "dropped"]
     (upstream,) = pool.configured
     assert len(upstream.pinned) == 0
 
@@ -86,18 +86,18 @@ def test_a_connection_that_is_made_as_its_time_ends_is_no_connection(
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_connection_ends_once(server: str, loop: str) -> None:
     pool = UpstreamPool("thrift1", (server,), HealthChecks())
-    owner: Any = Owner()
+    session: Any = Session()
 
     async def run() -> None:
         dialer = Dialer(asyncio.get_running_loop(), pool, 5.0)
-        await dialer.connect(lambda upstream: PinnedConnection(owner, pool, upstream, None))
+        await dialer.connect(lambda upstream: PinnedConnection(session, pool, upstream, None))
         (upstream,) = pool.configured
         assert len(upstream.pinned) == 1
-        owner.transport.abort()
+        session.transport.abort()
         for _ in range(3):
             await asyncio.sleep(0)
         assert len(upstream.pinned) == 0
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(run())
-    assert owner.heard == ["made", "settled", "lost"]
+    assert session.heard == ["made", "settled", "lost"]

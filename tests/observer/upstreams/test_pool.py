@@ -3,7 +3,13 @@
 import pytest
 
 from headgate.observer.config import HealthChecks
-from headgate.observer.upstreams.pool import Failure, Upstream, UpstreamPool, UpstreamView, merged
+from headgate.observer.upstreams.pool import (
+    CheckFailure,
+    Upstream,
+    UpstreamPool,
+    UpstreamView,
+    merged,
+)
 
 
 class Client:
@@ -95,12 +101,12 @@ def test_of_the_unhealthy_the_one_on_its_way_back_is_tried_first(pool: UpstreamP
 def test_it_takes_several_failed_checks_in_a_row_to_fall(pool: UpstreamPool) -> None:
     upstream = named(pool, "a:1")
     for _ in range(5):
-        pool.failed(upstream, Failure.ANSWERED, "reset")
-        pool.failed(upstream, Failure.ANSWERED, "reset")
+        pool.failed(upstream, CheckFailure.ANSWERED, "reset")
+        pool.failed(upstream, CheckFailure.ANSWERED, "reset")
         pool.passed(upstream)
     assert not pool.reasons
     for _ in range(3):
-        pool.failed(upstream, Failure.ANSWERED, "reset")
+        pool.failed(upstream, CheckFailure.ANSWERED, "reset")
     assert pool.reasons == ("thrift1: upstream a:1 is unhealthy: reset",)
 
 
@@ -108,7 +114,7 @@ def test_it_takes_several_passed_checks_in_a_row_to_rise(pool: UpstreamPool) -> 
     upstream = named(pool, "a:1")
     pool.refused(upstream, "Connection refused")
     pool.passed(upstream)
-    pool.failed(upstream, Failure.ANSWERED, "reset")
+    pool.failed(upstream, CheckFailure.ANSWERED, "reset")
     pool.passed(upstream)
     assert pool.reasons
     pool.passed(upstream)
@@ -117,7 +123,7 @@ def test_it_takes_several_passed_checks_in_a_row_to_rise(pool: UpstreamPool) -> 
 
 def silence(pool: UpstreamPool, upstream: Upstream, times: int = 3) -> None:
     for _ in range(times):
-        pool.failed(upstream, Failure.SILENT, "no answer")
+        pool.failed(upstream, CheckFailure.SILENT, "no answer")
 
 
 def test_what_waits_too_long_at_a_hung_upstream_is_cut(pool: UpstreamPool) -> None:
@@ -142,7 +148,7 @@ def test_long_requests_at_an_upstream_that_does_not_hang_are_left_alone(
         case "refused":
             pool.refused(upstream, "Connection refused")
         case "answered":
-            pool.failed(upstream, Failure.ANSWERED, "reset")
+            pool.failed(upstream, CheckFailure.ANSWERED, "reset")
         case "passed":
             pool.passed(upstream)
             silence(pool, upstream, 2)
@@ -184,7 +190,7 @@ def test_a_draining_upstream_that_hangs_is_cut_too(pool: UpstreamPool) -> None:
 
 def test_new_checks_apply_from_a_reload_on(pool: UpstreamPool) -> None:
     pool.reconfigure(["a:1"], HealthChecks(fall=1))
-    pool.failed(named(pool, "a:1"), Failure.ANSWERED, "reset")
+    pool.failed(named(pool, "a:1"), CheckFailure.ANSWERED, "reset")
     assert pool.reasons
 
 

@@ -13,7 +13,7 @@ from headgate.observer.config import HealthChecks, Listener, UpstreamProtocol, U
 from headgate.observer.upstreams import translation
 from headgate.observer.upstreams.asking import FORMATS
 from headgate.observer.upstreams.dialing import Dialer
-from headgate.observer.upstreams.formats import Spoken, UpstreamFormats
+from headgate.observer.upstreams.formats import DetectedFormat, UpstreamFormats
 from headgate.observer.upstreams.pool import Upstream, UpstreamPool
 from headgate.observer.upstreams.translation import TranslatingTransport
 from headgate.wire import (
@@ -106,13 +106,13 @@ class ScriptedFormats(UpstreamFormats):
     def __init__(self, dialer: Dialer, listener: Listener, known: WireFormat | None) -> None:
         super().__init__(dialer, Dialect.THRIFT1, listener)
         self.knows = known
-        self.speaks = Spoken(known)
+        self.speaks = DetectedFormat(known)
         self.asked = 0
 
     def known(self, upstream: Upstream) -> WireFormat | None:
         return self.knows
 
-    async def find(self, upstream: Upstream) -> Spoken:
+    async def find(self, upstream: Upstream) -> DetectedFormat:
         self.asked += 1
         return self.speaks
 
@@ -264,7 +264,7 @@ def test_old_binary_goes_on_once_the_server_has_said_that_it_understands(
     format_: WireFormat,
 ) -> None:
     async def script(scene: Scene) -> None:
-        scene.formats.speaks = Spoken(strict(format_))
+        scene.formats.speaks = DetectedFormat(strict(format_))
         scene.translation.write(written(format_))
         assert scene.connection.sent == b""
         await scene.come_round()
@@ -301,7 +301,7 @@ def test_a_known_mismatch_is_told_before_anything_is_sent() -> None:
 
 def test_a_server_too_busy_to_be_asked_counts_as_what_it_was() -> None:
     async def script(scene: Scene) -> None:
-        scene.formats.speaks = Spoken()
+        scene.formats.speaks = DetectedFormat()
         scene.translation.write(written(FRAMED_BINARY))
         await scene.come_round()
         _, _, text, error = told(scene.replies)
@@ -314,7 +314,7 @@ def test_a_server_too_busy_to_be_asked_counts_as_what_it_was() -> None:
 
 def test_requests_held_for_a_server_that_changed_go_on_in_order() -> None:
     async def script(scene: Scene) -> None:
-        scene.formats.speaks = Spoken(FRAMED_BINARY)
+        scene.formats.speaks = DetectedFormat(FRAMED_BINARY)
         requests = [written(FRAMED_BINARY, seqid=seqid) for seqid in (1, 2)]
         for request in requests:
             scene.translation.write(request)
@@ -334,7 +334,7 @@ def test_silence_is_looked_into_and_its_reason_told() -> None:
         scene.translation.write(written(FRAMED_BINARY, seqid=3))
         await scene.pass_time(1)
         assert not scene.formats.asked
-        scene.formats.speaks = Spoken(BUFFERED_BINARY)
+        scene.formats.speaks = DetectedFormat(BUFFERED_BINARY)
         await scene.pass_time(5)
         _, seqid, text, error = told(scene.replies)
         # It was sent: what the server made of it is not known.
@@ -360,7 +360,7 @@ def test_a_server_that_is_only_slow_is_waited_for() -> None:
 def test_a_connection_closed_instead_of_a_first_reply_is_explained() -> None:
     async def script(scene: Scene) -> None:
         scene.translation.write(written(BUFFERED_COMPACT, seqid=5))
-        scene.formats.speaks = Spoken(BUFFERED_BINARY)
+        scene.formats.speaks = DetectedFormat(BUFFERED_BINARY)
         broken = ConnectionResetError()
         scene.translation.lost(broken)
         await scene.come_round()

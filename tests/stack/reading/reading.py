@@ -19,7 +19,7 @@ from scene import Scene
 from headgate.events import Container, ContainerId, Gate, Item, Outcome, UpdateBatch
 from headgate.hbase import Dialect, Effect, Write, decode_request, method_of
 from headgate.observer.config import AccessRule, AccessSettings, Allow, JournalSettings, Listener
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.wire import Message, MessageType, Protocol, ProtocolError, Transport
 
 _BENCH = runpy.run_path(str(Path(__file__).resolve().parents[2] / "observer" / "conftest.py"))
@@ -132,7 +132,7 @@ class Proxy:
 
 def _judge_everything(scene: Scene) -> None:
     """Have a guard and a gate look at each request and let it pass."""
-    scene.endpoint.guard = Guard(
+    scene.endpoint.guard = ListenerGuard(
         scene.endpoint.name,
         Listener("127.0.0.1:0", "127.0.0.1:1"),
         AccessSettings(rules=(AccessRule(Allow.DEFINE),)),

@@ -26,7 +26,7 @@ from headgate.observer.config import (
 )
 from headgate.observer.control.barriers import answer_barrier
 from headgate.observer.monitoring.client_log import ClientLog
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.permits import Refusal
 from headgate.wire import Limits
 from observer.access_oracle import NOBODY, AccessOracle
@@ -66,7 +66,7 @@ TEMPERS: dict[str, tuple[float, ...]] = {
 """How often each happens in a life, beside the others; a life draws one of them for each."""
 
 
-class HeardGuard(Guard):
+class HeardGuard(ListenerGuard):
     """Has the oracle look at each refusal."""
 
     oracle: AccessOracle

@@ -22,16 +22,16 @@ from headgate.observer import (
     ConfigurationError,
     Diagnosis,
     Finding,
+    FindingVerdict,
     Question,
     TlsFiles,
-    Verdict,
     load_config,
 )
 
 _SIGNS = {
-    Verdict.OK: typer.style("ok  ", fg=typer.colors.GREEN),
-    Verdict.NOTE: typer.style("--  ", fg=typer.colors.CYAN),
-    Verdict.PROBLEM: typer.style("FAIL", fg=typer.colors.RED, bold=True),
+    FindingVerdict.OK: typer.style("ok  ", fg=typer.colors.GREEN),
+    FindingVerdict.NOTE: typer.style("--  ", fg=typer.colors.CYAN),
+    FindingVerdict.PROBLEM: typer.style("FAIL", fg=typer.colors.RED, bold=True),
 }
 
 
@@ -68,7 +68,7 @@ def doctor(
     tls = TlsFiles(*(str(file) if file else "" for file in (ca, cert, key)))
     problems = 0
     for finding in _findings(config, thrift, kafka, kafka_property, control_topic, write, tls):
-        problems += finding.verdict is Verdict.PROBLEM
+        problems += finding.verdict is FindingVerdict.PROBLEM
         if as_json:
             typer.echo(msgspec.json.encode(finding).decode())
             continue
@@ -102,23 +102,25 @@ def _findings(
     elif path is None and lying is not None:
         text = f"{lying} of this directory is left out: it may be another observer's"
         cure = f"if it is of this one, name it: --config {lying}"
-        yield Finding("configuration", Verdict.NOTE, text, cure)
+        yield Finding("configuration", FindingVerdict.NOTE, text, cure)
     loaded = None
     if path is not None:
         try:
             loaded = load_config(path, os.environ)
         except ConfigurationError as error:
             cure = "correct it; what depends on it is not looked at"
-            yield Finding("configuration", Verdict.PROBLEM, str(error), cure)
+            yield Finding("configuration", FindingVerdict.PROBLEM, str(error), cure)
         else:
-            yield Finding("configuration", Verdict.OK, f"{path} describes observer {loaded.name}")
+            yield Finding(
+                "configuration", FindingVerdict.OK, f"{path} describes observer {loaded.name}"
+            )
     place = None
     if loaded is not None or kafka:
         readable = path if loaded is not None else None
         try:
             place = kafka_place(readable, kafka, kafka_property, control_topic)
         except ConfigurationError as error:
-            yield Finding("kafka", Verdict.PROBLEM, str(error), "correct the option")
+            yield Finding("kafka", FindingVerdict.PROBLEM, str(error), "correct the option")
     question = Question(loaded, tuple(thrift or ()), place, _cell(write), tls)
     yield from Diagnosis(question).findings()
 

@@ -24,9 +24,9 @@ from headgate.observer import (
     FromTable,
     KafkaPlace,
     KafkaUnavailable,
-    Layout,
+    LineFormatter,
     NoteLine,
-    Unreadable,
+    UnreadableRecord,
     UpdateLine,
     control_line,
     load_config,
@@ -226,7 +226,7 @@ class _Printer:
         self._values = values
         self._control = control
         self._as_json = as_json
-        self._layout = Layout()
+        self._formatter = LineFormatter()
         self._seen: OrderedDict[tuple[object, ...], None] = OrderedDict()
         self._tables: set[str] = set()
         self._shown = 0
@@ -253,7 +253,7 @@ class _Printer:
                 case FromControl():
                     if self._control:
                         yield control_line(found.message, found.written)
-                case Unreadable():
+                case UnreadableRecord():
                     place = f"{found.topic} [{found.partition}] at {found.offset}"
                     typer.echo(f"skipped {place}: {found.reason}", err=True)
 
@@ -281,12 +281,12 @@ class _Printer:
     def show(self, line: UpdateLine | NoteLine) -> None:
         """Print a line."""
         if not self._shown and not self._as_json:
-            sys.stdout.write(self._layout.headings() + "\n")
+            sys.stdout.write(self._formatter.headings() + "\n")
         self._shown += 1
         if isinstance(line, UpdateLine):
             self.updates += 1
             self._tables.add(line.table)
-        text = msgspec.json.encode(line).decode() if self._as_json else self._layout.line(line)
+        text = msgspec.json.encode(line).decode() if self._as_json else self._formatter.line(line)
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 

@@ -26,8 +26,8 @@ from headgate.observer.config import (
     parse_config,
 )
 from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
-from headgate.observer.doctor.findings import Finding, Verdict
-from headgate.observer.doctor.recognition import Spoken, recognise
+from headgate.observer.doctor.findings import Finding, FindingVerdict
+from headgate.observer.doctor.recognition import ProbeResult, recognise
 from headgate.observer.embedded.observer import EmbeddedObserver, ObserverEnded
 from headgate.observer.embedded.writes import EmbeddedWrite
 from headgate.observer.lifecycle.foreground import run_in_foreground
@@ -35,7 +35,7 @@ from headgate.observer.lifecycle.process import ObserverProcess
 from headgate.observer.lifecycle.running import run
 from headgate.observer.publishing.kafka import KafkaPlace, KafkaUnavailable
 from headgate.observer.reading.event_lines import (
-    Layout,
+    LineFormatter,
     NoteLine,
     UpdateLine,
     control_line,
@@ -47,10 +47,10 @@ from headgate.observer.reading.following import (
     Follower,
     FromControl,
     FromTable,
-    Unreadable,
+    UnreadableRecord,
 )
 from headgate.observer.recording.journal_errors import JournalError
-from headgate.observer.starting import Addresses, StartError
+from headgate.observer.starting import ObserverAddresses, StartError
 from headgate.settings import ConfigurationError, UpstreamTls
 
 __all__ = [
@@ -59,7 +59,6 @@ __all__ = [
     "AccessRule",
     "AccessSettings",
     "Acknowledge",
-    "Addresses",
     "Allow",
     "Check",
     "ClientCertificate",
@@ -68,6 +67,7 @@ __all__ = [
     "EmbeddedObserver",
     "EmbeddedWrite",
     "Finding",
+    "FindingVerdict",
     "Follower",
     "FromControl",
     "FromTable",
@@ -80,25 +80,25 @@ __all__ = [
     "KafkaPlace",
     "KafkaSettings",
     "KafkaUnavailable",
-    "Layout",
     "LimitSettings",
+    "LineFormatter",
     "Listener",
     "NoteLine",
+    "ObserverAddresses",
     "ObserverConfig",
     "ObserverEnded",
     "ObserverProcess",
+    "ProbeResult",
     "Question",
     "Scheduling",
-    "Spoken",
     "StartError",
     "Tls",
     "TlsFiles",
-    "Unreadable",
+    "UnreadableRecord",
     "UpdateLine",
     "UpstreamProtocol",
     "UpstreamTls",
     "UpstreamTransport",
-    "Verdict",
     "Watching",
     "WhenFull",
     "control_line",

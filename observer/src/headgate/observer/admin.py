@@ -28,7 +28,7 @@ _REQUEST_SECONDS = 10.0
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 
-class Health(Struct, frozen=True):
+class ObserverHealth(Struct, frozen=True):
     """Whether the observer serves, and if not, or not fully, why."""
 
     serving: bool
@@ -42,7 +42,7 @@ class AdminServer:
     def __init__(
         self,
         metrics: Callable[[], bytes | Awaitable[bytes]],
-        health: Callable[[], Health | Awaitable[Health]],
+        health: Callable[[], ObserverHealth | Awaitable[ObserverHealth]],
         upstreams: Callable[[], Upstreams | Awaitable[Upstreams]],
     ) -> None:
         """Serve what the functions return, or make, when asked; upstreams by listener."""

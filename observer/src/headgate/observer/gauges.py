@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
 from headgate.observer.publishing.kafka import KafkaProducer
 from headgate.observer.publishing.publisher import Publisher
-from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.tuning import is_compiled
@@ -86,7 +86,7 @@ def expose_control(metrics: Metrics, control: ControlState) -> None:
     metrics.gauge("watched_tables", "Tables in watch lists.", lambda: len(control.watched))
 
 
-def expose_admission(metrics: Metrics, admission: Admission) -> None:
+def expose_admission(metrics: Metrics, admission: WriteAdmission) -> None:
     """Show the writes that the journal had no room for."""
     metrics.counter(
         "blocked_writes",
@@ -98,7 +98,7 @@ def expose_admission(metrics: Metrics, admission: Admission) -> None:
     )
 
 
-def expose_gates(metrics: Metrics, gates: Gates) -> None:
+def expose_gates(metrics: Metrics, gates: WriteGates) -> None:
     """Show which gates are closed, and what became of the writes that they held."""
     metrics.gauge("gates_closed", "Gates that are closed.", lambda: gates.closed_gates)
     metrics.gauge("held_writes", "Writes that a gate holds now.", lambda: gates.held)

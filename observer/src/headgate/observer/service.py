@@ -10,12 +10,12 @@ from pathlib import Path
 import structlog
 
 from headgate.hbase import Dialect
-from headgate.observer.admin import AdminServer, Health
+from headgate.observer.admin import AdminServer, ObserverHealth
 from headgate.observer.config import AccessSettings, Acknowledge, JournalSettings, ObserverConfig
-from headgate.observer.control.barriers import Barriers, Traffic
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.barriers import BarrierResponder, Traffic
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.hearing import Hearing
-from headgate.observer.control.lease import Lease, lease_clock
+from headgate.observer.control.lease import LeaseRenewer, lease_clock
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.control.table_patterns import TablePatterns
@@ -35,17 +35,17 @@ from headgate.observer.publishing.kafka import KafkaProducer, KafkaUnavailable, 
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.publishing.update_topics import UpdateTopics
 from headgate.observer.reconfiguration import Reconfiguration
-from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal import Journal
 from headgate.observer.recording.recorder import Recorder
 from headgate.observer.recording.republishing import EarlierEpochs
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.identification import Identification, encode_identification
 from headgate.observer.sessions.listening import Listeners, wire_limits
-from headgate.observer.starting import Addresses, StartError
+from headgate.observer.starting import ObserverAddresses, StartError
 from headgate.observer.tuning import Turns, is_compiled, tune_process
 from headgate.observer.upstreams.dialing import Dialer
 from headgate.observer.upstreams.formats import UpstreamFormats
@@ -120,7 +120,7 @@ class Observer:
             later=self._loop.call_later,
             gather_seconds=kafka.linger_seconds,
         )
-        self._admission = Admission(
+        self._admission = WriteAdmission(
             self._journal,
             self._publisher,
             config.journal,
@@ -133,10 +133,10 @@ class Observer:
                 seconds=kafka.acknowledge_seconds, clock=self._loop.time
             )
             self._journal.on_settled = self._acknowledgements.settled
-        self._gates = Gates(hold_seconds=config.gates.hold_seconds, clock=lease_clock)
+        self._gates = WriteGates(hold_seconds=config.gates.hold_seconds, clock=lease_clock)
         self._admin = AdminServer(self._metrics.text, self.health, self.upstreams)
-        self.addresses = Addresses()
-        self._barriers = Barriers(
+        self.addresses = ObserverAddresses()
+        self._barriers = BarrierResponder(
             self._recorder, self._publisher, self._metrics, lambda: self._traffic()
         )
         self._control_topic = ControlTopic(
@@ -145,7 +145,7 @@ class Observer:
             topics=self._topics,
             hear=lambda heard: self._hearing.hear(heard),
         )
-        self._lease = Lease(
+        self._lease = LeaseRenewer(
             config,
             self._journal.epoch,
             say=self._control_topic.say,
@@ -252,7 +252,7 @@ class Observer:
         if config is not None:
             self._config = config
 
-    def health(self) -> Health:
+    def health(self) -> ObserverHealth:
         """Return whether clients are served, and what is not as it should be."""
         reasons = [*self._admission.reasons, *self._gates.reasons]
         if self._control.everything:
@@ -264,7 +264,7 @@ class Observer:
             reasons.extend(pool.reasons)
         if waiting:
             reasons.append(f"topics are missing for tables {', '.join(sorted(waiting)[:10])}")
-        return Health(self._state == "serving", self._state, tuple(reasons))
+        return ObserverHealth(self._state == "serving", self._state, tuple(reasons))
 
     def upstreams(self) -> dict[str, tuple[UpstreamView, ...]]:
         """Report on each listener's upstreams."""
@@ -276,7 +276,7 @@ class Observer:
 
     # -- life
 
-    async def run(self, ready: Callable[[Addresses], None]) -> None:
+    async def run(self, ready: Callable[[ObserverAddresses], None]) -> None:
         """Serve until ``stop``; ``ready`` is called once clients are accepted.
 
         Raises:
@@ -316,7 +316,7 @@ class Observer:
         tune_process(self._config)
         self._turns.begin()
 
-    async def _serve(self, ready: Callable[[Addresses], None]) -> None:
+    async def _serve(self, ready: Callable[[ObserverAddresses], None]) -> None:
         deadline = self._loop.time() + self._config.start_seconds
         await self._await_kafka(deadline)
         await self._await_upstreams(deadline)
@@ -401,7 +401,7 @@ class Observer:
         await self._listeners.open(self._endpoint, self.addresses, reuse_port=self._reuse_port)
 
     def _endpoint(
-        self, name: str, dialer: Dialer, formats: UpstreamFormats, guard: Guard | None
+        self, name: str, dialer: Dialer, formats: UpstreamFormats, guard: ListenerGuard | None
     ) -> Endpoint:
         return Endpoint(
             loop=self._loop,

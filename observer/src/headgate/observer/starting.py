@@ -7,7 +7,7 @@ class StartError(RuntimeError):
     """The observer cannot begin to serve; the message says what is missing and where."""
 
 
-class Addresses:
+class ObserverAddresses:
     """Where the observer can be reached; ``host:port`` each, empty where there is none."""
 
     def __init__(self) -> None:

@@ -17,12 +17,12 @@ from headgate.hbase import Dialect
 from headgate.observer import JournalSettings, KafkaSettings, Listener, ObserverConfig
 from headgate.observer.config import LimitSettings, Tls
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.listening import Listeners
 from headgate.observer.sessions.sweeping import Stage
-from headgate.observer.starting import Addresses, StartError
+from headgate.observer.starting import ObserverAddresses, StartError
 
 NOBODY = "127.0.0.1:1"
 
@@ -46,7 +46,7 @@ def listeners(listen: str = "127.0.0.1:0", **values: Any) -> Listeners:
 
 
 def endpoint_of(
-    name: str, dialer: Any = None, formats: Any = None, guard: Guard | None = None
+    name: str, dialer: Any = None, formats: Any = None, guard: ListenerGuard | None = None
 ) -> Endpoint:
     """Return an endpoint behind which nobody is."""
     loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ def test_an_address_that_others_have_is_named() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = "127.0.0.1:{1}".format(*taken.getsockname())
             with pytest.raises(StartError) as refused:
-                await listeners(address).open(endpoint_of, Addresses(), reuse_port=False)
+                await listeners(address).open(endpoint_of, ObserverAddresses(), reuse_port=False)
         assert f"[thrift1] listen = {address}: " in str(refused.value)
         assert "choose another address" in str(refused.value)
 
@@ -77,7 +77,7 @@ def test_an_address_that_others_have_is_named() -> None:
 
 def test_a_client_whose_host_vanishes_is_found_by_the_kernel() -> None:
     async def script() -> None:
-        opened, addresses = listeners(), Addresses()
+        opened, addresses = listeners(), ObserverAddresses()
         await opened.open(endpoint_of, addresses, reuse_port=False)
         (endpoint,) = opened.endpoints
         host, _, port = addresses.thrift1.partition(":")
@@ -103,7 +103,7 @@ def test_a_listener_with_rules_is_guarded_by_them(
 ) -> None:
     async def script() -> None:
         opened = listeners(**values)
-        await opened.open(endpoint_of, Addresses(), reuse_port=False)
+        await opened.open(endpoint_of, ObserverAddresses(), reuse_port=False)
         (endpoint,) = opened.endpoints
         guard = endpoint.guard
         found = guard and tuple(guard.admits(host) for host in ("10.1.2.3", "192.168.1.2"))
@@ -122,7 +122,7 @@ def test_a_listener_with_tls_shakes_hands_with_hosts_of_its_networks(
     async def script() -> bool:
         certificate, key = authority.issue("observer", "IP:127.0.0.1")
         opened = listeners(tls=Tls(str(certificate), str(key)), networks=networks)
-        addresses = Addresses()
+        addresses = ObserverAddresses()
         await opened.open(endpoint_of, addresses, reuse_port=False)
         host, _, port = addresses.thrift1.partition(":")
         context = ssl.create_default_context(cafile=authority.certificate)
@@ -170,7 +170,7 @@ class Idle:
 def test_other_limits_hold_for_clients_that_are_there() -> None:
     async def script() -> None:
         opened = listeners()
-        await opened.open(endpoint_of, Addresses(), reuse_port=False)
+        await opened.open(endpoint_of, ObserverAddresses(), reuse_port=False)
         (endpoint,) = opened.endpoints
         idle = Idle()
         endpoint.sessions.add(cast("Any", idle))
@@ -194,7 +194,7 @@ def test_other_limits_hold_for_clients_that_are_there() -> None:
 def test_other_rules_hold_for_clients_that_are_there() -> None:
     async def script() -> None:
         opened = listeners()
-        await opened.open(endpoint_of, Addresses(), reuse_port=False)
+        await opened.open(endpoint_of, ObserverAddresses(), reuse_port=False)
         (endpoint,) = opened.endpoints
         assert endpoint.guard is None
         idle = Idle()

@@ -22,11 +22,11 @@ from headgate.events import (
 )
 from headgate.hbase import Dialect, Request
 from headgate.observer.config import AccessRule, AccessSettings, Allow, Identity, Listener
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.permits import Permit, Refusal
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.requests import dispatching
@@ -99,7 +99,7 @@ class Scene:
             control=control,
             recorder=cast("Any", self.recorder),
             admission=cast("Any", SimpleNamespace(syncs_each=False)),
-            gates=Gates(hold_seconds=5.0, clock=lambda: 0.0),
+            gates=WriteGates(hold_seconds=5.0, clock=lambda: 0.0),
             notify=notify,
             metrics=self.metrics,
         )
@@ -149,9 +149,9 @@ def put2(row: bytes, token: int) -> bytes:
     return call("put", StructWriter().binary(1, b"t").struct(2, one).end())
 
 
-def guard(scene: Scene, access: AccessSettings | None = None, **listener: Any) -> Guard:
+def guard(scene: Scene, access: AccessSettings | None = None, **listener: Any) -> ListenerGuard:
     plain = Listener("127.0.0.1:0", "127.0.0.1:1", **listener)
-    return Guard("thrift2", plain, access, metrics=scene.metrics, clock=lambda: 0.0)
+    return ListenerGuard("thrift2", plain, access, metrics=scene.metrics, clock=lambda: 0.0)
 
 
 SECRET = AccessSettings(rules=(AccessRule(Allow.NOTHING, tables=("secret",)),))

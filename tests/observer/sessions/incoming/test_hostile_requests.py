@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 from headgate.events import ORIGIN_ATTRIBUTE, Notify, Outcome, Watch, WatchList
 from headgate.hbase import METHODS, Dialect
 from headgate.observer.config import AccessRule, AccessSettings, Allow, JournalSettings, Listener
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.identification import IDENTIFY
 from headgate.wire import Limits, MessageType, StructWriter
 
@@ -37,7 +37,7 @@ def hostile(directory: Path, bench: Any, dialect: Dialect) -> Scene:
     access = AccessSettings(
         rules=(AccessRule(Allow.NOTHING, origin="flow/*", tables=("forbidden",)),)
     )
-    scene.endpoint.guard = Guard(
+    scene.endpoint.guard = ListenerGuard(
         dialect.value,
         Listener("127.0.0.1:0", "127.0.0.1:1"),
         access,

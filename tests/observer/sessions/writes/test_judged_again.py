@@ -18,7 +18,7 @@ from headgate.observer.config import (
     JournalSettings,
     Listener,
 )
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.session import Session
 from headgate.wire import StructWriter
 
@@ -42,7 +42,7 @@ def forbid(scene: Scene, session: Session, *tables: str) -> None:
     """Take the right to write the tables away, as a new configuration does."""
     rules = (AccessRule(Allow.READ, tables=tables),) if tables else ()
     listener = Listener("127.0.0.1:0", "127.0.0.1:1")
-    scene.endpoint.guard = Guard(
+    scene.endpoint.guard = ListenerGuard(
         "thrift1", listener, AccessSettings(rules=rules), metrics=scene.metrics, clock=lambda: 0.0
     )
     session.identify()

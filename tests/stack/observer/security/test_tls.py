@@ -40,7 +40,7 @@ from headgate.observer import (
     UpstreamTls,
 )
 from headgate.observer.doctor.diagnosis import Diagnosis, Question, TlsFiles
-from headgate.observer.doctor.findings import Verdict
+from headgate.observer.doctor.findings import FindingVerdict
 from headgate.observer.lifecycle.process import as_toml
 
 pytestmark = pytest.mark.stack
@@ -255,7 +255,7 @@ def test_the_doctor_looks_through_tls_with_a_clients_files(
     certificate, key = authority.issue("worker")
     files = TlsFiles(str(authority.certificate), str(certificate), str(key))
     found = list(Diagnosis(Question(thrift=(f"{host}:{port}",), tls=files)).findings())
-    assert [each for each in found if each.verdict is Verdict.PROBLEM] == []
+    assert [each for each in found if each.verdict is FindingVerdict.PROBLEM] == []
     assert any(each.text.startswith("speaks TLSv1") for each in found)
     without = list(Diagnosis(Question(thrift=(f"{host}:{port}",))).findings())
     assert any("its certificate is not good" in each.text for each in without)

@@ -18,7 +18,7 @@ from headgate.agent.errors import AgentError, Held
 from headgate.agent.state.rows import Rows
 from headgate.agent.state.sealed import Lease, LeaseRows, Owner, Seals
 from headgate.hbase import Dialect
-from headgate.observer import Spoken, recognise
+from headgate.observer import ProbeResult, recognise
 from headgate.settings import ConfigurationError, parse_address, write_address
 
 log = structlog.get_logger("headgate.agent")
@@ -43,23 +43,23 @@ def require_observer(host: str, port: int, patience: float) -> None:
     ending = time.monotonic() + patience
     while True:
         try:
-            spoken = asyncio.run(recognise(host, port, seconds=_ASK))
+            result = asyncio.run(recognise(host, port, seconds=_ASK))
         except OSError:
             if time.monotonic() > ending:
                 return
             time.sleep(_AGAIN)
         else:
-            _require(spoken, write_address(host, port))
+            _require(result, write_address(host, port))
             return
 
 
-def _require(spoken: Spoken, address: str) -> None:
-    if spoken.dialect is Dialect.THRIFT1:
+def _require(result: ProbeResult, address: str) -> None:
+    if result.dialect is Dialect.THRIFT1:
         raise ConfigurationError(
             f"hbase.thrift2: {address} speaks Thrift1, which has no compare-and-set that an agent "
             "could keep its state by; name the Thrift2 listener of an observer"
         )
-    if spoken.observer is None:
+    if result.observer is None:
         raise ConfigurationError(
             f"hbase.thrift2: at {address} HBase itself answers, with no observer in between: what "
             "steps write would be seen by nobody; name the Thrift2 listener of an observer"

@@ -51,8 +51,8 @@ def answer_barrier(
             exchange.waiters.append(countdown.count)
 
 
-class Barriers:
-    """Barriers that somebody has asked for; none is answered before ``begin``."""
+class BarrierResponder:
+    """Answers barrier requests; none before ``begin``."""
 
     def __init__(
         self,

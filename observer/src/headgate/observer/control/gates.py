@@ -26,7 +26,7 @@ _NAMED: Final = 10  # gates that it names then
 _Key = tuple[str, str, str]
 
 
-class Held(Protocol):
+class HeldSession(Protocol):
     """A session whose request a gate holds."""
 
     def client_is_gone(self) -> bool:
@@ -48,14 +48,14 @@ class Held(Protocol):
 class _Hold:
     __slots__ = ("gate", "session", "since")
 
-    def __init__(self, gate: Gate, session: Held, since: float) -> None:
+    def __init__(self, gate: Gate, session: HeldSession, since: float) -> None:
         self.gate = gate
         self.session = session
         self.since = since
 
 
-class Gates:
-    """Gates by table, and the requests that they hold: at most one for each connection."""
+class WriteGates:
+    """The gates in front of writes, by table, and the requests held: one a connection at most."""
 
     def __init__(self, *, hold_seconds: float, clock: Callable[[], float]) -> None:
         """Hold writes for so many seconds at most; ``clock`` is any time that only passes."""
@@ -64,7 +64,7 @@ class Gates:
         self._known: dict[_Key, Gate] = {}
         self._ends: dict[_Key, float] = {}
         """When the leases of those end, by the clock."""
-        self._holds: dict[Held, _Hold] = {}
+        self._holds: dict[HeldSession, _Hold] = {}
         self.closed: dict[str, tuple[Gate, ...]] = {}
         """The closed gates by table: empty while no write need be looked at."""
         self.closings = 0
@@ -160,11 +160,11 @@ class Gates:
                     return gate
         return None
 
-    def hold(self, session: Held, gate: Gate) -> None:
+    def hold(self, session: HeldSession, gate: Gate) -> None:
         """Note that a session's request is held from now on."""
         self._holds[session] = _Hold(gate, session, self._clock())
 
-    def leave(self, session: Held) -> None:
+    def leave(self, session: HeldSession) -> None:
         """Forget a session whose client is gone, if it was held."""
         if self._holds.pop(session, None) is not None:
             self.dropped += 1

@@ -7,9 +7,9 @@ import time
 from typing import Final
 
 from headgate.events import Gate
-from headgate.observer.control.barriers import Barriers
-from headgate.observer.control.gates import Gates
-from headgate.observer.control.lease import Lease
+from headgate.observer.control.barriers import BarrierResponder
+from headgate.observer.control.gates import WriteGates
+from headgate.observer.control.lease import LeaseRenewer
 from headgate.observer.control.state import ControlState
 from headgate.observer.control.topic import Heard
 from headgate.observer.publishing.publisher import Publisher
@@ -26,9 +26,9 @@ class Hearing:
         caught_up: asyncio.Event,
         *,
         control: ControlState,
-        gates: Gates,
-        barriers: Barriers,
-        lease: Lease,
+        gates: WriteGates,
+        barriers: BarrierResponder,
+        lease: LeaseRenewer,
         publisher: Publisher,
     ) -> None:
         """Apply them for an observer; ``caught_up`` is set once all earlier ones were heard."""

@@ -33,12 +33,12 @@ def lease_clock() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-class Lease:
-    """One epoch's lease. Who does not hear its own lease takes the control topic for lost.
+class LeaseRenewer:
+    """Renews one epoch's lease from ``begin`` to ``end``, whatever the observer does meanwhile.
 
-    It is renewed from ``begin`` to ``end``, whatever else the observer does meanwhile. Agents give
-    the observer up some time after they have heard a lease, which is after it was said; so what was
-    heard up to it is good for as long from when it was said.
+    Who does not hear its own lease takes the control topic for lost. Agents give the observer up
+    some time after they have heard a lease, which is after it was said; so what was heard up to it
+    is good for as long from when it was said.
     """
 
     def __init__(

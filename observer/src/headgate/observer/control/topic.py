@@ -15,7 +15,7 @@ from headgate.events import (
     encode_control,
 )
 from headgate.observer.config import KafkaSettings
-from headgate.observer.publishing.deliveries import Failure, FailureKind
+from headgate.observer.publishing.deliveries import DeliveryFailure, FailureKind
 from headgate.observer.publishing.kafka import (
     ControlReader,
     KafkaProducer,
@@ -75,7 +75,7 @@ class ControlTopic:
         """Send a message, unless the producer is full: who has to hear it says it again."""
         self.undelivered += 1
 
-        def done(failure: Failure | None) -> None:
+        def done(failure: DeliveryFailure | None) -> None:
             self.undelivered -= 1
             if failure is not None:
                 _log.warning("control message not delivered", reason=failure.text)

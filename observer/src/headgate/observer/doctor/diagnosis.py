@@ -23,12 +23,12 @@ from msgspec import Struct
 
 from headgate.events import UpdateBatch
 from headgate.hbase import Dialect
-from headgate.observer.admin import Health
+from headgate.observer.admin import ObserverHealth
 from headgate.observer.config import Listener, ObserverConfig
 from headgate.observer.control.table_patterns import TablePatterns
 from headgate.observer.doctor.findings import (
     Finding,
-    Verdict,
+    FindingVerdict,
     between,
     dialect_finding,
     how_it_runs,
@@ -40,7 +40,7 @@ from headgate.observer.doctor.findings import (
     tls_problem,
     unreachable,
 )
-from headgate.observer.doctor.recognition import Spoke, Unanswered, probe, speaks_tls
+from headgate.observer.doctor.recognition import ProbeReport, Unanswered, probe, speaks_tls
 from headgate.observer.doctor.sample_write import Reached, write_and_read
 from headgate.observer.doctor.topics import KAFKA_SECONDS, control_topic, counted, update_topics
 from headgate.observer.publishing.kafka import KafkaPlace, KafkaUnavailable, client_settings
@@ -120,7 +120,7 @@ class Diagnosis:
             yield from self._health("admin", config.admin)
         kafka = self._question.kafka
         if kafka is None:
-            yield Finding("kafka", Verdict.NOTE, "not looked at: name a broker with --kafka")
+            yield Finding("kafka", FindingVerdict.NOTE, "not looked at: name a broker with --kafka")
             return
         yield from self._kafka(kafka)
 
@@ -137,7 +137,7 @@ class Diagnosis:
         host, port = parse_address(listener.listen)
         if not port:
             text = "its port is a free one at each start; see the observer's ready line"
-            yield Finding(f"{dialect.value} listen {listener.listen}", Verdict.NOTE, text)
+            yield Finding(f"{dialect.value} listen {listener.listen}", FindingVerdict.NOTE, text)
             return
         address = write_address(_EVERYWHERE.get(host, host), port)
         step = f"{dialect.value} listen {address}"
@@ -167,10 +167,10 @@ class Diagnosis:
         yield from self._conversation(step, host, port, wanted)
 
     def _conversation(self, step: str, host: str, port: int, wanted: _Wanted) -> Iterator[Finding]:
-        spoke = asyncio.run(probe(host, port, seconds=_PROBE_SECONDS))
+        report = asyncio.run(probe(host, port, seconds=_PROBE_SECONDS))
         tls = None
-        refuses_plain = any(TLS_ONLY in each.complaint for each in spoke.ways)
-        if refuses_plain or (not spoke.ways and spoke.else_ in ("TLS", "closed", "")):
+        refuses_plain = any(TLS_ONLY in each.complaint for each in report.ways)
+        if refuses_plain or (not report.ways and report.else_ in ("TLS", "closed", "")):
             if asyncio.run(speaks_tls(host, port, seconds=_PROBE_SECONDS)):
                 files = wanted.tls
                 if files is None:
@@ -188,22 +188,22 @@ class Diagnosis:
                 except OSError as error:
                     yield tls_problem(step, error, named)
                     return
-                spoke = asyncio.run(
+                report = asyncio.run(
                     probe(host, port, seconds=_PROBE_SECONDS, tls=tls, server_name=named)
                 )
-                if not spoke.ways:
+                if not report.ways:
                     text = "ends the connection after TLS' handshake"
                     cure = "show a client certificate that it knows: --cert and --key"
                     yield problem(step, text, cure)
                     return
-            elif spoke.else_ == "TLS":
-                spoke = Spoke((), "TLS, and refuses a handshake")
-        if not spoke.ways:
-            yield speaks_something_else(step, spoke.else_, _PROBE_SECONDS)
+            elif report.else_ == "TLS":
+                report = ProbeReport((), "TLS, and refuses a handshake")
+        if not report.ways:
+            yield speaks_something_else(step, report.else_, _PROBE_SECONDS)
             return
-        served = [each for each in spoke.ways if not each.complaint]
+        served = [each for each in report.ways if not each.complaint]
         if not served:
-            complaint = spoke.ways[0].complaint
+            complaint = report.ways[0].complaint
             text = f"an observer answers, but cannot serve: {complaint.removeprefix('headgate: ')}"
             yield problem(step, text, "start HBase's Thrift server, or correct upstream")
             return
@@ -254,7 +254,7 @@ class Diagnosis:
         step = f"{step} {address}"
         if not port:
             text = "its port is a free one at each start; see the observer's ready line"
-            yield Finding(step, Verdict.NOTE, text)
+            yield Finding(step, FindingVerdict.NOTE, text)
             return
         try:
             health = _ask_health(write_address(host, port))
@@ -431,11 +431,11 @@ def _tls(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def _ask_health(address: str) -> Health:
+def _ask_health(address: str) -> ObserverHealth:
     url = f"http://{address}/healthz"
     try:
         with urllib.request.urlopen(url, timeout=_PROBE_SECONDS) as answer:
             body = answer.read()
     except urllib.error.HTTPError as error:
         body = error.read()
-    return msgspec.json.decode(body, type=Health)
+    return msgspec.json.decode(body, type=ObserverHealth)

@@ -14,7 +14,7 @@ from headgate.hbase import Dialect
 from headgate.observer.config import AccessSettings
 
 
-class Verdict(StrEnum):
+class FindingVerdict(StrEnum):
     """What a step has shown."""
 
     OK = "ok"
@@ -27,19 +27,19 @@ class Finding(Struct, frozen=True):
     """What one step has shown, and what to do about a problem."""
 
     step: str
-    verdict: Verdict
+    verdict: FindingVerdict
     text: str
     cure: str = ""
 
 
 def ok(step: str, text: str) -> Finding:
     """Return that a step has shown nothing wrong."""
-    return Finding(step, Verdict.OK, text)
+    return Finding(step, FindingVerdict.OK, text)
 
 
 def problem(step: str, text: str, cure: str) -> Finding:
     """Return what is wrong and what to do about it."""
-    return Finding(step, Verdict.PROBLEM, text, cure)
+    return Finding(step, FindingVerdict.PROBLEM, text, cure)
 
 
 def unreachable(step: str, error: OSError, seconds: float, *, served: bool) -> Finding:
@@ -84,7 +84,7 @@ def how_it_runs(step: str, *, compiled: bool) -> Finding:
     if compiled:
         return ok(step, "its hot path is compiled")
     cure = "where it has much traffic, install the compiled wheel: `make wheel`, or the image"
-    return Finding(step, Verdict.NOTE, "its hot path is interpreted", cure)
+    return Finding(step, FindingVerdict.NOTE, "its hot path is interpreted", cure)
 
 
 def speaks_something_else(step: str, what: str, seconds: float) -> Finding:
@@ -136,13 +136,13 @@ def state_tables(access: AccessSettings | None) -> Finding:
     step = f"state table {named}"
     if not told.state_tables:
         return Finding(
-            step, Verdict.NOTE, "access.state_tables names none: everybody may change it"
+            step, FindingVerdict.NOTE, "access.state_tables names none: everybody may change it"
         )
     if told.guards_state:
         return ok(step, "only agents may change it")
     return Finding(
         step,
-        Verdict.NOTE,
+        FindingVerdict.NOTE,
         "whoever may write here may change it, and only the agents' signatures protect what they "
         "run; to refuse others, set access.agents_key_file to the agents' key",
     )

@@ -64,8 +64,8 @@ class Way(Struct, frozen=True):
 WAYS: Final = tuple(Way(framed, compact) for framed in (False, True) for compact in (False, True))
 
 
-class Spoken(Struct, frozen=True):
-    """A way in which the server answered."""
+class ProbeResult(Struct, frozen=True):
+    """What a server answered to a probe in one way."""
 
     way: Way
     dialect: Dialect | None
@@ -78,10 +78,11 @@ class Spoken(Struct, frozen=True):
     """What an observer answered instead that cannot reach HBase."""
 
 
-class Spoke(Struct, frozen=True):
-    """All that an address answered."""
+class ProbeReport(Struct, frozen=True):
+    """What an address answered to probes in every way."""
 
-    ways: tuple[Spoken, ...] = ()
+    ways: tuple[ProbeResult, ...] = ()
+    """Those in which it answered."""
     else_: str = ""
     """Where it answered in no way: ``TLS``, ``HTTP``, ``SASL``, ``closed``, what it sent, or empty
     where it was silent."""
@@ -161,7 +162,7 @@ async def converse(
     return Conversation(reader, writer, way)
 
 
-async def recognise(host: str, port: int, *, seconds: float) -> Spoken:
+async def recognise(host: str, port: int, *, seconds: float) -> ProbeResult:
     """Return who answers at an address in the way that headgate's own clients speak.
 
     Raises:
@@ -178,7 +179,7 @@ async def probe(
     seconds: float,
     tls: ssl.SSLContext | None = None,
     server_name: str = "",
-) -> Spoke:
+) -> ProbeReport:
     """Return in which ways an address answers, each asked on a connection of its own."""
     tasks = [asyncio.ensure_future(_probe_way(host, port, way, tls, server_name)) for way in WAYS]
     ending = time.monotonic() + seconds
@@ -199,20 +200,22 @@ async def probe(
     for failure in failures:
         if not isinstance(failure, Unanswered | OSError | asyncio.CancelledError):
             raise failure
-    ways = tuple(each for each in asked if isinstance(each, Spoken))
+    ways = tuple(each for each in asked if isinstance(each, ProbeResult))
     if ways:
-        return Spoke(ways)
+        return ProbeReport(ways)
     said = {each.said for each in failures if isinstance(each, Unanswered)}
     why = {each.why for each in failures if isinstance(each, Unanswered)}
     found = next(filter(None, map(_recognise, sorted(said))), "")
     if found:
-        return Spoke((), found)
+        return ProbeReport((), found)
     heard = max(said, key=len, default=b"")
     if heard:
-        return Spoke((), f"bytes that are no Thrift ({heard[:16].hex(' ')})")
+        return ProbeReport((), f"bytes that are no Thrift ({heard[:16].hex(' ')})")
     if await _speaks_http(host, port, seconds):
-        return Spoke((), "HTTP")
-    return Spoke((), "closed" if any("close" in each or "broke" in each for each in why) else "")
+        return ProbeReport((), "HTTP")
+    return ProbeReport(
+        (), "closed" if any("close" in each or "broke" in each for each in why) else ""
+    )
 
 
 async def speaks_tls(host: str, port: int, *, seconds: float) -> bool:
@@ -254,14 +257,14 @@ def _recognise(said: bytes) -> str:
 
 async def _probe_way(
     host: str, port: int, way: Way, tls: ssl.SSLContext | None, server_name: str
-) -> Spoken:
+) -> ProbeResult:
     conversation = await converse(host, port, way, tls=tls, server_name=server_name)
     try:
         began = time.perf_counter()
         reply = await conversation.ask(PING)
         took = time.perf_counter() - began
         if reply.exception and _text(reply).startswith("headgate: "):
-            return Spoken(way, None, None, took, _text(reply))
+            return ProbeResult(way, None, None, took, _text(reply))
         number = None if reply.exception else reply.fields.get(0)
         dialect = _DIALECTS.get(number) if isinstance(number, int) else None
         if dialect is None:
@@ -271,7 +274,7 @@ async def _probe_way(
         named = await conversation.ask(IDENTIFY)
         text = named.fields.get(0)
         observer = decode_identification(text) if isinstance(text, bytes) else None
-        return Spoken(way, dialect, observer, took)
+        return ProbeResult(way, dialect, observer, took)
     finally:
         conversation.close()
 

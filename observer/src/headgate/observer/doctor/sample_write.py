@@ -28,8 +28,8 @@ class Reached(Struct, frozen=True):
     observer: str
 
 
-class Written(Struct, frozen=True):
-    """What became of the cell."""
+class SampleWrite(Struct, frozen=True):
+    """A sample write that was read back: when it was sent, and how long it took."""
 
     at: float
     """When it was sent, in Unix seconds."""
@@ -41,7 +41,7 @@ class Written(Struct, frozen=True):
 
 async def write_and_read(
     reached: Reached, table: str, family: str, row: bytes, clock: Callable[[], float]
-) -> Written:
+) -> SampleWrite:
     """Put a cell into the row, get the row and delete it; ``clock`` is Unix time in seconds.
 
     Raises:
@@ -69,7 +69,7 @@ async def write_and_read(
     skew = None
     if stamp is not None:
         skew = max(0.0, stamp - after) or min(0.0, stamp - before)
-    return Written(before, took, skew)
+    return SampleWrite(before, took, skew)
 
 
 def _requests(

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from headgate.events import updates_topic
-from headgate.observer.doctor.findings import Finding, Verdict, ok, problem
+from headgate.observer.doctor.findings import Finding, FindingVerdict, ok, problem
 
 KAFKA_SECONDS: Final = 10.0
 """For how long an answer of a broker is waited for."""
@@ -50,7 +50,7 @@ def update_topics(admin: AdminClient, tables: tuple[str, ...]) -> Iterator[Findi
         kept = settings.get(topic, {}).get("retention.ms")
         if kept is None:
             text = f"{partitions}; its retention may not be read"
-            yield Finding(step, Verdict.NOTE, text)
+            yield Finding(step, FindingVerdict.NOTE, text)
         elif 0 <= int(kept) < _SHORT_RETENTION * 1000:
             text = f"{partitions}, but events are kept for {int(kept) / 3_600_000:.1f} h only"
             cure = "an agent that is away for longer must scan: raise retention.ms to a day or more"

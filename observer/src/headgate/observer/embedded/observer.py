@@ -19,7 +19,7 @@ from headgate.observer.embedded.slots import abandoned_slots, slot_directory, sl
 from headgate.observer.embedded.writes import EmbeddedWrite, EmbeddedWrites, read
 from headgate.observer.recording.journal_errors import JournalInUse
 from headgate.observer.service import Observer
-from headgate.observer.starting import Addresses
+from headgate.observer.starting import ObserverAddresses
 from headgate.wire import Message
 
 _log = structlog.get_logger("headgate.observer.embedded.observer")
@@ -243,7 +243,7 @@ class EmbeddedObserver:
         self._loop.call_later(0.0, self._adopt)
         await observer.run(self._ready)
 
-    def _ready(self, _addresses: Addresses) -> None:
+    def _ready(self, _addresses: ObserverAddresses) -> None:
         self._serving.set()
 
     def _take_slot(self) -> _ProgramObserver:
@@ -285,5 +285,5 @@ class EmbeddedObserver:
             self._adopting = None
 
 
-def _stopping(observer: Observer) -> Callable[[Addresses], None]:
+def _stopping(observer: Observer) -> Callable[[ObserverAddresses], None]:
     return lambda _addresses: observer.stop()

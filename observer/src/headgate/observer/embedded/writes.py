@@ -21,14 +21,14 @@ from headgate.hbase import (
     lacks_notify_family,
     read_request,
 )
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.journal_errors import JournalError, JournalFull
 from headgate.observer.recording.recorder import JournalledRequest, Recorder
-from headgate.observer.sessions.write_rules import Facts, Hold, Journal, Refuse, judge
+from headgate.observer.sessions.write_rules import Facts, Hold, JournalAndForward, Refuse, judge
 from headgate.wire import ApplicationError, Message, ProtocolError, write_exception
 
 _log = structlog.get_logger("headgate.observer.embedded.writes")
@@ -129,8 +129,8 @@ class EmbeddedWrites:
         *,
         control: ControlState,
         recorder: Recorder,
-        admission: Admission,
-        gates: Gates,
+        admission: WriteAdmission,
+        gates: WriteGates,
         notify: NotifyColumns,
         metrics: Metrics,
         soon: Callable[[Callable[[], None]], object],
@@ -203,7 +203,7 @@ class EmbeddedWrites:
             )
         elif isinstance(judgement, Hold):
             self._gates.hold(embedded, judgement.gate)
-        elif isinstance(judgement, Journal):
+        elif isinstance(judgement, JournalAndForward):
             return self._record(embedded, request, judgement.tables)
         else:
             embedded.watched = ()
@@ -240,7 +240,7 @@ class EmbeddedWrites:
         if embedded not in self._waiting or embedded.request is None:
             return
         judgement = judge(embedded.request, self._facts)
-        if isinstance(judgement, Journal) and judgement.tables == embedded.watched:
+        if isinstance(judgement, JournalAndForward) and judgement.tables == embedded.watched:
             self._decide(embedded)
             return
         # What is right for it is not any more what it was before it was on the disk.

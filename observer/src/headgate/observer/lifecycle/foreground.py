@@ -11,7 +11,7 @@ import msgspec
 from headgate.observer.config import ObserverConfig, load_config
 from headgate.observer.lifecycle.running import run
 from headgate.observer.recording.journal_errors import JournalError
-from headgate.observer.starting import Addresses, StartError
+from headgate.observer.starting import ObserverAddresses, StartError
 from headgate.observer.workers.supervisor import supervise
 from headgate.settings import ConfigurationError, LogFormat, LogLevel, configure_log
 
@@ -28,7 +28,7 @@ def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = Fa
         found = load_config(config, os.environ)
         return msgspec.structs.replace(found, log_level=LogLevel.DEBUG) if verbose else found
 
-    def ready(addresses: Addresses) -> None:
+    def ready(addresses: ObserverAddresses) -> None:
         line = addresses.line()
         if as_json:
             line = msgspec.json.encode({"ready": True, **addresses.by_name()}).decode()

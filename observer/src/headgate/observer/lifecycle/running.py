@@ -10,13 +10,13 @@ import uvloop
 
 from headgate.observer.config import ObserverConfig
 from headgate.observer.service import Observer
-from headgate.observer.starting import Addresses
+from headgate.observer.starting import ObserverAddresses
 from headgate.observer.workers.recovery import recover_left_behind
 
 
 def run(
     config: ObserverConfig,
-    ready: Callable[[Addresses], None],
+    ready: Callable[[ObserverAddresses], None],
     load: Callable[[], ObserverConfig] | None = None,
 ) -> None:
     """Run one observer in this process until SIGTERM or SIGINT, then end cleanly.
@@ -33,7 +33,7 @@ def run(
 
 async def _run(
     config: ObserverConfig,
-    ready: Callable[[Addresses], None],
+    ready: Callable[[ObserverAddresses], None],
     load: Callable[[], ObserverConfig] | None,
 ) -> None:
     await recover_left_behind(config)

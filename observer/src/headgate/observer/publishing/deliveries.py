@@ -36,14 +36,14 @@ class FailureKind(Enum):
     OTHER = auto()
 
 
-class Failure(Struct, frozen=True):
+class DeliveryFailure(Struct, frozen=True):
     """Why a message was not delivered."""
 
     kind: FailureKind
     text: str
 
 
-Done = Callable[[Failure | None], None]
+Done = Callable[[DeliveryFailure | None], None]
 
 
 class Producer(Protocol):
@@ -69,7 +69,7 @@ class _Outgoing:
         self.sole = sole
         """Nothing else is about its intents: they were not opened, and end with it."""
         self.done = False
-        self.failure: Failure | None = None
+        self.failure: DeliveryFailure | None = None
 
 
 class Lane:
@@ -105,7 +105,7 @@ class Lane:
         """The broker found something too large: messages go one by one, never several together."""
 
 
-class Deliveries:
+class OrderedDelivery:
     """Hands messages over, again where that failed, and settles intents whose messages are there.
 
     It owns no clock and no thread: ``later(seconds, call)`` schedules, ``ensure(table, topic)``
@@ -175,7 +175,7 @@ class Deliveries:
                 return
 
             def done(
-                failure: Failure | None, lane: Lane = lane, outgoing: _Outgoing = outgoing
+                failure: DeliveryFailure | None, lane: Lane = lane, outgoing: _Outgoing = outgoing
             ) -> None:
                 self._known(lane, outgoing, failure)
 
@@ -193,7 +193,7 @@ class Deliveries:
         lane.crowded = False
         self.hand_over(lane)
 
-    def _known(self, lane: Lane, outgoing: _Outgoing, failure: Failure | None) -> None:
+    def _known(self, lane: Lane, outgoing: _Outgoing, failure: DeliveryFailure | None) -> None:
         lane.open -= 1
         if failure is None:
             outgoing.done = True

@@ -25,8 +25,8 @@ class EndedWrite(Struct):
     ambiguous: frozenset[bytes] | set[bytes] = frozenset()
 
 
-class EndedDefinition(Struct):
-    """A table definition whose end was seen."""
+class EndedSchemaChange(Struct):
+    """A schema change whose end was seen."""
 
     intent: int
     kind: TableChangeKind
@@ -35,4 +35,4 @@ class EndedDefinition(Struct):
     family: str
 
 
-Ended = EndedWrite | EndedDefinition
+Ended = EndedWrite | EndedSchemaChange

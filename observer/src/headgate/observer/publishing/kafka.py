@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from msgspec import Struct
 
 from headgate.observer.monitoring.metrics import Histogram
-from headgate.observer.publishing.deliveries import Done, Failure, FailureKind
+from headgate.observer.publishing.deliveries import DeliveryFailure, Done, FailureKind
 from headgate.observer.publishing.openings import Openings
 from headgate.settings import ConfigurationError
 
@@ -165,7 +165,7 @@ class KafkaProducer:
         number = self._count = self._count + 1
         begun = time.monotonic()
 
-        def delivered(failure: Failure | None) -> None:
+        def delivered(failure: DeliveryFailure | None) -> None:
             del self._handed_over[number]
             if failure is None:
                 self.delivery.new.append(time.monotonic() - begun)
@@ -245,7 +245,7 @@ class KafkaProducer:
         return int(self._producer.flush(seconds))
 
 
-def _failure(error: KafkaError) -> Failure:
+def _failure(error: KafkaError) -> DeliveryFailure:
     if error.fatal():
         kind = FailureKind.FATAL
     elif error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -254,7 +254,7 @@ def _failure(error: KafkaError) -> Failure:
         kind = FailureKind.TOPIC
     else:
         kind = FailureKind.OTHER
-    return Failure(kind, f"{error.name()}: {error.str()}")
+    return DeliveryFailure(kind, f"{error.name()}: {error.str()}")
 
 
 class Topics:

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from headgate.observer.publishing.deliveries import Done, Failure, FailureKind
+from headgate.observer.publishing.deliveries import DeliveryFailure, Done, FailureKind
 
 Produce = Callable[[str, int, bytes, bytes | None, Done], bool]
 """Takes topic, partition, value, key and what to call in the end; tells whether there was room."""
 
-_NO_ROOM: Final = Failure(FailureKind.OTHER, "the producer is full")
+_NO_ROOM: Final = DeliveryFailure(FailureKind.OTHER, "the producer is full")
 
 
 class Openings:
@@ -54,7 +54,7 @@ class Openings:
         """Send every partition's next message alone: the producer is another."""
         self._opened.clear()
 
-    def _known(self, place: tuple[str, int], done: Done, failure: Failure | None) -> None:
+    def _known(self, place: tuple[str, int], done: Done, failure: DeliveryFailure | None) -> None:
         behind = self._behind.pop(place)
         if failure is not None:
             done(failure)

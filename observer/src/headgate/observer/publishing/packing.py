@@ -27,8 +27,8 @@ from headgate.observer.publishing.batches import (
     pieces_of,
     size_of,
 )
-from headgate.observer.publishing.deliveries import Deliveries, Lane
-from headgate.observer.publishing.ended import Ended, EndedDefinition, EndedWrite
+from headgate.observer.publishing.deliveries import Lane, OrderedDelivery
+from headgate.observer.publishing.ended import Ended, EndedSchemaChange, EndedWrite
 
 _FEW: Final = 1 << 10
 """Cells of a write up to which it is divided at once: that is quicker, and most are so small."""
@@ -36,8 +36,8 @@ _WORTH: Final = 256
 """Bytes of a message that take as long to be copied, on their way to Kafka, as a cell takes."""
 
 
-class Mark(Struct):
-    """A barrier's mark, or another of that kind."""
+class PendingMark(Struct):
+    """A barrier's mark, or another of that kind, that no partition has yet."""
 
     id: str
 
@@ -62,7 +62,7 @@ class Puts:
         """The lowest intent in them; -1: they are empty."""
 
 
-Item = Ended | Mark | Passed | Puts
+Item = Ended | PendingMark | Passed | Puts
 
 Packing = Generator[None, None, None]
 """Ends when all is packed; where it yields, others have a turn."""
@@ -72,7 +72,7 @@ Packing = Generator[None, None, None]
 class Packer:
     """Makes messages, until ``left`` cells, or what takes as long, are used up."""
 
-    def __init__(self, observer: str, epoch: int, deliveries: Deliveries) -> None:
+    def __init__(self, observer: str, epoch: int, deliveries: OrderedDelivery) -> None:
         """Make messages of the observer's epoch, for these deliveries."""
         self._observer = observer
         self._epoch = epoch
@@ -140,14 +140,14 @@ class Packer:
         yield
 
     def _say_everywhere(
-        self, name: str, lanes: list[Lane], item: EndedDefinition | Mark | Passed
+        self, name: str, lanes: list[Lane], item: EndedSchemaChange | PendingMark | Passed
     ) -> None:
         for lane in lanes:
             message: UpdateMessage
             intents: tuple[int, ...] = ()
             head = (VERSION, self._observer, self._epoch, lane.sequence)
             match item:
-                case EndedDefinition():
+                case EndedSchemaChange():
                     intents = (item.intent,)
                     message = TableChange(
                         *head,
@@ -158,12 +158,12 @@ class Packer:
                         item.received,
                         item.family,
                     )
-                case Mark():
+                case PendingMark():
                     message = BarrierMark(*head, item.id, len(lanes))
                 case Passed():
                     message = Gap(*head, name, item.since, item.until, item.reason)
             lane.sequence += 1
-            closing = isinstance(item, Mark)
+            closing = isinstance(item, PendingMark)
             self._deliveries.queue(lane, encode_update(message), intents, closing=closing)
 
     def _take(

@@ -36,9 +36,9 @@ from headgate.observer.publishing.batches import (
     fill_put,
     pieces_of,
 )
-from headgate.observer.publishing.deliveries import Deliveries, Lane, Producer
-from headgate.observer.publishing.ended import Ended, EndedDefinition, EndedWrite
-from headgate.observer.publishing.packing import Item, Mark, Packer, Packing, Passed, Puts
+from headgate.observer.publishing.deliveries import Lane, OrderedDelivery, Producer
+from headgate.observer.publishing.ended import Ended, EndedSchemaChange, EndedWrite
+from headgate.observer.publishing.packing import Item, Packer, Packing, Passed, PendingMark, Puts
 
 _ONE_PUT: Final = bytes([UpdateKind.PUT])
 _FIRST: Final = (0,)
@@ -106,7 +106,7 @@ class Publisher:
         """
         self._observer = observer
         self._epoch = epoch
-        self._deliveries = Deliveries(
+        self._deliveries = OrderedDelivery(
             observer=observer,
             epoch=epoch,
             producer=producer,
@@ -281,7 +281,7 @@ class Publisher:
     def mark(self, name: str, barrier: str) -> None:
         """Mark every partition of the table, after all that was added before."""
         self.table(name)
-        self._append(name, Mark(barrier))
+        self._append(name, PendingMark(barrier))
 
     def announce_gap(self, name: str, *, since: float, until: float, reason: str) -> None:
         """Mark in every partition that writes went by without events (Unix seconds)."""
@@ -395,7 +395,7 @@ class Publisher:
     def _rows_move(self, table: _Table, before: int) -> None:
         """Publish what there is, behind a mark where rows were spread over fewer partitions."""
         if table.lanes is not None and 0 < before < len(table.lanes):
-            table.items.append(Mark(MORE_PARTITIONS))
+            table.items.append(PendingMark(MORE_PARTITIONS))
         self._due[table.name] = None
         self.flush()
 
@@ -468,8 +468,8 @@ class Publisher:
         for lane in table.lanes:
             self._deliveries.hand_over(lane)
 
-    def recover_definition(self, name: str, epoch: int, ended: EndedDefinition) -> None:
-        """Publish a table definition that an earlier epoch left; needs the table's topic.
+    def recover_schema_change(self, name: str, epoch: int, ended: EndedSchemaChange) -> None:
+        """Publish a schema change that an earlier epoch left; needs the table's topic.
 
         Raises:
             LookupError: the topic is not there yet.

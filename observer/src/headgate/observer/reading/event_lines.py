@@ -266,7 +266,7 @@ def control_line(message: ControlMessage, written: float) -> Line:
     )
 
 
-class Layout:
+class LineFormatter:
     """Pads lines so that columns stand below one another as far as their texts allow."""
 
     def __init__(self) -> None:

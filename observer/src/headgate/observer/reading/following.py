@@ -65,7 +65,7 @@ class FromControl(Struct, frozen=True):
     written: float
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableRecord(Struct, frozen=True):
     """A record that is no message of headgate's."""
 
     topic: str
@@ -74,7 +74,7 @@ class Unreadable(Struct, frozen=True):
     reason: str
 
 
-Followed = FromTable | FromControl | Unreadable
+Followed = FromTable | FromControl | UnreadableRecord
 
 
 class Follower:
@@ -314,7 +314,7 @@ class Follower:
             table = self._tables[topic]
             return FromTable(table, decode_update(value), written, partition or 0, offset)
         except MalformedEvent as malformed:
-            return Unreadable(topic, partition or 0, offset, str(malformed))
+            return UnreadableRecord(topic, partition or 0, offset, str(malformed))
 
     def _note_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001

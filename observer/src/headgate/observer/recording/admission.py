@@ -36,7 +36,7 @@ class Waiting(Protocol):
         """Answer the request with an IOError."""
 
 
-class Admission:
+class WriteAdmission:
     """Applies the journal's policies: when it is full, and when it must be on the disk."""
 
     def __init__(

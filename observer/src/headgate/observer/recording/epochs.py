@@ -18,7 +18,7 @@ _WATERMARK = struct.Struct(">QI")  # without that number: of versions that did n
 _SLOTS: Final = 2  # written in turn, so that a torn write leaves the other
 
 
-class Progress(Struct, frozen=True):
+class EpochProgress(Struct, frozen=True):
     """How far an epoch is, as it is written down beside its segments."""
 
     watermark: int = 0
@@ -30,7 +30,7 @@ class Progress(Struct, frozen=True):
 PROGRESS_BYTES: Final = _SLOTS * _PROGRESS.size
 
 
-def progress_record(progress: Progress, count: int) -> tuple[bytes, int]:
+def progress_record(progress: EpochProgress, count: int) -> tuple[bytes, int]:
     """Return what is written down the ``count``-th time, and where in the file."""
     data = _PROGRESS.pack(progress.watermark, progress.next, 0)[:-4]
     return data + zlib.crc32(data).to_bytes(4, "big"), count % _SLOTS * _PROGRESS.size
@@ -62,11 +62,11 @@ def gaps_path(directory: Path, epoch: int) -> Path:
     return directory / f"{epoch:010d}.gaps"
 
 
-def _read_progress(path: Path) -> Progress:
+def _read_progress(path: Path) -> EpochProgress:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        return Progress()
+        return EpochProgress()
     form = _WATERMARK if len(data) == _SLOTS * _WATERMARK.size else _PROGRESS
     watermark = following = 0
     for slot in range(_SLOTS):
@@ -76,7 +76,7 @@ def _read_progress(path: Path) -> Progress:
             if zlib.crc32(part[:-4]) == checksum:
                 watermark = max(watermark, values[0])
                 following = max(following, values[-1])
-    return Progress(watermark, following)
+    return EpochProgress(watermark, following)
 
 
 def has_open_epochs(directory: Path) -> bool:
@@ -133,7 +133,7 @@ def _read_gaps(directory: Path, epoch: int) -> dict[str, float]:
         raise JournalError(f"{path}: {error}; without it a gap would be hidden") from error
 
 
-def _damage(intents: tuple[Intent, ...], progress: Progress, *, torn: bool) -> str:
+def _damage(intents: tuple[Intent, ...], progress: EpochProgress, *, torn: bool) -> str:
     """Say which requests from the watermark on are missing; empty if none is."""
     missing = []
     expected = progress.watermark

@@ -21,8 +21,8 @@ import structlog
 
 from headgate.observer.recording.epochs import (
     PROGRESS_BYTES,
+    EpochProgress,
     OpenEpoch,
-    Progress,
     gaps_path,
     open_epochs,
     progress_record,
@@ -128,7 +128,7 @@ class Journal:
         self._handle = -1
         self._dirty = False
         self._unsynced: list[int] = []
-        self._written = Progress()
+        self._written = EpochProgress()
         self._times_written = 0
         self._watermark_handle = self._begin_watermark()
 
@@ -328,7 +328,7 @@ class Journal:
         self._remove_segments()
 
     def _write_progress(self) -> None:
-        progress = Progress(self.watermark, self._next)
+        progress = EpochProgress(self.watermark, self._next)
         record, place = progress_record(progress, self._times_written)
         try:
             os.pwrite(self._watermark_handle, record, place)

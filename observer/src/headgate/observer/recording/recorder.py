@@ -27,7 +27,7 @@ from headgate.hbase import (
     judge,
 )
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.publishing.ended import EndedDefinition
+from headgate.observer.publishing.ended import EndedSchemaChange
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.ended_writes import OUTCOMES, ended_write, ended_writes
 from headgate.observer.recording.in_flight import InFlightWrite, InFlightWrites
@@ -370,7 +370,7 @@ class Recorder:
     ) -> None:
         outcome = OUTCOMES[judgement.verdict]
         if isinstance(decoded, SchemaChange):
-            ended = EndedDefinition(
+            ended = EndedSchemaChange(
                 journalled.intent, decoded.kind, outcome, journalled.received, decoded.family
             )
             self._publisher.add(journalled.tables[0], ended)

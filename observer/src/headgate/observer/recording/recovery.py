@@ -6,14 +6,14 @@ from msgspec import Struct
 
 from headgate.events import Outcome
 from headgate.hbase import SchemaChange, Verdict, decode_request, judge
-from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
+from headgate.observer.publishing.ended import EndedSchemaChange, EndedWrite
 from headgate.observer.recording.ended_writes import ended_writes
 from headgate.observer.recording.recorder import DIALECTS
 from headgate.observer.recording.segments import Intent
 from headgate.wire import Limits, MessageReader, ProtocolError
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableIntent(Struct, frozen=True):
     """A journalled request that cannot be decoded: only its table and time are known."""
 
     intent: int
@@ -22,7 +22,9 @@ class Unreadable(Struct, frozen=True):
     reason: str
 
 
-def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] | Unreadable:
+def recovered(
+    intent: Intent,
+) -> list[tuple[str, EndedWrite | EndedSchemaChange]] | UnreadableIntent:
     """Return what a journalled request may have done, by table, with outcome unknown.
 
     What can have done nothing, whatever HBase made of it, is left out.
@@ -33,13 +35,15 @@ def recovered(intent: Intent) -> list[tuple[str, EndedWrite | EndedDefinition]] 
         reader.feed(intent.request)
         message = reader.next_message()
         if message is None:
-            return Unreadable(intent.number, intent.table, intent.received, "it is incomplete")
+            return UnreadableIntent(
+                intent.number, intent.table, intent.received, "it is incomplete"
+            )
         decoded = decode_request(dialect, message)
     except (ProtocolError, ValueError) as error:
-        return Unreadable(intent.number, intent.table, intent.received, str(error))
+        return UnreadableIntent(intent.number, intent.table, intent.received, str(error))
     judgement = judge(dialect, decoded, None)
     if isinstance(decoded, SchemaChange):
-        ended = EndedDefinition(
+        ended = EndedSchemaChange(
             intent.number, decoded.kind, Outcome.UNKNOWN, intent.received, decoded.family
         )
         return [(decoded.table, ended)]

@@ -10,12 +10,12 @@ import structlog
 
 from headgate.events import table_of, updates_topic
 from headgate.observer.config import ObserverConfig
-from headgate.observer.publishing.ended import EndedDefinition, EndedWrite
+from headgate.observer.publishing.ended import EndedSchemaChange, EndedWrite
 from headgate.observer.publishing.kafka import KafkaUnavailable
 from headgate.observer.publishing.publisher import Publisher
 from headgate.observer.recording.epochs import OpenEpoch
 from headgate.observer.recording.journal import Journal
-from headgate.observer.recording.recovery import Unreadable, recovered
+from headgate.observer.recording.recovery import UnreadableIntent, recovered
 from headgate.observer.starting import StartError
 
 _log = structlog.get_logger("headgate.observer.recording.republishing")
@@ -92,7 +92,7 @@ class EarlierEpochs:
         now = time.time()
         for intent in open_epoch.intents:
             found = recovered(intent)
-            if isinstance(found, Unreadable):
+            if isinstance(found, UnreadableIntent):
                 if not await self._is_told(found.table, found.received):
                     continue
                 _log.error(
@@ -177,14 +177,14 @@ class EarlierEpochs:
         self._publisher.doubt_others(since)
 
     async def _republish_one(
-        self, table: str, epoch: int, ended: EndedWrite | EndedDefinition
+        self, table: str, epoch: int, ended: EndedWrite | EndedSchemaChange
     ) -> None:
         while not self._publisher.is_ready(table):
             await self._pause()
         if isinstance(ended, EndedWrite):
             self._publisher.recover(table, epoch, [ended])
         else:
-            self._publisher.recover_definition(table, epoch, ended)
+            self._publisher.recover_schema_change(table, epoch, ended)
 
     async def _pause(self) -> None:
         if self._loop.time() > self._deadline:

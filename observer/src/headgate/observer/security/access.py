@@ -42,7 +42,7 @@ _NEEDED: Final = {
 _MAX_KNOWN: Final = 10_000  # decisions remembered: origins and tables are clients' to invent
 
 
-class Guard:
+class ListenerGuard:
     """Applies networks, identities and rules for one listener."""
 
     def __init__(

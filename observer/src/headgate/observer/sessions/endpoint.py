@@ -8,14 +8,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from headgate.hbase import Dialect, Pattern, Patterns, columns_read, reads_cells
-from headgate.observer.control.gates import Gates
+from headgate.observer.control.gates import WriteGates
 from headgate.observer.control.notify import NotifyColumns
 from headgate.observer.control.state import ControlState
 from headgate.observer.monitoring.client_log import ListenerLog
 from headgate.observer.monitoring.metrics import THINNED, Metrics, Sample
-from headgate.observer.recording.admission import Admission
+from headgate.observer.recording.admission import WriteAdmission
 from headgate.observer.recording.recorder import Recorder
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.sessions.acknowledgement import Acknowledgements
 from headgate.observer.sessions.exchange import Exchange
 from headgate.observer.sessions.peers import has_left
@@ -46,15 +46,15 @@ class Endpoint:
         limits: Limits,
         control: ControlState,
         recorder: Recorder,
-        admission: Admission,
-        gates: Gates,
+        admission: WriteAdmission,
+        gates: WriteGates,
         notify: NotifyColumns,
         metrics: Metrics,
         acknowledgements: Acknowledgements | None = None,
         identification: bytes = b"",
         epoch: int = 0,
         left: Callable[[asyncio.BaseTransport], bool] = has_left,
-        guard: Guard | None = None,
+        guard: ListenerGuard | None = None,
         formats: UpstreamFormats | None = None,
     ) -> None:
         """Describe a listener; ``dialer`` opens connections to its upstreams.

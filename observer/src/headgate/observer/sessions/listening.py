@@ -14,13 +14,13 @@ import structlog
 from headgate.hbase import Dialect
 from headgate.observer.config import LimitSettings, Listener, ObserverConfig
 from headgate.observer.monitoring.metrics import Metrics
-from headgate.observer.security.access import Guard
+from headgate.observer.security.access import ListenerGuard
 from headgate.observer.security.keyring import Keyring
 from headgate.observer.security.tls import TlsServer, listening_sockets
 from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.session import Session
 from headgate.observer.sessions.sweeping import Sweeper
-from headgate.observer.starting import Addresses, StartError
+from headgate.observer.starting import ObserverAddresses, StartError
 from headgate.observer.tuning import served_connections
 from headgate.observer.upstreams.dialing import Dialer, UpstreamsUnreachable
 from headgate.observer.upstreams.formats import UpstreamFormats
@@ -37,7 +37,7 @@ _BREAK_SECONDS = 2.0
 """For which connections that were broken may stay: their end is told in the loop's next turns."""
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
-EndpointOf = Callable[[str, Dialer, UpstreamFormats, Guard | None], Endpoint]
+EndpointOf = Callable[[str, Dialer, UpstreamFormats, ListenerGuard | None], Endpoint]
 """Makes the endpoint of a listener, by its name."""
 
 
@@ -126,7 +126,7 @@ class Listeners:
     # -- clients
 
     async def open(
-        self, endpoint_of: EndpointOf, addresses: Addresses, *, reuse_port: bool
+        self, endpoint_of: EndpointOf, addresses: ObserverAddresses, *, reuse_port: bool
     ) -> None:
         """Accept clients of each listener, and note where in ``addresses``.
 
@@ -160,11 +160,11 @@ class Listeners:
             setattr(addresses, name, f"{taken[0]}:{taken[1]}")
         self._check_upstreams()
 
-    def _guard(self, name: str, listener: Listener) -> Guard | None:
+    def _guard(self, name: str, listener: Listener) -> ListenerGuard | None:
         access = self._config.access
-        if not Guard.needed(listener, access):
+        if not ListenerGuard.needed(listener, access):
             return None
-        return Guard(name, listener, access, metrics=self._metrics, clock=time.monotonic)
+        return ListenerGuard(name, listener, access, metrics=self._metrics, clock=time.monotonic)
 
     async def _open(
         self, listener: Listener, endpoint: Endpoint, *, reuse_port: bool

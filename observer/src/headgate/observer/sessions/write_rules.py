@@ -66,7 +66,7 @@ class Forward(Struct, frozen=True):
     """Pass it on unrecorded."""
 
 
-class Journal(Struct, frozen=True):
+class JournalAndForward(Struct, frozen=True):
     """Record it for these of its tables, then pass it on."""
 
     tables: tuple[str, ...]
@@ -90,7 +90,7 @@ class Refuse(Struct, frozen=True):
     by_guard: Refusal | None = None
 
 
-Judgement = Forward | Journal | Hold | Refuse
+Judgement = Forward | JournalAndForward | Hold | Refuse
 
 _FORWARD: Final = Forward()
 
@@ -116,7 +116,7 @@ def judge(request: Request, facts: Facts) -> Judgement:
             if gate is not None:
                 return Hold(gate)
     watched = tuple(table for table in request.tables if control.is_watched(table))
-    return Journal(watched) if watched else _FORWARD
+    return JournalAndForward(watched) if watched else _FORWARD
 
 
 def _below(origin: Origin, fence: int) -> str:

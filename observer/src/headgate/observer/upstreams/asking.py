@@ -36,7 +36,7 @@ FORMATS: Final = tuple(
 """What HBase's Thrift servers may speak, in the order in which it is tried."""
 
 
-class Answer(Enum):
+class ReplyKind(Enum):
     """What a reply says."""
 
     RESULT = "the method's result"
@@ -77,17 +77,17 @@ async def ask(
     return reply if reply is not None and reply.name == method else None
 
 
-def answer_in(reply: Message) -> Answer:
+def reply_kind(reply: Message) -> ReplyKind:
     """Return what a reply says.
 
     Raises:
         ProtocolError: its result makes no sense.
     """
     if reply.type is not MessageType.REPLY:
-        return Answer.EXCEPTION
+        return ReplyKind.EXCEPTION
     reply = to_binary(reply)
     cursor = Cursor(reply.raw, reply.body)
-    return Answer.RESULT if cursor.next_field() and not cursor.field_id else Answer.ERROR
+    return ReplyKind.RESULT if cursor.next_field() and not cursor.field_id else ReplyKind.ERROR
 
 
 class _Question(Dialed):

@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from headgate.hbase import Dialect
 from headgate.observer.config import Listener, UpstreamProtocol, UpstreamTransport
-from headgate.observer.upstreams.asking import FORMATS, PING, Answer, answer_in, ask
+from headgate.observer.upstreams.asking import FORMATS, PING, ReplyKind, ask, reply_kind
 from headgate.observer.upstreams.dialing import Dialer
-from headgate.observer.upstreams.pool import Health, Upstream
+from headgate.observer.upstreams.pool import Upstream, UpstreamHealth
 from headgate.wire import (
     Cursor,
     Message,
@@ -48,8 +48,8 @@ _PROTOCOLS: Final = {
 }
 
 
-class Spoken(Struct, frozen=True):
-    """What a server was found to speak.
+class DetectedFormat(Struct, frozen=True):
+    """What a server was found to speak when it was asked.
 
     Attributes:
         format: None when it answers none of those that headgate knows.
@@ -75,8 +75,8 @@ class UpstreamFormats:
         """Speak to the dialer's upstreams as the listener's configuration says."""
         self._dialer = dialer
         self.dialect = dialect
-        self._known: dict[str, Spoken] = {}
-        self._asking: dict[str, asyncio.Task[Spoken]] = {}
+        self._known: dict[str, DetectedFormat] = {}
+        self._asking: dict[str, asyncio.Task[DetectedFormat]] = {}
         self.reconfigure(listener)
 
     def reconfigure(self, listener: Listener) -> None:
@@ -91,20 +91,22 @@ class UpstreamFormats:
 
     def known(self, upstream: Upstream) -> WireFormat | None:
         """Return what an upstream spoke when it was last asked."""
-        spoken = self._known.get(upstream.address)
-        return spoken.format if spoken is not None else None
+        detected = self._known.get(upstream.address)
+        return detected.format if detected is not None else None
 
     def forget(self, upstream: Upstream) -> None:
         """Have an upstream asked again: it does not answer any more in what it spoke."""
         self._known.pop(upstream.address, None)
 
-    def mismatch(self, client: WireFormat, upstream: Upstream, spoken: Spoken) -> str:
+    def mismatch(self, client: WireFormat, upstream: Upstream, detected: DetectedFormat) -> str:
         """Return why requests of a client make no sense to an upstream; nothing when they do."""
-        found, wanted = spoken.format, self.wanted(client)
+        found, wanted = detected.format, self.wanted(client)
         place = f"[{self.dialect.value}]"
-        if spoken.foreign:
-            cure = _CURES.get(spoken.foreign, "set it to binary or compact Thrift")
-            return f"the HBase Thrift server at {upstream.address} speaks {spoken.foreign}; {cure}"
+        if detected.foreign:
+            cure = _CURES.get(detected.foreign, "set it to binary or compact Thrift")
+            return (
+                f"the HBase Thrift server at {upstream.address} speaks {detected.foreign}; {cure}"
+            )
         if found is None or agree(found, wanted):
             return ""
         keys = (
@@ -121,14 +123,14 @@ class UpstreamFormats:
             f"which speaks {found}; set {keys}"
         )
 
-    async def find(self, upstream: Upstream) -> Spoken:
+    async def find(self, upstream: Upstream) -> DetectedFormat:
         """Return what an upstream speaks now, as far as it says anything."""
         try:
             return await self.ask(upstream)
         except OSError:
-            return Spoken()
+            return DetectedFormat()
 
-    async def ask(self, upstream: Upstream) -> Spoken:
+    async def ask(self, upstream: Upstream) -> DetectedFormat:
         """Ask an upstream what it speaks; all who ask at a time share one question.
 
         Raises:
@@ -142,7 +144,7 @@ class UpstreamFormats:
             task.add_done_callback(lambda done: self._asked(upstream, done))
         return await asyncio.shield(task)
 
-    def _asked(self, upstream: Upstream, task: asyncio.Task[Spoken]) -> None:
+    def _asked(self, upstream: Upstream, task: asyncio.Task[DetectedFormat]) -> None:
         self._asking.pop(upstream.address, None)
         if not task.cancelled():
             task.exception()  # whoever still waits gets it
@@ -150,11 +152,11 @@ class UpstreamFormats:
     async def find_all(self) -> None:
         """Ask all upstreams that take connections; the others are asked when they are back."""
         upstreams = self._dialer.pool.configured
-        well = [each for each in upstreams if each.health is Health.HEALTHY]
+        well = [each for each in upstreams if each.health is UpstreamHealth.HEALTHY]
         await asyncio.gather(*(self.find(each) for each in well))
 
-    async def _ask(self, upstream: Upstream) -> Spoken:
-        before = self._known.get(upstream.address, Spoken())
+    async def _ask(self, upstream: Upstream) -> DetectedFormat:
+        before = self._known.get(upstream.address, DetectedFormat())
         foreign = ""
         silent: TimeoutError | None = None
         for format_ in sorted(FORMATS, key=lambda each: each != before.format):
@@ -166,7 +168,7 @@ class UpstreamFormats:
                 silent = error
             else:
                 if reply is not None:
-                    found = Spoken(format_, _service(reply))
+                    found = DetectedFormat(format_, _service(reply))
                     self._tell(upstream, before, found)
                     return found
         self.forget(upstream)
@@ -174,9 +176,9 @@ class UpstreamFormats:
             raise silent
         if foreign:
             _log.error("upstream speaks no Thrift that is known here", spoken=foreign)
-        return Spoken(foreign=foreign)
+        return DetectedFormat(foreign=foreign)
 
-    def _tell(self, upstream: Upstream, before: Spoken, found: Spoken) -> None:
+    def _tell(self, upstream: Upstream, before: DetectedFormat, found: DetectedFormat) -> None:
         self._known[upstream.address] = found
         if found == before:
             return
@@ -193,18 +195,18 @@ class UpstreamFormats:
 
     def misplaced(self, upstream: Upstream) -> str:
         """Return what is wrong when an upstream is of the other service; nothing when it is not."""
-        spoken = self._known.get(upstream.address)
-        if spoken is None or spoken.dialect in (None, self.dialect):
+        detected = self._known.get(upstream.address)
+        if detected is None or detected.dialect in (None, self.dialect):
             return ""
         return (
             f"[{self.dialect.value}] upstream = {upstream.address} is HBase's "
-            f"{spoken.dialect.value} server; put it under [{spoken.dialect.value}]"
+            f"{detected.dialect.value} server; put it under [{detected.dialect.value}]"
         )
 
 
 def _service(reply: Message) -> Dialect | None:
     try:
-        if answer_in(reply) is not Answer.RESULT:
+        if reply_kind(reply) is not ReplyKind.RESULT:
             return None
         reply = to_binary(reply)
         cursor = Cursor(reply.raw, reply.body)

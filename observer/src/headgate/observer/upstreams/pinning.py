@@ -11,8 +11,8 @@ from headgate.observer.upstreams.pool import Upstream, UpstreamPool
 from headgate.observer.upstreams.translation import Speaker, TranslatingTransport
 
 
-class Owner(Speaker, Protocol):
-    """The session, as its connection sees it."""
+class PinnedSession(Speaker, Protocol):
+    """The session that a connection is pinned to, as the connection sees it."""
 
     def upstream_made(self, transport: asyncio.Transport) -> None:
         """Take the connection, or what stands for it."""
@@ -38,7 +38,7 @@ class PinnedConnection(Dialed):
 
     def __init__(
         self,
-        session: Owner,
+        session: PinnedSession,
         pool: UpstreamPool,
         upstream: Upstream,
         formats: UpstreamFormats | None,

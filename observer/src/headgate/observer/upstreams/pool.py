@@ -20,7 +20,7 @@ from headgate.settings import parse_address
 _log = structlog.get_logger("headgate.observer.upstreams.pool")
 
 
-class Health(StrEnum):
+class UpstreamHealth(StrEnum):
     """Whether new clients go to an upstream."""
 
     HEALTHY = "healthy"
@@ -30,7 +30,7 @@ class Health(StrEnum):
     """Not configured any more: it keeps the clients that it has."""
 
 
-class Failure(Enum):
+class CheckFailure(Enum):
     """How a check failed."""
 
     ANSWERED = "the server answered wrongly, or ended the connection"
@@ -70,7 +70,7 @@ class Upstream:
         """Begin as healthy; ``address`` is ``host:port``."""
         self.address = address
         self.host, self.port = parse_address(address)
-        self.health = Health.HEALTHY
+        self.health = UpstreamHealth.HEALTHY
         self.reason = ""
         """Why it is unhealthy."""
         self.pinned: set[Pinned] = set()
@@ -116,7 +116,9 @@ def merged(
             for view in views:
                 before = found.get((listener, view.upstream))
                 if before is not None:
-                    worse = max(before, view, key=lambda each: each.health != Health.HEALTHY)
+                    worse = max(
+                        before, view, key=lambda each: each.health != UpstreamHealth.HEALTHY
+                    )
                     view = structs.replace(
                         worse,
                         connections=before.connections + view.connections,
@@ -150,7 +152,9 @@ class UpstreamPool:
     @property
     def configured(self) -> list[Upstream]:
         """Those that new clients may get."""
-        return [each for each in self._members.values() if each.health is not Health.DRAINING]
+        return [
+            each for each in self._members.values() if each.health is not UpstreamHealth.DRAINING
+        ]
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -158,7 +162,7 @@ class UpstreamPool:
         return tuple(
             f"{self.listener}: upstream {each.address} is unhealthy: {each.reason}"
             for each in self.members
-            if each.health is Health.UNHEALTHY
+            if each.health is UpstreamHealth.UNHEALTHY
         )
 
     def choose(self, tried: Iterable[Upstream] = ()) -> Upstream | None:
@@ -175,9 +179,9 @@ class UpstreamPool:
         best = min(
             left,
             key=lambda each: (
-                each.health is not Health.HEALTHY,
+                each.health is not UpstreamHealth.HEALTHY,
                 each.suspected,
-                0 if each.health is Health.HEALTHY else -each.passed,
+                0 if each.health is UpstreamHealth.HEALTHY else -each.passed,
                 each.load,
                 each.chosen,
             ),
@@ -216,29 +220,29 @@ class UpstreamPool:
         upstream.failed = upstream.silent = 0
         upstream.suspected = False
         upstream.passed += 1
-        if upstream.health is Health.UNHEALTHY and upstream.passed >= self.checks.rise:
-            upstream.health, upstream.reason = Health.HEALTHY, ""
+        if upstream.health is UpstreamHealth.UNHEALTHY and upstream.passed >= self.checks.rise:
+            upstream.health, upstream.reason = UpstreamHealth.HEALTHY, ""
             _log.info("upstream is healthy", listener=self.listener, upstream=upstream.address)
 
-    def failed(self, upstream: Upstream, failure: Failure, reason: str) -> None:
+    def failed(self, upstream: Upstream, failure: CheckFailure, reason: str) -> None:
         """Note a check that failed."""
         upstream.failures += 1
         upstream.passed = 0
         upstream.failed += 1
-        upstream.silent = upstream.silent + 1 if failure is Failure.SILENT else 0
+        upstream.silent = upstream.silent + 1 if failure is CheckFailure.SILENT else 0
         if upstream.failed >= self.checks.fall:
             self._fall(upstream, reason)
 
     def _fall(self, upstream: Upstream, reason: str) -> None:
-        if upstream.health is not Health.DRAINING:
-            if upstream.health is Health.HEALTHY:
+        if upstream.health is not UpstreamHealth.DRAINING:
+            if upstream.health is UpstreamHealth.HEALTHY:
                 _log.warning(
                     "upstream is unhealthy",
                     listener=self.listener,
                     upstream=upstream.address,
                     reason=reason,
                 )
-            upstream.health = Health.UNHEALTHY
+            upstream.health = UpstreamHealth.UNHEALTHY
         upstream.reason = reason
 
     def cut_hung(self, now: float) -> None:
@@ -270,8 +274,8 @@ class UpstreamPool:
             self.checks = checks
         wanted = tuple(addresses)
         for upstream in self.members:
-            if upstream.address not in wanted and upstream.health is not Health.DRAINING:
-                upstream.health = Health.DRAINING
+            if upstream.address not in wanted and upstream.health is not UpstreamHealth.DRAINING:
+                upstream.health = UpstreamHealth.DRAINING
                 _log.info(
                     "upstream is draining",
                     listener=self.listener,
@@ -281,12 +285,12 @@ class UpstreamPool:
                 self._forget_if_drained(upstream)
         for address in wanted:
             upstream = self._members.setdefault(address, Upstream(address))
-            if upstream.health is Health.DRAINING:
-                upstream.health, upstream.reason = Health.HEALTHY, ""
+            if upstream.health is UpstreamHealth.DRAINING:
+                upstream.health, upstream.reason = UpstreamHealth.HEALTHY, ""
                 upstream.failed = upstream.passed = 0
 
     def _forget_if_drained(self, upstream: Upstream) -> None:
-        if upstream.health is Health.DRAINING and not upstream.pinned:
+        if upstream.health is UpstreamHealth.DRAINING and not upstream.pinned:
             self._members.pop(upstream.address, None)
             _log.info("upstream is drained", listener=self.listener, upstream=upstream.address)
 
@@ -323,7 +327,7 @@ class UpstreamMetrics(Collector):
         for pool in self._pools:
             for each in pool.members:
                 names = (pool.listener, each.address)
-                up.add_metric(names, float(each.health is Health.HEALTHY))
+                up.add_metric(names, float(each.health is UpstreamHealth.HEALTHY))
                 connections.add_metric(names, len(each.pinned))
                 failures.add_metric(names, each.failures)
         yield from (up, connections, failures)

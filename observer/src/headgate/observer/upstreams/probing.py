@@ -14,10 +14,10 @@ from typing import Final
 
 from headgate.hbase import Dialect
 from headgate.observer.config import Check
-from headgate.observer.upstreams.asking import PING, Answer, answer_in, ask
+from headgate.observer.upstreams.asking import PING, ReplyKind, ask, reply_kind
 from headgate.observer.upstreams.dialing import Dialer, reason_of
 from headgate.observer.upstreams.formats import UpstreamFormats
-from headgate.observer.upstreams.pool import Failure, Upstream
+from headgate.observer.upstreams.pool import CheckFailure, Upstream
 from headgate.wire import ProtocolError
 
 _JITTER: Final = 0.1  # of the interval: the observers of a cluster must not ask in step
@@ -77,13 +77,13 @@ class HealthChecker:
             self._pool.refused(upstream, reason_of(error))
         except TimeoutError:
             reason = f"no answer to a health check within {checks.timeout_seconds:g} s"
-            self._pool.failed(upstream, Failure.SILENT, reason)
+            self._pool.failed(upstream, CheckFailure.SILENT, reason)
         except OSError as error:
-            kind = Failure.SILENT if error.errno in _UNREACHABLE else Failure.ANSWERED
+            kind = CheckFailure.SILENT if error.errno in _UNREACHABLE else CheckFailure.ANSWERED
             self._pool.failed(upstream, kind, reason_of(error))
         else:
             if problem:
-                self._pool.failed(upstream, Failure.ANSWERED, problem)
+                self._pool.failed(upstream, CheckFailure.ANSWERED, problem)
             else:
                 self._pool.passed(upstream)
 
@@ -97,24 +97,24 @@ class HealthChecker:
         known = self._formats.known(upstream)
         if known is None:
             # It may have come back speaking another.
-            spoken = await self._formats.ask(upstream)
-            known = spoken.format
+            detected = await self._formats.ask(upstream)
+            known = detected.format
             if known is None:
                 problem = f"it answers {PING} in no kind of Thrift"
-                if spoken.foreign:
-                    return f"{problem}, but {spoken.foreign}"
+                if detected.foreign:
+                    return f"{problem}, but {detected.foreign}"
                 return f"{problem}; does it want SASL, TLS or HTTP?"
             if check is Check.PING:
                 return ""
         try:
             reply = await ask(self._dialer, upstream, known, method)
-            answer = None if reply is None else answer_in(reply)
+            kind = None if reply is None else reply_kind(reply)
         except ProtocolError as error:
             return f"its answer to {method} cannot be read: {error}"
-        if answer is None:
+        if kind is None:
             self._formats.forget(upstream)
             return f"it closes the connection on {method}"
         # To a ping, every answer says that the server lives.
-        if answer is Answer.RESULT or check is Check.PING:
+        if kind is ReplyKind.RESULT or check is Check.PING:
             return ""
-        return f"{method} ends with {answer.value}"
+        return f"{method} ends with {kind.value}"

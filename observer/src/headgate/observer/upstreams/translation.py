@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 from headgate.hbase import Dialect, dialect_of
-from headgate.observer.upstreams.formats import Spoken, UpstreamFormats, agree
+from headgate.observer.upstreams.formats import DetectedFormat, UpstreamFormats, agree
 from headgate.observer.upstreams.pool import Upstream
 from headgate.wire import (
     ApplicationError,
@@ -148,14 +148,14 @@ class TranslatingTransport(asyncio.Transport):
             return
         # The server may have been started anew, speaking another, since it was asked.
         self._session.upstream_full()
-        self._task = self._loop.create_task(self._ask_first(Spoken(known)))
+        self._task = self._loop.create_task(self._ask_first(DetectedFormat(known)))
 
-    async def _ask_first(self, before: Spoken) -> None:
-        spoken = await self._formats.find(self._upstream)
-        if spoken == Spoken():
-            spoken = before  # it is too busy to say otherwise
-        problem = self._problem(spoken)
-        if not problem and spoken.format is None:
+    async def _ask_first(self, before: DetectedFormat) -> None:
+        detected = await self._formats.find(self._upstream)
+        if detected == DetectedFormat():
+            detected = before  # it is too busy to say otherwise
+        problem = self._problem(detected)
+        if not problem and detected.format is None:
             problem = (
                 f"the HBase Thrift server at {self._upstream.address} does not say what it speaks, "
                 "and the client speaks old binary, which another server would misread; try again, "
@@ -171,9 +171,9 @@ class TranslatingTransport(asyncio.Transport):
         if self._ends and self._transport.can_write_eof():
             self._transport.write_eof()
 
-    def _problem(self, spoken: Spoken) -> str:
+    def _problem(self, detected: DetectedFormat) -> str:
         assert self._client is not None  # noqa: S101 - known since the first request
-        return self._formats.mismatch(self._client, self._upstream, spoken)
+        return self._formats.mismatch(self._client, self._upstream, detected)
 
     def _send(self, message: Message) -> None:
         wanted = self._wanted
@@ -209,7 +209,7 @@ class TranslatingTransport(asyncio.Transport):
             try:
                 found = detect(data)
             except UnsupportedProtocol as error:
-                self._refuse(self._problem(Spoken(foreign=error.spoken)))
+                self._refuse(self._problem(DetectedFormat(foreign=error.spoken)))
                 return
             except ProtocolError:
                 found = None

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from headgate.observer.admin import Health
+from headgate.observer.admin import ObserverHealth
 from headgate.observer.config import ObserverConfig
 from headgate.observer.upstreams.pool import UpstreamView
 
@@ -30,14 +30,14 @@ class Begin(Struct, frozen=True, tag=True):
     as_json: bool
 
 
-class Change(Struct, frozen=True, tag=True):
+class Reconfigure(Struct, frozen=True, tag="Change"):
     """To a worker: its configuration from now on."""
 
     config: ObserverConfig
 
 
-class Ask(Struct, frozen=True, tag=True):
-    """To a worker: how is it?"""
+class StatusRequest(Struct, frozen=True, tag="Ask"):
+    """To a worker: a request for its status."""
 
     number: int
 
@@ -52,17 +52,17 @@ class Changed(Struct, frozen=True, tag=True):
     config: ObserverConfig
 
 
-class Answer(Struct, frozen=True, tag=True):
-    """From a worker: how it is, as asked by ``number``."""
+class WorkerStatus(Struct, frozen=True, tag="Answer"):
+    """From a worker: its status, by the ``number`` of the request."""
 
     number: int
     metrics: bytes
-    health: Health
+    health: ObserverHealth
     upstreams: dict[str, tuple[UpstreamView, ...]]
 
 
-ToWorker = Begin | Change | Ask
-FromWorker = Ready | Changed | Answer
+ToWorker = Begin | Reconfigure | StatusRequest
+FromWorker = Ready | Changed | WorkerStatus
 Message = TypeVar("Message", ToWorker, FromWorker)
 
 TO_WORKER: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)

@@ -6,7 +6,7 @@ import structlog
 
 from headgate.observer.config import ObserverConfig
 from headgate.observer.service import Observer
-from headgate.observer.starting import Addresses
+from headgate.observer.starting import ObserverAddresses
 from headgate.observer.workers.division import left_behind
 
 _log = structlog.get_logger("headgate.observer.workers.recovery")
@@ -40,7 +40,7 @@ async def recover_left_behind(config: ObserverConfig) -> None:
         )
         successor = _Successor(earlier)
 
-        def ended(_addresses: Addresses, successor: _Successor = successor) -> None:
+        def ended(_addresses: ObserverAddresses, successor: _Successor = successor) -> None:
             successor.stop()
 
         await successor.run(ended)

@@ -16,21 +16,21 @@ import structlog
 import uvloop
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from headgate.observer.admin import AdminServer, Health
+from headgate.observer.admin import AdminServer, ObserverHealth
 from headgate.observer.config import ObserverConfig
 from headgate.observer.recording.journal_errors import JournalError, JournalInUse
-from headgate.observer.starting import Addresses, StartError
+from headgate.observer.starting import ObserverAddresses, StartError
 from headgate.observer.upstreams.pool import UpstreamView, merged
 from headgate.observer.workers.aggregation import aggregate, ended_totals
 from headgate.observer.workers.channel import (
     FROM_WORKER,
-    Answer,
-    Ask,
     Begin,
-    Change,
     Changed,
     Channel,
     Ready,
+    Reconfigure,
+    StatusRequest,
+    WorkerStatus,
 )
 from headgate.observer.workers.division import share
 from headgate.observer.workers.recovery import recover_left_behind
@@ -47,8 +47,8 @@ _PORT_SECONDS = 5.0  # until the workers of a supervisor that was killed have le
 _RETRY_SECONDS = 0.1
 
 
-class Worker:
-    """One place for a worker process, and the process that has it now."""
+class WorkerSlot:
+    """A place for a worker process, and the process that has it now."""
 
     def __init__(self, number: int, config: ObserverConfig) -> None:
         """Have no process yet."""
@@ -63,8 +63,8 @@ class Worker:
         """What it said last."""
         self.trouble = "it is starting"
         """Why it does not serve, in words."""
-        self._asked = 0
-        self._answers: dict[int, asyncio.Future[Answer | None]] = {}
+        self._requests = 0
+        self._awaited: dict[int, asyncio.Future[WorkerStatus | None]] = {}
         self._wanted: ObserverConfig | None = None
 
     async def start(self, *, admin: str, as_json: bool) -> None:
@@ -84,7 +84,7 @@ class Worker:
         self.channel = await Channel.over(ours)
         self.channel.send(Begin(self.number, self.config, admin, as_json))
         if self._wanted is not None:
-            self.channel.send(Change(self._wanted))
+            self.channel.send(Reconfigure(self._wanted))
 
     async def listen(self) -> None:
         """Take what the process says until it ends."""
@@ -95,41 +95,41 @@ class Worker:
                     self.ready.set()
                 case Changed(config):
                     self.config = config
-                case Answer():
-                    waiting = self._answers.pop(message.number, None)
+                case WorkerStatus():
+                    waiting = self._awaited.pop(message.number, None)
                     if waiting is not None and not waiting.done():
                         waiting.set_result(message)
         self.channel.close()
         self.ready.clear()
-        for waiting in self._answers.values():
+        for waiting in self._awaited.values():
             if not waiting.done():
                 waiting.set_result(None)
-        self._answers.clear()
+        self._awaited.clear()
 
-    async def ask(self) -> Answer | None:
+    async def status(self) -> WorkerStatus | None:
         """Return how the worker is; None if it does not say."""
         if self.channel is None or not self.ready.is_set():
             return None
-        self._asked += 1
-        number = self._asked
-        waiting: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
-        self._answers[number] = waiting
-        self.channel.send(Ask(number))
+        self._requests += 1
+        number = self._requests
+        waiting: asyncio.Future[WorkerStatus | None] = asyncio.get_running_loop().create_future()
+        self._awaited[number] = waiting
+        self.channel.send(StatusRequest(number))
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                answer = await waiting
+                status = await waiting
         except TimeoutError:
-            self._answers.pop(number, None)
+            self._awaited.pop(number, None)
             return None
-        if answer is not None:
-            self.metrics = answer.metrics
-        return answer
+        if status is not None:
+            self.metrics = status.metrics
+        return status
 
-    def change(self, config: ObserverConfig) -> None:
+    def reconfigure(self, config: ObserverConfig) -> None:
         """Let the process, or the next one, change to another configuration."""
         self._wanted = config
         if self.channel is not None:
-            self.channel.send(Change(config))
+            self.channel.send(Reconfigure(config))
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process, if there is one."""
@@ -150,18 +150,18 @@ class Supervisor:
             if listener is not None
         }
         self._state = "starting"
-        self._workers: list[Worker] = []
+        self._workers: list[WorkerSlot] = []
         self._ended = b""
         self._failure = ""
         self._stopping = asyncio.Event()
         self._admin = AdminServer(self._metrics, self._health, self._upstreams)
-        self.addresses = Addresses()
+        self.addresses = ObserverAddresses()
 
     def stop(self) -> None:
         """Ask for a clean end."""
         self._stopping.set()
 
-    async def run(self, ready: Callable[[Addresses], None]) -> None:
+    async def run(self, ready: Callable[[ObserverAddresses], None]) -> None:
         """Supervise until ``stop``; ``ready`` is called once all workers accept clients.
 
         Raises:
@@ -190,9 +190,9 @@ class Supervisor:
             ) from error
         self.addresses.admin = write_address(*found)
 
-    async def _supervise(self, ready: Callable[[Addresses], None]) -> None:
+    async def _supervise(self, ready: Callable[[ObserverAddresses], None]) -> None:
         self._workers = [
-            Worker(number, share(self._config, number, self._listen))
+            WorkerSlot(number, share(self._config, number, self._listen))
             for number in range(1, self._config.workers + 1)
         ]
         for worker in self._workers:
@@ -207,13 +207,13 @@ class Supervisor:
         if self._failure:
             raise StartError(self._failure)
 
-    async def _start(self, ready: Callable[[Addresses], None]) -> None:
+    async def _start(self, ready: Callable[[ObserverAddresses], None]) -> None:
         await asyncio.gather(*(worker.ready.wait() for worker in self._workers))
         self._state = "serving"
         ready(self.addresses)
         _log.info("serving", workers=len(self._workers), **self.addresses.by_name())
 
-    async def _keep(self, worker: Worker) -> None:
+    async def _keep(self, worker: WorkerSlot) -> None:
         loop = asyncio.get_running_loop()
         backoff = _FIRST_BACKOFF
         while True:
@@ -260,11 +260,11 @@ class Supervisor:
 
     # -- what is asked of all
 
-    async def _answers(self) -> list[Answer | None]:
-        return await asyncio.gather(*(worker.ask() for worker in self._workers))
+    async def _statuses(self) -> list[WorkerStatus | None]:
+        return await asyncio.gather(*(worker.status() for worker in self._workers))
 
     async def _metrics(self) -> bytes:
-        await self._answers()
+        await self._statuses()
         running = GaugeMetricFamily(
             "headgate_observer_workers",
             "Workers that accept clients.",
@@ -278,19 +278,19 @@ class Supervisor:
         live = {worker.number: worker.metrics for worker in self._workers if worker.metrics}
         return aggregate(live, self._ended, (running, restarts))
 
-    async def _health(self) -> Health:
+    async def _health(self) -> ObserverHealth:
         reasons: list[str] = []
         serving = False
-        for worker, answer in zip(self._workers, await self._answers(), strict=True):
-            if answer is None:
+        for worker, status in zip(self._workers, await self._statuses(), strict=True):
+            if status is None:
                 reasons.append(f"worker {worker.number}: {worker.trouble}")
                 continue
-            serving = serving or answer.health.serving
-            reasons += (f"worker {worker.number}: {reason}" for reason in answer.health.reasons)
-        return Health(serving and self._state == "serving", self._state, tuple(reasons))
+            serving = serving or status.health.serving
+            reasons += (f"worker {worker.number}: {reason}" for reason in status.health.reasons)
+        return ObserverHealth(serving and self._state == "serving", self._state, tuple(reasons))
 
     async def _upstreams(self) -> dict[str, tuple[UpstreamView, ...]]:
-        return merged(each.upstreams for each in await self._answers() if each is not None)
+        return merged(each.upstreams for each in await self._statuses() if each is not None)
 
     def reload(self, load: Callable[[], ObserverConfig]) -> None:
         """Let all workers change to the configuration that ``load`` returns."""
@@ -310,7 +310,7 @@ class Supervisor:
             and listener.listen == getattr(self._config, name).listen
         }
         for worker in self._workers:
-            worker.change(share(config, worker.number, unchanged))
+            worker.reconfigure(share(config, worker.number, unchanged))
 
 
 def _describe_end(code: int) -> str:
@@ -383,7 +383,7 @@ def _bind(host: str, port: int, *, shared: bool) -> socket.socket:
 
 def supervise(
     config: ObserverConfig,
-    ready: Callable[[Addresses], None],
+    ready: Callable[[ObserverAddresses], None],
     load: Callable[[], ObserverConfig],
     *,
     as_json: bool,
@@ -402,7 +402,7 @@ def supervise(
 
 async def _supervise(
     config: ObserverConfig,
-    ready: Callable[[Addresses], None],
+    ready: Callable[[ObserverAddresses], None],
     load: Callable[[], ObserverConfig],
     *,
     as_json: bool,

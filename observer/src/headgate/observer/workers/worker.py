@@ -15,16 +15,16 @@ import uvloop
 
 from headgate.observer.recording.journal_errors import JournalError, JournalInUse
 from headgate.observer.service import Observer
-from headgate.observer.starting import Addresses, StartError
+from headgate.observer.starting import ObserverAddresses, StartError
 from headgate.observer.workers.channel import (
     TO_WORKER,
-    Answer,
-    Ask,
     Begin,
-    Change,
     Changed,
     Channel,
     Ready,
+    Reconfigure,
+    StatusRequest,
+    WorkerStatus,
 )
 from headgate.settings import ConfigurationError, configure_log
 
@@ -45,9 +45,9 @@ class WorkerObserver(Observer):
     async def _open_admin(self) -> None:
         """Leave it to the supervisor, which asks over the channel."""
 
-    def answer(self, ask: Ask) -> Answer:
+    def status(self, request: StatusRequest) -> WorkerStatus:
         """Return how this worker is."""
-        return Answer(ask.number, self._metrics.text(), self.health(), self.upstreams())
+        return WorkerStatus(request.number, self._metrics.text(), self.health(), self.upstreams())
 
 
 async def _take_journal(begin: Begin) -> WorkerObserver:
@@ -81,7 +81,7 @@ async def _work(connection: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, observer.stop)
 
-    def ready(_addresses: Addresses) -> None:
+    def ready(_addresses: ObserverAddresses) -> None:
         channel.send(Ready())
 
     listening = loop.create_task(_listen_to_supervisor(channel, observer))
@@ -94,9 +94,9 @@ async def _work(connection: socket.socket) -> None:
 async def _listen_to_supervisor(channel: Channel, observer: WorkerObserver) -> None:
     while (message := await channel.receive(TO_WORKER)) is not None:
         match message:
-            case Ask():
-                channel.send(observer.answer(message))
-            case Change(config):
+            case StatusRequest():
+                channel.send(observer.status(message))
+            case Reconfigure(config):
                 observer.reload(lambda config=config: config)  # type: ignore[misc]
                 channel.send(Changed(observer.reconfiguration.config))
     _log.warning("the supervising process is gone: ending")

@@ -15,7 +15,7 @@ from headgate.observer.sessions.endpoint import Endpoint
 from headgate.observer.sessions.exchange import Exchange
 from headgate.observer.sessions.requests.answers import Answers
 from headgate.observer.sessions.requests.forwarding import Forwarder
-from headgate.observer.sessions.write_rules import Facts, Hold, Journal, Refuse, judge
+from headgate.observer.sessions.write_rules import Facts, Hold, JournalAndForward, Refuse, judge
 
 _MOST_CLEARED: Final = 4096  # kinds of request remembered for one client: one listener has as many
 
@@ -97,7 +97,7 @@ class RequestDispatcher:
             self._connections.pause(HELD)
             self._endpoint.gates.hold(self, judgement.gate)
             return None
-        if isinstance(judgement, Journal):
+        if isinstance(judgement, JournalAndForward):
             return self._record(request, judgement.tables)
         if request.method.effect is Effect.READ and request.tables:
             self._endpoint.count_read(request.tables[0], request.message)
@@ -148,7 +148,7 @@ class RequestDispatcher:
         judgement = judge(request, facts)
         journalled = exchange.journalled
         if (
-            isinstance(judgement, Journal)
+            isinstance(judgement, JournalAndForward)
             and journalled is not None
             and judgement.tables == journalled.tables
         ):
