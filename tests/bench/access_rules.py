@@ -67,7 +67,7 @@ def session(rules: AccessSettings | None) -> Session:
         dialer=cast("Any", None),
         limits=Limits(),
         control=control,
-        recorder=cast("Any", SimpleNamespace(ripe=False)),
+        recorder=cast("Any", SimpleNamespace(backlog_due=False)),
         admission=cast("Any", SimpleNamespace(syncs_each=False)),
         gates=cast("Any", SimpleNamespace(closed=False)),
         notify=cast("Any", SimpleNamespace(asked=False)),

@@ -168,7 +168,7 @@ class ObserverLife:
             self.come_round()
             if not any(client.replies and not client.cut for client in self.clients.all):
                 open_ = [s for s in self.scene.endpoint.sessions if not s.quiet()]
-                if not open_ and not self.scene.recorder.ripe:
+                if not open_ and not self.scene.recorder.backlog_due:
                     break
         self.scene.work()
         self.scene.bench.producer.deliver_all()

@@ -73,7 +73,7 @@ class Recorder:
         return self.tickets[-1]
 
     begin_alike = begin
-    ripe = False
+    backlog_due = False
 
     def end(self, *_reply: object) -> None:
         pass

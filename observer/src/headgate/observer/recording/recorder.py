@@ -44,7 +44,7 @@ _AFTERMATH_SECONDS: Final = 60.0
 """How long a write whose connection broke may still take effect: HBase's ``hbase.rpc.timeout``."""
 
 _PATIENCE_SECONDS: Final = 0.001
-"""How long a ripe backlog waits for a request to be forwarded."""
+"""How long a backlog that is due waits for a request to be forwarded."""
 
 _MOST_TABLES: Final = 10_000
 """Tables from which on those without a write under way are forgotten."""
@@ -138,13 +138,13 @@ class Recorder:
         self._in_flight: dict[str, InFlightWrites] = {}
         self._backlog: list[_Step] = []
         self._gathering = False
-        self.ripe = False
-        """Whether the backlog has gathered for long enough.
+        self.backlog_due = False
+        """Whether the backlog has gathered for ``gather_seconds``.
 
         Whoever forwards a small request may call ``work`` then: while HBase does that request, no
         client waits for what is done here. If nobody does, it is done a moment later.
         """
-        self._due = False
+        self._scheduled = False
         self._uncounted: JournalledRequest | None = None
         """The last of some puts alike that were done and are not counted yet."""
         self._puts = 0
@@ -242,23 +242,23 @@ class Recorder:
             self._at(self._gather, self._gathered)
 
     def _gathered(self) -> None:
-        self.ripe = True
-        self._at(_PATIENCE_SECONDS, self._work_if_ripe)
+        self.backlog_due = True
+        self._at(_PATIENCE_SECONDS, self._work_if_due)
 
-    def _work_if_ripe(self) -> None:
-        if self.ripe:
+    def _work_if_due(self) -> None:
+        if self.backlog_due:
             self.work()
 
     def _work_soon(self) -> None:
-        if not self._due:
-            self._due = True
+        if not self._scheduled:
+            self._scheduled = True
             self._soon(self.work)
 
     def work(self) -> None:
         """Do what waits in the backlog."""
-        if self.ripe:
-            self.ripe = self._gathering = False
-        self._due = False
+        if self.backlog_due:
+            self.backlog_due = self._gathering = False
+        self._scheduled = False
         backlog, self._backlog = self._backlog, []
         for step in backlog:
             if not isinstance(step, JournalledRequest):

@@ -92,7 +92,7 @@ class Session:
             return
         # What the recorder does is about other clients too: an error there does end the process,
         # and the journal has what must not be lost.
-        if self._endpoint.recorder.ripe:
+        if self._endpoint.recorder.backlog_due:
             self._endpoint.recorder.work()
 
     def eof_received(self) -> bool:
