@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.events import GONE, Cut, lost_after, told_from
+from headgate.events import GONE, Cut, known_from, lost_after
 
 PLACES = st.tuples(st.sampled_from(["s", "t"]), st.integers(0, 3))
 ADVANCES = st.lists(st.tuples(PLACES, st.integers(0, 50)), max_size=12)
@@ -71,10 +71,10 @@ def test_a_cut_is_not_changed_by_advancing_it():
 def test_a_loss_keeps_in_mind_from_where_on_something_is_told() -> None:
     for position in (0, 1, 17):
         assert lost_after(position) < GONE
-        assert told_from(lost_after(position)) == told_from(position) == position
+        assert known_from(lost_after(position)) == known_from(position) == position
     assert lost_after(GONE) == GONE
     assert lost_after(lost_after(3)) == lost_after(3)
-    assert told_from(GONE) is None
+    assert known_from(GONE) is None
 
 
 def test_a_cut_with_a_loss_covers_what_it_tells_of() -> None:

@@ -21,8 +21,8 @@ from headgate.events import (
     Outcome,
     TableChange,
     TableChangeKind,
+    known_from,
     lost_after,
-    told_from,
     updates_topic,
 )
 
@@ -153,7 +153,7 @@ def test_it_is_told_too_from_where_on_updates_tell_of_deletes(pair, rows, loss):
     tester.finish("b")
     loss(tester)
     second = run(tester)
-    assert told_from(second.since.position(topic, 0)) == first.cut.position(topic, 0) > 0
+    assert known_from(second.since.position(topic, 0)) == first.cut.position(topic, 0) > 0
 
 
 def test_so_are_the_next_attempt_and_the_next_run_where_one_is_under_way(pair, rows):
@@ -166,7 +166,7 @@ def test_so_are_the_next_attempt_and_the_next_run_where_one_is_under_way(pair, r
     observer_lost(tester)
     tester.fail("b")
     (again,) = [i for i in tester.pass_time(600.0) if isinstance(i, Launch)]
-    assert told_from(again.since.position(topic, 0)) == second.since.position(topic, 0)
+    assert known_from(again.since.position(topic, 0)) == second.since.position(topic, 0)
     assert again.cut.position(topic, 0) == lost_after(second.cut.position(topic, 0))
     tester.finish("b")
     third = run(tester)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headgate.events import told_from
+from headgate.events import known_from
 from soaking.topics import Told
 
 SHOWN = 5  # examples that a sentence names
@@ -32,12 +32,12 @@ class Note:
 
     def covers(self, topic: str, partition: int, offset: int) -> bool:
         """Return whether a message lies between its cuts."""
-        until = told_from(_at(self.cut, topic, partition))
+        until = known_from(_at(self.cut, topic, partition))
         return until is not None and _at(self.since, topic, partition) <= offset < until
 
     def knew_nothing(self, topic: str, partition: int) -> bool:
         """Return whether no update says what came before it: all there is was shown."""
-        return told_from(_at(self.since, topic, partition)) is None
+        return known_from(_at(self.since, topic, partition)) is None
 
 
 def _at(offsets: Offsets, topic: str, partition: int) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec import Struct
 
-from headgate.events import VERSION, Cut, Gap, UpdateMessage, decode_update, told_from
+from headgate.events import VERSION, Cut, Gap, UpdateMessage, decode_update, known_from
 
 PATIENCE: Final = 30.0
 """Seconds without any record after which Kafka counts as unreachable: above its own failover."""
@@ -46,7 +46,7 @@ def ranges_between(topic: str, since: Cut, until: Cut) -> list[OffsetRange]:
     """
     found = []
     for partition, position in enumerate(until.offsets.get(topic, ())):
-        start, stop = told_from(since.position(topic, partition)), told_from(position)
+        start, stop = known_from(since.position(topic, partition)), known_from(position)
         if start is not None and stop is not None and start < stop:
             found.append(OffsetRange(topic, partition, start, stop))
     return found

@@ -22,7 +22,7 @@ from headgate.events.control import (
     WatchList,
     control_key,
 )
-from headgate.events.cuts import GONE, Cut, lost_after, told_from
+from headgate.events.cuts import GONE, Cut, known_from, lost_after
 from headgate.events.machines import MachineLoad, decode_machine, encode_machine
 from headgate.events.notify import (
     NOTIFY_ALL,
@@ -112,11 +112,11 @@ __all__ = [
     "encode_origin",
     "encode_origin_text",
     "encode_update",
+    "known_from",
     "lost_after",
     "origin_text",
     "partition_of",
     "row_prefix_end",
     "table_of",
-    "told_from",
     "updates_topic",
 ]

@@ -17,13 +17,13 @@ It lies before all records, so whatever is read from there on is known to be inc
 def lost_after(position: int) -> int:
     """Return where a partition stands that stood at ``position`` and has lost records since.
 
-    It is negative too; what is told from there on is known to be incomplete, but not of no use.
+    It is negative too; what is read from there on is known to be incomplete, but not of no use.
     """
     return position if position < 0 else -2 - position
 
 
-def told_from(position: int) -> int | None:
-    """Return from which offset on records tell something of what came; None: nobody knows."""
+def known_from(position: int) -> int | None:
+    """Return from which offset on what came is known, if not all; None: from nowhere."""
     reach = _reach(position)
     return None if reach == GONE else reach
 
@@ -75,7 +75,7 @@ class Cut(Struct, frozen=True):
         return Cut({t: positions for t, positions in self.offsets.items() if t not in topics})
 
     def covers(self, other: Cut) -> bool:
-        """Return whether everything in the other cut is in this one, as far as it is told."""
+        """Return whether everything in the other cut is in this one, as far as it is known."""
         return all(
             _reach(position) <= _reach(self.position(topic, partition))
             for topic, positions in other.offsets.items()

@@ -19,7 +19,7 @@ ORIGIN_ATTRIBUTE = b"headgate.origin"
 class Origin(Struct, frozen=True, array_like=True):
     """A run's attempt, an action whose run is not known, or a writer outside of all dataflows.
 
-    ``run`` is empty where only the connection tells who writes: its listener or its certificate.
+    ``run`` is empty where only the connection says who writes: its listener or its certificate.
     ``dataflow`` is empty for a writer that belongs to none, and ``action`` then too.
     """
 

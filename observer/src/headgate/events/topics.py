@@ -35,7 +35,7 @@ def updates_topic(table: str) -> str:
 
 
 def table_of(topic: str) -> str | None:
-    """Return the table whose updates are in a topic; None where its name does not tell."""
+    """Return the table whose updates are in a topic; None where its name does not say."""
     escaped = topic.removeprefix(_UPDATES_PREFIX)
     if escaped == topic or "__" in escaped:
         return None
