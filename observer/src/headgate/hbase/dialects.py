@@ -32,10 +32,10 @@ def dialect_of(message: Message) -> Dialect | None:
     services = [dialect for dialect in Dialect if message.name in METHODS[dialect]]
     if len(services) == 1:
         return services[0]
-    told = _ARGUMENTS.get(message.name)
-    if told is None:
+    distinctive = _ARGUMENTS.get(message.name)
+    if distinctive is None:
         return None
-    field, one, two = told
+    field, one, two = distinctive
     message = to_binary(message)
     cursor = Cursor(message.raw, message.body)
     while kind := cursor.next_field():

@@ -6,7 +6,7 @@ Taken from the behaviour of HBase 2.6.1's Thrift servers, not from the methods' 
 - whatever the reply: a request without cells, or only with puts that the server ignores: NOTHING
 - flag false: NOTHING, the check failed
 - Thrift1 increment and incrementRows without an error: UNKNOWN, since a coalescing server answers
-  before it writes, and nothing in the reply tells whether it coalesces
+  before it writes, and nothing in the reply says whether it coalesces
 - IllegalArgument for puts only or deletes only: NOTHING, it is thrown while the call is being built
 - IllegalArgument for puts and deletes: UNKNOWN, the first of the two calls may have been made
 - unknown method, protocol error: NOTHING, the handler was never called
@@ -46,7 +46,7 @@ class Verdict(Enum):
 
     APPLIED = "applied"
     NOTHING = "nothing"
-    """Certainly none: there is nothing to tell anyone."""
+    """Certainly none: there is nothing to publish."""
     UNKNOWN = "unknown"
     """All, some or none of it."""
 

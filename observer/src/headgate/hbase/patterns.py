@@ -172,7 +172,7 @@ class Pattern:
         return Write(self.name, self.table, cells)
 
     def learn_put(self, raw: bytes, write: Write) -> bool:
-        """Note where a put has its cell; tell whether that is certain.
+        """Note where a put has its cell; return whether that is certain.
 
         The strings stand where ``_PUTS`` says, so that each is what it is by its field.
         """

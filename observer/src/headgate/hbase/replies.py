@@ -11,8 +11,8 @@ def io_error_reply(
 ) -> bytes:
     """Return the IOError of the dialect that refuses a request, in the request's transport.
 
-    A method that has no IOError gets a ``TApplicationException``. ``can_retry`` tells HBase's own
-    client whether to try again; both dialects have it in the same field.
+    A method that has no IOError gets a ``TApplicationException``. ``can_retry`` says whether
+    HBase's own client tries again; both dialects have it in the same field.
     """
     method = method_of(dialect, request.name)
     if not method.io_error:

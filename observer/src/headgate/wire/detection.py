@@ -1,4 +1,4 @@
-"""What a peer speaks, told from the first bytes of its connection."""
+"""What a peer speaks, detected from the first bytes of its connection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FORMATS: Final = {
 def detect(head: bytes | bytearray) -> WireFormat | None:
     """Return what the peer of a connection that begins with ``head`` speaks.
 
-    None when more bytes are needed to tell.
+    None when more bytes are needed to know.
 
     Raises:
         UnsupportedProtocol: HTTP, TLS, SASL, JSON or THeader.

@@ -2,7 +2,7 @@
 
 A client sends the same few kinds of request again and again. Where a message has the length of one
 that was walked before, and each of its other bytes is the same, it has the same parts in the same
-places: one comparison tells, and it need not be walked.
+places: one comparison shows it, and it need not be walked.
 """
 
 from __future__ import annotations

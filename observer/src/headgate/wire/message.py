@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Transport(Enum):
-    """How messages are told apart in the stream."""
+    """How messages are delimited in the stream."""
 
     FRAMED = "framed"
     """Each message is preceded by its length in 4 bytes."""
@@ -51,7 +51,7 @@ class Limits(Struct, frozen=True):
     max_frame: int = 128 * 1024 * 1024
     """Bytes of one message. HBase's own clients send batches of up to tens of MiB."""
     max_string: int = 64 * 1024 * 1024
-    """Bytes of one string or binary; HBase refuses cells above 10 MiB unless told otherwise."""
+    """Bytes of one string or binary; HBase refuses cells above 10 MiB by default."""
     max_container: int = 4 * 1024 * 1024
     """Elements of one list, set or map."""
     max_depth: int = 32

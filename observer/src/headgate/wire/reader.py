@@ -24,10 +24,10 @@ class MessageReader:
     After a ``ProtocolError`` the stream has no known border any more: close the connection.
 
     Attributes:
-        transport: what the peer uses; None until its first bytes have told.
+        transport: what the peer uses; None until its first bytes have come.
         protocol: likewise, and strict binary until then.
         header: that of the message that is being read; None between messages, and before it is
-            whole. After an error it tells which message was wrong.
+            whole. After an error it is that of the wrong message.
     """
 
     __slots__ = (

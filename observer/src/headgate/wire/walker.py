@@ -267,7 +267,7 @@ class StructWalker:
                 pos += passed * (end - pos)
                 left -= passed
         except ShortBuffer:
-            pass  # the rest is still to come, or shorter: walking it tells
+            pass  # the rest is still to come, or shorter: walking it shows which
         return pos, left, True
 
 

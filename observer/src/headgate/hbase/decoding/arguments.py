@@ -138,7 +138,7 @@ ARGUMENTS: Final[dict[Dialect, dict[str, Fields]]] = {
 def require_declared(cursor: Cursor, fields: Fields) -> int:
     """Move behind a struct, if every reader finds the same in it; return which fields it has.
 
-    They are told as bits: 2 is that with id 1.
+    They are bits: 2 is the field with id 1.
 
     Raises:
         MalformedMessage: a field that matters comes twice, elements are not of the type that they

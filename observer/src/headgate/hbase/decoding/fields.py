@@ -1,4 +1,4 @@
-"""Fields of one struct, told by their ids: none of those that matter may come twice."""
+"""Fields of one struct, known by their ids: none of those that matter may come twice."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _read_alike(
     read_one: Callable[[Cursor, Cells], bytes | None],
     stop: int,
 ) -> tuple[int, bytes | None]:
-    """Read the rows like the first; return how many, none where it cannot be told, and its origin.
+    """Read the rows like the first; return how many, none where that is not known, and its origin.
 
     They have the first one's bytes, but for keys and values. None begins behind ``stop``.
     """
@@ -177,7 +177,7 @@ def _take_of_any_length(
             values += row_values
             pos = at + len(tail)
     except ShortBuffer:
-        pass  # cut short: reading it by itself tells where
+        pass  # cut short: reading it by itself shows where
     _append(cells, first, rows, values if others else first.values * len(rows))
     cursor.pos = pos
     return len(rows)

@@ -255,7 +255,7 @@ def _read_batch(cursor: Cursor, cells: Cells) -> None:
                 _skip_rest(cursor)
             return
     except ShortBuffer:
-        cursor.pos = pos  # cut short: the general reader below tells where
+        cursor.pos = pos  # cut short: the general reader below says where
     _read_any_batch(cursor, cells)
 
 
@@ -310,7 +310,7 @@ def _read_mutations(cursor: Cursor, count: int, row: bytes, cells: Cells) -> Non
                         cells.values.append(data[value + 7 : tail])
                     continue
         except ShortBuffer:
-            cursor.pos = pos  # cut short: the general reader below tells where
+            cursor.pos = pos  # cut short: the general reader below says where
         cursor.pos = pos
         _read_mutation(cursor, row, cells)
         pos = cursor.pos

@@ -156,7 +156,7 @@ def _read_so_many(cursor: Cursor, count: int, cells: Cells) -> None:
                         pos = behind + 1
                         continue
         except ShortBuffer:
-            cursor.pos = pos  # cut short: the general reader below tells where
+            cursor.pos = pos  # cut short: the general reader below says where
         cursor.pos = pos
         column, value, timestamp = read_column_value(cursor)
         columns.append(column)
