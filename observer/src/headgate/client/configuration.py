@@ -1,4 +1,4 @@
-"""What the drop-in client is told: one TOML file, or variables of the environment alone."""
+"""The drop-in client's configuration: one TOML file, or variables of the environment alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ClientOrigin(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClientConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that the drop-in client can be told."""
+    """Everything that can be configured of the drop-in client."""
 
     kafka: KafkaSettings
     journal: ClientJournal = field(default_factory=ClientJournal)
@@ -122,10 +122,10 @@ def observer_config(config: ClientConfig, environment: Mapping[str, str]) -> Obs
 
 def program_origin(config: ClientConfig) -> Origin | None:
     """Return who the program is; None where its configuration does not say."""
-    told = config.origin
-    if not told.dataflow and not told.writer:
+    origin = config.origin
+    if not origin.dataflow and not origin.writer:
         return None
-    return Origin(told.dataflow, told.action, "", 0, told.writer)
+    return Origin(origin.dataflow, origin.action, "", 0, origin.writer)
 
 
 def _default_name(directory: Path) -> str:

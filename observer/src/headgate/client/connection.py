@@ -360,7 +360,7 @@ class Thrift2Connection:
         *,
         origin: Origin | None = None,
     ) -> bool:
-        """Put columns of a row if one of its columns has the expected value; tell whether it had.
+        """Put columns of a row if one of its columns has the expected value; return whether it had.
 
         ``expected`` None holds where the column is absent. Check and put are one atomic step.
 

@@ -1,4 +1,4 @@
-"""What both services are told: TOML files and variables, addresses, secrets, and the log."""
+"""Both services' configuration: TOML files and variables, addresses, secrets, and the log."""
 
 from headgate.settings.addresses import is_loopback, parse_address, write_address
 from headgate.settings.credentials import (

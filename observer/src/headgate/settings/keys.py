@@ -17,7 +17,7 @@ _ID_BYTES: Final = 8
 _LEAST_CHARACTERS: Final = 32
 """Of a key: it can be guessed at leisure by whoever reads a signature."""
 _AGENT_WRITE: Final = b"headgate agent writes"
-"""Told apart from whatever else is signed with the same key."""
+"""Domain of its signatures: nothing else that is signed with the same key passes for one."""
 _MAKE: Final = "openssl rand -hex 32"
 
 

@@ -38,7 +38,7 @@ def load(
         environment: all variables of the process.
         prefix: of the variables that count: ``[kafka] bootstrap`` is overridden by the prefix and
             ``KAFKA_BOOTSTRAP``.
-        check: raises ``places.problem(...)`` for what types alone cannot tell.
+        check: raises ``places.problem(...)`` for what types alone do not show.
 
     Raises:
         ConfigurationError: it cannot be read or used; the message says where and what to do.

@@ -96,7 +96,7 @@ def _require_private(path: Path, found: os.stat_result) -> None:
 
 
 def _make(path: Path, content: bytes) -> bool:
-    """Make the file, and tell whether this process was first."""
+    """Make the file; return whether this process was first."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         _write(draft, content)
