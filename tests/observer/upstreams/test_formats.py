@@ -165,7 +165,7 @@ def test_keys_that_do_not_fit_the_server_are_named() -> None:
         return formats.mismatch(BUFFERED_BINARY, upstream, detected)
 
     problem = scene(Server(BUFFERED_BINARY), script, upstream_transport=UpstreamTransport.FRAMED)
-    assert "headgate is told to speak framed/binary to the HBase Thrift server" in problem
+    assert "headgate is configured to speak framed/binary to the HBase Thrift server" in problem
     assert 'set upstream_transport = "buffered" and upstream_protocol = "binary"' in problem
 
 

@@ -1,6 +1,6 @@
 """The admin address: ``/metrics`` for Prometheus, ``/healthz`` for whoever restarts services.
 
-``/upstreams`` tells operators which Thrift servers are well and who is connected to them.
+``/upstreams`` shows operators which Thrift servers are well and who is connected to them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headgate.observer.upstreams.pool import UpstreamView
 Value = TypeVar("Value")
 Upstreams = Mapping[str, tuple[UpstreamView, ...]]
 
-_NOBODY_TO_TELL = (
+_CLIENT_GONE = (
     TimeoutError,
     ConnectionError,
     asyncio.IncompleteReadError,
@@ -78,7 +78,7 @@ class AdminServer:
                 )
                 writer.write(body)
                 await writer.drain()
-        except _NOBODY_TO_TELL:
+        except _CLIENT_GONE:
             # Whoever asked is gone or sent no HTTP request.
             pass
         finally:

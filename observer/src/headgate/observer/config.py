@@ -91,7 +91,7 @@ class Check(StrEnum):
 
 
 class HealthChecks(Struct, frozen=True, forbid_unknown_fields=True):
-    """How an upstream is found to be well or ill while no client tells."""
+    """How an upstream is found to be well or ill, whether clients use it or not."""
 
     check: Check = Check.PING
     interval_seconds: Seconds = 5.0
@@ -106,7 +106,7 @@ class HealthChecks(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UpstreamTransport(StrEnum):
-    """How messages to an upstream are told apart."""
+    """How messages to an upstream are delimited."""
 
     AUTO = "auto"
     """As the client does it: requests go on as they came."""
@@ -281,7 +281,7 @@ class Watching(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ObserverConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that ``headgate observer`` can be told."""
+    """Everything that can be configured of ``headgate observer``."""
 
     name: Annotated[str, Meta(min_length=1, max_length=_MAX_NAME, pattern=r"^[A-Za-z0-9._\-]+$")]
     """Stable across restarts and unique among observers: it is a part of every event's identity."""
@@ -396,7 +396,7 @@ def _check_security(name: str, listener: Listener, places: Places) -> None:
     if tls is not None and tls.require_client_certificate and not tls.client_ca:
         raise places.problem(
             (name, "tls", "require_client_certificate"),
-            f"nothing tells which certificates are good; add client_ca under [{name}.tls]",
+            f"nothing says which certificates are good; add client_ca under [{name}.tls]",
         )
     if tls is not None and tls.client_crl and not tls.client_ca:
         raise places.problem(

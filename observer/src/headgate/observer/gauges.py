@@ -1,4 +1,4 @@
-"""What an observer's parts tell Prometheus of themselves."""
+"""Gauges and counters that an observer's parts expose to Prometheus."""
 
 from __future__ import annotations
 

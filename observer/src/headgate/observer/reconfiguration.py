@@ -1,4 +1,4 @@
-"""A changed configuration while clients are served: what can change does, what cannot is told.
+"""A changed configuration while clients are served: what can change does, what cannot is logged.
 
 Every part of the observer names the keys that it can change and how. All parts look at the new
 configuration before any of them changes anything, so that one they cannot use changes nothing.

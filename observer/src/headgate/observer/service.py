@@ -54,14 +54,14 @@ from headgate.settings import parse_address, set_log_level
 
 _log = structlog.get_logger("headgate.observer")
 
-_COLUMNS_TOLD = 100  # in each lease, every few seconds: what people look at, not all there is
+_COLUMNS_LISTED = 100  # in each lease, every few seconds: what people look at, not all there is
 _DELIVERY_SECONDS = 0.004  # how soon an acknowledgement of Kafka's is looked at
 _TEND_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 _DRAIN_SHARE = 0.7  # of the time for a clean end: the rest is for delivering events
 _CERTIFICATE_SECONDS = 5.0  # how soon new certificates on the disk are found
 _OUR_OWN = frozenset({"handle", "task", "future"})
-"""Keys by which event loops tell that an error came out of a call or a task, not a transport."""
+"""Keys that event loops set where an error came out of a call or a task, not a transport."""
 _LIVE_OF_LISTENERS = ("upstream", "upstream_transport", "upstream_protocol", "health")
 
 
@@ -153,7 +153,7 @@ class Observer:
             notify=self._notify,
             publisher=self._publisher,
             admin=lambda: self.addresses.admin,
-            reads=lambda: self._metrics.reads_of(self._control.watched, _COLUMNS_TOLD),
+            reads=lambda: self._metrics.reads_of(self._control.watched, _COLUMNS_LISTED),
             clock=lease_clock,
             later=self._loop.call_later,
         )

@@ -78,7 +78,7 @@ class LeaseRenewer:
         self._kept = False
         self._lost_at: float | None = None
         """When the topic was taken for lost; None while it is heard, or somebody else did."""
-        self._loss_told = False
+        self._loss_logged = False
         self._said_unmarked: tuple[str, ...] = ()
         self._spread: dict[str, int] = {}
         """By topic: over how many partitions the observer's last epoch that had it wrote."""
@@ -91,7 +91,7 @@ class LeaseRenewer:
 
     @property
     def begun(self) -> bool:
-        """Whether anybody was told of the epoch."""
+        """Whether the epoch was announced to anybody."""
         return bool(self._said_at)
 
     def begin(self) -> None:
@@ -158,8 +158,8 @@ class LeaseRenewer:
         if self._control.everything and self._clock() <= self._control.trusted_until:
             self._control.found()
             self._lost_at = None
-            if self._loss_told:
-                self._loss_told = False
+            if self._loss_logged:
+                self._loss_logged = False
                 _log.info("the control topic is back")
         self._publisher.forget_unwanted()
 
@@ -173,10 +173,10 @@ class LeaseRenewer:
             self._lost_at = now
         elif (
             self._lost_at is not None
-            and not self._loss_told
+            and not self._loss_logged
             and now - self._lost_at >= _DOUBT_SECONDS
         ):
-            self._loss_told = True
+            self._loss_logged = True
             _log.error(
                 "the control topic is lost: every table is treated as watched until it is back",
                 topic=self._config.kafka.control_topic,

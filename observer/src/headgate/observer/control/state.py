@@ -25,7 +25,7 @@ class ControlState:
     ) -> None:
         """Begin with nothing watched but what fits ``patterns``.
 
-        ``notify`` is told what lists ask for; ``clock`` is that of ``trusted_until``, in seconds.
+        ``notify`` gets what lists ask for; ``clock`` is that of ``trusted_until``, in seconds.
         """
         self._notify = notify
         self._clock = clock

@@ -11,7 +11,7 @@ _SYSTEM = "hbase:"  # HBase's own tables
 
 
 class TablePatterns:
-    """Tells whether a table is watched by its name, from the first write of it on.
+    """Patterns of tables that are watched by name, from the first write of each on.
 
     Patterns are those of a shell, as in access rules: ``*`` and ``?`` stand for any character, the
     ``:`` behind a namespace too. Tables of HBase's own and ``state_tables`` are never meant.

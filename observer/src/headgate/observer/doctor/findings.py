@@ -131,14 +131,14 @@ def tls_problem(step: str, error: OSError, host: str) -> Finding:
 
 def state_tables(access: AccessSettings | None) -> Finding:
     """Say who may change the tables in which agents keep what they run."""
-    told = access or AccessSettings()
-    named = ", ".join(told.state_tables)
+    access = access or AccessSettings()
+    named = ", ".join(access.state_tables)
     step = f"state table {named}"
-    if not told.state_tables:
+    if not access.state_tables:
         return Finding(
             step, FindingVerdict.NOTE, "access.state_tables names none: everybody may change it"
         )
-    if told.guards_state:
+    if access.guards_state:
         return ok(step, "only agents may change it")
     return Finding(
         step,

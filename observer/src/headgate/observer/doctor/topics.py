@@ -73,7 +73,7 @@ def _topic_settings(admin: AdminClient, topics: list[str]) -> dict[str, dict[str
         try:
             entries = future.result(timeout=KAFKA_SECONDS)
         except KafkaException:
-            continue  # what is left out is told as unknown
+            continue  # what is left out is reported as unknown
         found[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
     return found
 

@@ -223,7 +223,7 @@ class EmbeddedObserver:
         try:
             with self._loop.lock, asyncio.Runner(loop_factory=lambda: self._loop) as runner:
                 runner.run(self._main())
-        except BaseException as error:  # noqa: BLE001 - the program is told at its next write
+        except BaseException as error:  # noqa: BLE001 - raised at the program's next write
             self._failure = error
             if self._begun.is_set():
                 _log.exception("the observer in this program ended: the next write begins another")

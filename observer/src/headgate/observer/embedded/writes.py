@@ -78,7 +78,7 @@ class EmbeddedWrite:
     # -- what admission asks
 
     def try_again(self) -> bool:
-        """Try to write it down; tell whether it waits no more."""
+        """Try to write it down; return whether it waits no more."""
         return self._traffic.try_again(self)
 
     def give_up(self, reason: str) -> None:
@@ -181,7 +181,7 @@ class EmbeddedWrites:
         return embedded
 
     def _take(self, embedded: EmbeddedWrite) -> bool:
-        """Do with a request what is right now; tell whether it may be sent or is refused."""
+        """Do with a request what is right now; return whether it may be sent or is refused."""
         why = self._try(embedded)
         if why is None:
             return self._is_decided(embedded)
@@ -272,7 +272,7 @@ class EmbeddedWrites:
         return None
 
     def try_again(self, embedded: EmbeddedWrite) -> bool:
-        """Take what waits for room as if it came now; tell whether it waits for that no more."""
+        """Take what waits for room as if it came now; return whether it waits no more."""
         if embedded not in self._waiting:
             return True
         if self._try(embedded) is not None:

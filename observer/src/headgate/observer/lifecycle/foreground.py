@@ -36,14 +36,14 @@ def run_in_foreground(config: Path, *, as_json: bool = False, verbose: bool = Fa
         sys.stdout.flush()
 
     try:
-        told = load()
-        log_as_json = as_json or told.log_format is LogFormat.JSON
-        fields = {"observer": told.name}
-        configure_log(as_json=log_as_json, level=told.log_level, fields=fields)
-        if told.workers > 1:
-            supervise(told, ready, load, as_json=log_as_json)
+        loaded = load()
+        log_as_json = as_json or loaded.log_format is LogFormat.JSON
+        fields = {"observer": loaded.name}
+        configure_log(as_json=log_as_json, level=loaded.log_level, fields=fields)
+        if loaded.workers > 1:
+            supervise(loaded, ready, load, as_json=log_as_json)
         else:
-            run(told, ready, load)
+            run(loaded, ready, load)
     except (ConfigurationError, JournalError, StartError) as error:
         sys.stderr.write(f"headgate observer: {error}\n")
         return 1

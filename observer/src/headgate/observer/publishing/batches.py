@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from headgate.events import VERSION, Gap, RequestPart, UpdateBatch, UpdateKind
 from headgate.observer.publishing.ended import EndedWrite
 
-# Kafka refuses messages above 1,000,000 bytes unless told otherwise on both sides. A piece must be
+# Kafka refuses messages above 1,000,000 bytes unless both sides allow more. A piece must be
 # cut in the same way by every version and configuration: its number is a part of its identity.
 PIECE_BYTES: Final = 512 * 1024
 MESSAGE_BYTES: Final = 768 * 1024

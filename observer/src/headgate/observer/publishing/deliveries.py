@@ -50,7 +50,7 @@ class Producer(Protocol):
     """The seam to Kafka."""
 
     def send(self, topic: str, partition: int, value: bytes, done: Done) -> bool:
-        """Take a message to be delivered; tell whether there was room for it."""
+        """Take a message to be delivered; return whether there was room for it."""
 
     def restart(self) -> None:
         """Give up everything that was sent (each ``done`` is called with a failure); begin anew."""
@@ -230,7 +230,7 @@ class OrderedDelivery:
             self.hand_over(lane)
 
     def _prepare_replay(self, lane: Lane) -> None:
-        """Put what failed back in front; tell readers where order could not be kept."""
+        """Put what failed back in front; publish a gap where order could not be kept."""
         replayed = [outgoing for outgoing in lane.sent if not outgoing.done]
         overtaken = len(replayed) != len(lane.sent)
         wait_for_topic = too_large = False

@@ -152,7 +152,7 @@ class KafkaProducer:
         self._broken = False
 
     def send(self, topic: str, partition: int, value: bytes, done: Done) -> bool:
-        """Take a message to be delivered; tell whether there was room for it."""
+        """Take a message to be delivered; return whether there was room for it."""
         return self._send(topic, partition, value, None, done)
 
     def send_keyed(self, topic: str, key: bytes, value: bytes, done: Done) -> bool:
@@ -237,7 +237,7 @@ class KafkaProducer:
         except KafkaException as error:
             bootstrap = self._settings["bootstrap.servers"]
             raise KafkaUnavailable(
-                f"Kafka at {bootstrap} does not tell of topic {topic}: {error.args[0].str()}"
+                f"Kafka at {bootstrap} does not describe topic {topic}: {error.args[0].str()}"
             ) from error
 
     def flush(self, seconds: float) -> int:
@@ -358,7 +358,7 @@ class Topics:
             ) from error
 
     def _unavailable(self, error: KafkaException) -> KafkaUnavailable:
-        # Why a connection ends (TLS, a password) is told to the callback alone.
+        # Why a connection ends (TLS, a password) is reported to the callback alone.
         self._admin.poll(0)
         cause, met = error.args[0], self._met
         self._met = ""

@@ -15,7 +15,7 @@ from typing import Final
 from headgate.observer.publishing.deliveries import DeliveryFailure, Done, FailureKind
 
 Produce = Callable[[str, int, bytes, bytes | None, Done], bool]
-"""Takes topic, partition, value, key and what to call in the end; tells whether there was room."""
+"""Takes topic, partition, value, key and what to call in the end; returns if there was room."""
 
 _NO_ROOM: Final = DeliveryFailure(FailureKind.OTHER, "the producer is full")
 
@@ -30,7 +30,7 @@ class Openings:
         self._behind: dict[tuple[str, int], deque[tuple[bytes, bytes | None, Done]]] = {}
 
     def send(self, topic: str, partition: int, value: bytes, key: bytes | None, done: Done) -> bool:
-        """Take a message, to be delivered in order; tell whether there was room for it."""
+        """Take a message, to be delivered in order; return whether there was room for it."""
         place = (topic, partition)
         if place in self._opened:
             return self._produce(topic, partition, value, key, done)

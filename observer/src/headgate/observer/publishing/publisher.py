@@ -98,7 +98,7 @@ class Publisher:
 
         ``settle(intents)`` is called once all of their messages are acknowledged;
         ``unfinished(table)`` returns the lowest intent of the table that has not been given to the
-        publisher, or the next one to come; ``wanted(table)`` tells whether somebody may want the
+        publisher, or the next one to come; ``wanted(table)`` returns whether somebody may want the
         events of a table that was never prepared: where nobody does, they are dropped;
         ``named(table)`` whether somebody certainly does, so that its first event asks for a topic;
         ``named_alone(table)`` whether that is for its name alone, whether there is such a table or
@@ -184,7 +184,7 @@ class Publisher:
         return name in self._tables or len(self._tables) < _MOST_UNLISTED
 
     def prepare(self, name: str, *, values: bool) -> None:
-        """Get ready for a table; ``values`` tells whether its cells' values are published."""
+        """Get ready for a table; ``values``: whether its cells' values are published."""
         self.table(name).values = values
 
     def add(self, name: str, ended: Ended) -> None:
@@ -423,7 +423,7 @@ class Publisher:
             self._later(0.0, self._flush_in_time)
 
     def _pack(self, table: _Table) -> bool:
-        """Go on with a table; tell whether nothing of it is left."""
+        """Go on with a table; return whether nothing of it is left."""
         packing = table.packing
         if packing is None:
             self._end_puts(table)

@@ -21,7 +21,7 @@ each other, and what two of them write to it is in no order."""
 
 
 class UpdateTopics:
-    """Makes topics for a publisher, and tells it when they are there."""
+    """Makes topics for a publisher, and notifies it when they are there."""
 
     def __init__(
         self, config: ObserverConfig, *, topics: Topics, learn: Callable[[str], None]
@@ -39,7 +39,7 @@ class UpdateTopics:
         self._partitions = config.kafka.partitions
 
     def ensure(self, publisher: Publisher, table: str, topic: str) -> None:
-        """Make a table's topic if it is not there, and tell the publisher.
+        """Make a table's topic if it is not there, and notify the publisher.
 
         However long that takes, but no longer than the publisher waits for it.
         """

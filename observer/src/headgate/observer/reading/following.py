@@ -217,7 +217,7 @@ class Follower:
             try:
                 self._consumer.list_topics(timeout=_LOOK_SECONDS)
             except KafkaException:
-                self._consumer.poll(0)  # what was noted by the client's threads is told here
+                self._consumer.poll(0)  # calls ``error_cb`` for what its threads have met
                 if self._all_down or time.monotonic() > deadline:
                     raise
             else:

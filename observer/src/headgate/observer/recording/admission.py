@@ -30,7 +30,7 @@ class Waiting(Protocol):
     """A session whose request waits for room."""
 
     def try_again(self) -> bool:
-        """Try to write the request down and forward it; tell whether it need not wait any more."""
+        """Try to write the request down and forward it; return whether it waits no more."""
 
     def give_up(self, reason: str) -> None:
         """Answer the request with an IOError."""
@@ -94,7 +94,7 @@ class WriteAdmission:
         return ()
 
     def reconfigure(self, config: JournalSettings) -> None:
-        """Have other policies from now on; what waits goes on waiting as long as it was told."""
+        """Have other policies from now on; what waits already keeps its deadline."""
         self._config = config
         self.syncs_each = config.fsync is Fsync.ALWAYS
 

@@ -56,7 +56,7 @@ class InFlightWrite:
         """Return the rows that both writes have."""
         mine, others = self.span(), other.span()
         if mine is None or others is None or others[0] > mine[1] or others[1] < mine[0]:
-            # Loaders write one range each: then the ends of the ranges tell, with no row looked up.
+            # Loaders write one range each: then the ends of the ranges do, with no row looked up.
             return _NONE
         return self.rows() & other.rows()
 

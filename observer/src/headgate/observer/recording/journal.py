@@ -115,7 +115,7 @@ class Journal:
         self.watermark = 0
         """Every intent below it is settled."""
         self.on_settled: Callable[[int], None] | None = None
-        """Told of each intent that is settled, once."""
+        """Called with each intent that is settled, once."""
         self._next = 0
         self._settled: set[int] = set()
         self._table, self._name = "", b""

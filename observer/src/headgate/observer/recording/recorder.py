@@ -1,9 +1,9 @@
-"""Writes of watched tables: written down before they are forwarded, told when they have ended.
+"""Writes of watched tables: journalled before they are forwarded, published once they ended.
 
 Decoding waits in a backlog, so that requests and replies go on first and many small writes are
 decoded in one go, best right after a small request was forwarded, when HBase has the next move. A
 large one is not the moment: its Thrift server needs the processor to read it. Beginnings and ends
-stay in their order in the backlog, which is what tells overlaps.
+stay in their order in the backlog, which is what shows overlaps.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class EarlierEpochs:
     ) -> None:
         """Publish nothing yet.
 
-        ``watched`` returns the tables of all watch lists, ``fits`` tells whether a table is watched
+        ``watched`` returns the tables of all watch lists, ``fits`` whether a table is watched
         by pattern, and ``topics`` returns the topics that are there: it blocks, and may raise
         ``KafkaUnavailable``. Until ``deadline`` (the loop's time) Kafka has to have taken
         everything.
@@ -93,7 +93,7 @@ class EarlierEpochs:
         for intent in open_epoch.intents:
             found = recovered(intent)
             if isinstance(found, UnreadableIntent):
-                if not await self._is_told(found.table, found.received):
+                if not await self._is_wanted(found.table, found.received):
                     continue
                 _log.error(
                     "a journalled request is unreadable",
@@ -110,12 +110,12 @@ class EarlierEpochs:
                 )
                 continue
             for table, ended in found:
-                if await self._is_told(table, ended.received):
+                if await self._is_wanted(table, ended.received):
                     await self._republish_one(table, open_epoch.epoch, ended)
         if open_epoch.damage:
             await self._announce_damage(open_epoch, now)
         for table, since in open_epoch.gaps.items():
-            if not await self._is_told(table, since):
+            if not await self._is_wanted(table, since):
                 continue
             self._publisher.announce_gap(
                 table,
@@ -126,8 +126,8 @@ class EarlierEpochs:
         while not self._publisher.idle:
             await self._pause()
 
-    async def _is_told(self, table: str, since: float) -> bool:
-        """Return whether a table is told now of what came then.
+    async def _is_wanted(self, table: str, since: float) -> bool:
+        """Return whether what came for a table then is to be published now.
 
         What nobody watches nobody waits for: it was journalled while the control topic was lost,
         perhaps under a name that a client invented. So may a name be that only fits a pattern: as

@@ -47,7 +47,7 @@ def read_segment(data: bytes, first: int) -> Segment:
     """Read a segment whose first intent has the number ``first``.
 
     Damaged records are left out: numbers are missing there. Where a record cannot be read, the
-    number of the next one, which is known, tells where to go on.
+    number of the next one, which is known, shows where to go on.
     """
     if len(data) < SEGMENT.size or data[:4] != MAGIC:
         return Segment((), len(data) < SEGMENT.size)

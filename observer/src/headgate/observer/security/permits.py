@@ -13,7 +13,7 @@ class Permit(Struct, frozen=True):
     """What is known of a connection's client.
 
     Attributes:
-        origin: who it is by its certificate or its listener; None: only its requests can tell.
+        origin: who it is by its certificate or its listener; None: only its requests can say.
         claims: patterns of the origins that its requests may name.
     """
 

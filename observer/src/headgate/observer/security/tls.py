@@ -1,4 +1,4 @@
-"""The listening side of TLS: handshakes whose failures are told, counted and bounded.
+"""The listening side of TLS: handshakes whose failures are logged, counted and bounded.
 
 Connections are accepted here and not by the event loop's own server, which keeps to itself why a
 handshake failed and whose it was.
@@ -23,7 +23,7 @@ from headgate.wire import Limits, MessageReader, ProtocolError
 _log = structlog.get_logger("headgate.observer.security.tls")
 
 TLS_ONLY: Final = "this port takes TLS connections only"
-"""What a client without TLS is told."""
+"""What a client without TLS gets as an answer."""
 
 _HANDSHAKE_RECORD: Final = b"\x16"  # first byte of every TLS connection (RFC 8446, section 5.1)
 _AT_ONCE: Final = 64  # connections accepted before others have a turn
@@ -120,7 +120,7 @@ class TlsServer:
             credentials: asked for a context at each connection.
             handshake_seconds: how long a client may take until it has shown who it is.
             protocol: makes what serves a connection, once its handshake is done.
-            admits: tells whether a host may connect at all.
+            admits: returns whether a host may connect at all.
             metrics: counts failures.
         """
         self.sockets = sockets

@@ -46,7 +46,7 @@ class ConnectionPair:
         self.eof = False
         """Whether the client sends nothing any more."""
         self.requests_ended = False
-        """Whether HBase was told that no more requests come."""
+        """Whether the end of the requests was passed on to HBase."""
 
     # -- the client's connection
 

@@ -60,7 +60,7 @@ class Endpoint:
         """Describe a listener; ``dialer`` opens connections to its upstreams.
 
         ``acknowledgements`` hold replies until Kafka has the events, where that is wanted.
-        ``left`` tells whether the other end of a connection that is not read from is gone,
+        ``left`` returns whether the other end of a connection that is not read from is gone,
         ``guard`` who may do what (None: everybody may do everything), and ``formats`` what the
         upstreams speak (None: requests go on as they come).
         """

@@ -12,7 +12,7 @@ IDENTIFY: Final = "headgate.identify"
 
 
 class Identification(Struct, frozen=True):
-    """Who answers; ``compiled`` is None where an earlier version does not tell."""
+    """Who answers; ``compiled`` is None where an earlier version does not say."""
 
     observer: str
     epoch: int

@@ -34,7 +34,7 @@ _log = structlog.get_logger("headgate.observer.sessions.listening")
 _RETRY_SECONDS = 2.0
 _DRAIN_SECONDS = 0.05
 _BREAK_SECONDS = 2.0
-"""For which connections that were broken may stay: their end is told in the loop's next turns."""
+"""For which broken connections may stay: the loop calls ``connection_lost`` some turns later."""
 _BACKLOG = 1024  # connections that the kernel holds until they are accepted
 
 EndpointOf = Callable[[str, Dialer, UpstreamFormats, ListenerGuard | None], Endpoint]
@@ -130,7 +130,7 @@ class Listeners:
     ) -> None:
         """Accept clients of each listener, and note where in ``addresses``.
 
-        ``reuse_port`` tells whether other processes listen on the same addresses.
+        ``reuse_port``: whether other processes listen on the same addresses.
 
         Raises:
             StartError: an address cannot be listened on.

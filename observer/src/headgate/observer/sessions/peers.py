@@ -9,7 +9,7 @@ import struct
 import termios
 from typing import Final
 
-# Linux tells when the peer ends its side; elsewhere only a connection that broke is noticed.
+# Linux reports when the peer ends its side; elsewhere only a connection that broke is noticed.
 _ENDED: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 
 

@@ -1,7 +1,7 @@
 """The requests of one connection that were forwarded, and their replies.
 
 Reply bytes go back as they came. A reply is walked only where something hangs on it: the outcome of
-a watched write, or the order of pipelined requests. Otherwise a reply's first bytes tell that the
+a watched write, or the order of pipelined requests. Otherwise a reply's first bytes show that the
 server is done, and the next request that it has been read. Where messages have no lengths that is
 believed, not known: a watched write after it is forwarded with a number by which its reply is known
 (see ``proofs``), and nothing else is taken for that. What else hangs on a reply's end, such as a
@@ -417,7 +417,7 @@ class Pipeline:
         """Only pass bytes from here on: which reply is whose is not known any more.
 
         What is under way ends as unknown; later writes of the connection, too, where no number can
-        tell their replies, since messages have lengths.
+        mark their replies, since messages have lengths.
         """
         under_way = named(self.in_flight)
         self._log.warning("replies cannot be told apart", reason=reason, **under_way)

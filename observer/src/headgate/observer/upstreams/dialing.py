@@ -33,11 +33,11 @@ class UpstreamsUnreachable(ConnectionError):
 
     def __init__(self, reasons: Mapping[Upstream, str]) -> None:
         """Name those that were tried."""
-        told = ", ".join(f"{each.address} ({reason})" for each, reason in reasons.items())
+        tried = ", ".join(f"{each.address} ({reason})" for each, reason in reasons.items())
         if len(reasons) == 1:
-            super().__init__(f"HBase's Thrift server at {told} cannot be reached")
+            super().__init__(f"HBase's Thrift server at {tried} cannot be reached")
         else:
-            super().__init__(f"none of HBase's Thrift servers can be reached: {told}")
+            super().__init__(f"none of HBase's Thrift servers can be reached: {tried}")
 
 
 class Dialed(asyncio.Protocol):
@@ -46,7 +46,7 @@ class Dialed(asyncio.Protocol):
     def dropped(self) -> None:
         """Take it that there is no connection: whoever dialled has given up, or its time was over.
 
-        It may have been made, and its end may be told or not.
+        It may have been made, and ``connection_lost`` may be called or not.
         """
 
 
@@ -165,7 +165,7 @@ class Dialer:
             await self._create(make, address, upstream)
         except BaseException:
             # It may have been made in the same turn of the loop as its time was over: then uvloop
-            # closes it, and tells nobody.
+            # closes it, and notifies nobody.
             for each in made:
                 each.dropped()
             raise

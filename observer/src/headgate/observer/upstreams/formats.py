@@ -54,7 +54,7 @@ class DetectedFormat(Struct, frozen=True):
     Attributes:
         format: None when it answers none of those that headgate knows.
         dialect: None where it is too old to say.
-        foreign: what it speaks instead, as far as that can be told: ``HTTP``, ``TLS`` ...
+        foreign: what it speaks instead, as far as that is known: ``HTTP``, ``TLS`` ...
     """
 
     format: WireFormat | None = None
@@ -119,8 +119,8 @@ class UpstreamFormats:
                 f"{found}; set the client to {found}, or set {keys} to have headgate translate"
             )
         return (
-            f"headgate is told to speak {wanted} to the HBase Thrift server at {upstream.address}, "
-            f"which speaks {found}; set {keys}"
+            f"headgate is configured to speak {wanted} to the HBase Thrift server at "
+            f"{upstream.address}, which speaks {found}; set {keys}"
         )
 
     async def find(self, upstream: Upstream) -> DetectedFormat:
@@ -169,7 +169,7 @@ class UpstreamFormats:
             else:
                 if reply is not None:
                     found = DetectedFormat(format_, _service(reply))
-                    self._tell(upstream, before, found)
+                    self._note(upstream, before, found)
                     return found
         self.forget(upstream)
         if silent is not None:
@@ -178,7 +178,7 @@ class UpstreamFormats:
             _log.error("upstream speaks no Thrift that is known here", spoken=foreign)
         return DetectedFormat(foreign=foreign)
 
-    def _tell(self, upstream: Upstream, before: DetectedFormat, found: DetectedFormat) -> None:
+    def _note(self, upstream: Upstream, before: DetectedFormat, found: DetectedFormat) -> None:
         self._known[upstream.address] = found
         if found == before:
             return

@@ -97,7 +97,7 @@ class Upstream:
 
 
 class UpstreamView(Struct, frozen=True):
-    """What an operator is told of an upstream."""
+    """An upstream's state, as ``/upstreams`` shows it to operators."""
 
     upstream: str
     health: str
@@ -295,7 +295,7 @@ class UpstreamPool:
             _log.info("upstream is drained", listener=self.listener, upstream=upstream.address)
 
     def view(self) -> tuple[UpstreamView, ...]:
-        """Return what an operator is told."""
+        """Return the state of each member."""
         return tuple(
             UpstreamView(
                 each.address, each.health.value, len(each.pinned), each.failures, each.reason
@@ -305,7 +305,7 @@ class UpstreamPool:
 
 
 class UpstreamMetrics(Collector):
-    """What Prometheus is told of all pools."""
+    """The metrics of all pools."""
 
     def __init__(self, pools: Iterable[UpstreamPool]) -> None:
         """Report on these."""

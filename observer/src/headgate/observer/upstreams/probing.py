@@ -68,7 +68,7 @@ class HealthChecker:
         task.add_done_callback(lambda _: self._under_way.pop(upstream, None))
 
     async def check(self, upstream: Upstream) -> None:
-        """Check one upstream and tell the pool."""
+        """Check one upstream and report to the pool."""
         checks = self._pool.checks
         try:
             async with asyncio.timeout(checks.timeout_seconds):

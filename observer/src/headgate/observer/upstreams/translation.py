@@ -272,7 +272,7 @@ class TranslatingTransport(asyncio.Transport):
     async def _ask_after(self, error: Exception | None) -> None:
         problem = self._problem(await self._formats.find(self._upstream))
         if problem:
-            self._tell(problem)
+            self._report(problem)
         self._session.upstream_lost(error)
 
     def _refuse(self, text: str) -> None:
@@ -280,10 +280,10 @@ class TranslatingTransport(asyncio.Transport):
         if not self._refused:
             self._refused = True
             self._stop()
-            self._tell(text)
+            self._report(text)
             self._transport.abort()
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         _log.warning("client and upstream do not understand each other", reason=text)
         for asked in list(self._due):
             if isinstance(asked, bytes):

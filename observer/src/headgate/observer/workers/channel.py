@@ -1,4 +1,4 @@
-"""What the process that supervises workers and a worker tell each other.
+"""The messages between the process that supervises workers and a worker.
 
 Each message is a length and a tagged struct. A channel that ends says that the other side has: a
 worker without its supervisor ends too.

@@ -38,7 +38,7 @@ class RequestDispatcher:
     ) -> None:
         """Begin with a client of which nothing is known.
 
-        ``go_on_after`` is told why requests were paused, and takes those behind a held one.
+        ``go_on_after`` gets why requests were paused, and takes those behind a held one.
         """
         self._endpoint = endpoint
         self._log = log
@@ -194,7 +194,7 @@ class RequestDispatcher:
             self._endpoint.admission.wait(self, why)
 
     def try_again(self) -> bool:
-        """Take the request that waits for room as if it came now; tell whether it waits no more."""
+        """Take what waits for room as if it came now; return whether it waits no more."""
         request = self._waiting
         if request is None:
             return True

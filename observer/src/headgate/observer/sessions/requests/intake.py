@@ -83,7 +83,7 @@ class RequestIntake:
             self._loop.call_soon(connections.resume, OTHERS)
 
     def _pass_known(self, data: bytes, started: float, sample: Sample | None) -> bool:
-        """Deal with a request like others before it, unread; tell whether it is one.
+        """Deal with a request like others before it, unread; return whether it is one.
 
         What is not as it mostly is (a gate, a held connection, what the guard has not seen) is left
         to ``_dispatch``.
