@@ -45,7 +45,3 @@ class UnknownDataflow(AgentError):
 
 class Refused(AgentError):
     """A request that can not be carried out as things stand; the message says what would help."""
-
-
-class WorkerFailed(AgentError):
-    """The worker process of a dataflow could not be started or ended unexpectedly."""
