@@ -23,7 +23,7 @@ from pathlib import Path
 
 from headgate.agent.state.log_segments import first_segment
 from headgate.agent.state.rows import HBaseConnections, HBaseRows, Rows
-from headgate.agent.state.saved_state import Progress, SavedState
+from headgate.agent.state.saved_state import FlowProgress, SavedState
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.client import RequestRefused
@@ -133,7 +133,7 @@ class Saving:
 
     def save(self, checkpoint: Checkpoint) -> int:
         """Save and return how many bytes were written."""
-        state = SavedState(checkpoint.head, Cut(), Progress(), checkpoint.log)
+        state = SavedState(checkpoint.head, Cut(), FlowProgress(), checkpoint.log)
         self.store.save(NAME, self.epoch, state, (), 1.0)
         return len(checkpoint.head) + sum(len(segment.data) for segment in checkpoint.log.written)
 

@@ -21,7 +21,7 @@ from headgate.agent.api.access import (
     hash_of,
 )
 from headgate.agent.api.routes import make_application
-from headgate.agent.configuration import AgentConfiguration, HBase, Kafka
+from headgate.agent.configuration import AgentConfiguration, HBase, KafkaOptions
 from headgate.agent.errors import UnknownDataflow
 from headgate.agent.metrics import AgentMetrics
 
@@ -33,7 +33,9 @@ class IdleAgent:
     """Knows no dataflow, and notes whatever comes through to it."""
 
     def __init__(self) -> None:
-        self.configuration = AgentConfiguration(hbase=HBase("127.0.0.1:1"), kafka=Kafka("k:1"))
+        self.configuration = AgentConfiguration(
+            hbase=HBase("127.0.0.1:1"), kafka=KafkaOptions("k:1")
+        )
         self.metrics = AgentMetrics()
         self.owner = SimpleNamespace(name="one")
         self.observers = self

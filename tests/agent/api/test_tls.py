@@ -19,10 +19,10 @@ from structlog.testing import capture_logs
 
 from headgate.agent.api.access import Caller, CertificateGrant, OwnTokens, Peers, Role
 from headgate.agent.configuration import (
-    Access,
     AgentConfiguration,
+    ApiAccess,
     HBase,
-    Kafka,
+    KafkaOptions,
 )
 from headgate.agent.errors import Unreachable
 from headgate.agent.process import Guarding
@@ -73,9 +73,9 @@ def serve(idle_agent: Any, token_file: str) -> Iterator[Callable[..., Served]]:
     def start(tls: ServerTls, **access: Any) -> Served:
         configuration = AgentConfiguration(
             hbase=HBase("127.0.0.1:1"),
-            kafka=Kafka("k:1"),
+            kafka=KafkaOptions("k:1"),
             tls=tls,
-            access=Access(token_file=token_file, **access),
+            access=ApiAccess(token_file=token_file, **access),
         )
         listener = socket.create_server(("127.0.0.1", 0))
         guarding = Guarding(configuration)

@@ -10,7 +10,7 @@ from simulation import ScriptedAgent, World
 
 from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.dataflow.views import FlowStatus
-from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.feed import FeedRecord
 from headgate.engine import Engine, RecordArrived
 from headgate.events import UpdateBatch, UpdateMessage, updates_topic
 
@@ -80,7 +80,7 @@ def test_of_records_taken_together_only_the_bad_one_is_left_out(
 ) -> None:
     def together(agent: ScriptedAgent) -> None:
         found = [
-            Record(IN, partition, offset, message, world.now)
+            FeedRecord(IN, partition, offset, message, world.now)
             for partition, messages in enumerate(world.topic(IN))
             for offset, message in enumerate(messages)
         ]
@@ -106,7 +106,7 @@ def test_a_record_that_cannot_be_read_is_shown_and_what_it_said_is_looked_for(
 ) -> None:
     agent = world.start_agent()
     world.run(lambda: True)
-    record = Record(IN, 1, 7, None, world.now, reason="it has no value")
+    record = FeedRecord(IN, 1, 7, None, world.now, reason="it has no value")
     agent.ask(lambda runtime, now: runtime.consume([record], now))
     shown = status(world)
     assert shown.set_aside == 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from simulation import World
 
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 
 
 def test_each_field_of_the_progress_is_saved_by_one_part(make_world: Callable[..., World]) -> None:
@@ -15,4 +15,4 @@ def test_each_field_of_the_progress_is_saved_by_one_part(make_world: Callable[..
     assert agent.runtime is not None
     parts = agent.runtime._checkpoints._parts
     saved = Counter(field for part in parts for field in part())
-    assert saved == Counter(Progress.__struct_fields__)
+    assert saved == Counter(FlowProgress.__struct_fields__)

@@ -10,7 +10,7 @@ from simulation.driving import ask, feed, outcomes, started, status, wave
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.errors import Fenced, Refused
-from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.feed import FeedRecord
 from headgate.agent.state.run_records import RunRecord
 from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Owner
@@ -79,7 +79,7 @@ def test_one_checkpoint_comes_before_all_that_records_handed_over_together_launc
     for table in ("one", "two"):
         world.write(table, b"row", b"c:v", b"1")
     records = [
-        Record(updates_topic(table), 0, len(messages) - 1, messages[-1], world.now)
+        FeedRecord(updates_topic(table), 0, len(messages) - 1, messages[-1], world.now)
         for table in ("one", "two")
         for messages in world.topic(updates_topic(table))
     ]
@@ -190,7 +190,9 @@ def test_modules_are_read_again_when_somebody_asks(world: World) -> None:
 
 def test_records_of_a_table_that_was_dropped_are_passed_over(world: World, two_steps: str) -> None:
     agent = started(world)
-    late = Record("headgate.updates.none", 0, 0, BarrierMark(1, "observer", 1, 0, "b"), world.now)
+    late = FeedRecord(
+        "headgate.updates.none", 0, 0, BarrierMark(1, "observer", 1, 0, "b"), world.now
+    )
     ask(agent, lambda runtime, now: runtime.consume([late], now))
     feed(world)
     wave(world, agent)
@@ -228,7 +230,7 @@ def test_what_lost_records_would_have_told_is_found_by_a_scan(two_steps: str, lo
         world.tables["in"][b"%d" % row, b"c:v"] = b"1"
     topic = updates_topic("in")
     end = len(world.topic(topic)[0])
-    unread = Record(topic, 0, end, None, world.now, lost=lost)
+    unread = FeedRecord(topic, 0, end, None, world.now, lost=lost)
     ask(agent, lambda runtime, now: runtime.consume([unread], now))
     world.run(lambda: True)
     wave(world, agent)
@@ -238,7 +240,7 @@ def test_what_lost_records_would_have_told_is_found_by_a_scan(two_steps: str, lo
 def test_a_first_run_learns_that_updates_were_deleted_before_it(world: World) -> None:
     agent = started(world)
     topic = updates_topic("in")
-    lost = Record(topic, 0, 0, None, world.now, lost=True)
+    lost = FeedRecord(topic, 0, 0, None, world.now, lost=True)
     ask(agent, lambda runtime, now: runtime.consume([lost], now))
     feed(world, rows=3)
     wave(world, agent)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from simulation import ScriptedAgent, World
 
 from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.feed import FeedRecord
 from headgate.events import UpdateBatch, updates_topic
 from headgate.flows import parse_dataflow
 from headgate.spark import StepRequest
@@ -305,7 +305,7 @@ def lose(world: World, agent: ScriptedAgent) -> None:
     world.tables.setdefault("in", {})[b"lost", b"c:v"] = b"%d" % world.points
     topic = updates_topic("in")
     at = len(world.topic(topic)[0])
-    lost = Record(topic, 0, at, None, world.now, lost=True)
+    lost = FeedRecord(topic, 0, at, None, world.now, lost=True)
     ask(agent, lambda runtime, now: runtime.consume([lost], now))
 
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from headgate.agent.kafka import feed as feeds
-from headgate.agent.kafka.feed import KafkaFeed, Record
+from headgate.agent.kafka.feed import FeedRecord, KafkaFeed
 from headgate.agent.supervision import Supervision
 from headgate.events import Cut
 
@@ -66,9 +66,9 @@ def test_each_partition_that_lost_records_says_so_once(monkeypatch: pytest.Monke
         return consumers[0]
 
     monkeypatch.setattr(feeds, "Consumer", make)
-    records: list[Record] = []
+    records: list[FeedRecord] = []
 
-    def take(found: Iterable[Record]) -> bool:
+    def take(found: Iterable[FeedRecord]) -> bool:
         records.extend(found)
         return True
 

@@ -7,7 +7,7 @@ import zlib
 from simulation import ScriptedAgent, World
 
 from headgate.agent.kafka.barriers import Barrier
-from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.feed import FeedRecord
 from headgate.events import VERSION, BarrierMark, updates_topic
 from headgate.flows import parse_dataflow
 
@@ -70,7 +70,7 @@ def test_what_the_feed_says_of_more_partitions_is_enough(world: World) -> None:
     agent = started(world)
     world.grow(8)
     write(world)
-    grown = Record(IN, 0, 0, None, world.now, partitions=8)
+    grown = FeedRecord(IN, 0, 0, None, world.now, partitions=8)
     agent.ask(lambda runtime, now: runtime.consume([grown], now))
     world.run(lambda: True)
     assert consumed(world) == len(ROWS)
@@ -128,7 +128,7 @@ def test_rows_are_read_again_when_an_observer_moves_them_long_after_the_agent_kn
     world = make_percent()
     agent = started(world)
     world.grow(8)
-    grown = Record(IN, 0, 0, None, world.now, partitions=8)
+    grown = FeedRecord(IN, 0, 0, None, world.now, partitions=8)
     agent.ask(lambda runtime, now: runtime.consume([grown], now))
     world.run(lambda: True)
     overtaken(world, b"row")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from headgate.agent.configuration import Kafka
+from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Unreachable
 from headgate.agent.kafka import broker as brokers
 from headgate.agent.kafka.broker import KafkaBroker
@@ -41,7 +41,7 @@ class Desk:
     def __init__(self, make: Callable[[object], Producer]) -> None:
         self.undelivered: list[str] = []
         self.broker = KafkaBroker(
-            Kafka("127.0.0.1:1"),
+            KafkaOptions("127.0.0.1:1"),
             ObserverTable(0.0),
             Supervision(lambda _: None),
             self.undelivered.append,

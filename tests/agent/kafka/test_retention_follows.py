@@ -13,11 +13,11 @@ from simulation import ScriptedAgent, World
 from simulation.rows import MemoryRows
 
 from headgate.agent.errors import Unreachable
-from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.feed import FeedRecord
 from headgate.agent.kafka.retention import (
-    Change,
     Raised,
     Retention,
+    RetentionChange,
     RetentionKeeper,
     RetentionRefused,
     change_of,
@@ -86,17 +86,19 @@ def test_an_update_may_fill_half_of_the_retention(
 
 def test_the_greatest_need_wins_and_the_topic_gets_back_what_it_had() -> None:
     raised = change_of(WEEK, None, [14 * DAY, 28 * DAY])
-    assert raised == Change(Retention(28 * DAY), Raised(WEEK, 28 * DAY))
+    assert raised == RetentionChange(Retention(28 * DAY), Raised(WEEK, 28 * DAY))
     assert change_of(Retention(28 * DAY), raised.raised, [14 * DAY, 28 * DAY]) is None
     less = change_of(Retention(28 * DAY), raised.raised, [14 * DAY])
-    assert less == Change(Retention(14 * DAY), Raised(WEEK, 14 * DAY))
-    assert change_of(Retention(14 * DAY), less.raised, []) == Change(WEEK, None)
+    assert less == RetentionChange(Retention(14 * DAY), Raised(WEEK, 14 * DAY))
+    assert change_of(Retention(14 * DAY), less.raised, []) == RetentionChange(WEEK, None)
 
 
 def test_what_somebody_has_altered_meanwhile_is_what_the_topic_has() -> None:
     raised = Raised(WEEK, 14 * DAY)
-    assert change_of(Retention(3 * DAY), raised, []) == Change(Retention(3 * DAY), None)
-    assert change_of(Retention(20 * DAY), raised, [14 * DAY]) == Change(Retention(20 * DAY), None)
+    assert change_of(Retention(3 * DAY), raised, []) == RetentionChange(Retention(3 * DAY), None)
+    assert change_of(Retention(20 * DAY), raised, [14 * DAY]) == RetentionChange(
+        Retention(20 * DAY), None
+    )
 
 
 def test_retention_follows_the_oldest_cut_and_comes_back() -> None:
@@ -287,7 +289,7 @@ def test_of_a_topic_of_which_updates_were_lost_nothing_is_needed_before_the_next
         world.write("in", row, b"c:v", b"1")
     agent.ask(lambda runtime, now: runtime.waves.mark((), now) and None)
     world.run(lambda: agent.settled() == 1)
-    lost = Record(updates_topic("in"), 0, 0, None, world.now, lost=True)
+    lost = FeedRecord(updates_topic("in"), 0, 0, None, world.now, lost=True)
     agent.ask(lambda runtime, now: runtime.consume([lost], now))
     later = world.now + 1000.0
     world.run(lambda: world.now >= later)

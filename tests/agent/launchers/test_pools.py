@@ -12,7 +12,7 @@ import pytest
 
 from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.resting import Rest
-from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.sessions import WarmSession
 from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
 from headgate.agent.supervision import Supervision
 from headgate.spark import (
@@ -67,15 +67,15 @@ for line in sys.stdin.buffer:
 class Flow:
     """A dataflow with a seat in a pool."""
 
-    def __init__(self, name: str, launcher: Callable[..., SessionLauncher]) -> None:
+    def __init__(self, name: str, session: Callable[..., WarmSession]) -> None:
         self.name = name
         self.reports: queue.Queue[Report] = queue.Queue()
         self.seen: list[Report] = []
-        self.launcher = launcher(self.reports.put)
+        self.session = session(self.reports.put)
 
     def start(self, entry: str, attempt: int = 1) -> None:
         to = Thrift2Address("h", 1)
-        self.launcher.start(StepRequest(self.name, "a", "run", attempt, 1, entry, to, "k:1"))
+        self.session.start(StepRequest(self.name, "a", "run", attempt, 1, entry, to, "k:1"))
 
     def until(self, *kinds: type[Report]) -> Report:
         while True:
@@ -112,7 +112,7 @@ class House:
         self.flows.append(
             Flow(
                 name,
-                lambda report: SessionLauncher(
+                lambda report: WarmSession(
                     start or StartSession(pool="p"),
                     self.directory / name,
                     str(self._python),
@@ -132,7 +132,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     made = House(tmp_path)
     yield made
     for flow in made.flows:
-        flow.launcher.close()
+        flow.session.close()
     assert not psutil.Process().children()
 
 
@@ -198,7 +198,7 @@ def test_a_cancelled_run_ends_and_leaves_the_others_alone(house: House) -> None:
     for flow in (one, two):
         flow.start("m:wait")
         flow.until(StepStarted)
-    one.launcher.cancel("run", 1, "it took too long")
+    one.session.cancel("run", 1, "it took too long")
     lost = one.until(WorkerLost, AttemptDisplaced, StepEnded)
     assert isinstance(lost, WorkerLost)
     assert lost.reason == "it took too long"
@@ -216,7 +216,7 @@ def test_a_step_that_does_not_let_go_costs_the_others_no_failure(house: House) -
     two.until(StepStarted)
     one.start("m:stuck")
     one.until(StepStarted)
-    one.launcher.cancel("run", 1, "it was cancelled by hand")
+    one.session.cancel("run", 1, "it was cancelled by hand")
     lost = one.until(WorkerLost, AttemptDisplaced, StepEnded)
     assert isinstance(lost, WorkerLost)
     assert lost.reason == "it was cancelled by hand"
@@ -233,7 +233,7 @@ def test_the_end_of_a_dataflow_here_ends_its_runs_alone(house: House) -> None:
     for flow in (one, two):
         flow.start("m:wait")
         flow.until(StepStarted)
-    one.launcher.close()
+    one.session.close()
     assert psutil.pid_exists(pid)
     three = house.flow("three")
     assert three.ready() == pid

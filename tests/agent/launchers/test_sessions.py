@@ -1,4 +1,4 @@
-"""The session launcher, with a worker that speaks the protocol but starts no Spark."""
+"""The warm session, with a worker that speaks the protocol but starts no Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from headgate.agent.launchers.warm.resting import Rest
-from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.sessions import WarmSession
 from headgate.agent.ports import Report, WorkerLost, WorkerState
 from headgate.agent.supervision import Supervision
 from headgate.spark import (
@@ -50,7 +50,7 @@ for line in sys.stdin.buffer:
 
 
 class Desk:
-    """A launcher and what it reports."""
+    """A session and what it reports."""
 
     def __init__(self, directory: Path, behaviour: str, patience: float, idle: float) -> None:
         python = directory / "python"
@@ -58,7 +58,7 @@ class Desk:
         python.write_text(WORKER.format(python=sys.executable, finish=self.finish))
         python.chmod(0o755)
         self.reports: queue.Queue[Report] = queue.Queue()
-        self.launcher = SessionLauncher(
+        self.session = WarmSession(
             StartSession({"behaviour": behaviour}),
             directory / "work",
             str(python),
@@ -95,7 +95,7 @@ def desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
 
     yield make
     for one in made:
-        one.launcher.close()
+        one.session.close()
 
 
 def noted(report: Report, seen: list[Report]) -> Report:
@@ -110,7 +110,7 @@ def request(entry: str, attempt: int = 1) -> StepRequest:
 
 def test_an_attempt_is_handed_to_the_worker_once_it_is_warm(desk: Callable[..., Desk]) -> None:
     one = desk()
-    one.launcher.start(request("m:work"))
+    one.session.start(request("m:work"))
     assert one.ready().pid
     assert one.until(StepStarted) == StepStarted("run", 1)
     ended = one.until(StepEnded)
@@ -123,13 +123,13 @@ def test_a_worker_that_ends_under_an_attempt_is_told_and_replaced(
 ) -> None:
     one = desk()
     first = one.ready().pid
-    one.launcher.start(request("m:die"))
+    one.session.start(request("m:die"))
     lost = one.until(WorkerLost)
     assert isinstance(lost, WorkerLost)
     assert (lost.run, lost.attempt) == ("run", 1)
     assert "worker.log" in lost.reason
     assert one.ready().pid != first
-    one.launcher.start(request("m:work", attempt=2))
+    one.session.start(request("m:work", attempt=2))
     assert isinstance(one.until(StepEnded), StepEnded)
 
 
@@ -138,9 +138,9 @@ def test_a_killed_worker_gives_the_reason_for_which_it_was_killed(
 ) -> None:
     one = desk()
     one.ready()
-    one.launcher.start(request("m:hang"))
+    one.session.start(request("m:hang"))
     one.until(StepStarted)
-    one.launcher.cancel("run", 1, "it took too long")
+    one.session.cancel("run", 1, "it took too long")
     lost = one.until(WorkerLost)
     assert isinstance(lost, WorkerLost)
     assert lost.reason == "it took too long"
@@ -150,10 +150,10 @@ def test_the_end_of_another_attempt_leaves_the_one_under_way_alone(
     desk: Callable[..., Desk],
 ) -> None:
     one = desk()
-    one.launcher.start(request("m:wait", attempt=2))
+    one.session.start(request("m:wait", attempt=2))
     one.until(StepStarted)
-    one.launcher.cancel("another", 2, "its job has just ended")
-    one.launcher.cancel("run", 1, "it took too long")
+    one.session.cancel("another", 2, "its job has just ended")
+    one.session.cancel("run", 1, "it took too long")
     one.finish.touch()
     ended = one.until(lambda r: isinstance(r, WorkerLost | StepEnded))
     assert isinstance(ended, StepEnded)
@@ -164,11 +164,11 @@ def test_an_attempt_that_is_ended_before_there_is_a_worker_is_not_begun(
 ) -> None:
     one = desk()
     one.ready()
-    one.launcher.use(None)
+    one.session.use(None)
     one.until(lambda r: isinstance(r, WorkerState) and "nothing is launched" in r.words)
-    one.launcher.start(request("m:work"))
-    one.launcher.cancel("run", 1, "it was cancelled by hand")
-    one.launcher.use(StartSession({}))
+    one.session.start(request("m:work"))
+    one.session.cancel("run", 1, "it was cancelled by hand")
+    one.session.use(StartSession({}))
     lost = one.until(lambda r: isinstance(r, WorkerLost | StepStarted))
     assert lost == WorkerLost("run", 1, "it was cancelled by hand")
 
@@ -179,7 +179,7 @@ def test_a_worker_that_ends_idle_is_replaced_without_a_lost_attempt(
     one = desk()
     psutil.Process(one.ready().pid).kill()
     one.ready()
-    one.launcher.start(request("m:work"))
+    one.session.start(request("m:work"))
     seen: list[Report] = []
     one.until(lambda r: isinstance(noted(r, seen), StepEnded))
     assert not any(isinstance(r, WorkerLost) for r in seen)
@@ -189,7 +189,7 @@ def test_a_session_that_does_not_get_warm_fails_the_attempt_that_waits(
     desk: Callable[..., Desk],
 ) -> None:
     one = desk("cold", 0.3)
-    one.launcher.start(request("m:work"))
+    one.session.start(request("m:work"))
     lost = one.until(WorkerLost)
     assert isinstance(lost, WorkerLost)
     assert "not warm after 0.3 s" in lost.reason
@@ -197,7 +197,7 @@ def test_a_session_that_does_not_get_warm_fails_the_attempt_that_waits(
 
 def test_a_session_that_cannot_start_tells_why(desk: Callable[..., Desk]) -> None:
     one = desk("unfit")
-    one.launcher.start(request("m:work"))
+    one.session.start(request("m:work"))
     lost = one.until(WorkerLost)
     assert isinstance(lost, WorkerLost)
     assert (lost.reason, lost.detail) == ("no Java", "Traceback: no Java")
@@ -206,18 +206,18 @@ def test_a_session_that_cannot_start_tells_why(desk: Callable[..., Desk]) -> Non
 def test_another_configuration_is_used_by_another_worker(desk: Callable[..., Desk]) -> None:
     one = desk()
     first = one.ready().pid
-    one.launcher.use(StartSession({"other": "setting"}))
+    one.session.use(StartSession({"other": "setting"}))
     assert one.ready().pid != first
-    one.launcher.start(request("m:work"))
+    one.session.start(request("m:work"))
     assert isinstance(one.until(StepEnded), StepEnded)
 
 
 def test_another_configuration_waits_for_the_attempt_under_way(desk: Callable[..., Desk]) -> None:
     one = desk()
     first = one.ready().pid
-    one.launcher.start(request("m:wait"))
+    one.session.start(request("m:wait"))
     one.until(StepStarted)
-    one.launcher.use(StartSession({"other": "setting"}))
+    one.session.use(StartSession({"other": "setting"}))
     one.finish.touch()
     seen: list[Report] = []
     one.until(lambda r: isinstance(each := noted(r, seen), WorkerState) and each.ready)
@@ -230,8 +230,8 @@ def test_an_attempt_that_waits_for_the_worker_is_made_before_there_is_none(
     desk: Callable[..., Desk],
 ) -> None:
     one = desk()
-    one.launcher.start(request("m:work"))
-    one.launcher.use(None)
+    one.session.start(request("m:work"))
+    one.session.use(None)
     assert isinstance(one.until(StepEnded), StepEnded)
     one.until(lambda r: isinstance(r, WorkerState) and r.words.startswith("none"))
 
@@ -241,11 +241,11 @@ def test_without_a_configuration_there_is_no_worker_until_there_is_one(
 ) -> None:
     one = desk()
     pid = one.ready().pid
-    one.launcher.use(None)
+    one.session.use(None)
     one.until(lambda r: isinstance(r, WorkerState) and r.words.startswith("none"))
     assert pid is not None
     assert not psutil.pid_exists(pid)
-    one.launcher.use(StartSession({}))
+    one.session.use(StartSession({}))
     one.ready()
 
 
@@ -259,7 +259,7 @@ def test_a_worker_that_does_nothing_ends_and_starts_again_for_the_next_attempt(
     assert not psutil.pid_exists(first)
     assert one.reports.empty()  # and none is started for nothing
 
-    one.launcher.start(request("m:work"))
+    one.session.start(request("m:work"))
 
     assert one.ready().pid != first
     seen: list[Report] = []
@@ -271,9 +271,9 @@ def test_a_worker_that_does_nothing_ends_and_starts_again_for_the_next_attempt(
 def test_a_worker_with_an_attempt_does_not_rest(desk: Callable[..., Desk]) -> None:
     one = desk(idle=0.05)
     one.ready()
-    one.launcher.start(request("m:wait"))
+    one.session.start(request("m:wait"))
     one.until(StepStarted)
-    one.launcher.expect(None)  # has the launcher look at its clock again
+    one.session.expect(None)  # has the session look at its clock again
     with pytest.raises(queue.Empty):
         one.reports.get(timeout=0.3)
     one.finish.touch()
@@ -287,25 +287,25 @@ def test_a_worker_that_rests_starts_again_ahead_of_a_run_that_is_foreseen(
     one = desk(idle=0.05)
     first = one.ready().pid
     one.rested()
-    one.launcher.expect(4.0)  # nearer than the least lead
+    one.session.expect(4.0)  # nearer than the least lead
     assert one.ready().pid != first
-    one.launcher.expect(None)  # it is not awaited any more
+    one.session.expect(None)  # it is not awaited any more
     one.rested()
 
 
-def test_nothing_is_left_of_a_launcher_that_rests(desk: Callable[..., Desk]) -> None:
+def test_nothing_is_left_of_a_session_that_rests(desk: Callable[..., Desk]) -> None:
     one = desk(idle=0.05)
     one.ready()
     one.rested()
-    one.launcher.close()
-    one.launcher.close()
+    one.session.close()
+    one.session.close()
 
 
-def test_nothing_is_left_of_a_closed_launcher(desk: Callable[..., Desk]) -> None:
+def test_nothing_is_left_of_a_closed_session(desk: Callable[..., Desk]) -> None:
     one = desk()
     pid = one.ready().pid
-    one.launcher.start(request("m:hang"))
+    one.session.start(request("m:hang"))
     one.until(StepStarted)
-    one.launcher.close()
+    one.session.close()
     assert pid is not None
     assert not psutil.pid_exists(pid)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from headgate.agent.launchers.warm.pools import SessionPools
-from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.sessions import WarmSession
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.ports import Report, WorkerLost, WorkerState
 from headgate.agent.supervision import Supervision
@@ -64,7 +64,7 @@ class House:
             number, start, directory / "spares", str(self._python), WAIT, self._supervision, 0.0
         )
         self._pools = SessionPools(directory / "pools", str(self._python), self.spares)
-        self.launchers: list[SessionLauncher] = []
+        self.sessions: list[WarmSession] = []
 
     def warm(self, number: int = 1) -> set[int]:
         """Wait for so many spares and return the processes of all workers."""
@@ -76,10 +76,10 @@ class House:
 
     def dataflow(self, start: StartSession) -> queue.Queue[Report]:
         reports: queue.Queue[Report] = queue.Queue()
-        self.launchers.append(
-            SessionLauncher(
+        self.sessions.append(
+            WarmSession(
                 start,
-                self._directory / f"flow-{len(self.launchers)}",
+                self._directory / f"flow-{len(self.sessions)}",
                 str(self._python),
                 WAIT,
                 reports.put,
@@ -91,8 +91,8 @@ class House:
 
     def pooled(self, name: str) -> queue.Queue[Report]:
         reports: queue.Queue[Report] = queue.Queue()
-        self.launchers.append(
-            SessionLauncher(
+        self.sessions.append(
+            WarmSession(
                 StartSession(pool="p"),
                 self._directory / name,
                 str(self._python),
@@ -106,8 +106,8 @@ class House:
 
     def close(self) -> None:
         self.spares.close()
-        for launcher in self.launchers:
-            launcher.close()
+        for session in self.sessions:
+            session.close()
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_a_dataflow_takes_a_spare_and_works_in_it(
 
     assert ready(reports) in spares
     assert (tmp_path / "spares" / "1" / "adopted").read_text() == str(tmp_path / "flow-0")
-    one.launchers[0].start(REQUEST)
+    one.sessions[0].start(REQUEST)
     until(lambda: isinstance(reports.get(timeout=WAIT), StepEnded))
 
 
@@ -205,7 +205,7 @@ def test_a_setting_that_a_live_session_refuses_costs_no_attempt(
     one = house()
     spares = one.warm()
     reports = one.dataflow(StartSession({"spark.sql.static": "1"}))
-    one.launchers[0].start(REQUEST)
+    one.sessions[0].start(REQUEST)
 
     assert ready(reports) not in spares
     ended = reports.get(timeout=WAIT)

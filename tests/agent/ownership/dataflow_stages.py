@@ -14,11 +14,11 @@ import pytest
 from simulation import SEALS, MemoryRows
 from thread_faults import WAIT, Faults, Heard, Log, never, until
 
-from headgate.agent.configuration import Kafka
+from headgate.agent.configuration import KafkaOptions
 from headgate.agent.kafka import broker as brokers
 from headgate.agent.kafka import feed as feeds
 from headgate.agent.kafka.broker import KafkaBroker
-from headgate.agent.kafka.feed import KafkaFeed, Record
+from headgate.agent.kafka.feed import FeedRecord, KafkaFeed
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.leases import LeaseManager, LeaseSettings
@@ -48,9 +48,9 @@ def a_feed(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
     gap = encode_update(Gap(VERSION, "o", 1, 0, "t", 0.0, 1.0, "test"))
     values = [gap, None, *[gap] * 20]
     patch.setattr(feeds, "Consumer", Log("t", values, Faults(after=9)))
-    taken: list[Record] = []
+    taken: list[FeedRecord] = []
 
-    def deliver(records: Sequence[Record]) -> bool:
+    def deliver(records: Sequence[FeedRecord]) -> bool:
         taken.extend(records)
         return True
 
@@ -68,7 +68,7 @@ def the_control_topic(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
     ]
     patch.setattr(brokers, "Consumer", Log("control", leases, Faults(after=4)))
     observers = ObserverTable(0.0)
-    broker = KafkaBroker(Kafka("127.0.0.1:1"), observers, heard.supervision, lambda _: None)
+    broker = KafkaBroker(KafkaOptions("127.0.0.1:1"), observers, heard.supervision, lambda _: None)
     broker._reader.start()
     until(lambda: len(observers.live(time.time())) == 7, "leases are missing")
     broker.halt()

@@ -27,7 +27,7 @@ from headgate.agent.launchers.launcher import JobsLauncher
 from headgate.agent.launchers.local_jobs import Over
 from headgate.agent.launchers.warm import sessions
 from headgate.agent.launchers.warm import spares as spare_sessions
-from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.sessions import WarmSession
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.process import answer_requests
 from headgate.agent.resources import sampling as samplings
@@ -109,11 +109,11 @@ def a_session(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
         return SimpleNamespace(kill=end, stop=end, log="log")
 
     patch.setattr(sessions, "SessionWorker", worker)
-    launcher = SessionLauncher(
+    session = WarmSession(
         StartSession({}), directory, sys.executable, WAIT, lambda _: None, heard.supervision
     )
     assert started.wait(WAIT)
-    launcher.close()
+    session.close()
 
 
 def spares(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:

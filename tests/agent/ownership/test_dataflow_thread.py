@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.kafka.feed import BATCHES_WAITING, Record
+from headgate.agent.kafka.feed import BATCHES_WAITING, FeedRecord
 from headgate.agent.ownership.dataflow_thread import DataflowThread
 
 
@@ -51,7 +51,7 @@ class Told:
         self.moves.append(by)
         self.heard.set()
 
-    def consume(self, records: Sequence[Record], now: float) -> None:
+    def consume(self, records: Sequence[FeedRecord], now: float) -> None:
         self.consumed.append([record.offset for record in records])
 
     def drain(self) -> None:
@@ -87,7 +87,7 @@ def test_what_came_while_the_thread_was_busy_is_consumed_together_up_to_a_limit(
     hosted.begin()
     batches = [[0], list(range(1, 400)), list(range(400, 1200)), [1200], [1201, 1202]]
     for offsets in batches:
-        records = [Record("topic", 0, offset, None, 0.0) for offset in offsets]
+        records = [FeedRecord("topic", 0, offset, None, 0.0) for offset in offsets]
         assert hosted.deliver(records)
     free.set()
     hosted.call(lambda *_: None).result(60)

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from headgate.agent.kafka.feed import Deliver, Record
+from headgate.agent.kafka.feed import Deliver, FeedRecord
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.ports import Extent, Found, TimeRange
 from headgate.agent.scans.found_cells import SCANNER
@@ -223,7 +223,7 @@ class Place:
             if position < len(self.topic[partition]):
                 message = self.topic[partition][position]
                 self._positions[partition] += 1
-                record = Record(TOPIC, partition, position, message, self.now)
+                record = FeedRecord(TOPIC, partition, position, message, self.now)
                 self.scan.consume([record], self.now)
                 return True
         if self.scan.due() <= self.now:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runtime import Runtime
-from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.feed import FeedRecord
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.launchers.admission import Admission
 from headgate.agent.metrics import AgentMetrics
@@ -99,7 +99,7 @@ class ScriptedAgent:
             advisers=self.world.advisers,
         )
 
-    def _take(self, records: Sequence[Record]) -> bool:
+    def _take(self, records: Sequence[FeedRecord]) -> bool:
         self._inbox.append(lambda now: self._the_runtime().consume(records, now))
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from headgate.agent.kafka.feed import Deliver, Record
+from headgate.agent.kafka.feed import Deliver, FeedRecord
 from headgate.events import ControlMessage, Cut, updates_topic
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ class ScriptedBroker:
         """Deliver some messages together, if there is one to deliver."""
         if self._deliver is None:
             return False
-        records: list[Record] = []
+        records: list[FeedRecord] = []
         most = self._world.together()
         for (topic, partition), position in self._positions.items():
             messages = self._world.topic(topic)[partition][position:][: most - len(records)]
             for offset, message in enumerate(messages, position):
-                records.append(Record(topic, partition, offset, message, self._world.now))
+                records.append(FeedRecord(topic, partition, offset, message, self._world.now))
             self._positions[topic, partition] = position + len(messages)
         if records:
             self._deliver(records)

@@ -10,7 +10,7 @@ from simulation import SEALS, MemoryRows, TimedStore
 
 from headgate.agent.errors import DamagedState, Fenced
 from headgate.agent.state.log_segments import CHUNK, first_segment
-from headgate.agent.state.saved_state import Progress, SavedState
+from headgate.agent.state.saved_state import FlowProgress, SavedState
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import Ownership, StateStore
 from headgate.engine import Kept, LogChange, LogSegment
@@ -70,7 +70,7 @@ def first_save(epoch: int) -> SavedState:
         Kept("a", number(epoch, 0), number(epoch, 1)),
         Kept("c", number(epoch, 0), number(epoch, 2)),
     )
-    return SavedState(b"first", Cut(), Progress(), LogChange(written, kept))
+    return SavedState(b"first", Cut(), FlowProgress(), LogChange(written, kept))
 
 
 def second_save(epoch: int) -> SavedState:
@@ -81,7 +81,7 @@ def second_save(epoch: int) -> SavedState:
         Kept("c", number(epoch, 1), number(epoch, 3)),
     )
     dropped = (Kept("c", number(epoch, 0), number(epoch, 1)),)
-    return SavedState(b"second", Cut(), Progress(), LogChange(written, kept, dropped))
+    return SavedState(b"second", Cut(), FlowProgress(), LogChange(written, kept, dropped))
 
 
 FIRST = (b"first", [LONG, b"cells", b"more cells"])
@@ -158,7 +158,11 @@ def test_the_next_owner_writes_under_numbers_of_its_own(store: StateStore) -> No
     added = LogSegment("c", number(epoch, 0), b"new")
     kept = (*first_save(stale).log.kept, Kept("c", number(epoch, 0), number(epoch, 1)))
     store.save(
-        "flow", epoch, SavedState(b"third", Cut(), Progress(), LogChange((added,), kept)), (), 21.0
+        "flow",
+        epoch,
+        SavedState(b"third", Cut(), FlowProgress(), LogChange((added,), kept)),
+        (),
+        21.0,
     )
     with pytest.raises(Fenced):
         store.save("flow", stale, second_save(stale), (), 22.0)
@@ -209,7 +213,7 @@ def test_pieces_that_the_next_owner_has_dropped_are_no_damage(
     reading = read(store, slow)
     epoch = store.acquire("flow", TWO, 30.0, 5.0).epoch
     everything = LogChange(dropped=slow.state.log.kept)
-    store.save("flow", epoch, SavedState(b"small", Cut(), Progress(), everything), (), 31.0)
+    store.save("flow", epoch, SavedState(b"small", Cut(), FlowProgress(), everything), (), 31.0)
     assert names(rows) == []
     with pytest.raises(Fenced):
         list(reading)
@@ -227,10 +231,10 @@ def test_a_removed_dataflow_leaves_no_segment(store: StateStore, rows: MemoryRow
 
 def test_a_row_from_before_there_were_pieces_is_read(store: StateStore, rows: MemoryRows) -> None:
     epoch = store.acquire("flow", ONE, 10.0, 5.0).epoch
-    store.save("flow", epoch, SavedState(b"old", Cut(), Progress(waves=2)), (), 11.0)
+    store.save("flow", epoch, SavedState(b"old", Cut(), FlowProgress(waves=2)), (), 11.0)
     row = rows.rows[b"flow/flow"]
     meta = msgspec.msgpack.decode(row[b"state:meta"])
     del meta["kept"]
     row[b"state:meta"] = msgspec.msgpack.encode(meta)
     taken = store.acquire("flow", TWO, 20.0, 5.0)
-    assert taken.state == SavedState(b"old", Cut(), Progress(waves=2))
+    assert taken.state == SavedState(b"old", Cut(), FlowProgress(waves=2))

@@ -9,7 +9,7 @@ from simulation import SEALS, MemoryRows, TimedStore
 
 from headgate.agent.errors import DamagedState, Fenced, Held, UnknownDataflow
 from headgate.agent.state.run_records import RunOutcome, RunRecord
-from headgate.agent.state.saved_state import CHUNK, Progress, SavedState
+from headgate.agent.state.saved_state import CHUNK, FlowProgress, SavedState
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import Listings, StateStore
 from headgate.events import Cut
@@ -31,7 +31,7 @@ def store(rows: MemoryRows) -> StateStore:
 
 
 def state(snapshot: bytes = b"state") -> SavedState:
-    return SavedState(snapshot, Cut({"t": (1, 2)}), Progress(waves=3))
+    return SavedState(snapshot, Cut({"t": (1, 2)}), FlowProgress(waves=3))
 
 
 def record(number: int) -> RunRecord:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from simulation.broker import ScriptedBroker
 
-from headgate.agent.kafka.feed import KafkaFeed, Record
+from headgate.agent.kafka.feed import FeedRecord, KafkaFeed
 from headgate.events import ControlMessage, Cut
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class HostileBroker(ScriptedBroker):
             send()
         return bool(unsent)
 
-    def _growth(self) -> Iterator[Record]:
+    def _growth(self) -> Iterator[FeedRecord]:
         if self.world.lived < self._looked + LOOK:
             return
         self._looked = self.world.lived
@@ -94,15 +94,15 @@ class HostileBroker(ScriptedBroker):
             known = sum(1 for name, _ in self._positions if name == topic)
             count = len(self.world.topic(topic))
             if count > known:
-                yield Record(topic, 0, 0, None, self.world.now, partitions=count)
+                yield FeedRecord(topic, 0, 0, None, self.world.now, partitions=count)
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self) -> Iterator[FeedRecord]:
         most = self.world.together()
         for (topic, partition), position in self._positions.items():
             log = self.world.topic(topic)[partition]
             kept = self.world.telling.kept_from(topic, partition)
             if position < kept:
-                yield Record(topic, partition, position, None, self.world.now, lost=True)
+                yield FeedRecord(topic, partition, position, None, self.world.now, lost=True)
                 position = kept
             found = log[position : position + most]
             most -= len(found)
@@ -110,13 +110,13 @@ class HostileBroker(ScriptedBroker):
                 yield self._record((topic, partition, offset), message)
             self._positions[topic, partition] = position + len(found)
 
-    def _record(self, place: tuple[str, int, int], message: Any) -> Record:
+    def _record(self, place: tuple[str, int, int], message: Any) -> FeedRecord:
         if isinstance(message, Damaged):
             raw: Any = _Message(place, message.value, self.world.now)
             record = KafkaFeed._record(self._reader, raw)
             assert record is not None
             return record
-        return Record(*place, message, self.world.now)
+        return FeedRecord(*place, message, self.world.now)
 
     def topics(self, tables: Iterable[str]) -> dict[str, int]:
         """See ``Broker``."""

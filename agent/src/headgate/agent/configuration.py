@@ -56,7 +56,7 @@ class HBase(Struct, frozen=True, forbid_unknown_fields=True):
     """Holds dataflows, their state and their runs; created at the first start."""
 
 
-class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
+class KafkaOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """Where updates come from. ``properties`` are librdkafka's own (TLS, SASL ...)."""
 
     bootstrap: Text
@@ -75,7 +75,7 @@ class Kafka(Struct, frozen=True, forbid_unknown_fields=True):
     def __repr__(self) -> str:
         """Leave the values of the properties out: there are passwords among them."""
         shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__[:-1])
-        return f"Kafka({', '.join(shown)}, properties={sorted(self.properties)})"
+        return f"KafkaOptions({', '.join(shown)}, properties={sorted(self.properties)})"
 
 
 def _state_path() -> Path:
@@ -161,7 +161,7 @@ class Launchers(Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(message)
 
 
-class Barriers(Struct, frozen=True, forbid_unknown_fields=True):
+class BarrierOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """Waiting until everything that observers forwarded has been consumed."""
 
     repeat_seconds: Seconds = 1.0
@@ -170,7 +170,7 @@ class Barriers(Struct, frozen=True, forbid_unknown_fields=True):
     """How long to wait for an observer whose lease ended without a goodbye."""
 
 
-class Scans(Struct, frozen=True, forbid_unknown_fields=True):
+class ScanOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """Scans: first ones, those after a loss, and those of dataflows in observer mode."""
 
     cells: Annotated[int, Meta(ge=1, le=10_000_000)] = 100_000
@@ -233,7 +233,7 @@ class CertificateGrant(Struct, frozen=True, forbid_unknown_fields=True):
         return tuple((kind, value) for kind, value in named if value)
 
 
-class Access(Struct, frozen=True, forbid_unknown_fields=True):
+class ApiAccess(Struct, frozen=True, forbid_unknown_fields=True):
     """Who may ask the API for what."""
 
     token_file: str = ""
@@ -258,14 +258,14 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Everything that ``headgate agent`` can be told."""
 
     hbase: HBase
-    kafka: Kafka
+    kafka: KafkaOptions
     workers: Workers = Workers()
     launchers: Launchers = Launchers()
-    barriers: Barriers = Barriers()
-    scans: Scans = Scans()
+    barriers: BarrierOptions = BarrierOptions()
+    scans: ScanOptions = ScanOptions()
     resources: Resources = Resources()
     cells: CellMemory = CellMemory()
-    access: Access = Access()
+    access: ApiAccess = ApiAccess()
     tls: ServerTls | None = None
     """TLS of the API."""
     peers: UpstreamTls = UpstreamTls()

@@ -20,7 +20,7 @@ from headgate.agent import (
     AgentError,
     FlowRecording,
     FlowReplay,
-    Kafka,
+    KafkaOptions,
     load_configuration,
 )
 from headgate.cli.json_document import JsonOption, print_document
@@ -139,14 +139,14 @@ def replay(
     show(console, result)
 
 
-def kafka_of(servers: str | None, config: Path | None) -> Kafka:
+def kafka_of(servers: str | None, config: Path | None) -> KafkaOptions:
     """Return where Kafka is.
 
     Raises:
         ConfigurationError: neither says it.
     """
     if servers is not None:
-        return Kafka(bootstrap=servers)
+        return KafkaOptions(bootstrap=servers)
     path = config or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
     if path is None:
         raise ConfigurationError(

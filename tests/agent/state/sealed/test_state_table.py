@@ -13,7 +13,7 @@ from simulation import SEALS, MemoryRows, TimedScanStore, TimedStore
 from headgate.agent.errors import DamagedState, Held, UnknownDataflow
 from headgate.agent.errors import Refused as RequestRefused
 from headgate.agent.ports import Extent
-from headgate.agent.state.saved_state import Progress, SavedState
+from headgate.agent.state.saved_state import FlowProgress, SavedState
 from headgate.agent.state.sealed import (
     Definition,
     Owner,
@@ -169,7 +169,7 @@ def test_whatever_cells_a_row_has_it_is_taken_or_set_aside(cells: dict[bytes, by
 
 
 def saved() -> SavedState:
-    return SavedState(b"state", Cut(), Progress())
+    return SavedState(b"state", Cut(), FlowProgress())
 
 
 def test_a_replaced_definition_that_is_put_back_is_not_run(

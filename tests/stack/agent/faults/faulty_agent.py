@@ -20,7 +20,7 @@ from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.kafka.feed import KafkaFeed
 from headgate.agent.kafka.retention import RetentionKeeper
 from headgate.agent.launchers.launcher import JobsLauncher
-from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.sessions import WarmSession
 from headgate.agent.resources.machines import MachineSampler
 from headgate.agent.resources.sampling import Sampling
 from headgate.agent.scans import reader as scans
@@ -86,7 +86,7 @@ faulty(ThreadKind.LEASES, StateStore, "renew")
 faulty(ThreadKind.RESOURCES, MachineSampler, "sample")
 faulty_consumer(ThreadKind.SENSORS, "bystander")
 faulty(ThreadKind.EXECUTORS, Sampling, "_ask_driver")
-faulty(ThreadKind.SESSION, SessionLauncher, "_keep_warm")
+faulty(ThreadKind.SESSION, WarmSession, "_keep_warm")
 retention._LOOK = 0.5
 faulty(ThreadKind.METRICS, MetricAdviser, "_answer")
 faulty(ThreadKind.RETENTION, RetentionKeeper, "look")

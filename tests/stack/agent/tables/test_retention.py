@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.agent.configuration import Kafka
+from headgate.agent.configuration import KafkaOptions
 from headgate.agent.kafka.broker import KafkaBroker
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.kafka.retention import Retention
@@ -23,7 +23,7 @@ DAY = 86_400.0
 @pytest.fixture
 def broker(stack: Any) -> Iterator[KafkaBroker]:
     made = KafkaBroker(
-        Kafka(stack.kafka), ObserverTable(30.0), Supervision(lambda _: None), lambda _: None
+        KafkaOptions(stack.kafka), ObserverTable(30.0), Supervision(lambda _: None), lambda _: None
     )
     yield made
     made.stop()

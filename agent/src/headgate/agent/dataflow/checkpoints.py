@@ -9,11 +9,11 @@ import msgspec
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.state import FlowState
-from headgate.agent.state.saved_state import Progress, SavedState
+from headgate.agent.state.saved_state import FlowProgress, SavedState
 from headgate.spark import RunKey
 
 Saved = Callable[[], dict[str, object]]
-"""Returns fields of ``Progress`` that one part of a runtime owns."""
+"""Returns fields of ``FlowProgress`` that one part of a runtime owns."""
 
 
 class Checkpoints:
@@ -66,7 +66,7 @@ class Checkpoints:
         fields: dict[str, object] = {}
         for part in self._parts:
             fields |= part()
-        progress = msgspec.structs.replace(Progress(), **fields)
+        progress = msgspec.structs.replace(FlowProgress(), **fields)
         saved = SavedState(checkpoint.head, self._state.position, progress, checkpoint.log)
         self._context.store.save(saved, self._history.changed, now)
         return len(saved.snapshot) + sum(len(segment.data) for segment in saved.log.written)

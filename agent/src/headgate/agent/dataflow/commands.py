@@ -11,7 +11,7 @@ from headgate.agent.dataflow.continuations import Continuation, WatchesInEffect
 from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.runs.starting import python_path, session_start
-from headgate.agent.dataflow.state import FlowState, Port
+from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.dataflow.tables.gates import Gates
 from headgate.agent.dataflow.tables.watches import Watches
 from headgate.agent.dataflow.views import Phase, RunAnswer
@@ -37,7 +37,7 @@ class Commands:
     def __init__(
         self,
         state: FlowState,
-        port: Port,
+        port: RuntimePort,
         context: RuntimeContext,
         history: RunHistory,
         attempts: Attempts,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.state import Port
+from headgate.agent.dataflow.state import RuntimePort
 from headgate.engine import Consult, Consulted
 
 
 class Consultations:
     """Carries questions and answers; it knows what none of them means."""
 
-    def __init__(self, port: Port, context: RuntimeContext) -> None:
+    def __init__(self, port: RuntimePort, context: RuntimeContext) -> None:
         self._port = port
         self._context = context
 

@@ -8,12 +8,12 @@ import structlog
 
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import Continuation, RowsMoved
-from headgate.agent.dataflow.state import FlowState, Port
+from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
-from headgate.agent.kafka.feed import Feed, Record
+from headgate.agent.kafka.feed import Feed, FeedRecord
 from headgate.agent.ports import BadRecord
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import PartitionReset, ReconciliationDue, RecordArrived, TopicsOpened
 from headgate.events import (
     GONE,
@@ -38,11 +38,11 @@ class Consumption:
     def __init__(
         self,
         state: FlowState,
-        port: Port,
+        port: RuntimePort,
         context: RuntimeContext,
         barriers: Barriers[Continuation],
         waves: Waves,
-        progress: Progress,
+        progress: FlowProgress,
     ) -> None:
         self._state = state
         self._port = port
@@ -62,7 +62,7 @@ class Consumption:
         """Tables whose rows are in other partitions than they were, and are to be read again."""
 
     def saved(self) -> dict[str, object]:
-        """Return fields of ``Progress``."""
+        """Return fields of ``FlowProgress``."""
         return {
             "consumed": self.cells,
             "set_aside": self.set_aside,
@@ -134,7 +134,7 @@ class Consumption:
 
     # -- records
 
-    def consume(self, records: Sequence[Record], now: float) -> None:
+    def consume(self, records: Sequence[FeedRecord], now: float) -> None:
         """Take records of the update topics, each partition in its order."""
         marked = False
         grown: dict[str, int] = {}
@@ -195,13 +195,13 @@ class Consumption:
 
         return note
 
-    def _begin_again(self, record: Record, now: float) -> None:
+    def _begin_again(self, record: FeedRecord, now: float) -> None:
         """Have the engine look for what was deleted, and go on with what comes, at any offset."""
         self._state.start = self._state.start.moved(record.topic, record.partition, GONE)
         self._port.handle(PartitionReset(now, record.topic, record.partition))
         self._state.dirty = True
 
-    def _leave_out(self, record: Record, reason: str, now: float) -> None:
+    def _leave_out(self, record: FeedRecord, reason: str, now: float) -> None:
         """Set a record aside, and have the engine look for what it may have said."""
         self._context.metrics.records_set_aside.labels(record.topic).inc()
         bad = BadRecord(record.topic, record.partition, record.offset, reason)

@@ -10,7 +10,7 @@ import msgspec
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.state import FlowState
 from headgate.agent.kafka.outbox import Outbox
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import Decision, DecisionKind
 from headgate.replay import PLACED, RecordedDecision
 
@@ -20,7 +20,7 @@ _KEPT = 100
 class Decisions:
     """Decisions of the engine, and what nobody decided and a replay must know."""
 
-    def __init__(self, state: FlowState, context: RuntimeContext, progress: Progress) -> None:
+    def __init__(self, state: FlowState, context: RuntimeContext, progress: FlowProgress) -> None:
         self._state = state
         self._metrics = context.metrics
         self._outbox = Outbox(context.broker, state.name, context.post, progress.decisions)
@@ -28,7 +28,7 @@ class Decisions:
         self.newest: deque[Decision] = deque(maxlen=_KEPT)
 
     def saved(self) -> dict[str, object]:
-        """Return fields of ``Progress``."""
+        """Return fields of ``FlowProgress``."""
         return {"decisions": self._outbox.left, "skipped": dict(self.skipped)}
 
     @property

@@ -13,7 +13,7 @@ from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.state import FlowState
 from headgate.agent.dataflow.suspects import Suspects
 from headgate.agent.dataflow.tables.gates import Gates
-from headgate.agent.dataflow.tables.scans import Scans
+from headgate.agent.dataflow.tables.scans import EngineScans
 from headgate.agent.dataflow.waves import Waves
 from headgate.engine import (
     Consult,
@@ -46,7 +46,7 @@ class EngineDriver:
         state: FlowState,
         decisions: Decisions,
         attempts: Attempts,
-        scans: Scans,
+        scans: EngineScans,
         consultations: Consultations,
         gates: Gates,
         waves: Waves,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import structlog
 
-from headgate.agent.dataflow.state import FlowState, Port
+from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.kafka.observers import ObserverTable
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import ObserverLost
 
 log = structlog.get_logger("headgate.agent.flow")
@@ -16,7 +16,7 @@ class LostObservers:
     """Epochs of observers that have ended without a goodbye."""
 
     def __init__(
-        self, state: FlowState, port: Port, observers: ObserverTable, progress: Progress
+        self, state: FlowState, port: RuntimePort, observers: ObserverTable, progress: FlowProgress
     ) -> None:
         self._state = state
         self._port = port
@@ -25,7 +25,7 @@ class LostObservers:
         """Epochs, by observer, of which what is missing was looked for."""
 
     def saved(self) -> dict[str, object]:
-        """Return fields of ``Progress``."""
+        """Return fields of ``FlowProgress``."""
         return {"lost_epochs": self._known}
 
     def forgive(self, now: float) -> None:

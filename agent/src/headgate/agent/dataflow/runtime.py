@@ -36,14 +36,14 @@ from headgate.agent.dataflow.runs.attempts import Attempts
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.state import FlowState
 from headgate.agent.dataflow.tables.gates import Gates
-from headgate.agent.dataflow.tables.scans import Scans
+from headgate.agent.dataflow.tables.scans import EngineScans
 from headgate.agent.dataflow.tables.watches import Watches
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
-from headgate.agent.kafka.feed import Record
+from headgate.agent.kafka.feed import FeedRecord
 from headgate.agent.ports import Report
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.state.sealed import Definition
 from headgate.agent.state.store import Ownership
 from headgate.engine import (
@@ -72,7 +72,7 @@ class Runtime:
     """
 
     def __init__(self, ownership: Ownership, dataflow: Dataflow, context: RuntimeContext) -> None:
-        progress = Progress() if ownership.state is None else ownership.state.progress
+        progress = FlowProgress() if ownership.state is None else ownership.state.progress
         self._context = context
         self.state = state = FlowState(ownership, dataflow, context, progress)
         self.history = history = RunHistory(state.name, context, progress, ownership.history)
@@ -89,7 +89,7 @@ class Runtime:
         self.waves = waves = Waves(state, self, decisions, attempts, progress)
         self._gates = gates = Gates(state, context.broker)
         self._watches = watches = Watches(state, self, context, progress)
-        self._scans = scans = Scans(state, self, context, decisions, watches)
+        self._scans = scans = EngineScans(state, self, context, decisions, watches)
         self._consumption = consumption = Consumption(
             state, self, context, self._barriers, waves, progress
         )
@@ -248,7 +248,7 @@ class Runtime:
 
     # -- messages
 
-    def consume(self, records: Sequence[Record], now: float) -> None:
+    def consume(self, records: Sequence[FeedRecord], now: float) -> None:
         """Take records of the update topics, each partition in its order."""
         self._consumption.consume(records, now)
         self.settle()

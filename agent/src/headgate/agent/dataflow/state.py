@@ -11,7 +11,7 @@ from headgate.agent.dataflow.continuations import Continuation
 from headgate.agent.dataflow.views import Phase
 from headgate.agent.errors import Refused
 from headgate.agent.state.log_segments import first_segment
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.state.store import Ownership
 from headgate.engine import Engine, Launch, RecordArrived, Role, SavedEngine, Stimulus
 from headgate.events import ControlMessage, Cut, updates_topic
@@ -21,7 +21,7 @@ COUNTER_BITS = 32
 """Of fencing tokens and revisions of watches: the epoch above, a counter within it below."""
 
 
-class Port(Protocol):
+class RuntimePort(Protocol):
     """What parts of a runtime ask of it."""
 
     def handle(self, stimulus: Stimulus) -> None:
@@ -63,7 +63,7 @@ class FlowState:
         ownership: Ownership,
         dataflow: Dataflow,
         context: RuntimeContext,
-        progress: Progress,
+        progress: FlowProgress,
     ) -> None:
         saved = ownership.state
         self.definition = ownership.definition
@@ -102,7 +102,7 @@ class FlowState:
         """Whether something is to be saved."""
 
     def saved(self) -> dict[str, object]:
-        """Return fields of ``Progress``."""
+        """Return fields of ``FlowProgress``."""
         return {
             "paused": self.paused,
             "watching": self.watching,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from headgate.agent.dataflow.continuations import EndOfWave
 from headgate.agent.dataflow.decisions import Decisions
 from headgate.agent.dataflow.runs.attempts import Attempts
-from headgate.agent.dataflow.state import FlowState, Port
+from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.agent.errors import Refused
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import DecisionKind, WaveEnded, counted_part
 from headgate.events import TableChange, UpdateBatch
 from headgate.flows import WaveEnd
@@ -25,10 +25,10 @@ class Waves:
     def __init__(
         self,
         state: FlowState,
-        port: Port,
+        port: RuntimePort,
         decisions: Decisions,
         attempts: Attempts,
-        progress: Progress,
+        progress: FlowProgress,
     ) -> None:
         self._state = state
         self._port = port
@@ -51,7 +51,7 @@ class Waves:
         self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
 
     def saved(self) -> dict[str, object]:
-        """Return fields of ``Progress``."""
+        """Return fields of ``FlowProgress``."""
         return {
             "waves": self.number,
             "settled": self.settled,

@@ -19,7 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from headgate.agent.configuration import Kafka
+from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Unreachable
 from headgate.events import (
     DECISIONS_TOPIC,
@@ -46,7 +46,7 @@ _HELD = 2000
 class Recordings:
     """Reads Kafka; nothing is committed or written."""
 
-    def __init__(self, kafka: Kafka) -> None:
+    def __init__(self, kafka: KafkaOptions) -> None:
         self._kafka = kafka
 
     def open(self, dataflow: str) -> Recording:
@@ -96,7 +96,7 @@ class Recordings:
 class History:
     """Topics from their first record to the end that they have now; a context manager."""
 
-    def __init__(self, kafka: Kafka, topics: tuple[str, ...]) -> None:
+    def __init__(self, kafka: KafkaOptions, topics: tuple[str, ...]) -> None:
         self._bootstrap = kafka.bootstrap
         self._consumer = Consumer(
             {

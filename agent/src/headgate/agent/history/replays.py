@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headgate.agent.configuration import Kafka
+from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Refused
 from headgate.agent.history.recordings import Recordings
 from headgate.engine import DataflowSpec, Role
@@ -47,7 +47,7 @@ class FlowRecording:
         DataflowErrors: this version does not read the definition that was submitted.
     """
 
-    def __init__(self, kafka: Kafka, name: str) -> None:
+    def __init__(self, kafka: KafkaOptions, name: str) -> None:
         self._recordings = Recordings(kafka)
         self.recording: Recording = self._recordings.open(name)
         self._definitions = {

@@ -29,7 +29,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from headgate.agent.configuration import Kafka
+from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Unreachable
 from headgate.agent.kafka.feed import FETCH_WAIT, POLL, Deliver, Feed, KafkaFeed
 from headgate.agent.kafka.observers import ObserverTable
@@ -109,7 +109,7 @@ class KafkaBroker:
 
     def __init__(
         self,
-        kafka: Kafka,
+        kafka: KafkaOptions,
         observers: ObserverTable,
         supervision: Supervision,
         undelivered: Callable[[str], None],

@@ -37,7 +37,7 @@ _GROWTH = 10.0  # seconds between two looks whether a topic has more partitions 
 _METADATA = 2.0  # seconds to wait for the answer to that; it is asked again
 
 
-class Record(Struct, frozen=True):
+class FeedRecord(Struct, frozen=True):
     """One Kafka record of a watched table; ``message`` is None where it could not be decoded.
 
     With ``lost`` it stands for all records that Kafka does not have any more from ``offset`` on.
@@ -66,7 +66,7 @@ class Feed(Protocol):
         """Stop; nothing is delivered after the return."""
 
 
-Deliver = Callable[[Sequence[Record]], bool]
+Deliver = Callable[[Sequence[FeedRecord]], bool]
 """Takes records; tells whether it did. It may wait a moment for room, and is then asked again."""
 
 
@@ -146,7 +146,7 @@ class KafkaFeed:
         if any(map(_is_gone, messages)):
             self._assign(consumer)
 
-    def _delivered(self, records: Sequence[Record]) -> bool:
+    def _delivered(self, records: Sequence[FeedRecord]) -> bool:
         # Whoever closes the feed may be the one that should make room: wait for neither.
         while records and not self._deliver(records):
             if self._stopping.is_set():
@@ -176,11 +176,11 @@ class KafkaFeed:
                 return
             count = len(found.partitions) if found.error is None else 0
             if count > known and self._delivered(
-                [Record(topic, 0, 0, None, time.time(), partitions=count)]
+                [FeedRecord(topic, 0, 0, None, time.time(), partitions=count)]
             ):
                 self._topics[topic] = count
 
-    def _record(self, message: Message) -> Record | None:
+    def _record(self, message: Message) -> FeedRecord | None:
         error = message.error()
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         if error is not None:
@@ -197,7 +197,7 @@ class KafkaFeed:
                 partition=partition,
                 cure="raise the topic's retention.ms above the longest time between two runs",
             )
-            return Record(topic, partition, lost, None, time.time(), lost=True)
+            return FeedRecord(topic, partition, lost, None, time.time(), lost=True)
         published = message.timestamp()[1] / 1000
         try:
             content = decode_update(message.value())
@@ -208,8 +208,8 @@ class KafkaFeed:
             elif isinstance(problem, MalformedEvent):
                 reason = str(problem)
             log.warning("record set aside", topic=topic, offset=offset, problem=reason)
-            return Record(topic, partition, offset, None, published, reason=reason)
-        return Record(topic, partition, offset, content, published)
+            return FeedRecord(topic, partition, offset, None, published, reason=reason)
+        return FeedRecord(topic, partition, offset, content, published)
 
 
 def _is_gone(message: Message) -> bool:

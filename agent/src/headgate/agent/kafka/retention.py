@@ -56,7 +56,7 @@ class Raised(Struct, frozen=True):
     seconds: float
 
 
-class Change(Struct, frozen=True):
+class RetentionChange(Struct, frozen=True):
     """What a topic is to have, and what is to be remembered; None where nothing is any more."""
 
     retention: Retention
@@ -86,7 +86,9 @@ def needed(age: float, kept: float, longest: float) -> float | None:
     return min(longest, kept * 2.0 ** math.ceil(math.log2(age / (kept * _USED))))
 
 
-def change_of(now: Retention, raised: Raised | None, needs: Iterable[float]) -> Change | None:
+def change_of(
+    now: Retention, raised: Raised | None, needs: Iterable[float]
+) -> RetentionChange | None:
     """Return what becomes of a topic; None where it has what it is to have.
 
     Where somebody has altered it since agents did, that is what it has of its own from then on.
@@ -100,7 +102,7 @@ def change_of(now: Retention, raised: Raised | None, needs: Iterable[float]) -> 
         wanted, remembered = before, None
     if wanted == now and remembered == raised:
         return None
-    return Change(wanted, remembered)
+    return RetentionChange(wanted, remembered)
 
 
 class _TopicRow(Struct):

@@ -11,9 +11,8 @@ from headgate.agent.configuration import Launchers, Workers
 from headgate.agent.launchers.job import Job
 from headgate.agent.launchers.kinds import backend_of
 from headgate.agent.launchers.launcher import JobsLauncher
-from headgate.agent.launchers.warm.sessions import SessionLauncher
-from headgate.flows import Launcher
-from headgate.flows import SessionLauncher as SessionAction
+from headgate.agent.launchers.warm.sessions import WarmSession
+from headgate.flows import Launcher, SessionLauncher
 from headgate.spark import StartSession, StepRequest
 
 
@@ -21,15 +20,15 @@ class FlowLaunchers:
     """Hands each attempt to the launcher that its action names.
 
     Args:
-        session: the warm session's.
-        jobs: that of processes of their own.
+        session: for steps in the warm session.
+        jobs: for processes of their own.
         workers: where they run.
         defaults: what the agent's configuration says of them.
     """
 
     def __init__(
         self,
-        session: SessionLauncher,
+        session: WarmSession,
         jobs: JobsLauncher,
         workers: Workers,
         defaults: Launchers,
@@ -41,7 +40,7 @@ class FlowLaunchers:
 
     def start(self, request: StepRequest, by: Launcher, directory: str) -> None:
         """See ``ports.Launcher``."""
-        if isinstance(by, SessionAction):
+        if isinstance(by, SessionLauncher):
             self._session.start(request)
             return
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"

@@ -14,7 +14,7 @@ import structlog
 
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.errors import AgentError, Fenced, Refused
-from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, Record
+from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, FeedRecord
 from headgate.agent.ownership.clock_watch import ClockWatch
 from headgate.agent.ports import Report
 from headgate.engine import ResourceSample
@@ -55,7 +55,7 @@ class DataflowThread:
         self._inbox: queue.SimpleQueue[Callable[[Runtime, float], None] | None] = (
             queue.SimpleQueue()
         )
-        self._delivered: queue.SimpleQueue[Sequence[Record]] = queue.SimpleQueue()
+        self._delivered: queue.SimpleQueue[Sequence[FeedRecord]] = queue.SimpleQueue()
         self._calls: set[Future[Any]] = set()
         self._room = threading.Semaphore(BATCHES_WAITING)
         self._stopping = False
@@ -96,7 +96,7 @@ class DataflowThread:
         """Pass on how busy the machines are; does not wait."""
         self._inbox.put(lambda runtime, now: runtime.sampled(samples, now))
 
-    def deliver(self, records: Sequence[Record]) -> bool:
+    def deliver(self, records: Sequence[FeedRecord]) -> bool:
         """Hand records to the runtime; False if too many are waiting already, after a moment."""
         if not self._room.acquire(timeout=ROOM):
             return False
@@ -107,7 +107,7 @@ class DataflowThread:
 
     def _consume(self, runtime: Runtime, now: float) -> None:
         """Have what was delivered by now consumed together: a launch costs a checkpoint."""
-        records: list[Record] = []
+        records: list[FeedRecord] = []
         with suppress(queue.Empty):
             while len(records) < _TOGETHER:
                 records += self._delivered.get_nowait()

@@ -19,7 +19,7 @@ from headgate.agent.launchers import FlowLaunchers, JobsLauncher, LocalJobs
 from headgate.agent.launchers.admission import Admission
 from headgate.agent.launchers.warm.pools import SessionPools
 from headgate.agent.launchers.warm.resting import Rest
-from headgate.agent.launchers.warm.sessions import SessionLauncher
+from headgate.agent.launchers.warm.sessions import WarmSession
 from headgate.agent.launchers.warm.spares import SpareSessions
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ownership.dataflow_thread import DataflowThread
@@ -69,7 +69,7 @@ class RuntimeFactory(Struct, frozen=True):
         configuration = self.configuration
         directory = configuration.workers.path / dataflow.name
         launcher = FlowLaunchers(
-            SessionLauncher(
+            WarmSession(
                 session_start(dataflow, ownership.definition),
                 directory,
                 configuration.workers.python,

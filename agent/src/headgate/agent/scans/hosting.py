@@ -11,7 +11,7 @@ import structlog
 from msgspec import Struct
 
 from headgate.agent.errors import AgentError, Fenced, Held
-from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, Record
+from headgate.agent.kafka.feed import BATCHES_WAITING, ROOM, FeedRecord
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.ports import Extent, TimeRange
@@ -180,7 +180,7 @@ class ScannedTable:
         settings = self._settings
         inbox, room = self._inbox, self._room
 
-        def deliver(records: Sequence[Record]) -> bool:
+        def deliver(records: Sequence[FeedRecord]) -> bool:
             if not room.acquire(timeout=ROOM):
                 return False
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.broker import Broker as FlowBroker
-from headgate.agent.kafka.feed import Deliver, Feed, Record
+from headgate.agent.kafka.feed import Deliver, Feed, FeedRecord
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.ports import Extent, Found, TimeRange
 from headgate.agent.scans.found_cells import SCANNER, found_updates
@@ -206,7 +206,7 @@ class TableScan:
             log.warning("found updates published again", table=self.table)
             self._publish({id(one): one for one in self._unconfirmed.values()}.values(), now)
 
-    def consume(self, records: Sequence[Record], now: float) -> None:
+    def consume(self, records: Sequence[FeedRecord], now: float) -> None:
         """Take records of the table's topic, each partition in its order."""
         for record in records:
             message = record.message

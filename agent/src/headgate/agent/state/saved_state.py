@@ -22,7 +22,7 @@ STATE_HEAD = b"state:meta"
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Progress(Struct, frozen=True):
+class FlowProgress(Struct, frozen=True):
     """What the service itself must remember.
 
     ``waves`` were asked for, of which all up to ``settled`` are done; ``unsettled`` are those whose
@@ -71,7 +71,7 @@ class SavedState(Struct, frozen=True):
 
     snapshot: bytes
     cut: Cut
-    progress: Progress
+    progress: FlowProgress
     log: LogChange = LogChange()
     """What of the engine's log belongs to the snapshot, and what has changed in it."""
 
@@ -82,7 +82,7 @@ class _Meta(Struct, frozen=True):
     size: int
     checksum: int
     cut: Cut
-    progress: Progress
+    progress: FlowProgress
     kept: tuple[Kept, ...] = ()
 
 

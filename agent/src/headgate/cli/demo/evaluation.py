@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from headgate.agent import FlowRecording, FlowReplay, Kafka
+from headgate.agent import FlowRecording, FlowReplay, KafkaOptions
 from headgate.cli.demo.dataflows import AgentDataflows, DemoError
 from headgate.cli.demo.evaluation_seeds import f_by_choices, mean_of_seeds
 from headgate.cli.demo.hbase import FreshTables, create_tables, feeder
@@ -256,7 +256,7 @@ class _Trial:
         """Replay all settings; compare the real one."""
         from aqhi.evaluation.figures import StepRuns, with_bounds
 
-        kafka = Kafka(bootstrap=self._services.kafka)
+        kafka = KafkaOptions(bootstrap=self._services.kafka)
         settings = self._experiment.settings
         specs = {s.name: parse_dataflow(with_bounds(self._text, s), s.name).spec for s in settings}
         self._narrator.say(f"replaying under {len(specs)} sets of bounds")

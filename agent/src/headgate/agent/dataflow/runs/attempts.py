@@ -12,11 +12,11 @@ from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import EndOfRun, MayStart
 from headgate.agent.dataflow.runs.history import RunHistory
 from headgate.agent.dataflow.runs.starting import python_path, shortened
-from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, Port
+from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, RuntimePort
 from headgate.agent.errors import Refused
 from headgate.agent.ports import AttemptDisplaced, Report, WorkerLost, WorkerState
 from headgate.agent.state.run_records import RunOutcome, RunRecord
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import Launch, RunFailed, RunFinished, RunRehearsed, RunStarted
 from headgate.events import VERSION, Fence
 from headgate.flows import JobLauncher, SessionLauncher, StepLauncher
@@ -60,10 +60,10 @@ class Attempts:
     def __init__(
         self,
         state: FlowState,
-        port: Port,
+        port: RuntimePort,
         context: RuntimeContext,
         history: RunHistory,
-        progress: Progress,
+        progress: FlowProgress,
     ) -> None:
         self._state = state
         self._port = port
@@ -83,7 +83,7 @@ class Attempts:
         """Attempts that are with a launcher, by run."""
 
     def saved(self) -> dict[str, object]:
-        """Return fields of ``Progress``."""
+        """Return fields of ``FlowProgress``."""
         return {"runs": dict(self.committed_runs)}
 
     # -- how they stand

@@ -10,7 +10,7 @@ import msgspec
 
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.state.run_records import RunOutcome, RunRecord
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.spark import RunKey
 
 
@@ -25,7 +25,11 @@ class RunHistory:
     """
 
     def __init__(
-        self, name: str, context: RuntimeContext, progress: Progress, records: Iterable[RunRecord]
+        self,
+        name: str,
+        context: RuntimeContext,
+        progress: FlowProgress,
+        records: Iterable[RunRecord],
     ) -> None:
         self._name = name
         self._context = context
@@ -42,7 +46,7 @@ class RunHistory:
             self._give_up(old)
 
     def saved(self) -> dict[str, object]:
-        """Return fields of ``Progress``."""
+        """Return fields of ``FlowProgress``."""
         return {"next_record": self._next}
 
     @property

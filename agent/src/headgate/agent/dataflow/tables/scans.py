@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import ScanEnds, ScanStarts
 from headgate.agent.dataflow.decisions import Decisions
-from headgate.agent.dataflow.state import FlowState, Port
+from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.dataflow.tables.watches import Watches
 from headgate.agent.ports import ScannedCells
 from headgate.engine import (
@@ -22,13 +22,13 @@ from headgate.flows import Mode
 _MILLISECONDS = 1000
 
 
-class Scans:
+class EngineScans:
     """Has tables read and hands the engine what was found."""
 
     def __init__(
         self,
         state: FlowState,
-        port: Port,
+        port: RuntimePort,
         context: RuntimeContext,
         decisions: Decisions,
         watches: Watches,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.continuations import WatchesGone, WatchesInEffect
-from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, Port
+from headgate.agent.dataflow.state import COUNTER_BITS, FlowState, RuntimePort
 from headgate.agent.dataflow.tables.mode import extents_of, notify_of
-from headgate.agent.state.saved_state import Progress
+from headgate.agent.state.saved_state import FlowProgress
 from headgate.engine import ReconciliationDue
 from headgate.events import VERSION, Notify, Watch, WatchList
 from headgate.flows import Mode
@@ -18,7 +18,7 @@ class Watches:
     """Has tables watched, notify columns set, tables scanned, and all read from time to time."""
 
     def __init__(
-        self, state: FlowState, port: Port, context: RuntimeContext, progress: Progress
+        self, state: FlowState, port: RuntimePort, context: RuntimeContext, progress: FlowProgress
     ) -> None:
         self._state = state
         self._port = port
@@ -33,7 +33,7 @@ class Watches:
         self.notify_column: Notify | None = None
 
     def saved(self) -> dict[str, object]:
-        """Return fields of ``Progress``."""
+        """Return fields of ``FlowProgress``."""
         return {"reconciled": self._reconciled, "notified": self._families}
 
     def publish(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The session launcher: one warm worker process for one dataflow, replaced whenever it ends."""
+"""A dataflow's warm session: one worker process, replaced whenever it ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LONGEST_PAUSE = 30.0  # seconds between attempts to start one that does not com
 _NEVER = Rest(0.0)
 
 
-class SessionLauncher:
+class WarmSession:
     """Keeps a worker warm and hands it one attempt at a time.
 
     A thread of its own starts workers, because a start takes seconds; what they say is passed on as
