@@ -1,4 +1,4 @@
-"""Which versions of a cell the topic told."""
+"""Which versions of a cell were published in the topic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headgate.events import (
 )
 
 
-def told(
+def published(
     value: bytes | None,
     *,
     kind: UpdateKind = UpdateKind.PUT,
@@ -64,40 +64,40 @@ def knows(*messages: UpdateBatch | TableChange, timestamp: int = 5, divided: boo
     ("messages", "known"),
     [
         ((), False),
-        ((told(b"x"),), True),
-        ((told(b"y"),), False),
-        ((told(b"x"), told(b"y")), False),
-        ((told(b"y"), told(b"x")), True),
-        ((told(b"x", outcome=Outcome.UNKNOWN),), False),
-        ((told(b"x", ambiguous=(0,)),), False),
-        ((told(b"x"), told(b"x", outcome=Outcome.UNKNOWN)), False),
-        ((told(None),), False),
-        ((told(b"x", kind=UpdateKind.INCREMENT),), True),
-        ((told(b"x", kind=UpdateKind.INCREMENT_DELTA),), False),
-        ((told(b"x"), told(b"", kind=UpdateKind.DELETE_COLUMN)), False),
-        ((told(b"x"), told(None, kind=UpdateKind.DELETE_ROW, column=b"")), False),
-        ((told(b"x"), told(None, kind=UpdateKind.DELETE_FAMILY, column=b"f:")), False),
-        ((told(b"x"), told(None, kind=UpdateKind.DELETE_FAMILY, column=b"g:")), True),
-        ((told(None, kind=UpdateKind.DELETE_ROW, column=b""), told(b"x")), True),
-        ((told(b"x", timestamp=5),), True),
-        ((told(b"x", timestamp=4),), False),
-        ((told(b"x", timestamp=5), told(b"y")), True),
-        ((told(b"x"), told(b"y", timestamp=5)), True),
-        ((told(b"x"), told(b"y", timestamp=4, method="scan")), False),
-        ((told(b"x", timestamp=5, method="scan"),), True),
-        ((told(b"x"), change(TableChangeKind.TRUNCATED)), False),
-        ((told(b"x"), change(TableChangeKind.FAMILY_DROPPED, "f")), False),
-        ((told(b"x"), change(TableChangeKind.FAMILY_DROPPED, "g")), True),
-        ((told(b"x"), change(TableChangeKind.DISABLED)), True),
+        ((published(b"x"),), True),
+        ((published(b"y"),), False),
+        ((published(b"x"), published(b"y")), False),
+        ((published(b"y"), published(b"x")), True),
+        ((published(b"x", outcome=Outcome.UNKNOWN),), False),
+        ((published(b"x", ambiguous=(0,)),), False),
+        ((published(b"x"), published(b"x", outcome=Outcome.UNKNOWN)), False),
+        ((published(None),), False),
+        ((published(b"x", kind=UpdateKind.INCREMENT),), True),
+        ((published(b"x", kind=UpdateKind.INCREMENT_DELTA),), False),
+        ((published(b"x"), published(b"", kind=UpdateKind.DELETE_COLUMN)), False),
+        ((published(b"x"), published(None, kind=UpdateKind.DELETE_ROW, column=b"")), False),
+        ((published(b"x"), published(None, kind=UpdateKind.DELETE_FAMILY, column=b"f:")), False),
+        ((published(b"x"), published(None, kind=UpdateKind.DELETE_FAMILY, column=b"g:")), True),
+        ((published(None, kind=UpdateKind.DELETE_ROW, column=b""), published(b"x")), True),
+        ((published(b"x", timestamp=5),), True),
+        ((published(b"x", timestamp=4),), False),
+        ((published(b"x", timestamp=5), published(b"y")), True),
+        ((published(b"x"), published(b"y", timestamp=5)), True),
+        ((published(b"x"), published(b"y", timestamp=4, method="scan")), False),
+        ((published(b"x", timestamp=5, method="scan"),), True),
+        ((published(b"x"), change(TableChangeKind.TRUNCATED)), False),
+        ((published(b"x"), change(TableChangeKind.FAMILY_DROPPED, "f")), False),
+        ((published(b"x"), change(TableChangeKind.FAMILY_DROPPED, "g")), True),
+        ((published(b"x"), change(TableChangeKind.DISABLED)), True),
     ],
 )
-def test_a_version_is_known_where_it_is_what_was_told_last(messages, known, divided):
+def test_a_version_is_known_where_it_is_what_was_published_last(messages, known, divided):
     assert knows(*messages, divided=divided) is known
 
 
-def test_what_was_told_long_ago_is_forgotten():
+def test_what_was_published_long_ago_is_forgotten():
     window = StreamWindow(0.0, Cut({"t": (1,)}), 1000)
-    window.take(told(b"x"))
+    window.take(published(b"x"))
     window.divide(10.0, Cut({"t": (2,)}))
     window.forget(9.0)
     assert window.knows(b"r", b"f:v", 5, b"x")
@@ -110,9 +110,9 @@ def test_what_was_told_long_ago_is_forgotten():
 @pytest.mark.parametrize(
     "message",
     [
-        lambda n: told(b"x", column=b"f:%d" % n),
-        lambda n: told(b"x", timestamp=n),
-        lambda n: replace(told(b"x"), rows=(b"%d" % n,)),
+        lambda n: published(b"x", column=b"f:%d" % n),
+        lambda n: published(b"x", timestamp=n),
+        lambda n: replace(published(b"x"), rows=(b"%d" % n,)),
     ],
     ids=["cells", "versions", "rows"],
 )
@@ -124,7 +124,7 @@ def test_a_window_holds_no_more_than_its_limit_and_forgets_the_oldest(message):
         if window.crowded:
             window.divide(float(number), Cut({"t": (number + 1,)}))
             forgot = window.narrow() or forgot
-        assert sum(stretch.told.size for stretch in window._stretches) <= 100 + 100 // 8
+        assert sum(stretch.versions.size for stretch in window._stretches) <= 100 + 100 // 8
     assert forgot
     assert window.cut.position("t", 0) > 9_800
 
@@ -132,16 +132,16 @@ def test_a_window_holds_no_more_than_its_limit_and_forgets_the_oldest(message):
 def test_the_same_cell_written_again_and_again_takes_no_more_room():
     window = StreamWindow(0.0, Cut(), 100)
     for _ in range(1_000):
-        window.take(told(b"x"))
+        window.take(published(b"x"))
     assert not window.crowded
 
 
 def test_what_is_forgotten_for_room_is_not_known_and_what_is_newer_is():
     window = StreamWindow(0.0, Cut(), 16)
-    window.take(told(b"x"))
+    window.take(published(b"x"))
     window.divide(1.0, Cut())
     for number in range(20):
-        window.take(told(b"x", column=b"g:%d" % number))
+        window.take(published(b"x", column=b"g:%d" % number))
         if window.crowded:
             window.divide(2.0, Cut())
             window.narrow()

@@ -137,7 +137,7 @@ class Place:
             save=self.save,
             post=self.inbox.append,
             deliver=lambda records: True,
-            told=lambda found, seconds: self.ended.append(found),
+            on_scanned=lambda found, seconds: self.ended.append(found),
         )
         scan = TableScan("t", self._epoch, Extent(EVERY), self.progress, context)
         scan.start(self.now)
@@ -243,9 +243,9 @@ class Place:
             if not any(moves):
                 self.now = max(self.now, self.scan.due())
 
-    # -- what is told
+    # -- what was published
 
-    def told(self) -> dict[bytes, bytes]:
+    def published(self) -> dict[bytes, bytes]:
         """Return what the topic says of each row."""
         view: dict[bytes, bytes] = {}
         for message in (m for messages in self.topic for m in messages):
@@ -283,7 +283,7 @@ def test_a_write_that_went_round_is_found_once(place: Place) -> None:
     place.around(b"r", b"1")
     place.rest(3)
     assert place.scanned() == [(b"r", b"1")]
-    assert place.told() == place.truth()
+    assert place.published() == place.truth()
 
 
 def test_a_write_that_went_through_is_not_found(place: Place) -> None:
@@ -318,7 +318,7 @@ def test_a_write_that_went_round_after_one_that_went_through_is_found(place: Pla
     place.through(b"r", b"3")
     place.rest(3)
     assert place.scanned() == [(b"r", b"2")]
-    assert place.told() == place.truth()
+    assert place.published() == place.truth()
 
 
 def test_the_same_value_put_again_after_a_delete_is_found(place: Place) -> None:
@@ -336,7 +336,7 @@ def test_a_value_that_came_back_is_found(place: Place) -> None:
     place.around(b"r", b"1")
     place.rest()
     assert place.scanned() == [(b"r", b"2"), (b"r", b"1")]
-    assert place.told() == place.truth()
+    assert place.published() == place.truth()
 
 
 def test_an_uncertain_write_is_found_at_most_once_more(place: Place) -> None:
@@ -410,5 +410,5 @@ def test_in_any_order_and_with_restarts_the_topic_tells_the_table(seed: int) -> 
             case _:
                 choices.choice(place.parties)()
     place.rest(4)
-    assert place.told() == place.truth()
+    assert place.published() == place.truth()
     assert not {row for row, _ in place.scanned()} & {b"p", b"q"}

@@ -13,7 +13,7 @@ from headgate.events import VERSION, Outcome, RequestPart, UpdateBatch, UpdateKi
 
 SCANNER = "scanner"
 """``observer`` of found updates, whichever agent scanned. Its epoch is always 0: what two agents
-find is told apart by what it is, not by who found it."""
+find differs by what it is, not by who found it."""
 
 _CELLS = 1_000
 """Most cells of a message."""

@@ -194,7 +194,7 @@ class ScannedTable:
         def save(progress: ScanProgress) -> None:
             settings.store.save(self.table, epoch, progress)
 
-        def told(found: int, seconds: float) -> None:
+        def on_scanned(found: int, seconds: float) -> None:
             settings.metrics.scan_seconds.labels(self.table).observe(seconds)
             settings.metrics.found.labels(self.table).inc(found)
 
@@ -211,7 +211,7 @@ class ScannedTable:
             save=save,
             post=lambda work: inbox.put(lambda _, now: work(now)),
             deliver=deliver,
-            told=told,
+            on_scanned=on_scanned,
         )
 
     def _serve(self, scan: TableScan, epoch: int) -> None:

@@ -43,7 +43,7 @@ class TableScanner:
 
     A table or a family that is not there has no cells. A table that is disabled, or a server that
     is away, is waited for, in turn with other tables; so is whatever else keeps one from being
-    read, which ``trouble`` tells.
+    read, which ``trouble`` returns.
     """
 
     def __init__(

@@ -48,8 +48,8 @@ class ScanStore:
     def forget(self, table: str, dataflow: str) -> None:
         """Note that a dataflow wants nothing of a table any more.
 
-        After the last one the table is not watched, and what is written to it then would be told
-        by nobody: whoever comes later begins anew.
+        After the last one the table is not watched, and nobody would publish what is written to it
+        then: whoever comes later begins anew.
         """
         row = _row(table)
         self._rows.delete(row, (_WANTED + dataflow.encode(),))

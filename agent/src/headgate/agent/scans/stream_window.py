@@ -1,4 +1,4 @@
-"""What a table's topic told lately of each cell: with it a scan knows which versions are new."""
+"""Versions of cells lately published in a table's topic: by them a scan knows which are new."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ SCANNED = "scan"
 _SERVER_TIMES = (-1, 2**63 - 1)  # chosen by the server: HBase's LATEST_TIMESTAMP means "now" too
 
 
-class _Told(Struct):
-    """What was told of one cell: the newest put at the server's time, and stamped versions."""
+class _CellVersions(Struct):
+    """Versions of one cell: the newest put at the server's time, and stamped ones."""
 
     latest: int | None = None
-    """Hash of its value; None where nobody can tell which value the cell has now."""
+    """Hash of its value; None where nobody can know which value the cell has now."""
     settled: bool = False
-    """Whether ``latest`` says something: what was told before it has no meaning then."""
+    """Whether ``latest`` says something: what was published before it has no meaning then."""
     stamped: dict[int, int] = {}
     """Hashes of values by the timestamps that writers gave, in milliseconds."""
 
 
 class _Row:
-    """What was told of one row."""
+    """What was published of one row: versions of its cells, and what was deleted whole."""
 
     __slots__ = ("cells", "deleted", "families")
 
     def __init__(self) -> None:
-        self.cells: dict[bytes, _Told] = {}
+        self.cells: dict[bytes, _CellVersions] = {}
         self.deleted = False
         self.families: set[bytes] = set()
         """Deleted ones, with their colon."""
@@ -51,8 +51,8 @@ class _Row:
         return self.deleted or column[: column.find(b":") + 1] in self.families
 
 
-class Told:
-    """What a stretch of a topic told, cell by cell."""
+class PublishedVersions:
+    """Versions that a stretch of a topic has, cell by cell."""
 
     def __init__(self) -> None:
         self._rows: dict[bytes, _Row] = {}
@@ -83,7 +83,7 @@ class Told:
             family = change.family.encode() + b":"
             self._dropped.add(family)
             for row in self._rows.values():
-                row.cells = {c: told for c, told in row.cells.items() if not c.startswith(family)}
+                row.cells = {c: cell for c, cell in row.cells.items() if not c.startswith(family)}
 
     def _cell(self, batch: UpdateBatch, part: RequestPart, at: int, *, known: bool) -> None:
         kind, column = batch.kinds[at], batch.columns[at]
@@ -97,42 +97,42 @@ class Told:
             row.deleted = True
             return
         if kind in (UpdateKind.DELETE_FAMILY, UpdateKind.DELETE_FAMILY_VERSION):
-            row.cells = {c: told for c, told in row.cells.items() if not c.startswith(column)}
+            row.cells = {c: cell for c, cell in row.cells.items() if not c.startswith(column)}
             row.families.add(column)
             return
-        told = row.cells.get(column)
-        if told is None:
-            told = row.cells[column] = _Told()
+        cell = row.cells.get(column)
+        if cell is None:
+            cell = row.cells[column] = _CellVersions()
             self.size += 1
         value = batch.values[at]
         hashed = None if value is None else hash(value)
         if kind == UpdateKind.PUT and not server_time:
             if known and hashed is not None:
-                self.size += batch.timestamps[at] not in told.stamped
-                told.stamped[batch.timestamps[at]] = hashed
+                self.size += batch.timestamps[at] not in cell.stamped
+                cell.stamped[batch.timestamps[at]] = hashed
             if not known or hashed is None or part.method == SCANNED:
-                # What a scan found is newer than what had been told until then.
-                told.latest, told.settled = None, True
+                # What a scan found is newer than what had been published until then.
+                cell.latest, cell.settled = None, True
             return
-        told.settled = True
-        told.latest = hashed if known and kind in _TELLING else None
+        cell.settled = True
+        cell.latest = hashed if known and kind in _WHOLE_VALUES else None
 
     def touches(self, row: bytes, column: bytes) -> bool:
-        """Return whether anything was told of a cell."""
+        """Return whether anything was published of a cell."""
         if self._emptied or column[: column.find(b":") + 1] in self._dropped:
             return True
-        told = self._rows.get(row)
-        return told is not None and (column in told.cells or told.lacks(column))
+        found = self._rows.get(row)
+        return found is not None and (column in found.cells or found.lacks(column))
 
     def judge(self, row: bytes, column: bytes, timestamp: int, hashed: int) -> tuple[bool, bool]:
-        """Return whether a version was told, and whether what was told before is out of date."""
+        """Return whether a version was published, and whether what was before is out of date."""
         found = self._rows.get(row)
-        told = found.cells.get(column) if found is not None else None
-        if told is not None:
-            if told.stamped.get(timestamp) == hashed:
+        cell = found.cells.get(column) if found is not None else None
+        if cell is not None:
+            if cell.stamped.get(timestamp) == hashed:
                 return True, True
-            if told.settled:
-                return told.latest == hashed, True
+            if cell.settled:
+                return cell.latest == hashed, True
         if found is not None and found.lacks(column):
             return False, True
         return False, self._emptied or column[: column.find(b":") + 1] in self._dropped
@@ -140,21 +140,21 @@ class Told:
     def has_version(self, row: bytes, column: bytes, timestamp: int, hashed: int) -> bool:
         """Return whether a writer gave the cell this value with this timestamp."""
         found = self._rows.get(row)
-        told = found.cells.get(column) if found is not None else None
-        return told is not None and told.stamped.get(timestamp) == hashed
+        cell = found.cells.get(column) if found is not None else None
+        return cell is not None and cell.stamped.get(timestamp) == hashed
 
 
 class StreamWindow:
     """Stretches of a topic, the oldest of which are forgotten.
 
     Args:
-        began: Unix seconds from which on all that was told is in it.
+        began: Unix seconds from which on all that was published is in it.
         cut: where the topic stood then.
         limit: rows, cells and stamped versions to remember at most.
     """
 
     def __init__(self, began: float, cut: Cut, limit: int) -> None:
-        self._stretches = deque([_Stretch(began, cut, Told())])
+        self._stretches = deque([_Stretch(began, cut, PublishedVersions())])
         self._limit = limit
 
     @property
@@ -164,28 +164,28 @@ class StreamWindow:
 
     def take(self, message: UpdateBatch | TableChange) -> None:
         """Remember a message; those of a partition come in its order."""
-        self._stretches[-1].told.take(message)
+        self._stretches[-1].versions.take(message)
 
     @property
     def crowded(self) -> bool:
         """Whether the newest stretch is so large that another should begin."""
-        return self._stretches[-1].told.size * _PARTS >= self._limit
+        return self._stretches[-1].versions.size * _PARTS >= self._limit
 
     def narrow(self) -> bool:
-        """Forget what is above the limit; tell whether anything was.
+        """Forget what is above the limit; return whether anything was.
 
         A scan that finds what was forgotten takes it for new, and it counts twice.
         """
-        size = sum(stretch.told.size for stretch in self._stretches)
+        size = sum(stretch.versions.size for stretch in self._stretches)
         narrowed = False
         while size > self._limit and len(self._stretches) > 1:
-            size -= self._stretches.popleft().told.size
+            size -= self._stretches.popleft().versions.size
             narrowed = True
         return narrowed
 
     def divide(self, now: float, cut: Cut) -> None:
-        """Begin another stretch: what comes is told at ``now`` (Unix seconds) or later."""
-        self._stretches.append(_Stretch(now, cut, Told()))
+        """Begin another stretch: what comes was published at ``now`` (Unix seconds) or later."""
+        self._stretches.append(_Stretch(now, cut, PublishedVersions()))
 
     def forget(self, before: float) -> None:
         """Forget stretches that ended before a time in Unix seconds."""
@@ -193,19 +193,19 @@ class StreamWindow:
             self._stretches.popleft()
 
     def knows(self, row: bytes, column: bytes, timestamp: int, value: bytes) -> bool:
-        """Return whether a version that a scan found (``timestamp`` in milliseconds) was told.
+        """Return whether a version that a scan found (``timestamp`` in milliseconds) was published.
 
-        False where the topic tells that the cell has another value, none, or one that nobody can
-        know from it.
+        False where by the topic the cell has another value, none, or one that nobody can know from
+        it.
         """
         hashed = hash(value)
         dated = False
         for stretch in reversed(self._stretches):
             if dated:
-                if stretch.told.has_version(row, column, timestamp, hashed):
+                if stretch.versions.has_version(row, column, timestamp, hashed):
                     return True
                 continue
-            known, dated = stretch.told.judge(row, column, timestamp, hashed)
+            known, dated = stretch.versions.judge(row, column, timestamp, hashed)
             if known:
                 return True
         return False
@@ -214,8 +214,8 @@ class StreamWindow:
 class _Stretch(Struct, frozen=True):
     began: float
     cut: Cut
-    told: Told
+    versions: PublishedVersions
 
 
-_TELLING = (UpdateKind.PUT, UpdateKind.INCREMENT, UpdateKind.APPEND)
+_WHOLE_VALUES = (UpdateKind.PUT, UpdateKind.INCREMENT, UpdateKind.APPEND)
 """Kinds whose value is the cell's own afterwards."""

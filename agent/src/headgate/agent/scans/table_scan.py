@@ -1,11 +1,11 @@
 """Finding the writes to one table that went round the observers (observer mode).
 
 The table is scanned in chunks for the cells that were written since the last scan. Before a chunk
-is read a barrier passes, its low watermark: what went through observers earlier was told. After it
-another passes, the high watermark: what the chunk may hold of writes that went through observers
-was told too. Cells that the topic tells of between the two are left to it; of the others those are
-published that have another version than the topic told. All of it comes back by the topic, and
-only then is the scan's progress saved: after a restart what was published already is known.
+is read a barrier passes, its low watermark: what observers forwarded earlier was published. After
+it another passes, the high watermark: what the chunk may hold of writes that went through observers
+was published too. Cells that the topic has between the two are left to it; of the others those are
+published that have another version than in the topic. All of it comes back by the topic, and only
+then is the scan's progress saved: after a restart what was published already is known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headgate.agent.kafka.feed import Deliver, Feed, FeedRecord
 from headgate.agent.kafka.observers import ObserverTable
 from headgate.agent.ports import Extent, Found, TimeRange
 from headgate.agent.scans.found_cells import SCANNER, found_updates
-from headgate.agent.scans.stream_window import StreamWindow, Told
+from headgate.agent.scans.stream_window import PublishedVersions, StreamWindow
 from headgate.client import Cell
 from headgate.events import BarrierMark, Cut, TableChange, UpdateBatch, updates_topic
 
@@ -98,8 +98,8 @@ class ScanContext(Struct, frozen=True):
     post: Callable[[Callable[[float], None]], None]
     """Has a call made on the scan's thread, with the time."""
     deliver: Deliver
-    told: Callable[[int, float], None]
-    """Hears of each scan that ended: cells found, and seconds that it took."""
+    on_scanned: Callable[[int, float], None]
+    """Called after each scan: with the cells found, and the seconds that it took."""
 
 
 class _Low(Struct, frozen=True):
@@ -147,8 +147,8 @@ class TableScan:
         self._partitions = 0
         self._positions: list[int] = []
         self._window = StreamWindow(0.0, Cut(), context.window)
-        self._between: Told | None = None
-        """What the topic tells while a chunk is read."""
+        self._between: PublishedVersions | None = None
+        """What the topic has while a chunk is read."""
         self._round: _Round | None = None
         self._next = 0.0
         self._feed: Feed | None = None
@@ -244,7 +244,7 @@ class TableScan:
 
     def _begin(self, now: float) -> None:
         if self._progress is None:
-            # Later than where reading began: what is dated from here on was told from there on.
+            # Later than where reading began: what is dated from here on was published after it.
             self._progress = ScanProgress(now, self._window.cut, now)
             self._context.save(self._progress)
         skew, progress = self._context.clock_skew, self._progress
@@ -270,14 +270,14 @@ class TableScan:
         def done(chunk: Chunk) -> None:
             self._context.post(lambda now: self._ask(_High(chunk), now))
 
-        self._between = Told()
+        self._between = PublishedVersions()
         self._context.reader.read_chunk(
             self.table, self.extent, start, self._round.written, self._context.rows, done
         )
 
     def _sift(self, chunk: Chunk, now: float) -> None:
         assert self._round is not None  # noqa: S101 - an edge belongs to one
-        between, self._between = self._between or Told(), None
+        between, self._between = self._between or PublishedVersions(), None
         new = [
             cell
             for cell in chunk.cells
@@ -312,4 +312,4 @@ class TableScan:
         self._progress = ScanProgress(ended.began, self._window.cut, before.baseline)
         self._context.save(self._progress)
         self._next = now + self.extent.every
-        self._context.told(ended.found, now - ended.began)
+        self._context.on_scanned(ended.found, now - ended.began)
