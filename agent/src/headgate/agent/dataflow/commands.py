@@ -201,12 +201,12 @@ class Commands:
         for adviser in self._context.advisers.values():
             adviser.use(roots)
 
-    def withdraw(self, told: Callable[[], None], now: float) -> None:
+    def withdraw(self, on_withdrawn: Callable[[], None], now: float) -> None:
         """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing.
 
-        ``told`` is called when nothing of its notify columns is left.
+        ``on_withdrawn`` is called when nothing of its notify columns is left.
         """
         self._state.withdrawn = self._state.draining = True
         self._gates.open_all(now)
         self._context.admission.leave(self._state.name)
-        self._watches.withdraw(told, now)
+        self._watches.withdraw(on_withdrawn, now)

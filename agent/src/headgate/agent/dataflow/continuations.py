@@ -39,7 +39,7 @@ class MayStart(Struct, frozen=True):
 class WatchesGone(Struct, frozen=True):
     """No observer sets notify columns for the dataflow any more, which is being removed."""
 
-    told: Callable[[], None]
+    on_withdrawn: Callable[[], None]
 
 
 class RowsMoved(Struct, frozen=True):
@@ -53,7 +53,7 @@ class ScanStarts(Struct, frozen=True):
 
     scan: ScanContainer
     unpublished: TimeRange | None
-    """How cells are dated that another scan is to tell of; it may have told of some by now."""
+    """How cells are dated that another scan is to publish; it may have published some by now."""
 
 
 class ScanEnds(Struct, frozen=True):
@@ -62,7 +62,7 @@ class ScanEnds(Struct, frozen=True):
     scan: ScanContainer
     cells: ScannedCells
     recent: tuple[int, ...]
-    """Places of cells that another scan tells of."""
+    """Places of cells that another scan publishes."""
 
 
 Continuation = (

@@ -85,15 +85,15 @@ class Waves:
         self._await_input(self.number, chosen, now)
         return self.number
 
-    def when_settled(self, wave: int, told: Callable[[WaveStatus], None]) -> None:
-        """Call ``told`` when the wave is settled, which may be at once.
+    def when_settled(self, wave: int, on_settled: Callable[[WaveStatus], None]) -> None:
+        """Call ``on_settled`` when the wave is settled, which may be at once.
 
         Raises:
             Refused: no such wave was asked for.
         """
         if not 0 < wave <= self.number:
             raise Refused(f"{self._state.name} has no wave {wave}; the last one is {self.number}")
-        self._waiters.append((wave, told))
+        self._waiters.append((wave, on_settled))
         self.settle()
 
     def status(self, wave: int) -> WaveStatus:
@@ -220,9 +220,9 @@ class Waves:
                 self.settled = evaluated - 1
                 self._state.dirty = True
         waiting = []
-        for wave, told in self._waiters:
+        for wave, on_settled in self._waiters:
             if wave <= self.settled:
-                told(self.status(wave))
+                on_settled(self.status(wave))
             else:
-                waiting.append((wave, told))
+                waiting.append((wave, on_settled))
         self._waiters = waiting

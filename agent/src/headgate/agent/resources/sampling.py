@@ -24,7 +24,7 @@ log = structlog.get_logger("headgate.agent.sampling")
 _POLL = 0.1  # seconds a thread may take to notice that it shall stop
 _BATCH = 500  # samples taken together
 
-Tell = Callable[[tuple[ResourceSample, ...]], None]
+OnSamples = Callable[[tuple[ResourceSample, ...]], None]
 
 
 def resource_sample(load: MachineLoad, now: float) -> ResourceSample:
@@ -46,7 +46,7 @@ class Sampling:
     Args:
         resources: which sources, and how often.
         consumer: makes a consumer of Kafka.
-        tell: takes what was collected; called every ``every_seconds``.
+        on_samples: takes what was collected; called every ``every_seconds``.
         supervision: owns the threads.
     """
 
@@ -54,12 +54,12 @@ class Sampling:
         self,
         resources: Resources,
         consumer: Callable[[], Consumer],
-        tell: Tell,
+        on_samples: OnSamples,
         supervision: Supervision,
     ) -> None:
         self._resources = resources
         self._consumer = consumer
-        self._tell = tell
+        self._on_samples = on_samples
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._heard: dict[str, ResourceSample] = {}
@@ -96,7 +96,7 @@ class Sampling:
             with self._lock:
                 heard, self._heard = self._heard, {}
             if heard:
-                self._tell(tuple(heard.values()))
+                self._on_samples(tuple(heard.values()))
 
     def _listen(self) -> None:
         consumer = self._consumer()

@@ -72,27 +72,27 @@ class Watches:
         self._context.observation.want(extents_of(self._state.dataflow))
         self._schedule(now)
 
-    def withdraw(self, told: Callable[[], None], now: float) -> None:
+    def withdraw(self, on_withdrawn: Callable[[], None], now: float) -> None:
         """Publish that the dataflow watches nothing any more.
 
-        ``told`` is called when nothing of its notify columns is left.
+        ``on_withdrawn`` is called when nothing of its notify columns is left.
         """
         tables = self._state.tables
         self._context.observation.withdraw(tables)
         nothing = WatchList(VERSION, self._state.name, self._revision + 1, ())
         if not self._families:
             self._context.broker.control(nothing)
-            told()
+            on_withdrawn()
             return
         # A write with a notify cell fails where the family is gone: none may be under way.
         left = [t for t in self._families if t in tables]
-        self._port.ask(WatchesGone(told), left, now, prelude=nothing)
+        self._port.ask(WatchesGone(on_withdrawn), left, now, prelude=nothing)
 
     def gone(self, gone: WatchesGone) -> None:
         """Remove notify columns: no observer sets them any more."""
         self._context.families.drop(self._families)
         self._families = ()
-        gone.told()
+        gone.on_withdrawn()
 
     def _schedule(self, now: float) -> None:
         self._reconcile_at = None
