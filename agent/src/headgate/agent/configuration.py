@@ -206,7 +206,7 @@ class Resources(Struct, frozen=True, forbid_unknown_fields=True):
     """How busy the machines are on which steps run; by it limits given as intervals move."""
 
     every_seconds: Seconds = 5.0
-    """How often dataflows are told."""
+    """How often samples go to dataflows."""
     own: bool = True
     """Whether the agent's own host is one of them, as it is where steps run in warm sessions."""
     topic: Text = MACHINES_TOPIC
@@ -255,7 +255,7 @@ class ApiAccess(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that ``headgate agent`` can be told."""
+    """The configuration of ``headgate agent``."""
 
     hbase: HBase
     kafka: KafkaOptions

@@ -1,4 +1,4 @@
-"""What ``/metrics`` tells, in Prometheus' conventions."""
+"""The metrics of ``/metrics``, in Prometheus' conventions."""
 
 from __future__ import annotations
 

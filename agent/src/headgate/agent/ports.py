@@ -169,7 +169,7 @@ class Observation(Protocol):
         """Have these tables scanned, and no others; may raise ``Unreachable``."""
 
     def unpublished(self, table: str, now: float) -> TimeRange | None:
-        """Return how cells are dated that scans for writes are still to tell of.
+        """Return how cells are dated that scans for writes are still to publish.
 
         None where nobody has scanned the table yet; may raise ``Unreachable``.
         """

@@ -39,7 +39,7 @@ from headgate.settings import (
 log = structlog.get_logger("headgate.agent")
 
 _BACKLOG = 128  # connections waiting to be accepted
-_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- told from what has a name
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 -- no names, unlike the others
 _LAST_ANSWERS = 2  # seconds for requests under way when the API closes
 
 
@@ -47,7 +47,7 @@ def serve(configuration: AgentConfiguration, ready: Callable[[str], None]) -> No
     """Run an agent until SIGTERM or SIGINT.
 
     Args:
-        configuration: what it was told.
+        configuration: of this agent.
         ready: called with the API's address when it answers.
 
     Raises:
@@ -162,9 +162,9 @@ class Guarding:
 def own_names(configuration: AgentConfiguration, advertised: str) -> frozenset[str]:
     """Return the hosts by which an API is called, in lower case, besides those of loopback."""
     listening, _ = parse_address(configuration.api)
-    told, _ = parse_address(advertised.removeprefix("https://"))
+    reached, _ = parse_address(advertised.removeprefix("https://"))
     # A browser reaches its own machine by the address that means everywhere.
-    names = {listening, told, *configuration.access.hosts} - _EVERYWHERE
+    names = {listening, reached, *configuration.access.hosts} - _EVERYWHERE
     return frozenset(name.lower() for name in names)
 
 

@@ -20,7 +20,7 @@ class ThreadKind(StrEnum):
     """What an agent's thread is for. Every kind that is added needs a line in the tests, too."""
 
     CONTROL = "control"
-    """Reads the control topic, and lets the producer tell what was delivered."""
+    """Reads the control topic, and lets the producer report deliveries."""
     FEED = "feed"
     """Reads the topics of a dataflow, or of a scan."""
     FLOW = "flow"
@@ -108,8 +108,8 @@ class Supervision:
 
         Args:
             kind: what it is for.
-            name: tells it from others of its kind.
-            work: returns when it was told to stop. It holds nothing when it has raised, and
+            name: unlike that of others of its kind.
+            work: returns once it is to stop. It holds nothing when it has raised, and
                 finds what it needs to go on when it is called again.
             stopping: set when the work is not to begin again.
         """

@@ -150,8 +150,8 @@ def serve(questions: BinaryIO, answers: BinaryIO, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    with os.fdopen(os.dup(1), "wb") as told:
+    with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the agent's
         sys.path[:0] = sys.argv[2:]
-        serve(sys.stdin.buffer, told, float(sys.argv[1]))
+        serve(sys.stdin.buffer, answers, float(sys.argv[1]))

@@ -96,7 +96,7 @@ class EngineDriver:
         launching = False
         while arrived:
             try:
-                taken, told = self._state.engine.arrive(arrived)
+                taken, instructed = self._state.engine.arrive(arrived)
                 for record in arrived[:taken]:
                     note(record)
             except (OSError, MemoryError):
@@ -105,8 +105,8 @@ class EngineDriver:
                 self._suspects.blame(arrived, error)
                 raise
             del arrived[:taken]
-            launching |= self._prepare(told, now)
-            instructions += told
+            launching |= self._prepare(instructed, now)
+            instructions += instructed
             self._state.dirty = True
         if launching:
             self._save(now)

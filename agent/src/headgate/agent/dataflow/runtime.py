@@ -137,7 +137,7 @@ class Runtime:
             state, context, self._barriers, history, decisions, attempts, waves, consumption
         )
         self._foreseen: float | None = None
-        """When the launcher was told that the next run may be due."""
+        """When the next run may be due, as the launcher was last notified."""
 
     @property
     def definition(self) -> Definition:

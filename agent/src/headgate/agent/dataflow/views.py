@@ -1,4 +1,4 @@
-"""How a dataflow stands, as its owner tells it."""
+"""The status of a dataflow, as its owner reports it."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Feed(Protocol):
 
 
 Deliver = Callable[[Sequence[FeedRecord]], bool]
-"""Takes records; tells whether it did. It may wait a moment for room, and is then asked again."""
+"""Takes records; returns whether it did. It may wait a moment for room, and is then asked again."""
 
 
 class KafkaFeed:

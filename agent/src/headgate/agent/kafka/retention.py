@@ -69,7 +69,7 @@ class RetentionTopics(Protocol):
     def retentions(self, topics: Iterable[str]) -> dict[str, Retention | None]:
         """Return the retention of topics; None for one that keeps everything, or is not there.
 
-        Without those of which Kafka does not tell at the moment.
+        Topics that Kafka does not describe at the moment are left out.
         """
 
     def retain(self, topic: str, retention: Retention) -> None:
@@ -212,8 +212,8 @@ class RetentionKeeper:
             }
             written = columns.get(_BEFORE)
             raised = None if written is None else _readable(topic, _BEFORE, written, Raised)
-            told = {dataflow: need for dataflow, need in needs.items() if need is not None}
-            found[topic] = _TopicRow(raised, written, told)
+            known = {dataflow: need for dataflow, need in needs.items() if need is not None}
+            found[topic] = _TopicRow(raised, written, known)
         return found
 
     def _note(

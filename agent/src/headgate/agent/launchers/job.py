@@ -89,8 +89,8 @@ class JobFiles:
         """Write the description; a job that is described already stays what it is."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         # What is run neither claims its run nor commits it.
-        told = msgspec.structs.replace(job.request, ledger_proof=b"")
-        self._write(_REQUEST, msgspec.json.encode(told))
+        request = msgspec.structs.replace(job.request, ledger_proof=b"")
+        self._write(_REQUEST, msgspec.json.encode(request))
         self._write(_DESCRIPTION, msgspec.json.encode(job))
 
     def job(self) -> Job | None:

@@ -20,13 +20,13 @@ from headgate.spark import Ending, StepStarted
 log = structlog.get_logger("headgate.agent.jobs")
 
 _GRACE: Final = 15.0
-"""Seconds a job may take to end when it is told to, before its processes are killed."""
+"""Seconds a job may take to end when it is cancelled, before its processes are killed."""
 _LOOKS: Final = 5
 """Looks at a job that may fail in a row before it is ended: a full disk may have room again."""
 
 
 class Jobs(Protocol):
-    """Starts jobs and tells how they stand; each is known by its run and attempt."""
+    """Starts jobs and returns their states; each is known by its run and attempt."""
 
     def launch(self, job: Job) -> None:
         """Start a job. One that was started before, by whomever, is left as it is."""
@@ -35,7 +35,7 @@ class Jobs(Protocol):
         """Return the newest attempt of a run below a number that can go on."""
 
     def poll(self, key: JobKey) -> JobState:
-        """Return how a job stands."""
+        """Return the state of a job."""
 
     def cancel(self, key: JobKey) -> None:
         """Have a job end soon."""
@@ -69,8 +69,8 @@ class JobsLauncher:
     """Looks after the jobs of one dataflow, on a thread of its own.
 
     Args:
-        jobs: starts them and tells how they stand.
-        report: told what happens, from any thread.
+        jobs: starts them and returns their states.
+        report: called with what happens, from any thread.
         supervision: owns its thread.
         name: the dataflow.
     """
@@ -100,7 +100,7 @@ class JobsLauncher:
         self._look_after(_Followed(job.key, job.key.attempt))
 
     def recover(self, run: str, attempt: int) -> bool:
-        """Go on with an earlier attempt of the run, under another number; tell whether one is."""
+        """Go on with an earlier attempt of the run, under another number; return whether one is."""
         job = self._jobs.find(run, attempt)
         if job is None:
             return False
@@ -110,7 +110,7 @@ class JobsLauncher:
         return True
 
     def cancel(self, run: str, attempt: int, reason: str) -> bool:
-        """Have an attempt end, for a reason; tell whether it is one of these."""
+        """Have an attempt end, for a reason; return whether it is one of these."""
         with self._changed:
             for followed in self._followed.values():
                 if (followed.key.run, followed.attempt) == (run, attempt):

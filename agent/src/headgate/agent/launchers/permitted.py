@@ -20,7 +20,7 @@ def refusal(dataflow: Dataflow, directory: str, launchers: Launchers) -> str | N
     Args:
         dataflow: as it was read.
         directory: the dataflow file's, from which its paths start.
-        launchers: what the agent was told.
+        launchers: the agent's options.
     """
     for action, launcher in dataflow.launchers.items():
         kind = launcher.kind

@@ -20,7 +20,7 @@ JOB_VARIABLE: Final = "HEADGATE_JOB"
 """The job's directory, in the environment of everything that belongs to it."""
 
 _GRACE: Final = 5.0
-"""Seconds a program has to end by itself when it is told to."""
+"""Seconds a program has to end by itself after SIGTERM."""
 
 
 class Program:

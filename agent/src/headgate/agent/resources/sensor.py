@@ -34,7 +34,7 @@ class SensorKafka(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SensorConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that ``headgate sensor`` can be told."""
+    """The configuration of ``headgate sensor``."""
 
     kafka: SensorKafka
     name: str = ""
@@ -82,7 +82,7 @@ def serve_sensor(configuration: SensorConfiguration, ready: Callable[[str], None
     Samples that Kafka does not take in time are dropped: an old one is worth nothing.
 
     Args:
-        configuration: what it was told.
+        configuration: of this sensor.
         ready: called with the machine's name before the first sample.
     """
     ending = threading.Event()

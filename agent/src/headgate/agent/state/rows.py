@@ -29,9 +29,7 @@ _DROPPED = 500  # rows in one request to delete them, which is signed as a whole
 FAMILIES = ("spec", "state", "history", LEDGER_FAMILY)
 _REPLY = 20.0  # seconds; a call takes milliseconds, and a flow stands still while it is waited for
 _FIRST_BACKOFF = 0.05  # seconds; an observer that restarts is back after a few tenths
-_FIRST_TOLD = (
-    0.5  # seconds without HBase after which the log says so; then twice as long, and so on
-)
+_FIRST_WARNING = 0.5  # seconds without HBase until the log says so; then twice as long, and so on
 _LONGEST_BACKOFF = 2.0  # seconds; HBase comes back after tens of seconds
 
 
@@ -47,7 +45,7 @@ class Rows(Protocol):
     def check_and_put(
         self, row: bytes, column: bytes, expected: bytes | None, columns: Mapping[bytes, bytes]
     ) -> bool:
-        """Set columns of a row if one has the expected value (None: is absent); tell if it had."""
+        """Set columns of a row if one has the expected value (None: is absent); return whether."""
 
     def delete(self, row: bytes, columns: Iterable[bytes] = ()) -> None:
         """Delete columns of a row, or all of it."""
@@ -98,7 +96,7 @@ class HBaseConnections:
         """
         started = time.monotonic()
         backoff = _FIRST_BACKOFF
-        told = _FIRST_TOLD
+        warn_after = _FIRST_WARNING
         while True:
             try:
                 connection = self._take()
@@ -112,8 +110,8 @@ class HBaseConnections:
                     raise Unreachable(
                         f"HBase does not answer at {self.address}: {error}"
                     ) from error
-                if waited >= told:
-                    told *= 2
+                if waited >= warn_after:
+                    warn_after *= 2
                     log.warning("waiting for HBase", problem=str(error), seconds=round(waited, 1))
                 if self._stopping.wait(backoff):
                     raise Unreachable(

@@ -1,4 +1,4 @@
-"""What people are told of a dataflow's runs, as cells of its row."""
+"""What people see of a dataflow's runs, as cells of its row."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class FlowProgress(Struct, frozen=True):
     """Whether its watches have been in effect."""
     paused: bool = False
     reconciled: float = 0.0
-    """When all was last scanned for what no update told, in Unix seconds."""
+    """When all was last scanned for what no update said, in Unix seconds."""
     notified: tuple[str, ...] = ()
     """Tables with a notify column that was asked for."""
     consumed: int = 0

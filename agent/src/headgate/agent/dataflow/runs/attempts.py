@@ -376,7 +376,7 @@ class Attempts:
         try:
             return isinstance(self._context.ledger.state(key), Committed)
         except LedgerError:
-            # Nobody can tell: the run is done again rather than not at all. No attempt could claim
+            # Nobody knows: the run is done again rather than not at all. No attempt could claim
             # it in this row; one before it that still works is behind the fence of the next.
             log.exception("a row of the ledger is deleted", dataflow=self._state.name)
             self._context.ledger.forget(key)

@@ -67,7 +67,7 @@ class EngineScans:
             return
         unpublished = None
         if self._state.dataflow.mode is Mode.OBSERVER:
-            # Asked before the barrier: what was told until then is consumed when it has passed.
+            # Asked before the barrier: what was published by then is consumed when it has passed.
             unpublished = self._context.observation.unpublished(scan.table, now)
         self._port.ask(ScanStarts(scan, unpublished), (scan.table,), now)
 

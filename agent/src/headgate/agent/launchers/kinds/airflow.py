@@ -27,8 +27,8 @@ _PATIENCE: Final = 600.0
 
 _PORTS: Final = {"http": 80, "https": 443}
 _OVER: Final = frozenset({"success", "failed"})
-_UNTOLD: Final = re.compile(r"[^A-Za-z0-9_.~:+-]")
-"""What Airflow takes in no id of a DAG run."""
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_.~:+-]")
+"""Characters that Airflow takes in no id of a DAG run."""
 
 
 class AirflowRefused(Exception):
@@ -87,7 +87,7 @@ class DagRun:
         self._dag = launcher.dag
         self._parameters = launcher.parameters
         written = f"{request.dataflow}__{request.action}__{request.run}__{request.attempt}"
-        self.id = _UNTOLD.sub("_", written)
+        self.id = _NOT_IN_IDS.sub("_", written)
         self._client = httpx.Client(
             base_url=launcher.url.rstrip("/"),
             timeout=_CALL,
@@ -235,14 +235,14 @@ class DagRun:
         )
         self._print(f"--- task {task.task_id}, try {task.try_number}: {task.state}")
         for line in answer.text.splitlines():
-            self._print(_told(line))
+            self._print(_text_of(line))
 
     def _print(self, text: str) -> None:
         with self._files.log.open("a", encoding="utf-8") as log:
             print(text, file=log)
 
 
-def _told(line: str) -> str:
+def _text_of(line: str) -> str:
     """Return a line of a task's log as text: its time and event, of a structured one."""
     try:
         said = msgspec.json.decode(line)
@@ -251,8 +251,8 @@ def _told(line: str) -> str:
     if not isinstance(said, dict):
         return str(said)
     detail = said.get("error_detail")
-    told = " ".join(str(said[key]) for key in ("timestamp", "event") if said.get(key))
-    return f"{told} {msgspec.json.encode(detail).decode()}" if detail else told
+    text = " ".join(str(said[key]) for key in ("timestamp", "event") if said.get(key))
+    return f"{text} {msgspec.json.encode(detail).decode()}" if detail else text
 
 
 class AirflowBackend(Backend[AirflowLauncher]):

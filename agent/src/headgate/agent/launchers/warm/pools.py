@@ -35,14 +35,14 @@ _GRACE: Final = 5.0
 """Seconds for a step to let go when its run is cancelled, before the session ends with it."""
 
 Calls = list[Callable[[], None]]
-"""What is to be told once the pool's lock is free."""
+"""Callbacks to call once the pool's lock is free."""
 
 
 class Occupant(Struct, frozen=True):
-    """A dataflow that has a seat, and whom to tell what.
+    """A dataflow that has a seat, and its callbacks.
 
-    ``on_reply`` and ``on_exit`` are told as by a ``SessionWorker``. ``on_displaced`` is told before
-    ``on_exit``, and why, where the attempt was lost by no fault of its own.
+    ``on_reply`` and ``on_exit`` are called as by a ``SessionWorker``. ``on_displaced`` is called
+    before ``on_exit``, with the reason, where the attempt was lost by no fault of its own.
     """
 
     dataflow: str
@@ -57,7 +57,7 @@ class Seat:
 
     Args:
         pool: the session's.
-        number: tells it from all other seats of the agent.
+        number: unlike that of all other seats of the agent.
         occupant: whose it is.
     """
 
@@ -192,7 +192,7 @@ class Pool:
             if request is None or _key(seat) not in self._turns.within or worker is None:
                 calls = self._vacate(seat)
             else:
-                with suppress(WorkerGone):  # its end, of which all seats are told, is on the way
+                with suppress(WorkerGone):  # its end, reported to all seats, is on the way
                     worker.cancel(request.run, request.attempt, seat.space)
         _carry_out(calls)
 
@@ -242,7 +242,7 @@ class Pool:
             try:
                 self._worker.submit(request)
             except WorkerGone:
-                return  # its end, of which all seats are told, is on the way
+                return  # its end, reported to all seats, is on the way
 
     def _vacate(self, seat: Seat) -> Calls:
         """Give a seat up whose attempt, if it had one, has ended; the lock is held."""

@@ -48,7 +48,7 @@ class WarmSession:
         directory: where the worker runs and logs.
         python: its interpreter.
         patience: seconds until its session must be warm.
-        report: told what happens, from any thread.
+        report: called with what happens, from any thread.
         supervision: owns its thread.
         spares: sessions that are warm already, one of which is taken if it fits.
         rest: when a worker that does nothing ends; it starts again for a run, or ahead of one that
@@ -163,7 +163,7 @@ class WarmSession:
         try:
             self._keep_warm()
         except BaseException as error:
-            # Nothing may look as if it went on: the worker ends, and its attempt is told so.
+            # Nothing may look as if it went on: the worker ends, and its attempt is reported lost.
             with self._lock:
                 worker, self._worker = self._worker, None
             if worker is not None:
@@ -205,7 +205,7 @@ class WarmSession:
                     return
 
     def _wait_until(self, at: float | None) -> bool:
-        """Wait, the lock held, for any change until a moment; tell whether it is still to come."""
+        """Wait, the lock held, for any change; return whether the moment ``at`` is to come yet."""
         left = None if at is None else at - self._clock()
         if left is not None and left <= 0:
             return False
@@ -229,7 +229,7 @@ class WarmSession:
         return True
 
     def _run_one(self, start: StartSession) -> bool:
-        """Run one worker to its end; tell whether its session was ever warm."""
+        """Run one worker to its end; return whether its session was ever warm."""
         with self._lock:
             self._ready = self._ended = False
             self._unfit = None

@@ -152,7 +152,7 @@ class SpareSessions:
                 self._stopping.wait(pause_after(failures))
 
     def _start_one(self) -> bool:
-        """Start a session and wait until it is warm, or has ended; tell whether it is."""
+        """Start a session and wait until it is warm, or has ended; return whether it is."""
         number = next(self._counter)
 
         def reply(said: WorkerReply) -> None:

@@ -59,7 +59,7 @@ class LeaseRows:
 
     Args:
         rows: the state table.
-        seals: tell which leases agents have signed.
+        seals: say which leases agents have signed.
         clock: returns seconds, and never leaps.
     """
 

@@ -8,7 +8,7 @@ from typing import Final
 from headgate.settings import KeyRing, agent_write
 
 _PURPOSE: Final = b"headgate state table"
-"""Told apart from whatever else is signed with the same key."""
+"""Domain of these signatures: whatever else is signed with the same key has another."""
 
 
 class Seals:
