@@ -57,7 +57,7 @@ class HBase(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KafkaOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where updates come from. ``properties`` are librdkafka's own (TLS, SASL ...)."""
+    """The Kafka that updates come from. ``properties`` are librdkafka's own (TLS, SASL ...)."""
 
     bootstrap: Text
     """Servers, ``host:port`` separated by commas."""

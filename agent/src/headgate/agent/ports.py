@@ -198,7 +198,7 @@ class Families(Protocol):
         """See that tables have it; return those that do. May raise ``Unreachable``."""
 
     def drop(self, tables: Collection[str]) -> None:
-        """Remove it where nobody else uses it. May raise ``Unreachable``."""
+        """Remove the family where nobody else uses it. May raise ``Unreachable``."""
 
 
 class Scanner(Protocol):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Role(StrEnum):
-    """Each includes those before it."""
+    """What a caller may do: each role includes those before it."""
 
     READ = "read"
     """See dataflows, their runs and logs."""
@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 
 class Caller(Struct, frozen=True):
-    """Who asks.
+    """A caller of the API.
 
     ``via`` names whoever asks in the caller's place: the agent that passes a request on.
     """

@@ -216,7 +216,7 @@ class MetricAdviser:
 
 
 class _Silent(Exception):
-    """No answer came; it says why."""
+    """No answer came; the message says why."""
 
 
 def _write(descriptor: int, data: bytes, deadline: float) -> None:

@@ -35,7 +35,7 @@ class Checkpoints:
         self._saved_at = 0.0
 
     def due(self) -> float:
-        """Return when the next one is saved, in Unix seconds, if something has changed."""
+        """Return when the next checkpoint is saved, in Unix seconds, if something has changed."""
         return self._saved_at + self._context.checkpoint_seconds
 
     def tick(self, now: float) -> None:
@@ -47,7 +47,7 @@ class Checkpoints:
         self._history.forget_old()
 
     def move_times(self, by: float) -> None:
-        """Have the next one saved so many seconds later."""
+        """Have the next checkpoint saved so many seconds later."""
         self._saved_at += by
 
     def save(self, now: float) -> None:

@@ -86,7 +86,7 @@ class Consumption:
         self._feed = broker.feed(state.topics, state.position, self._context.deliver)
 
     def close(self) -> None:
-        """Stop to read."""
+        """Stop reading."""
         if self._feed is not None:
             self._feed.close()
 

@@ -56,7 +56,7 @@ class JobRunner:
         self._stopped = False
 
     def stop(self) -> None:
-        """Have it end soon; safe in a signal handler."""
+        """Have the job end soon; safe in a signal handler."""
         self._stopped = True
 
     def run(self) -> None:

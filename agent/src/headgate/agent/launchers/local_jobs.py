@@ -118,7 +118,7 @@ class LocalJobs:
         return None
 
     def poll(self, key: JobKey) -> JobState:
-        """Return how a job stands."""
+        """Return the state of a job."""
         self._reap()
         files = self.files(key)
         locked = files.locked  # before the end is looked for: it is noted before the lock is free

@@ -140,7 +140,7 @@ class ScannedTable:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it and wait."""
+        """End the thread and wait for it."""
         self._stopping.set()
         self._inbox.put(None)
         self._thread.join()

@@ -179,7 +179,7 @@ class TableScan:
         self._feed = self._context.broker.feed(topics, cut, self._context.deliver)
 
     def use(self, extent: Extent, now: float) -> None:
-        """Scan so from the next scan on."""
+        """Scan this extent from the next scan on."""
         self.extent = extent
         self._next = min(self._next, now + extent.every)
 

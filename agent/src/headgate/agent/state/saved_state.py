@@ -23,7 +23,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class FlowProgress(Struct, frozen=True):
-    """What the service itself must remember.
+    """How far a dataflow has come, beside the engine's snapshot.
 
     ``waves`` were asked for, of which all up to ``settled`` are done; ``unsettled`` are those whose
     barrier has not passed yet, each with its input actions. ``start`` is where reading began.

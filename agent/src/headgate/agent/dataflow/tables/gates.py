@@ -55,7 +55,7 @@ class Gates:
                 self._publish(place, container, now + _LEASE, released=False)
 
     def open_all(self, now: float) -> None:
-        """Open all: the dataflow is being removed."""
+        """Open all gates: the dataflow is being removed."""
         for place, (container, _) in self._closed.items():
             self._publish(place, container, now, released=True)
         self._closed.clear()

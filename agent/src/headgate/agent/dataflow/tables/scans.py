@@ -23,7 +23,7 @@ _MILLISECONDS = 1000
 
 
 class EngineScans:
-    """Has tables read and hands the engine what was found."""
+    """Scans and reads that the engine asks for: has tables read and hands it what was found."""
 
     def __init__(
         self,

@@ -23,13 +23,13 @@ class Work(Protocol):
     """What an attempt consists in."""
 
     def start(self) -> None:
-        """Begin it, or find it where it was begun before."""
+        """Begin the work, or find it where it was begun before."""
 
     def outcome(self) -> str | None:
-        """Return None while it is under way, then why it failed, empty where it did not."""
+        """Return None while the work is under way, then why it failed, empty where it did not."""
 
     def stop(self) -> None:
-        """End it; nothing of it is left when this returns, as far as that can be known."""
+        """End the work; nothing of it is left when this returns, as far as that can be known."""
 
 
 class Backend(ABC, Generic[L]):

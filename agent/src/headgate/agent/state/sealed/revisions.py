@@ -25,10 +25,10 @@ class Revisions(Protocol):
     """The highest revision of each dataflow that this agent has seen signed."""
 
     def highest(self, name: str) -> int:
-        """Return it; 0 where none was seen."""
+        """Return the highest revision seen; 0 where none was."""
 
     def note(self, name: str, revision: int) -> None:
-        """Remember one, where it is the highest."""
+        """Remember a revision, where it is the highest."""
 
 
 class RememberedRevisions:
