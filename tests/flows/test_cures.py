@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from headgate.flows import DataflowErrors, parse_dataflow
-from headgate.flows.grammar.kinds import ANY_TEXT, Either, Kind, ListOf, MapOf, Record, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Either, Kind, ListOf, MapOf, RecordOf, Single
 from headgate.flows.keys import DATAFLOW
 
 
@@ -23,7 +23,7 @@ def singles(kind: Kind, seen: set[int]) -> Iterator[Single]:
             yield from singles(kind.item, seen)
         case MapOf():
             yield from singles(kind.value, seen)
-        case Record():
+        case RecordOf():
             for key in kind.keys.values():
                 yield from singles(key.kind, seen)
         case Either():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.flows import Deletes, FoundBy, Mode, Scans, changes, parse_dataflow
+from headgate.flows import Deletes, FoundBy, Mode, ScanSpec, changes, parse_dataflow
 
 ACTIONS = "containers: {in: t f:q}\nactions:\n  feed: {input: in}\n  s: {step: 'm:f', reads: in}\n"
 
@@ -39,13 +39,13 @@ def test_another_mode_is_told():
 def test_observer_mode_is_scanned_by_default_every_ten_seconds():
     assert (parsed("mode: observer").mode, parsed("mode: observer").scans) == (
         Mode.OBSERVER,
-        Scans(10.0, 3600.0, FoundBy.TIMES),
+        ScanSpec(10.0, 3600.0, FoundBy.TIMES),
     )
 
 
 def test_scans_are_as_written():
     scans = parsed("mode: observer\nscans: {every: 1 min, whole: 2 h, by: notify}").scans
-    assert scans == Scans(60.0, 7200.0, FoundBy.NOTIFY)
+    assert scans == ScanSpec(60.0, 7200.0, FoundBy.NOTIFY)
 
 
 @pytest.mark.parametrize("deletes", Deletes)

@@ -25,7 +25,7 @@ from headgate.engine import (
     check_specification,
 )
 from headgate.events import ContainerId, Item
-from headgate.flows import DataflowErrors, SessionLauncher, WaveEnd, Waves, parse_dataflow
+from headgate.flows import DataflowErrors, SessionLauncher, WaveEnd, WaveSpec, parse_dataflow
 
 TEN_LINES = """\
 name: air
@@ -73,7 +73,7 @@ def test_the_common_case_fits_on_ten_lines():
         ),
     )
     assert dataflow.launchers == {"zones": SessionLauncher("steps:zones")}
-    assert dataflow.waves == Waves(WaveEnd.MARK)
+    assert dataflow.waves == WaveSpec(WaveEnd.MARK)
 
 
 def test_what_is_read_passes_the_engines_own_check():
@@ -366,9 +366,9 @@ def test_waves_end_by_a_mark_a_period_or_quiet():
         text = f"name: n\nwaves: {written}\nactions: {{a: {{step: 'm:f'}}}}"
         return parse_dataflow(text, "flow.yaml").waves
 
-    assert waves("mark") == Waves(WaveEnd.MARK)
-    assert waves("every 5 min") == Waves(WaveEnd.EVERY, 300)
-    assert waves("quiet 30 s") == Waves(WaveEnd.QUIET, 30)
+    assert waves("mark") == WaveSpec(WaveEnd.MARK)
+    assert waves("every 5 min") == WaveSpec(WaveEnd.EVERY, 300)
+    assert waves("quiet 30 s") == WaveSpec(WaveEnd.QUIET, 30)
 
 
 def test_spark_settings_are_text():

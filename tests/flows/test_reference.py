@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headgate.flows import parse_dataflow
-from headgate.flows.grammar.kinds import Either, ListOf, MapOf, Record
+from headgate.flows.grammar.kinds import Either, ListOf, MapOf, RecordOf
 from headgate.flows.keys import DATAFLOW
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "dataflow-file.md"
@@ -20,7 +20,7 @@ def test_files_shown_are_in_order(text):
 
 def keys_of(kind):
     match kind:
-        case Record(keys=keys):
+        case RecordOf(keys=keys):
             yield from keys
             for key in keys.values():
                 yield from keys_of(key.kind)

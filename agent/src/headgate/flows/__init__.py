@@ -5,7 +5,7 @@ from headgate.flows.dataflow import (
     Dataflow,
     OozieOrigin,
     WaveEnd,
-    Waves,
+    WaveSpec,
 )
 from headgate.flows.differences import Change, ChangeKind, changes
 from headgate.flows.grammar.problems import DataflowErrors, Problem, Severity, nearest
@@ -33,7 +33,7 @@ from headgate.flows.oozie import (
 )
 from headgate.flows.pools import PoolMember, pool_conflict, pool_member, session_roots
 from headgate.flows.schema import schema_text
-from headgate.flows.sections.modes import Deletes, FoundBy, Mode, Scans
+from headgate.flows.sections.modes import Deletes, FoundBy, Mode, ScanSpec
 
 __all__ = [
     "LAUNCHER_KINDS",
@@ -55,13 +55,13 @@ __all__ = [
     "OozieOrigin",
     "PoolMember",
     "Problem",
-    "Scans",
+    "ScanSpec",
     "SessionLauncher",
     "Severity",
     "StepLauncher",
     "SubmitLauncher",
     "WaveEnd",
-    "Waves",
+    "WaveSpec",
     "bounded_actions",
     "changes",
     "export_workflow",

@@ -18,7 +18,7 @@ from headgate.engine import (
     SignificanceSpec,
     WatchedContainer,
 )
-from headgate.flows.dataflow import DEFAULT_CONCURRENCY, Dataflow, OozieOrigin, WaveEnd, Waves
+from headgate.flows.dataflow import DEFAULT_CONCURRENCY, Dataflow, OozieOrigin, WaveEnd, WaveSpec
 from headgate.flows.grammar.matching import matched
 from headgate.flows.grammar.problems import (
     NAME_RULE,
@@ -359,12 +359,12 @@ class _Builder:
     def _watched(self, bound: Bound) -> WatchedContainer:
         return self._containers[bound.container]
 
-    def _waves(self) -> Waves:
+    def _waves(self) -> WaveSpec:
         written = self._tree.get("waves")
         if not isinstance(written, Scalar) or written.text == "mark":
-            return Waves()
+            return WaveSpec()
         end, _, duration = written.text.partition(" ")
-        return Waves(WaveEnd(end), duration_seconds(duration))
+        return WaveSpec(WaveEnd(end), duration_seconds(duration))
 
     def _python_path(self) -> tuple[str, ...]:
         match self._tree.get("python_path"):

@@ -9,7 +9,7 @@ from msgspec import Struct
 from headgate.engine import DataflowSpec, OnUndecodable, UserMetric
 from headgate.flows.grammar.problems import Problem
 from headgate.flows.launchers import Launcher
-from headgate.flows.sections.modes import Mode, Scans
+from headgate.flows.sections.modes import Mode, ScanSpec
 
 DEFAULT_CONCURRENCY = 4
 """Attempts of a dataflow under way at a time: independent branches go on beside a long one."""
@@ -26,7 +26,7 @@ class WaveEnd(StrEnum):
     """No input came for a while."""
 
 
-class Waves(Struct, frozen=True):
+class WaveSpec(Struct, frozen=True):
     """How waves end; ``seconds`` is the period or the quiet time, None for marks."""
 
     end: WaveEnd = WaveEnd.MARK
@@ -51,7 +51,7 @@ class Dataflow(Struct, frozen=True):
     """
 
     spec: DataflowSpec
-    waves: Waves
+    waves: WaveSpec
     launchers: dict[str, Launcher]
     spark: dict[str, str]
     source: str
@@ -62,7 +62,7 @@ class Dataflow(Struct, frozen=True):
     """Texts for people: by action, and under the empty name the dataflow's own."""
     oozie: OozieOrigin | None = None
     mode: Mode = Mode.NORMAL
-    scans: Scans = Scans()
+    scans: ScanSpec = ScanSpec()
     """Of mode ``OBSERVER``."""
     warnings: tuple[Problem, ...] = ()
     concurrency: int = DEFAULT_CONCURRENCY

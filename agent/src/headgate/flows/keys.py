@@ -13,7 +13,7 @@ from headgate.flows.grammar.kinds import (
     ListOf,
     MapOf,
     Numbers,
-    Record,
+    RecordOf,
     Single,
 )
 from headgate.flows.grammar.quantities import DURATION
@@ -30,7 +30,7 @@ _PATHS = Either(
     (text_value("a directory"), ListOf(text_value("a directory"), "a list of directories")),
 )
 
-DATAFLOW = Record(
+DATAFLOW = RecordOf(
     "a dataflow",
     {
         "name": Key(
@@ -109,7 +109,7 @@ DATAFLOW = Record(
             "Spark session on each agent",
         ),
         "oozie": Key(
-            Record(
+            RecordOf(
                 "the workflow",
                 {
                     "workflow": Key(

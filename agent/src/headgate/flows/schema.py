@@ -13,7 +13,7 @@ from headgate.flows.grammar.kinds import (
     ListOf,
     MapOf,
     Numbers,
-    Record,
+    RecordOf,
     Single,
 )
 from headgate.flows.keys import DATAFLOW
@@ -48,7 +48,7 @@ def _schema(kind: Kind) -> dict[str, Any]:
                 "minProperties": kind.at_least,
                 "additionalProperties": _schema(kind.value),
             }
-        case Record():
+        case RecordOf():
             return _record(kind)
         case Either():
             return _any_of([_schema(one) for one in kind.kinds])
@@ -86,7 +86,7 @@ def _numbers(numbers: Numbers) -> dict[str, Any]:
     return schema
 
 
-def _record(kind: Record) -> dict[str, Any]:
+def _record(kind: RecordOf) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "type": "object",
         "additionalProperties": False,

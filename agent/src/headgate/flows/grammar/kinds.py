@@ -72,7 +72,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordOf:
     """A mapping with known keys."""
 
     what: str
@@ -104,4 +104,4 @@ class Anything:
     what: str = "any value"
 
 
-Kind = Single | ListOf | MapOf | Record | Either | Anything
+Kind = Single | ListOf | MapOf | RecordOf | Either | Anything

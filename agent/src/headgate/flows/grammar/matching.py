@@ -12,7 +12,7 @@ from headgate.flows.grammar.kinds import (
     ListOf,
     MapOf,
     Numbers,
-    Record,
+    RecordOf,
     Single,
 )
 from headgate.flows.grammar.problems import NAME_RULE, Findings, Position, nearest, suggestion
@@ -36,7 +36,7 @@ def matched(tree: Tree, kind: Kind, findings: Findings) -> Tree | None:
             return _list(tree, kind, findings)
         case MapOf():
             return _map(tree, kind, findings)
-        case Record():
+        case RecordOf():
             return _record(tree, kind, findings)
         case Either():
             fitting = _alternative(tree, kind)
@@ -52,7 +52,7 @@ def _alternative(tree: Tree, kind: Either) -> Kind | None:
     forms = {
         Scalar: (Single, Anything),
         Items: (ListOf, Anything),
-        Mapping: (Record, MapOf, Anything),
+        Mapping: (RecordOf, MapOf, Anything),
     }[type(tree)]
     return next((one for one in kind.kinds if isinstance(one, forms)), None)
 
@@ -151,7 +151,7 @@ def _map(tree: Tree, kind: MapOf, findings: Findings) -> Mapping | None:
     return Mapping(kept, tree.at)
 
 
-def _record(tree: Tree, kind: Record, findings: Findings) -> Mapping | None:
+def _record(tree: Tree, kind: RecordOf, findings: Findings) -> Mapping | None:
     if not isinstance(tree, Mapping):
         _refuse(tree, kind.what, findings)
         return None
@@ -169,7 +169,7 @@ def _record(tree: Tree, kind: Record, findings: Findings) -> Mapping | None:
     return Mapping(kept, tree.at)
 
 
-def _check_keys(tree: Mapping, kind: Record, findings: Findings) -> None:
+def _check_keys(tree: Mapping, kind: RecordOf, findings: Findings) -> None:
     there = tree.entries
     for name, key in kind.keys.items():
         if key.required and name not in there:
@@ -197,7 +197,7 @@ def _check_keys(tree: Mapping, kind: Record, findings: Findings) -> None:
             )
 
 
-def _missing(tree: Mapping, kind: Record, names: str, cure: str, findings: Findings) -> None:
+def _missing(tree: Mapping, kind: RecordOf, names: str, cure: str, findings: Findings) -> None:
     # A misspelt key is told already; what it was meant to be would be told as missing once more.
     if any(name not in kind.keys and nearest(name, kind.keys) for name in tree.entries):
         return

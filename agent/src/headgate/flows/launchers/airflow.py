@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import field
 
-from headgate.flows.grammar.kinds import Key, Record, Single
+from headgate.flows.grammar.kinds import Key, RecordOf, Single
 from headgate.flows.grammar.tree import text_of
-from headgate.flows.launchers.kind import LauncherKind, LauncherSettings, Target, Written
+from headgate.flows.launchers.kind import LauncherKind, LauncherSettings, LaunchSection, Target
 
 
 class AirflowLauncher(LauncherSettings, frozen=True, tag="airflow"):
@@ -26,12 +26,12 @@ def _why_no_url(_: str) -> tuple[str, str]:
     return "this is no address of a web server", "write `http://host:port` or `https://host`"
 
 
-def _read(written: Written) -> AirflowLauncher:
-    url = text_of(written.settings.get("url"))
-    return AirflowLauncher(text_of(written.target), url, written.parameters)
+def _read(section: LaunchSection) -> AirflowLauncher:
+    url = text_of(section.settings.get("url"))
+    return AirflowLauncher(text_of(section.target), url, section.parameters)
 
 
-_KEYS = Record(
+_KEYS = RecordOf(
     "the launcher",
     {
         "url": Key(

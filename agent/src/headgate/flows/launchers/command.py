@@ -9,7 +9,7 @@ from msgspec import field
 
 from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, ListOf, Single
 from headgate.flows.grammar.tree import Scalar, texts_of
-from headgate.flows.launchers.kind import LauncherKind, LauncherSettings, Target, Written
+from headgate.flows.launchers.kind import LauncherKind, LauncherSettings, LaunchSection, Target
 
 
 class CommandLauncher(LauncherSettings, frozen=True, tag="command"):
@@ -19,21 +19,21 @@ class CommandLauncher(LauncherSettings, frozen=True, tag="command"):
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-def _read(written: Written) -> CommandLauncher:
-    return CommandLauncher(_words(written), written.parameters)
+def _read(section: LaunchSection) -> CommandLauncher:
+    return CommandLauncher(_words(section), section.parameters)
 
 
-def _words(written: Written) -> tuple[str, ...]:
-    target = written.target
+def _words(section: LaunchSection) -> tuple[str, ...]:
+    target = section.target
     if not isinstance(target, Scalar):
         return texts_of(target)
     try:
         words = tuple(shlex.split(target.text))
     except ValueError as error:
-        written.findings.error(target.at, f"the command can't be read: {error}", "quote it")
+        section.findings.error(target.at, f"the command can't be read: {error}", "quote it")
         return ()
     if not words:
-        written.findings.error(target.at, "the command is empty", "write a program's name")
+        section.findings.error(target.at, "the command is empty", "write a program's name")
     return words
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headgate.flows.grammar.kinds import Key, Record, Single
+from headgate.flows.grammar.kinds import Key, RecordOf, Single
 from headgate.flows.grammar.tree import text_of
-from headgate.flows.launchers.kind import LauncherKind, StepLauncher, Written
+from headgate.flows.launchers.kind import LauncherKind, LaunchSection, StepLauncher
 from headgate.flows.launchers.step import STEP
 
 
@@ -21,16 +21,16 @@ def _why_no_remote(_: str) -> tuple[str, str]:
     return "this is no Spark Connect address", "write `sc://host:port`, such as `sc://spark:15002`"
 
 
-def _read(written: Written) -> ConnectLauncher:
+def _read(section: LaunchSection) -> ConnectLauncher:
     return ConnectLauncher(
-        text_of(written.target),
-        written.python_path,
-        written.parameters,
-        text_of(written.settings.get("remote")),
+        text_of(section.target),
+        section.python_path,
+        section.parameters,
+        text_of(section.settings.get("remote")),
     )
 
 
-_KEYS = Record(
+_KEYS = RecordOf(
     "the launcher",
     {
         "remote": Key(

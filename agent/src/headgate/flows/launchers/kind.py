@@ -70,7 +70,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class LaunchSection:
     """What a file says of one launch, matched with the grammar.
 
     ``target`` is the value at the target's key, ``settings`` those written under the launcher's
@@ -96,6 +96,6 @@ class LauncherKind(Generic[L_co]):
 
     name: str
     runs: Target
-    read: Callable[[Written], L_co]
+    read: Callable[[LaunchSection], L_co]
     settings: Key | None = None
     by_name: bool = False

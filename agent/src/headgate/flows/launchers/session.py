@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.flows.grammar.tree import text_of
-from headgate.flows.launchers.kind import LauncherKind, StepLauncher, Written
+from headgate.flows.launchers.kind import LauncherKind, LaunchSection, StepLauncher
 from headgate.flows.launchers.step import STEP
 
 
@@ -11,8 +11,8 @@ class SessionLauncher(StepLauncher, frozen=True, tag="session"):
     """Runs a Python function in a warm Spark session."""
 
 
-def _read(written: Written) -> SessionLauncher:
-    return SessionLauncher(text_of(written.target), written.python_path, written.parameters)
+def _read(section: LaunchSection) -> SessionLauncher:
+    return SessionLauncher(text_of(section.target), section.python_path, section.parameters)
 
 
 SESSION = LauncherKind("session", STEP, _read, by_name=True)

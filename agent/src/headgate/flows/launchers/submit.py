@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from msgspec import field
 
-from headgate.flows.grammar.kinds import ANY_TEXT, Key, ListOf, MapOf, Numbers, Record, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Key, ListOf, MapOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.tree import spark_settings, text_of, texts_of
-from headgate.flows.launchers.kind import LauncherKind, StepLauncher, Written
+from headgate.flows.launchers.kind import LauncherKind, LaunchSection, StepLauncher
 from headgate.flows.launchers.step import STEP
 
 
@@ -33,15 +33,15 @@ class SubmitLauncher(StepLauncher, frozen=True, tag="submit"):
         return (*self.files, *self.py_files, *self.archives, *self.jars)
 
 
-def _read(written: Written) -> SubmitLauncher:
-    settings = written.settings
+def _read(section: LaunchSection) -> SubmitLauncher:
+    settings = section.settings
     return SubmitLauncher(
-        text_of(written.target),
-        written.python_path,
-        written.parameters,
+        text_of(section.target),
+        section.python_path,
+        section.parameters,
         master=text_of(settings.get("master")),
         deploy_mode=text_of(settings.get("deploy_mode")),
-        conf={**written.spark, **dict(spark_settings(settings.get("conf")))},
+        conf={**section.spark, **dict(spark_settings(settings.get("conf")))},
         files=texts_of(settings.get("files")),
         py_files=texts_of(settings.get("py_files")),
         archives=texts_of(settings.get("archives")),
@@ -56,7 +56,7 @@ _SETTINGS = MapOf(
     ANY_TEXT,
     "setting",
 )
-_KEYS = Record(
+_KEYS = RecordOf(
     "the launcher",
     {
         "master": Key(

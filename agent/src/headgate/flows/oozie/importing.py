@@ -16,8 +16,8 @@ from headgate.flows.oozie.document import Element
 from headgate.flows.oozie.order import Order
 from headgate.flows.oozie.qod import Containers, read_qod, resolved
 from headgate.flows.oozie.workflow import (
-    Action,
     Kill,
+    OozieAction,
     Workflow,
     read_workflow,
     targets,
@@ -63,7 +63,7 @@ class ImportedWorkflow:
 @dataclass(frozen=True, slots=True)
 class _Step:
     name: str
-    action: Action
+    action: OozieAction
     after: tuple[str, ...]
     at: Position
     """Its own place, or that of the sub-workflow in which it lies."""
@@ -192,7 +192,7 @@ class _Importer:
         return [step for a in workflow.actions for step in steps.get(a.name, ())], ends
 
     def _sub_workflow(
-        self, name: str, action: Action, after: tuple[str, ...], findings: Findings
+        self, name: str, action: OozieAction, after: tuple[str, ...], findings: Findings
     ) -> tuple[list[_Step], tuple[str, ...]]:
         nothing: tuple[list[_Step], tuple[str, ...]] = ([], after)
         copy = self.choices.sub_workflows.get(name)
@@ -396,7 +396,7 @@ def _reached_from(workflow: Workflow, name: str) -> set[str]:
         if node is not None and one not in found:
             found.add(one)
             waiting += targets(node)
-            if isinstance(node, Action):
+            if isinstance(node, OozieAction):
                 waiting.append(node.error)
     return found
 

@@ -7,12 +7,12 @@ from graphlib import TopologicalSorter
 
 from headgate.flows.grammar.problems import Findings, Position, suggestion
 from headgate.flows.oozie.workflow import (
-    Action,
-    Decision,
     End,
     Fork,
     Join,
     Node,
+    OozieAction,
+    OozieDecision,
     Workflow,
     targets,
 )
@@ -22,7 +22,7 @@ ALL = "all"
 """The choice of a decision that takes every branch."""
 
 
-_WORDS = {Action: "`ok` of", Fork: "fork", Join: "join", Decision: "decision"}
+_WORDS = {OozieAction: "`ok` of", Fork: "fork", Join: "join", OozieDecision: "decision"}
 
 
 class Order:
@@ -49,12 +49,12 @@ class Order:
         self.sound = self._has_no_circle()
 
     @property
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[OozieAction, ...]:
         """The actions that are reached, predecessors first; only where ``sound``."""
         nodes = map(
             self._workflow.nodes.__getitem__, TopologicalSorter(self._before).static_order()
         )
-        return tuple(node for node in nodes if isinstance(node, Action))
+        return tuple(node for node in nodes if isinstance(node, OozieAction))
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Order:
             if one in seen:
                 continue
             seen.add(one)
-            if isinstance(self._workflow.nodes[one], Action):
+            if isinstance(self._workflow.nodes[one], OozieAction):
                 found.add(one)
             else:
                 waiting.extend(self._before[one])
@@ -92,7 +92,7 @@ class Order:
     def _targets(self, node: Node) -> tuple[str, ...]:
         what = f"{_WORDS.get(type(node), '')} `{node.name}`"
         known = self._known(what, node.at, targets(node))
-        return self._taken(node, known) if isinstance(node, Decision) else known
+        return self._taken(node, known) if isinstance(node, OozieDecision) else known
 
     def _known(self, what: str, at: Position, names: Iterable[str]) -> tuple[str, ...]:
         nodes = self._workflow.nodes
@@ -105,7 +105,7 @@ class Order:
                 )
         return tuple(dict.fromkeys(name for name in names if name in nodes))
 
-    def _taken(self, decision: Decision, branches: tuple[str, ...]) -> tuple[str, ...]:
+    def _taken(self, decision: OozieDecision, branches: tuple[str, ...]) -> tuple[str, ...]:
         chosen = self._decisions.get(decision.name)
         if len(branches) <= 1 or (chosen == ALL and ALL not in branches):
             return branches

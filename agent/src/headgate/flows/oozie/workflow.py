@@ -20,7 +20,7 @@ _NODES = ("start", "action", "fork", "join", "decision", "kill", "end")
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class OozieAction:
     """A step: ``body`` says what it does, ``qod`` when it is worth doing."""
 
     name: str
@@ -52,7 +52,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class OozieDecision:
     """Goes on along the first case that holds, otherwise along the default, which is last."""
 
     name: str
@@ -76,15 +76,15 @@ class End:
     at: Position
 
 
-Node = Action | Fork | Join | Decision | Kill | End
+Node = OozieAction | Fork | Join | OozieDecision | Kill | End
 
 
 def targets(node: Node) -> tuple[str, ...]:
     """Return the names of the nodes that a node leads to while nothing fails."""
     match node:
-        case Action(ok=name) | Join(to=name):
+        case OozieAction(ok=name) | Join(to=name):
             return (name,)
-        case Fork(paths=names) | Decision(cases=names):
+        case Fork(paths=names) | OozieDecision(cases=names):
             return names
         case Kill() | End():
             return ()
@@ -112,9 +112,9 @@ class Workflow:
         }
 
     @property
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[OozieAction, ...]:
         """Its actions in the order of the file."""
-        return tuple(node for node in self.nodes.values() if isinstance(node, Action))
+        return tuple(node for node in self.nodes.values() if isinstance(node, OozieAction))
 
 
 def read_workflow(text: str, findings: Findings) -> Workflow | None:
@@ -240,7 +240,7 @@ class _Reader:
             case _:
                 return End(name, element.at)
 
-    def _decision(self, name: str, element: Element) -> Decision:
+    def _decision(self, name: str, element: Element) -> OozieDecision:
         branches = [
             branch
             for switch in element.of("switch")
@@ -252,9 +252,9 @@ class _Reader:
                 f"decision `{name}` has no default",
                 'add `<default to="…"/>` at the end of its `switch`',
             )
-        return Decision(name, element.at, tuple(self._attribute(b, "to") for b in branches))
+        return OozieDecision(name, element.at, tuple(self._attribute(b, "to") for b in branches))
 
-    def _action(self, name: str, element: Element) -> Action | None:
+    def _action(self, name: str, element: Element) -> OozieAction | None:
         parts: dict[str, Element] = {}
         bodies: list[Element] = []
         for child in element.children:
@@ -284,7 +284,7 @@ class _Reader:
             )
         if len(bodies) != 1 or "ok" not in parts or "error" not in parts:
             return None
-        return Action(
+        return OozieAction(
             name,
             element.at,
             bodies[0],

@@ -19,7 +19,7 @@ from headgate.engine import (
 )
 from headgate.events import ContainerId
 from headgate.flows.grammar import tree as yaml_tree
-from headgate.flows.grammar.kinds import Either, Key, ListOf, MapOf, Numbers, Record, Single
+from headgate.flows.grammar.kinds import Either, Key, ListOf, MapOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, suggestion
 from headgate.flows.grammar.quantities import DURATION, duration_seconds
 from headgate.flows.grammar.tree import Items, Scalar, Tree
@@ -60,7 +60,7 @@ STEP_ONLY = (
 )
 """Keys of an action that mean nothing on one that is fed from outside."""
 
-ACTION = Record(
+ACTION = RecordOf(
     "the action",
     {
         "input": Key(
@@ -103,7 +103,7 @@ ACTION = Record(
                     Single(
                         "a number of attempts", numbers=Numbers(above=0, at_most=100, whole=True)
                     ),
-                    Record(
+                    RecordOf(
                         "retries",
                         {
                             "attempts": Key(

@@ -15,7 +15,7 @@ from headgate.engine import (
     Resource,
     WriteReference,
 )
-from headgate.flows.grammar.kinds import Either, Key, ListOf, Numbers, Record, Single
+from headgate.flows.grammar.kinds import Either, Key, ListOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.quantities import (
     DURATION,
@@ -54,7 +54,7 @@ def _reference(single: Single, example: str) -> Either:
 
 _SHARES = _reference(_PERCENT, "[30%, 85%]")
 
-ADJUSTMENT = Record(
+ADJUSTMENT = RecordOf(
     "the adjustment",
     {
         "start": Key(
@@ -79,7 +79,7 @@ ADJUSTMENT = Record(
             _DURATION, "age from which on a machine's samples say nothing any more; default 30 s"
         ),
         "writes": Key(
-            Record(
+            RecordOf(
                 "the frequency of writes",
                 {
                     "rare": Key(
@@ -93,7 +93,7 @@ ADJUSTMENT = Record(
             "reference values of the first factor: updates in a window",
         ),
         "resources": Key(
-            Record(
+            RecordOf(
                 "the resources",
                 {
                     "cpu": Key(_SHARES, "busy cores; default [30%, 85%]"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.engine import METRICS, ValueMetric
-from headgate.flows.grammar.kinds import Either, Key, ListOf, Numbers, Record, Single
+from headgate.flows.grammar.kinds import Either, Key, ListOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.quantities import PERCENTAGE, why_no_percentage
 from headgate.flows.grammar.values import DURATION_VALUE, TRUTH_VALUE, name_value
 from headgate.flows.launchers.step import ENTRY
@@ -84,7 +84,7 @@ _SHARE = Single("a percentage such as `5%`", pattern=PERCENTAGE, why_not=_why_no
 _UNITS = Single("a number in the values' units", numbers=Numbers(above=0), why_not=_why_no_units)
 _OWN_UNITS = Single("a number above zero", numbers=Numbers(above=0))
 
-_SEQUENCE_KEYS = Record(
+_SEQUENCE_KEYS = RecordOf(
     "the sequence",
     {
         "limit": Key(
@@ -104,7 +104,7 @@ def _metric_key(metric: ValueMetric) -> Key:
     return Key(_limit(_SHARE if metric.percent else _UNITS), metric.doc)
 
 
-_PYTHON_KEYS = Record(
+_PYTHON_KEYS = RecordOf(
     "the metric",
     {
         "class": Key(
@@ -119,7 +119,7 @@ _PYTHON_KEYS = Record(
         "limit": Key(_limit(_OWN_UNITS), "in the metric's own units", required=True),
     },
 )
-_VALUE_KEYS = Record(
+_VALUE_KEYS = RecordOf(
     "the value",
     {
         **{metric.value: _metric_key(each) for metric, each in METRICS.items()},
@@ -164,7 +164,7 @@ _SEQUENCE_DOC = "updates since the last run: a number, or a percentage of the co
 _VALUE_DOC = "divergence since the last run: `5%` of the elements changed, `2` units, or a metric"
 DIMENSIONS = ("time", "sequence", "value")
 
-BOUND = Record(
+BOUND = RecordOf(
     "the bound",
     {
         "container": Key(
@@ -182,7 +182,7 @@ BOUND = Record(
     },
     some_of=DIMENSIONS,
 )
-OVERRIDE = Record(
+OVERRIDE = RecordOf(
     "the bound's override",
     {
         "time": Key(_or_none(_TIME), _TIME_DOC),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from headgate.flows.grammar.kinds import ANY_TEXT, Anything, Either, Key, MapOf, Record, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Anything, Either, Key, MapOf, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.tree import Mapping, Scalar, plain_value
 from headgate.flows.launchers import KINDS, Launcher, LauncherKind
-from headgate.flows.launchers.kind import Written
+from headgate.flows.launchers.kind import LaunchSection
 
 _TARGETS: Final = {kind.runs.name: kind.runs for kind in KINDS}
 
@@ -26,7 +26,7 @@ LAUNCHING: Final = {
             f"{', '.join(f'`{name}`' for name in _BY_NAME)}, or one with its settings",
             (
                 Single(_SHOWN, words=_BY_NAME),
-                Record(
+                RecordOf(
                     "the launcher",
                     _SETTINGS,
                     one_of=tuple(_SETTINGS),
@@ -62,7 +62,7 @@ def read_launcher(
     plain = plain_value(tree.get("parameters"))
     parameters: dict[str, Any] = plain if isinstance(plain, dict) else {}
     value = tree.entries[target].value
-    return kind.read(Written(value, settings, parameters, python_path, spark, findings))
+    return kind.read(LaunchSection(value, settings, parameters, python_path, spark, findings))
 
 
 def _chosen(

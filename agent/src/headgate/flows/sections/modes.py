@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, ListOf, Numbers, Record, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, ListOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.problems import Findings
 from headgate.flows.grammar.quantities import DURATION, duration_seconds, why_no_duration
 from headgate.flows.grammar.tree import Entry, Items, Mapping, Scalar
@@ -41,7 +41,7 @@ class Deletes(StrEnum):
     """The keys of all elements are kept, and compared by each scan of everything."""
 
 
-class Scans(Struct, frozen=True):
+class ScanSpec(Struct, frozen=True):
     """How the tables of a dataflow in observer mode are scanned. Times are in seconds."""
 
     every: float = 10.0
@@ -67,7 +67,7 @@ MODE_KEYS = {
         "dataflow's own writes count (`isolation`); default `normal`",
     ),
     "scans": Key(
-        Record(
+        RecordOf(
             "the scans",
             {
                 "every": Key(_DURATION, "time between two scans for writes; default 10 s"),
@@ -99,7 +99,7 @@ MODE_KEYS = {
 """The keys of a dataflow file that are about modes."""
 
 
-def read_mode(tree: Mapping, findings: Findings) -> tuple[Mode, Scans, tuple[str, ...]]:
+def read_mode(tree: Mapping, findings: Findings) -> tuple[Mode, ScanSpec, tuple[str, ...]]:
     """Return the mode, its scans and its feeders that a matched file describes."""
     written = tree.get("mode")
     mode = Mode(written.text) if isinstance(written, Scalar) else Mode.NORMAL
@@ -114,13 +114,13 @@ def read_mode(tree: Mapping, findings: Findings) -> tuple[Mode, Scans, tuple[str
     return mode, _scans(tree.get("scans")), _feeders(tree.get("feeders"))
 
 
-def _scans(written: object) -> Scans:
+def _scans(written: object) -> ScanSpec:
     if not isinstance(written, Mapping):
-        return Scans()
+        return ScanSpec()
     every, whole, by, deletes = (written.get(k) for k in ("every", "whole", "by", "deletes"))
-    return Scans(
-        _seconds(every) if isinstance(every, Scalar) else Scans().every,
-        _seconds(whole) if isinstance(whole, Scalar) else Scans().whole,
+    return ScanSpec(
+        _seconds(every) if isinstance(every, Scalar) else ScanSpec().every,
+        _seconds(whole) if isinstance(whole, Scalar) else ScanSpec().whole,
         FoundBy(by.text) if isinstance(by, Scalar) else FoundBy.TIMES,
         Deletes(deletes.text) if isinstance(deletes, Scalar) else Deletes.IGNORED,
     )

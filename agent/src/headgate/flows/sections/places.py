@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from headgate.engine import Codec, CodecName, Count, OnUndecodable, WatchedContainer
 from headgate.events import Container, ContainerId, Item, row_prefix_end
-from headgate.flows.grammar.kinds import Either, Key, ListOf, Record, Single
+from headgate.flows.grammar.kinds import Either, Key, ListOf, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, nearest
 from headgate.flows.grammar.tree import Items, Mapping, Scalar, Tree
 from headgate.flows.grammar.values import text_value
@@ -110,13 +110,13 @@ _RECTANGLE_APART = (
     ("prefix", "rows"),
 )
 _PLACE = Single("a container such as `zones c:concentration`", pattern=PLACE, why_not=_why_no_place)
-_ITEM = Record(
+_ITEM = RecordOf(
     "the item",
     {**_RECTANGLE, "table": Key(_RECTANGLE["table"].kind, _RECTANGLE["table"].doc, required=True)},
     apart=_RECTANGLE_APART,
 )
 
-_CONTAINER_KEYS = Record(
+_CONTAINER_KEYS = RecordOf(
     "the container",
     {
         **_RECTANGLE,

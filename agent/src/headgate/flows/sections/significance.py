@@ -18,7 +18,7 @@ from headgate.engine import (
     at_least_one,
 )
 from headgate.events import ContainerId
-from headgate.flows.grammar.kinds import ANY_TEXT, Key, Numbers, Record, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Key, Numbers, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, suggestion
 from headgate.flows.grammar.quantities import (
     DURATION,
@@ -35,7 +35,7 @@ _PERCENT = Single("a percentage such as `5%`", pattern=PERCENTAGE, why_not=why_n
 _LONGEST = 3600.0
 """Seconds a step may wait where the file says nothing: the paper's default constant, ours."""
 
-SIGNIFICANCE = Record(
+SIGNIFICANCE = RecordOf(
     "the significance",
     {
         "output": Key(

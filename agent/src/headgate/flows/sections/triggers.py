@@ -12,7 +12,7 @@ from headgate.engine import (
     Trigger,
     make_policy,
 )
-from headgate.flows.grammar.kinds import ANY_TEXT, Anything, Either, Key, MapOf, Record, Single
+from headgate.flows.grammar.kinds import ANY_TEXT, Anything, Either, Key, MapOf, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, Position
 from headgate.flows.grammar.tree import Mapping, Scalar, Tree, plain_value
 
@@ -24,7 +24,7 @@ TRIGGER: Final = Key(
         f"{_WORDS}, or a trigger with its settings",
         (
             Single(_WORDS, words=NAMED_TRIGGERS),
-            Record(
+            RecordOf(
                 "the trigger",
                 {name: Key(_SETTINGS, "its settings by name") for name in NAMED_TRIGGERS},
                 one_of=NAMED_TRIGGERS,
