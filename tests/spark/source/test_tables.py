@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from headgate.client import Region, ScanRange
 from headgate.engine import Codec, OnUndecodable
 from headgate.spark.source.tables import (
-    CellColumns,
     ColumnMapping,
+    ScannedColumns,
     split_extent,
     to_batch,
     write_batch,
@@ -32,7 +32,7 @@ def result(row: bytes, **cells: bytes) -> Any:
 
 
 def test_cells_stand_beside_their_row_and_gaps_are_none() -> None:
-    cells = CellColumns([b"f:a", b"f:b"])
+    cells = ScannedColumns([b"f:a", b"f:b"])
     cells.add([result(b"1", b=b"x"), result(b"2", a=b"y", c=b"z")])
     cells.add([result(b"3")])
 
@@ -41,14 +41,14 @@ def test_cells_stand_beside_their_row_and_gaps_are_none() -> None:
 
 
 def test_without_wanted_columns_all_that_appear_are_kept() -> None:
-    cells = CellColumns(None)
+    cells = ScannedColumns(None)
     cells.add([result(b"1", b=b"x"), result(b"2", a=b"y")])
 
     assert cells.columns() == {b"f:a": [None, b"y"], b"f:b": [b"x", None]}
 
 
 def test_a_row_added_whole_stands_as_one_of_a_scan() -> None:
-    cells = CellColumns([b"f:a", b"f:b"])
+    cells = ScannedColumns([b"f:a", b"f:b"])
     cells.add_row(b"1", {b"f:b": b"x"})
     cells.add_row(b"2", {b"f:a": b"y", b"f:b": b"z"})
 
@@ -56,7 +56,7 @@ def test_a_row_added_whole_stands_as_one_of_a_scan() -> None:
 
 
 def test_a_batch_has_the_row_first_and_columns_in_their_order() -> None:
-    cells = CellColumns([b"f:a", b"f:b"])
+    cells = ScannedColumns([b"f:a", b"f:b"])
     cells.add([result(b"1", a=b"2.5", b=b"t")])
     mappings = [
         ColumnMapping("text", b"f:b", kind=ValueType.STRING),
@@ -69,7 +69,7 @@ def test_a_batch_has_the_row_first_and_columns_in_their_order() -> None:
 
 
 def test_a_column_that_no_row_has_is_null() -> None:
-    cells = CellColumns(None)
+    cells = ScannedColumns(None)
     cells.add([result(b"1", a=b"2.5")])
 
     batch = batch_of(cells, [ColumnMapping("a", b"f:a"), ColumnMapping("gone", b"f:gone")])
@@ -112,14 +112,14 @@ def test_a_value_that_nobody_reads_as_a_number_fails_nothing() -> None:
     assert [row["a"] for row in batch.to_pylist()] == ["1", "12,5"]
 
 
-def damaged() -> CellColumns:
-    cells = CellColumns([b"f:a", b"f:b"])
+def damaged() -> ScannedColumns:
+    cells = ScannedColumns([b"f:a", b"f:b"])
     cells.add([result(b"1", a=b"1"), result(b"2", a=b"12,5", b=b"3")])
     return cells
 
 
 def batch_of(
-    cells: CellColumns,
+    cells: ScannedColumns,
     mappings: list[ColumnMapping],
     policy: OnUndecodable = OnUndecodable.NULL,
     undecoded: UndecodedValues | None = None,

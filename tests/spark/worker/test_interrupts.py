@@ -10,15 +10,15 @@ import pytest
 
 from headgate.spark import StepRequest, Thrift2Address
 from headgate.spark.run import Run, RunCancelled
-from headgate.spark.worker.worker import Attempt, Space
+from headgate.spark.worker.worker import Space, StepAttempt
 
 WAIT = 30.0  # seconds until something that must happen counts as missing
 RUN = cast("Run", SimpleNamespace())
 
 
-def attempt() -> Attempt:
+def attempt() -> StepAttempt:
     request = StepRequest("flow", "a", "run", 1, 1, "m:work", Thrift2Address("h", 1), "k:1")
-    return Attempt(request, cast("Space", SimpleNamespace()))
+    return StepAttempt(request, cast("Space", SimpleNamespace()))
 
 
 def test_a_step_that_computes_is_interrupted() -> None:

@@ -15,7 +15,7 @@ from headgate.engine import OnUndecodable
 from headgate.spark.containers import StepContainers
 from headgate.spark.remote import is_remote
 from headgate.spark.source.datasource import text_of
-from headgate.spark.source.tables import PAGE, ROW, CellColumns, ColumnMapping, to_batch
+from headgate.spark.source.tables import PAGE, ROW, ColumnMapping, ScannedColumns, to_batch
 from headgate.spark.source.undecodable import UndecodedValues
 from headgate.spark.source.values import ValueType, natural_type
 from headgate.spark.views import ContainerView, names_of
@@ -99,7 +99,7 @@ class ContainerReader:
     ) -> pa.Table | None:
         wanted = wanted_columns(view, columns)
         extent = view.extent
-        cells = CellColumns(wanted)
+        cells = ScannedColumns(wanted)
         narrowed = ScanRange(extent.start, extent.stop, wanted or extent.columns)
         with self._containers.connect() as connection:
             for results in connection.pages(view.table, narrowed, PAGE):
@@ -182,10 +182,12 @@ def _mappings(
     ]
 
 
-def _inside(view: ContainerView, cells: CellColumns, wanted: Sequence[bytes] | None) -> CellColumns:
+def _inside(
+    view: ContainerView, cells: ScannedColumns, wanted: Sequence[bytes] | None
+) -> ScannedColumns:
     """Return the cells that lie in one of the container's items, and the rows that have one."""
     columns = cells.columns()
-    kept = CellColumns(wanted if wanted is not None else columns)
+    kept = ScannedColumns(wanted if wanted is not None else columns)
     for at, row in enumerate(cells.rows):
         present = {
             column: value

@@ -300,7 +300,7 @@ class HBaseReader(DataSourceReader):  # type: ignore[misc]
 
 
 @dataclass
-class Written(WriterCommitMessage):  # type: ignore[misc]
+class TaskCommit(WriterCommitMessage):  # type: ignore[misc]
     """How many rows a task put."""
 
     rows: int
@@ -337,4 +337,4 @@ class HBaseWriter(DataSourceArrowWriter):  # type: ignore[misc]
                     options.origin,
                     options.timestamp,
                 )
-        return Written(rows)
+        return TaskCommit(rows)

@@ -30,7 +30,7 @@ class ColumnMapping(Struct, frozen=True):
     kind: ValueType = ValueType.DOUBLE
 
 
-class CellColumns:
+class ScannedColumns:
     """Results of a scan, gathered column by column.
 
     Args:
@@ -86,7 +86,7 @@ def _schema(mappings: Sequence[ColumnMapping], row: ValueType) -> pa.Schema:
 
 
 def to_batch(
-    cells: CellColumns,
+    cells: ScannedColumns,
     mappings: Sequence[ColumnMapping],
     row: ValueType,
     policy: OnUndecodable,
@@ -141,7 +141,7 @@ def read_batches(
         extent.start, extent.stop, wanted or extent.columns, extent.since, extent.until
     )
     for results in connection.pages(table, narrowed, page):
-        cells = CellColumns(wanted)
+        cells = ScannedColumns(wanted)
         cells.add(results)
         yield to_batch(cells, mappings, row, policy, undecoded)
 

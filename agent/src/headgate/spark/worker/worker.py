@@ -115,7 +115,7 @@ class Space:
         """Actions whose last attempt failed here: the next one takes the code as it is then."""
 
 
-class Attempt:
+class StepAttempt:
     """An attempt that is under way."""
 
     def __init__(self, request: StepRequest, space: Space) -> None:
@@ -185,7 +185,7 @@ class Worker:
         self._printed = printed
         self._jvm = jvm
         self._readers = ReaderPool()
-        self._attempts: dict[tuple[str, str, int], Attempt] = {}
+        self._attempts: dict[tuple[str, str, int], StepAttempt] = {}
         self._live: dict[str, str] = {}
         """Settings that the session took after its start; new ones made from it take them, too."""
         self._spaces: dict[str, Space] = {}
@@ -216,7 +216,7 @@ class Worker:
         space = self._spaces.get(request.space)
         if space is None:
             space = self._spaces[request.space] = self._new_space(request.space)
-        attempt = Attempt(request, space)
+        attempt = StepAttempt(request, space)
         self._attempts[attempt.key] = attempt
         thread: threading.Thread = InheritableThread(
             target=self._attempt, args=(attempt,), daemon=True
@@ -249,14 +249,14 @@ class Worker:
             found.cancelled.set()
             threading.Thread(target=self._cancel_jobs, args=(found,), daemon=True).start()
 
-    def _cancel_jobs(self, attempt: Attempt) -> None:
+    def _cancel_jobs(self, attempt: StepAttempt) -> None:
         # Again and again: a step may submit its next job after each.
         attempt.interrupt()
         while attempt.key in self._attempts:
             self._spark.sparkContext.cancelJobsWithTag(attempt.tag)
             time.sleep(_CANCEL_PAUSE)
 
-    def _attempt(self, attempt: Attempt) -> None:
+    def _attempt(self, attempt: StepAttempt) -> None:
         try:
             ended = self._logged(attempt)
         # A full disk, say, before the step or after its commit: the agent waits for an end.
@@ -284,7 +284,7 @@ class Worker:
             failed.discard(attempt.request.action)
         self._reply(ended)
 
-    def _logged(self, attempt: Attempt) -> StepEnded:
+    def _logged(self, attempt: StepAttempt) -> StepEnded:
         request = attempt.request
         directory = Path(request.directory) if request.directory else self._directory
         path = step_log(directory, request.action, request.run, request.attempt)
@@ -293,7 +293,7 @@ class Worker:
             ended = self._carried_out(attempt, log)
         return msgspec.structs.replace(ended, log=str(path))
 
-    def _carried_out(self, attempt: Attempt, log: IO[str]) -> StepEnded:
+    def _carried_out(self, attempt: StepAttempt, log: IO[str]) -> StepEnded:
         request = attempt.request
         space = attempt.space
         run: Run | None = None
