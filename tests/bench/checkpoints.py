@@ -28,6 +28,7 @@ from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.client import RequestRefused
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     Checkpoint,
@@ -37,7 +38,6 @@ from headgate.engine import (
     Launch,
     Metric,
     RecordArrived,
-    Role,
     RunFinished,
     RunStarted,
     SavedEngine,
@@ -146,7 +146,7 @@ def dataflow() -> DataflowSpec:
         NAME,
         (container,),
         (
-            ActionSpec("feed", Role.INPUT, writes=(ContainerId("c"),)),
+            ActionSpec("feed", ActionRole.INPUT, writes=(ContainerId("c"),)),
             ActionSpec("step", after=("feed",), bounds=(bound,)),
         ),
     )

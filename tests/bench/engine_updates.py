@@ -24,6 +24,7 @@ import psutil
 from msgspec import Struct
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     ContainerScanned,
@@ -35,7 +36,6 @@ from headgate.engine import (
     Launch,
     Metric,
     RecordArrived,
-    Role,
     RunFinished,
     RunStarted,
     ScanContainer,
@@ -102,7 +102,7 @@ SHAPES = (
 
 def dataflow(shape: Shape, bound: dict[str, Any], steps: int) -> DataflowSpec:
     """Return a dataflow with so many steps per container."""
-    watched, actions = [], [ActionSpec("in", Role.INPUT, writes=(ContainerId("c0"),))]
+    watched, actions = [], [ActionSpec("in", ActionRole.INPUT, writes=(ContainerId("c0"),))]
     for i in range(CONTAINERS):
         name = ContainerId(f"c{i}")
         watched.append(WatchedContainer(Container(name, (shape.item(i),))))
@@ -250,7 +250,7 @@ def memory(cells: int, columns: int) -> None:
     container = WatchedContainer(Container(ContainerId("c"), (item,)), count=Count.CELLS)
     bound = Bound("k", ContainerId("c"), value=ValueBound(Metric.RELATIVE, NEVER))
     actions = (
-        ActionSpec("in", Role.INPUT, writes=(ContainerId("c"),)),
+        ActionSpec("in", ActionRole.INPUT, writes=(ContainerId("c"),)),
         ActionSpec("s", after=("in",), bounds=(bound,)),
     )
     engine = begun(DataflowSpec("bench", (container,), actions))

@@ -29,6 +29,7 @@ from headgate.agent.scans.reader import TableScanner
 from headgate.agent.supervision import Supervision
 from headgate.client import ScanRange
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     ContainerScanned,
@@ -36,7 +37,6 @@ from headgate.engine import (
     Engine,
     Instruction,
     Metric,
-    Role,
     ScanContainer,
     Tick,
     ValueBound,
@@ -84,7 +84,7 @@ def _row(number: int) -> SimpleNamespace:
 
 def measure(rows: int, cells: int) -> Measured:
     bound = Bound("k", IN, value=ValueBound(Metric.RELATIVE, 0.5))
-    feed = ActionSpec("feed", Role.INPUT, writes=(IN,))
+    feed = ActionSpec("feed", ActionRole.INPUT, writes=(IN,))
     step = ActionSpec("step", after=("feed",), reads=(IN,), bounds=(bound,))
     engine = Engine(DataflowSpec("flow", (WatchedContainer(CONTAINER),), (feed, step)))
     server: Any = Server(rows)

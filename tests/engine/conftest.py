@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     Codec,
     Count,
     DataflowSpec,
     EngineTester,
-    Role,
     WatchedContainer,
 )
 from headgate.events import Container, ContainerId, Item
@@ -46,7 +46,7 @@ def pair() -> Pair:
             "flow",
             (watched,),
             (
-                ActionSpec("a", Role.INPUT, writes=(IN,)),
+                ActionSpec("a", ActionRole.INPUT, writes=(IN,)),
                 ActionSpec("b", after=("a",), reads=(IN,), bounds=bounds, **step),
             ),
         )
@@ -67,7 +67,7 @@ def chain() -> Callable[..., EngineTester]:
                 WatchedContainer(Container(OUT, (Item("out"),))),
             ),
             (
-                ActionSpec("a", Role.INPUT, writes=(IN,)),
+                ActionSpec("a", ActionRole.INPUT, writes=(IN,)),
                 ActionSpec("b", after=("a",), reads=(IN,), writes=(OUT,), **(b or {})),
                 ActionSpec("c", after=("b",), reads=(OUT,), bounds=bounds, **c),
             ),

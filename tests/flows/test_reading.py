@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     AllOf,
     AnyOf,
     AtLeast,
@@ -16,7 +17,6 @@ from headgate.engine import (
     Metric,
     OnUndecodable,
     RetryPolicy,
-    Role,
     SequenceBound,
     SequenceUnit,
     Trigger,
@@ -61,7 +61,7 @@ def test_the_common_case_fits_on_ten_lines():
 
     assert len(TEN_LINES.splitlines()) == 10
     assert dataflow.warnings == ()
-    assert (feed.role, feed.writes) == (Role.INPUT, ("readings",))
+    assert (feed.role, feed.writes) == (ActionRole.INPUT, ("readings",))
     assert (zones.after, zones.reads, zones.writes) == (("feed",), ("readings",), ("zones",))
     assert zones.bounds == (
         Bound(

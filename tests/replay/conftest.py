@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     DataflowSpec,
@@ -16,7 +17,6 @@ from headgate.engine import (
     EngineTester,
     Instruction,
     RecordDecision,
-    Role,
     Stimulus,
     WatchedContainer,
 )
@@ -95,7 +95,7 @@ class Recorded(EngineTester):
             self.pass_time(1.0)
             self.work()
         self.waves += 1
-        inputs = tuple(a.name for a in self.spec.actions if a.role is Role.INPUT)
+        inputs = tuple(a.name for a in self.spec.actions if a.role is ActionRole.INPUT)
         wave = RecordedDecision(
             self.now,
             self.spec.name,
@@ -158,7 +158,7 @@ def chain(**bounds: Bound | None) -> DataflowSpec:
         "chain",
         tuple(map(watched, names)),
         (
-            ActionSpec("feed", Role.INPUT, writes=(ContainerId("readings"),)),
+            ActionSpec("feed", ActionRole.INPUT, writes=(ContainerId("readings"),)),
             *(
                 ActionSpec(
                     name,

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     DataflowSpec,
     DecisionKind,
     Evaluation,
-    Role,
     SequenceBound,
     WatchedContainer,
 )
@@ -67,7 +67,7 @@ def flow(limit: float, evaluation: Evaluation = AT_WRITES) -> DataflowSpec:
         evaluation=evaluation,
     )
     return DataflowSpec(
-        "flow", watched, (ActionSpec("a", Role.INPUT, writes=(ContainerId("in"),)), step)
+        "flow", watched, (ActionSpec("a", ActionRole.INPUT, writes=(ContainerId("in"),)), step)
     )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     Count,
     DataflowSpec,
     Evaluation,
     Metric,
-    Role,
     SequenceBound,
     SequenceUnit,
     ValueBound,
@@ -72,7 +72,7 @@ def flow(
         ActionSpec("b", after=("a",), reads=(IN,), writes=(writes,), bounds=(b,), evaluation=WRITE),
         ActionSpec("c", after=("a",), reads=(OUT,), bounds=(c,), evaluation=evaluation),
     )
-    return DataflowSpec("flow", watched, (ActionSpec("a", Role.INPUT, writes=(IN,)), *steps))
+    return DataflowSpec("flow", watched, (ActionSpec("a", ActionRole.INPUT, writes=(IN,)), *steps))
 
 
 class World:

@@ -17,7 +17,7 @@ import pytest
 from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.supervision import Supervision
 from headgate.engine import (
-    ChangedCells,
+    ChangedValues,
     MetricAnswer,
     MetricQuestion,
     MetricQuestions,
@@ -145,10 +145,10 @@ def doubles(*values: float) -> bytes:
     return struct.pack(f"<{len(values)}d", *values)
 
 
-NUMBERS = ChangedCells(doubles(3.0, 10.0), doubles(1.0, 0.0))
+NUMBERS = ChangedValues(doubles(3.0, 10.0), doubles(1.0, 0.0))
 
 
-def question(name: str, *parts: ChangedCells) -> MetricQuestion:
+def question(name: str, *parts: ChangedValues) -> MetricQuestion:
     entry = name if ":" in name else f"own_metrics:{name}"
     return MetricQuestion("k", (1.0, 2.5), entry, list(parts or (NUMBERS,)), 4)
 
@@ -186,7 +186,7 @@ def test_the_value_comes_of_elements_aggregate_and_compute(make: Any) -> None:
     asking = make()
     assert asking.ask(question("Mean")) == [MetricAnswer("k", (1.0, 2.5), 3.0)]
     assert asking.ask(question("Mean", NUMBERS, NUMBERS))[0].amount == 6.0, "of two tables"
-    assert asking.ask(question("Mean", ChangedCells(b"", b""), NUMBERS))[0].amount == 3.0
+    assert asking.ask(question("Mean", ChangedValues(b"", b""), NUMBERS))[0].amount == 3.0
 
 
 def test_by_arrow_it_is_the_same(make: Any) -> None:
@@ -197,13 +197,13 @@ def test_by_arrow_it_is_the_same(make: Any) -> None:
 
 
 def test_opaque_values_come_as_bytes_and_missing_ones_as_none(make: Any) -> None:
-    part = ChangedCells([b"abc", None], [None, b"z"])
+    part = ChangedValues([b"abc", None], [None, b"z"])
     assert make().ask(question("Longer", part))[0].amount == 1.0
 
 
 def test_a_large_container_is_handed_over_whole(make: Any) -> None:
     size = 200_000  # more than any pipe holds
-    part = ChangedCells(doubles(*[2.0] * size), doubles(*[1.0] * size))
+    part = ChangedValues(doubles(*[2.0] * size), doubles(*[1.0] * size))
     assert make().ask(question("Mean", part))[0].amount == size / 4
 
 
@@ -338,7 +338,7 @@ def test_one_that_hangs_does_not_outlive_an_agent_that_was_killed(tmp_path: Path
         f"adviser = MetricAdviser('f', sys.executable, pathlib.Path({str(tmp_path)!r}), 1, 1, 0, "
         "Supervision(print))\n"
         f"adviser.use(({str(tmp_path)!r},))\n"
-        f"question = MetricQuestion('k', (), 'own_metrics:Hangs', [ChangedCells({doubles(1.0)!r}, "
+        f"question = MetricQuestion('k', (), 'own_metrics:Hangs', [ChangedValues({doubles(1.0)!r}, "
         f"{doubles(0.0)!r})], 4)\n"
         "adviser.answer(encode_metrics(MetricQuestions([question])), print)\n"
         "time.sleep(60)\n"

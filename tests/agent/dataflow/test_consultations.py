@@ -19,7 +19,7 @@ from headgate.engine import (
     NeedsAnswer,
     Nothing,
     Response,
-    Run,
+    RunNow,
     Trigger,
     TriggerPolicy,
     TriggerResult,
@@ -42,7 +42,7 @@ class Careful(TriggerPolicy):
         if self.may is None:
             return NeedsAnswer(b"may I?", TriggerResult(False, "asks", "a word"))
         result = TriggerResult(self.may, "was told so", "a better moment")
-        return Run(result) if self.may else Nothing(result)
+        return RunNow(result) if self.may else Nothing(result)
 
     def told(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
         self.may = None if answer is None else answer == b"yes"

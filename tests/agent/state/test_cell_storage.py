@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from headgate.agent.state.cell_storage import CellStorage
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     DataflowSpec,
@@ -20,7 +21,6 @@ from headgate.engine import (
     MemoryStorage,
     Metric,
     RecordArrived,
-    Role,
     SavedEngine,
     Storage,
     Tick,
@@ -131,7 +131,7 @@ def engine(storage: Storage) -> Engine:
     container = WatchedContainer(Container(ContainerId("c"), (Item("t"),)))
     bound = Bound("k", ContainerId("c"), value=ValueBound(Metric.RELATIVE, 0.5))
     actions = (
-        ActionSpec("in", Role.INPUT, writes=(ContainerId("c"),)),
+        ActionSpec("in", ActionRole.INPUT, writes=(ContainerId("c"),)),
         ActionSpec("s", after=("in",), bounds=(bound,)),
     )
     made = Engine(DataflowSpec("flow", (container,), actions), storage=storage)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     ContainerScanned,
@@ -15,7 +16,6 @@ from headgate.engine import (
     Metric,
     RecordArrived,
     Restarted,
-    Role,
     SavedEngine,
     ScanContainer,
     SequenceBound,
@@ -66,7 +66,7 @@ def specification(detail: str, shape: str, count: Count) -> DataflowSpec:
         "flow",
         (WatchedContainer(Container(IN, SHAPES[shape]), count=count),),
         (
-            ActionSpec("a", Role.INPUT, writes=(IN,)),
+            ActionSpec("a", ActionRole.INPUT, writes=(IN,)),
             ActionSpec("b", after=("a",), reads=(IN,), bounds=(bound,)),
         ),
     )

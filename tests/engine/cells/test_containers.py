@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     ContainerScanned,
@@ -10,7 +11,6 @@ from headgate.engine import (
     DataflowSpec,
     EngineTester,
     Metric,
-    Role,
     ScanContainer,
     SequenceBound,
     SequenceUnit,
@@ -119,7 +119,7 @@ def test_a_deleted_row_leaves_what_lies_outside_of_it(pair, form):
 def watching(*containers, bounds):
     """A dataflow of one input, and a step for each bound."""
     steps = [ActionSpec(f"s{i}", after=("a",), bounds=(b,)) for i, b in enumerate(bounds)]
-    feed = ActionSpec("a", Role.INPUT, writes=tuple(c.id for c in containers))
+    feed = ActionSpec("a", ActionRole.INPUT, writes=tuple(c.id for c in containers))
     return EngineTester(DataflowSpec("flow", tuple(containers), (feed, *steps)))
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     Checkpoint,
@@ -23,7 +24,6 @@ from headgate.engine import (
     ReconciliationDue,
     Restarted,
     RetryPolicy,
-    Role,
     SavedEngine,
     SequenceBound,
     SequenceUnit,
@@ -109,7 +109,7 @@ class Story:
                 "flow",
                 watched,
                 (
-                    ActionSpec("feed", Role.INPUT, writes=(IN,)),
+                    ActionSpec("feed", ActionRole.INPUT, writes=(IN,)),
                     ActionSpec(
                         "first",
                         after=("feed",),

@@ -28,6 +28,7 @@ from logged_stories import (
 from msgspec.structs import replace
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     Checkpoint,
@@ -37,7 +38,6 @@ from headgate.engine import (
     EngineTester,
     Metric,
     Restarted,
-    Role,
     SequenceBound,
     SequenceUnit,
     SnapshotError,
@@ -100,7 +100,7 @@ def test_a_checkpoint_encodes_what_has_changed(whole: int, monkeypatch: pytest.M
         for name in names
     ]
     watched = tuple(WatchedContainer(Container(name, (Item(name),))) for name in names)
-    feed = ActionSpec("feed", Role.INPUT, writes=tuple(names))
+    feed = ActionSpec("feed", ActionRole.INPUT, writes=tuple(names))
     after = tuple(replace(step, after=("feed",)) for step in steps)
     tester = EngineTester(DataflowSpec("flow", watched, (feed, *after)))
     for name in 3 * names:
@@ -339,7 +339,7 @@ def of_containers(*names: str) -> DataflowSpec:
         "flow",
         tuple(WatchedContainer(Container(ContainerId(n), (Item(n),))) for n in names),
         (
-            ActionSpec("a", Role.INPUT, writes=tuple(map(ContainerId, names))),
+            ActionSpec("a", ActionRole.INPUT, writes=tuple(map(ContainerId, names))),
             ActionSpec(
                 "b",
                 after=("a",),

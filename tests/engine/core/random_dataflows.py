@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     BoundReached,
@@ -18,7 +19,6 @@ from headgate.engine import (
     DataflowSpec,
     Metric,
     RetryPolicy,
-    Role,
     SequenceBound,
     SequenceUnit,
     ValueBound,
@@ -92,7 +92,7 @@ def dataflows(draw: st.DrawFn) -> DataflowSpec:
             count = draw(st.sampled_from(Count))
             container = Container(ContainerId(name), items(table))
             watched[name] = WatchedContainer(container, codec, count)
-    actions = [ActionSpec("in", Role.INPUT, writes=(ContainerId("t-in/whole"),))]
+    actions = [ActionSpec("in", ActionRole.INPUT, writes=(ContainerId("t-in/whole"),))]
     after = {"one": ("in",), "two": draw(st.sampled_from([("one",), ("in",), ("in", "one")]))}
     after["three"] = draw(st.sampled_from([("one", "two"), ("two",), ("in", "two")]))
     for name, before in after.items():

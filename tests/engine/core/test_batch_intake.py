@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     BoundReached,
@@ -28,7 +29,6 @@ from headgate.engine import (
     ReadCells,
     RecordArrived,
     RecordDecision,
-    Role,
     RunFailed,
     RunFinished,
     ScanContainer,
@@ -90,7 +90,7 @@ vectors = st.one_of(st.tuples(sequences, st.none()), st.tuples(st.none(), diverg
 
 @st.composite
 def dataflows(draw: st.DrawFn) -> DataflowSpec:
-    watched, actions = [], [ActionSpec("in", Role.INPUT, writes=(ContainerId("fed"),))]
+    watched, actions = [], [ActionSpec("in", ActionRole.INPUT, writes=(ContainerId("fed"),))]
     codecs = {}
     for name, items in SHAPES.items():
         codecs[name] = draw(st.sampled_from([CodecName.UTF8, CodecName.UTF8, CodecName.OPAQUE]))

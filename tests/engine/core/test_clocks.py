@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     AdjustmentSpec,
     Bound,
@@ -19,7 +20,6 @@ from headgate.engine import (
     RecordDecision,
     Restarted,
     RetryPolicy,
-    Role,
     SequenceBound,
     WatchedContainer,
     launched,
@@ -40,7 +40,7 @@ def flow() -> DataflowSpec:
         "flow",
         (WatchedContainer(Container(IN, (Item("in"),))),),
         (
-            ActionSpec("a", Role.INPUT, writes=(IN,)),
+            ActionSpec("a", ActionRole.INPUT, writes=(IN,)),
             ActionSpec("b", after=("a",), bounds=(Bound("k", IN, time=60.0),)),
             ActionSpec("c", after=("a",), bounds=bounds, evaluation=Evaluation(every=7)),
             ActionSpec("d", after=("b",), retry=RetryPolicy(3, 5.0)),

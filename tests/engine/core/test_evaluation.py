@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     DataflowSpec,
@@ -10,7 +11,6 @@ from headgate.engine import (
     EngineTester,
     Evaluation,
     Metric,
-    Role,
     SequenceBound,
     ValueBound,
     WatchedContainer,
@@ -170,7 +170,7 @@ def test_two_actions_on_one_container_are_reset_apart(rows):
     quick = Bound("k", IN, sequence=SequenceBound(1), value=ValueBound(Metric.ABSOLUTE, 100))
     slow = Bound("k", IN, sequence=SequenceBound(3), value=ValueBound(Metric.ABSOLUTE, 100))
     actions = (
-        ActionSpec("a", Role.INPUT, writes=(IN,)),
+        ActionSpec("a", ActionRole.INPUT, writes=(IN,)),
         ActionSpec("quick", after=("a",), bounds=(quick,)),
         ActionSpec("slow", after=("a",), bounds=(slow,)),
     )

@@ -20,6 +20,6 @@ def test_each_is_written_as_it_is_called(kind):
 
 
 def test_all_of_them_are_looked_at():
-    assert {"DecisionKind", "Metric", "CodecName", "Role", "RunState"} <= {
+    assert {"DecisionKind", "Metric", "CodecName", "ActionRole", "RunState"} <= {
         k.__name__ for k in NAMED
     }

@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     BoundReached,
@@ -14,7 +15,6 @@ from headgate.engine import (
     Interval,
     Metric,
     RetryPolicy,
-    Role,
     SequenceBound,
     SpecificationError,
     ValueBound,
@@ -64,7 +64,7 @@ WRONG = [
     ),
     (NOT_NUMERIC, "needs numbers"),
     (flow(step(GOOD, condition=BoundReached("x"))), "the condition names 'x'"),
-    (flow(ActionSpec("b", Role.INPUT, bounds=(GOOD,))), "is an input"),
+    (flow(ActionSpec("b", ActionRole.INPUT, bounds=(GOOD,))), "is an input"),
     (flow(step(evaluation=Evaluation(every=0.0))), "every"),
     (flow(step(retry=RetryPolicy(attempts=0))), "at least 1 attempt"),
     (

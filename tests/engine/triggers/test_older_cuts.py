@@ -10,8 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Codec,
+    ContainerWatch,
     DataflowSpec,
     EngineTester,
     Evaluation,
@@ -21,13 +23,11 @@ from headgate.engine import (
     Nothing,
     Response,
     RetryPolicy,
-    Role,
-    Run,
+    RunNow,
     Trigger,
     TriggerPolicy,
     TriggerResult,
     Verdict,
-    Watch,
     WatchedContainer,
     with_triggers,
 )
@@ -49,14 +49,14 @@ class Steered(TriggerPolicy):
 
     def __init__(self, distinct: bool) -> None:
         self.needs = Needs(
-            (Watch(IN, Detail.VALUES, distinct),), Evaluation(action_end=True), marks=MARKS
+            (ContainerWatch(IN, Detail.VALUES, distinct),), Evaluation(action_end=True), marks=MARKS
         )
         self.cuts: Mapping[str, Cut] = {}
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
         self.cuts = inputs.cuts
         if self.launching is not None and inputs.marked(self.launching) is not None:
-            return Run(TriggerResult(True, "steered"), self.launching)
+            return RunNow(TriggerResult(True, "steered"), self.launching)
         return Nothing(TriggerResult(False, "rests"))
 
     def wave_ended(self, inputs: Moment) -> Sequence[Response]:
@@ -126,7 +126,7 @@ class World:
             "flow",
             (WatchedContainer(Container(IN, (Item("in"),)), Codec()),),
             (
-                ActionSpec("feed", Role.INPUT, writes=(IN,)),
+                ActionSpec("feed", ActionRole.INPUT, writes=(IN,)),
                 ActionSpec(
                     "step", after=("feed",), own=own, retry=RetryPolicy(1),
                     trigger=Trigger("steered"),
@@ -249,7 +249,7 @@ def test_a_policy_knows_which_cut_each_predecessor_ran_with():
         "flow",
         containers,
         (
-            ActionSpec("feed", Role.INPUT, writes=(IN,)),
+            ActionSpec("feed", ActionRole.INPUT, writes=(IN,)),
             ActionSpec("one", after=("feed",)),
             ActionSpec("two", after=("feed",)),
             ActionSpec("last", after=("one", "two"), trigger=Trigger("steered")),

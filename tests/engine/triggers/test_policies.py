@@ -10,11 +10,13 @@ import pytest
 
 from headgate.engine import (
     ActionExplanation,
+    ActionRole,
     ActionSpec,
     Ask,
     Bound,
     Consult,
     Consulted,
+    ContainerWatch,
     DataflowSpec,
     DecisionKind,
     Engine,
@@ -29,8 +31,7 @@ from headgate.engine import (
     PolicyReport,
     Probe,
     Response,
-    Role,
-    Run,
+    RunNow,
     SequenceBound,
     SpecificationChanged,
     SpecificationError,
@@ -39,7 +40,6 @@ from headgate.engine import (
     TriggerResult,
     Verdict,
     WaitUntil,
-    Watch,
     WatchedContainer,
     launched,
     with_triggers,
@@ -63,7 +63,7 @@ class Learned(TriggerPolicy):
     def __init__(self, spec: ActionSpec) -> None:
         self.most = float(spec.trigger.settings.get("rest", 60.0)) if spec.trigger else 0.0
         self.needs = Needs(
-            (Watch(IN, Detail.VALUES),),
+            (ContainerWatch(IN, Detail.VALUES),),
             Evaluation(action_end=True),
             (Probe(f"effect of {spec.name}", (OUT,)),),
             ("wave",),
@@ -81,7 +81,7 @@ class Learned(TriggerPolicy):
         if self.answer is None:
             return NeedsAnswer(b"%d" % pending, TriggerResult(False, words, "an opinion"))
         if self.answer:
-            return Run(TriggerResult(True, f"{words} are worth it"), "wave")
+            return RunNow(TriggerResult(True, f"{words} are worth it"), "wave")
         return WaitUntil(now + self.most, TriggerResult(False, words, "a better wave"))
 
     def report(self) -> PolicyReport:
@@ -139,7 +139,7 @@ def flow(kind: str = "learned", **settings: float) -> DataflowSpec:
             WatchedContainer(Container(OUT, (Item("out"),)), NUMBERS),
         ),
         (
-            ActionSpec("feed", Role.INPUT, writes=(IN,)),
+            ActionSpec("feed", ActionRole.INPUT, writes=(IN,)),
             ActionSpec(
                 "learner", after=("feed",), reads=(IN,), writes=(OUT,),
                 trigger=Trigger(kind, settings),
@@ -295,6 +295,6 @@ def test_a_trigger_that_nobody_makes_is_refused_by_name():
     for kind, words in (("bounds", "has no bounds"), ("significance", "no change matters")):
         with pytest.raises(SpecificationError, match=f"'learner'.*{words}|{words} to 'learner'"):
             EngineTester(flow(kind), policies=FACTORY)
-    feed = ActionSpec("feed", Role.INPUT, writes=(IN,), trigger=Trigger("learned"))
+    feed = ActionSpec("feed", ActionRole.INPUT, writes=(IN,), trigger=Trigger("learned"))
     with pytest.raises(SpecificationError, match="drop its trigger"):
         Engine(DataflowSpec("flow", flow().containers, (feed,)), policies=FACTORY)

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     DataflowSpec,
     DecisionKind,
     EngineTester,
     Evaluation,
-    Role,
     SequenceBound,
     WatchedContainer,
     launched,
@@ -30,7 +30,7 @@ def diamond(*bounds: Bound, **d: Any) -> EngineTester:
             "flow",
             (WatchedContainer(Container(IN, (Item("in"),))),),
             (
-                ActionSpec("a", Role.INPUT, writes=(IN,)),
+                ActionSpec("a", ActionRole.INPUT, writes=(IN,)),
                 ActionSpec("d", after=("b", "c"), bounds=bounds, **d),
                 ActionSpec("b", after=("a",)),
                 ActionSpec("c", after=("a",)),
@@ -98,7 +98,9 @@ def test_a_wave_before_anything_came_runs_nothing_later(pair, rows):
 
 
 def test_an_input_whose_output_nobody_declares_has_run_when_its_wave_ended():
-    spec = DataflowSpec("flow", (), (ActionSpec("a", Role.INPUT), ActionSpec("b", after=("a",))))
+    spec = DataflowSpec(
+        "flow", (), (ActionSpec("a", ActionRole.INPUT), ActionSpec("b", after=("a",)))
+    )
     assert launched(EngineTester(spec).wave("a")) == ["b"]
 
 
@@ -110,8 +112,8 @@ def test_an_input_whose_output_nobody_declares_has_run_when_its_wave_ended():
     ],
 )
 def test_a_wave_that_comes_to_nothing_says_so_and_keeps_no_other_back(named, kind, words):
-    later = ActionSpec("fed later", Role.INPUT, writes=(IN,))
-    fed = ActionSpec("fed", Role.INPUT)
+    later = ActionSpec("fed later", ActionRole.INPUT, writes=(IN,))
+    fed = ActionSpec("fed", ActionRole.INPUT)
     watched = WatchedContainer(Container(IN, (Item("in"),)))
     spec = DataflowSpec("flow", (watched,), (later, fed, ActionSpec("b", after=("fed",))))
     tester = EngineTester(spec)

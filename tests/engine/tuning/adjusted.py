@@ -1,6 +1,7 @@
 """A dataflow whose limits are adjusted, its load, and where its limits are."""
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     AdjustmentSpec,
     Bound,
@@ -8,7 +9,6 @@ from headgate.engine import (
     DecisionKind,
     FrequencyUnit,
     Interval,
-    Role,
     SequenceBound,
     WatchedContainer,
     WriteReference,
@@ -27,7 +27,7 @@ def flow(*bounds: Bound, adjustment: AdjustmentSpec = SPEC, evaluation=None) -> 
         "flow",
         (WatchedContainer(Container(ContainerId("in"), (Item("in"),))),),
         (
-            ActionSpec("a", Role.INPUT, writes=(ContainerId("in"),)),
+            ActionSpec("a", ActionRole.INPUT, writes=(ContainerId("in"),)),
             ActionSpec("b", after=("a",), bounds=bounds, evaluation=evaluation),
         ),
         adjustment,

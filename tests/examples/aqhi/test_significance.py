@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from headgate.engine import (
     SOUGHT_SEQUENCE,
     SOUGHT_VALUE,
+    ActionRole,
     ActionSpec,
     Bound,
     DataflowSpec,
     Dimension,
     EngineTester,
-    Role,
     SignificanceSpec,
     WatchedContainer,
     launched,
@@ -126,7 +126,7 @@ class City:
                     WatchedContainer(Container(name, (Item(name),))) for name in (detectors, output)
                 ),
                 (
-                    ActionSpec("combine", Role.INPUT, writes=(detectors,)),
+                    ActionSpec("combine", ActionRole.INPUT, writes=(detectors,)),
                     ActionSpec(
                         "zones",
                         after=("combine",),

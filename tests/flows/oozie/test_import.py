@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.engine import (
+    ActionRole,
     AtLeast,
     Bound,
     Codec,
@@ -10,7 +11,6 @@ from headgate.engine import (
     Evaluation,
     Metric,
     RetryPolicy,
-    Role,
     SequenceBound,
     ValueBound,
     check_specification,
@@ -267,7 +267,7 @@ def test_an_action_that_something_outside_runs_fills_what_its_followers_watch(im
     )
 
     feed = dataflow.spec.actions[0]
-    assert (feed.role, feed.writes) == (Role.INPUT, ("t", "u"))
+    assert (feed.role, feed.writes) == (ActionRole.INPUT, ("t", "u"))
     assert dataflow.warnings == ()
 
 

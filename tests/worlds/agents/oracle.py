@@ -15,10 +15,10 @@ from agents.kafka import Damaged
 from agents.world import HostileWorld
 from headgate.agent.dataflow.views import WaveStatus
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Dimension,
     FirstChanges,
-    Role,
     WatchedContainer,
     check_invariants,
 )
@@ -229,7 +229,7 @@ class AgentOracle:
         world, engine = self._life.world, self._life.engine
         for action in engine.actions.values():
             waits = (
-                action.spec.role is Role.STEP
+                action.spec.role is ActionRole.STEP
                 and action.state is RunState.IDLE
                 and action.since is not None
                 and not engine.state.graph.awaited(action)
@@ -322,7 +322,7 @@ class AgentOracle:
     def check_shown(self) -> None:
         """Every row that has changed was shown to a run of each action that reads it."""
         for spec in self._life.spec.actions:
-            if spec.role is Role.INPUT or spec.name not in self._commits.cuts:
+            if spec.role is ActionRole.INPUT or spec.name not in self._commits.cuts:
                 continue
             for watched in self._life.spec.containers:
                 if watched.id in spec.reads:

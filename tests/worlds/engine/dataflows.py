@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     AdjustmentSpec,
     Bound,
@@ -23,7 +24,6 @@ from headgate.engine import (
     Limit,
     Metric,
     RetryPolicy,
-    Role,
     SequenceBound,
     SequenceUnit,
     ValueBound,
@@ -64,7 +64,7 @@ def dataflow(chance: random.Random) -> DataflowSpec:
         for name, items in SHAPES.items()
     ]
     fed = tuple(ContainerId(name) for name in SHAPES if name != "output")
-    actions = [ActionSpec("feed", Role.INPUT, writes=fed)]
+    actions = [ActionSpec("feed", ActionRole.INPUT, writes=fed)]
     for number in range(chance.randint(1, 3)):
         actions.append(_step(chance, f"step-{number}", [a.name for a in actions], codec.name))
     feeders = ("collector",) if chance.random() < 0.2 else None
@@ -84,7 +84,7 @@ def edited(spec: DataflowSpec, chance: random.Random) -> DataflowSpec:
     actions = list(spec.actions)
     codec = spec.containers[0].codec
     for place, action in enumerate(actions):
-        if action.role is Role.STEP and chance.random() < 0.6:
+        if action.role is ActionRole.STEP and chance.random() < 0.6:
             other = _step(chance, action.name, list(action.after), codec.name)
             actions[place] = replace(other, after=action.after, reads=action.reads)
     containers = spec.containers

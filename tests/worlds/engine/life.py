@@ -20,6 +20,7 @@ from engine.questions import Questions
 from engine.runs import Runs
 from engine.writing import FATES, Writing
 from headgate.engine import (
+    ActionRole,
     ClockMoved,
     Engine,
     Instruction,
@@ -38,7 +39,6 @@ from headgate.engine import (
     Restarted,
     Resumed,
     RetryRequested,
-    Role,
     RunRequested,
     SavedEngine,
     ScanContainer,
@@ -291,7 +291,7 @@ class EngineLife:
         self.tell(WaveEnded(self.store.now, ("feed",)))
 
     def _ask(self) -> None:
-        name = self.chance.choice([a.name for a in self.spec.actions if a.role is Role.STEP])
+        name = self.chance.choice([a.name for a in self.spec.actions if a.role is ActionRole.STEP])
         kind = self.chance.choice((RunRequested, RetryRequested, Released))
         self.tell(kind(self.store.now, name))
 

@@ -11,11 +11,11 @@ from hostile_store import Cell, Fate
 from engine import dataflows as flows
 from engine.life import EngineLife
 from headgate.engine import (
+    ActionRole,
     Array,
     Index,
     MemoryIndex,
     ReconciliationDue,
-    Role,
     RunRequested,
     blank,
 )
@@ -96,7 +96,7 @@ def _round(life: EngineLife, number: int, storage: CountedStorage) -> tuple[int,
     life.tell(ReconciliationDue(store.now))
     life.settle()
     for action in life.spec.actions:
-        if action.role is Role.STEP:
+        if action.role is ActionRole.STEP:
             life.tell(RunRequested(store.now, action.name))
     life.end()
     return len(life.engine.snapshot()), storage.keys

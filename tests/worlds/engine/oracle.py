@@ -13,6 +13,7 @@ from hostile_store import Cell, Key, Missing
 
 from engine.edges import read
 from headgate.engine import (
+    ActionRole,
     AllOf,
     AtLeast,
     Bound,
@@ -23,7 +24,6 @@ from headgate.engine import (
     Dimension,
     Launch,
     Metric,
-    Role,
     SequenceUnit,
     ValueBound,
     leaves,
@@ -257,7 +257,11 @@ class Oracle:
             return
         for action in engine.actions.values():
             waits = action.state is RunState.IDLE
-            if action.spec.role is Role.INPUT or not waits or engine.state.graph.awaited(action):
+            if (
+                action.spec.role is ActionRole.INPUT
+                or not waits
+                or engine.state.graph.awaited(action)
+            ):
                 continue
             # Time is looked at whenever it comes, the rest at moments of the action's own.
             at_write = action.spec.effective_evaluation.write

@@ -13,12 +13,12 @@ from contradiction import require
 from headgate.engine import (
     SOUGHT_SEQUENCE,
     SOUGHT_VALUE,
+    ActionRole,
     ActionSpec,
     Bound,
     Codec,
     DataflowSpec,
     EngineTester,
-    Role,
     SignificanceSpec,
     WatchedContainer,
     at_least_one,
@@ -108,6 +108,6 @@ def _dataflow(change: float) -> DataflowSpec:
         WatchedContainer(Container(ContainerId(table), (Item(table),)), Codec())
         for table in ("in", "out")
     )
-    feed = ActionSpec("feed", Role.INPUT, writes=(ContainerId("in"),))
+    feed = ActionSpec("feed", ActionRole.INPUT, writes=(ContainerId("in"),))
     sought = SignificanceSpec(ContainerId("out"), change, ("step",))
     return DataflowSpec("flow", containers, (feed, step), significance=sought)

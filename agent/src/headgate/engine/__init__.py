@@ -97,6 +97,7 @@ from headgate.engine.spec.conditions import (
 from headgate.engine.spec.dataflow import (
     SOUGHT_SEQUENCE,
     SOUGHT_VALUE,
+    ActionRole,
     ActionSpec,
     Bound,
     Count,
@@ -106,7 +107,6 @@ from headgate.engine.spec.dataflow import (
     Interval,
     Limit,
     RetryPolicy,
-    Role,
     SequenceBound,
     SequenceUnit,
     SignificanceSpec,
@@ -132,7 +132,7 @@ from headgate.engine.testing.invariants import BrokenInvariant, check_invariants
 from headgate.engine.testing.tester import EngineTester, launched
 from headgate.engine.triggers.bounds.policy import BOUNDS
 from headgate.engine.triggers.bounds.questions import (
-    ChangedCells,
+    ChangedValues,
     MetricAnswer,
     MetricAnswers,
     MetricQuestion,
@@ -150,6 +150,7 @@ from headgate.engine.triggers.factory import (
 )
 from headgate.engine.triggers.policy import (
     Ask,
+    ContainerWatch,
     Inputs,
     LimitsMoved,
     Moment,
@@ -161,11 +162,10 @@ from headgate.engine.triggers.policy import (
     PolicyReport,
     Probe,
     Response,
-    Run,
+    RunNow,
     TriggerPolicy,
     Verdict,
     WaitUntil,
-    Watch,
 )
 
 __all__ = [
@@ -177,6 +177,7 @@ __all__ = [
     "SOUGHT_SEQUENCE",
     "SOUGHT_VALUE",
     "ActionExplanation",
+    "ActionRole",
     "ActionSpec",
     "ActiveExplanation",
     "AdjusterExplanation",
@@ -194,7 +195,7 @@ __all__ = [
     "BrokenInvariant",
     "Cause",
     "CellsRead",
-    "ChangedCells",
+    "ChangedValues",
     "Checkpoint",
     "ClockMoved",
     "Codec",
@@ -206,6 +207,7 @@ __all__ = [
     "Consulted",
     "ContainerExplanation",
     "ContainerScanned",
+    "ContainerWatch",
     "Count",
     "DataflowSpec",
     "Decision",
@@ -268,10 +270,9 @@ __all__ = [
     "RetryPolicy",
     "RetryRequested",
     "Rivals",
-    "Role",
-    "Run",
     "RunFailed",
     "RunFinished",
+    "RunNow",
     "RunRehearsed",
     "RunRequested",
     "RunStarted",
@@ -300,7 +301,6 @@ __all__ = [
     "Verdict",
     "Vote",
     "WaitUntil",
-    "Watch",
     "WatchedContainer",
     "WaveEnded",
     "WriteReference",

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     DataflowSpec,
     OnUndecodable,
-    Role,
     SignificanceSpec,
     WatchedContainer,
 )
@@ -189,7 +189,7 @@ class _Builder:
         }
         return {
             name: action
-            if action.role is Role.INPUT or self._action_trees[name].get("after") is not None
+            if action.role is ActionRole.INPUT or self._action_trees[name].get("after") is not None
             else msgspec.structs.replace(action, after=implied_predecessors(action, actions))
             for name, action in actions.items()
         }
@@ -237,7 +237,7 @@ class _Builder:
     def _check_action(self, action: ActionSpec) -> None:
         tree = self._action_trees[action.name]
         when = tree.get("when")
-        if action.role is Role.INPUT:
+        if action.role is ActionRole.INPUT:
             return
         if when is None:
             needless = () if action.trigger is not None else ("combine", "evaluate", "own")

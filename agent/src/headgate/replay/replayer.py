@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from headgate.engine import (
+    ActionRole,
     CellsRead,
     Consult,
     Consulted,
@@ -32,7 +33,6 @@ from headgate.engine import (
     RecordArrived,
     RecordDecision,
     Resumed,
-    Role,
     RunFinished,
     RunRequested,
     ScanContainer,
@@ -142,7 +142,7 @@ class Replayer:
         self._intents = 0
         self._wave = 0
         self._runs: dict[str, list[ReplayedRun]] = {
-            action.name: [] for action in spec.actions if action.role is Role.STEP
+            action.name: [] for action in spec.actions if action.role is ActionRole.STEP
         }
         self._errors: dict[tuple[str, str], list[OutputError]] = {
             place: [] for place in past.outputs

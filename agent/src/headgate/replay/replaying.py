@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from headgate.engine import (
+    ActionRole,
     DataflowSpec,
     DecisionKind,
     Deliveries,
     RecordArrived,
-    Role,
     UserMetric,
 )
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
@@ -96,7 +96,7 @@ class _Replaying:
         self._deliveries = Deliveries()
         self._replayers = [Replayer(c.label, c.spec, self._past, c.changes) for c in candidates]
         self._scanned: set[tuple[str, str]] = set()
-        self._steps = {a.name for a in spec.actions if a.role is Role.STEP}
+        self._steps = {a.name for a in spec.actions if a.role is ActionRole.STEP}
         self._updates = 0
         self._unread = 0
         self._anonymous = 0
@@ -215,6 +215,6 @@ def _outputs(spec: DataflowSpec) -> dict[tuple[str, str], RecordedOutput]:
     return {
         (action.name, container): RecordedOutput(extents[container])
         for action in spec.actions
-        if action.role is Role.STEP
+        if action.role is ActionRole.STEP
         for container in action.writes
     }

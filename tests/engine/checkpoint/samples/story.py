@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     Checkpoint,
@@ -19,7 +20,6 @@ from headgate.engine import (
     EngineTester,
     Kept,
     Metric,
-    Role,
     SavedEngine,
     SequenceBound,
     SequenceUnit,
@@ -48,7 +48,7 @@ def played() -> EngineTester:
             WatchedContainer(Container(SEEN, (Item("seen", b"f"),))),
         ),
         (
-            ActionSpec("feed", Role.INPUT, writes=(VALUES, SEEN)),
+            ActionSpec("feed", ActionRole.INPUT, writes=(VALUES, SEEN)),
             ActionSpec(
                 "first", after=("feed",), bounds=(Bound("k", VALUES, 60.0, percent, relative),)
             ),

@@ -11,13 +11,13 @@ import numpy as np
 from headgate.engine import (
     SOUGHT_SEQUENCE,
     SOUGHT_VALUE,
+    ActionRole,
     ActionSpec,
     Bound,
     Codec,
     DataflowSpec,
     Dimension,
     EngineTester,
-    Role,
     SignificanceSpec,
     WatchedContainer,
     at_least_one,
@@ -58,7 +58,7 @@ def flow(
         "flow",
         (container("in"), container("middle"), container("out")),
         (
-            ActionSpec("feed", Role.INPUT, writes=(ContainerId("in"),)),
+            ActionSpec("feed", ActionRole.INPUT, writes=(ContainerId("in"),)),
             *(
                 one
                 if one.name in searched

@@ -16,13 +16,13 @@ from msgspec import Struct
 from headgate.engine import (
     SOUGHT_SEQUENCE,
     SOUGHT_VALUE,
+    ActionRole,
     ActionSpec,
     Bound,
     Codec,
     DataflowSpec,
     EngineTester,
     Instruction,
-    Role,
     SignificanceSpec,
     WatchedContainer,
     at_least_one,
@@ -71,7 +71,7 @@ FORK = {
 
 def flow(steps: Mapping[str, Step], change: float) -> DataflowSpec:
     """Return a dataflow in which each step writes a table of its name, ``index`` the output."""
-    actions = [ActionSpec("feed", Role.INPUT, writes=(ContainerId("in"),))]
+    actions = [ActionSpec("feed", ActionRole.INPUT, writes=(ContainerId("in"),))]
     for name, one in steps.items():
         bounds = tuple(
             Bound(reads, ContainerId(reads), NEVER, SOUGHT_SEQUENCE, SOUGHT_VALUE)

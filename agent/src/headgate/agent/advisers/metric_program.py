@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from headgate.engine import ChangedCells, MetricAnswer, MetricQuestion
+from headgate.engine import ChangedValues, MetricAnswer, MetricQuestion
 
 LENGTH = struct.Struct(">Q")
 
@@ -95,7 +95,7 @@ def _amount(question: MetricQuestion, metric: Any) -> float:
     return number
 
 
-def _total(part: ChangedCells, metric: Any) -> Any:
+def _total(part: ChangedValues, metric: Any) -> Any:
     if hasattr(metric, "process_batch"):
         return metric.process_batch(_arrow(part.current), _arrow(part.previous))
     pairs = zip(_values(part.current), _values(part.previous), strict=True)

@@ -15,7 +15,7 @@ from headgate.agent.dataflow.views import ActionStatus, FlowExplanation, FlowSta
 from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.read_counts import container_reads
-from headgate.engine import BoundResult, ConditionResult, GroupResult, Role
+from headgate.engine import ActionRole, BoundResult, ConditionResult, GroupResult
 from headgate.events import updates_topic
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
@@ -105,7 +105,7 @@ class Reporting:
         lag = self._consumption.lag()
         metrics.lag.replace({(topic, str(part)): count for (topic, part), count in lag.items()})
         actions = self._state.dataflow.spec.actions
-        steps = [spec.name for spec in actions if spec.role is Role.STEP]
+        steps = [spec.name for spec in actions if spec.role is ActionRole.STEP]
         metrics.runs_saved.replace({(name,): self._not_needed(name) for name in steps})
         used = self.retention_used(now)
         metrics.retention_used.replace({(topic,): share for topic, share in used.items()})

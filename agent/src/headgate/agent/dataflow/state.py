@@ -13,7 +13,7 @@ from headgate.agent.errors import Refused
 from headgate.agent.state.log_segments import first_segment
 from headgate.agent.state.saved_state import FlowProgress
 from headgate.agent.state.store import Ownership
-from headgate.engine import Engine, Launch, RecordArrived, Role, SavedEngine, Stimulus
+from headgate.engine import ActionRole, Engine, Launch, RecordArrived, SavedEngine, Stimulus
 from headgate.events import ControlMessage, Cut, updates_topic
 from headgate.flows import Dataflow
 
@@ -147,16 +147,16 @@ class FlowState:
         """
         for spec in self.dataflow.spec.actions:
             if spec.name == action:
-                if spec.role is Role.INPUT:
+                if spec.role is ActionRole.INPUT:
                     raise Refused(f"{action!r} of {self.name} is fed from outside; it never runs")
                 return
-        known = ", ".join(a.name for a in self.dataflow.spec.actions if a.role is Role.STEP)
+        known = ", ".join(a.name for a in self.dataflow.spec.actions if a.role is ActionRole.STEP)
         raise Refused(f"{self.name} has no action {action!r}; it has: {known}")
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The actions that are fed from outside."""
-        return tuple(a.name for a in self.dataflow.spec.actions if a.role is Role.INPUT)
+        return tuple(a.name for a in self.dataflow.spec.actions if a.role is ActionRole.INPUT)
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Refused
 from headgate.agent.history.recordings import Recordings
-from headgate.engine import DataflowSpec, Role
+from headgate.engine import ActionRole, DataflowSpec
 from headgate.flows import Dataflow, parse_dataflow
 from headgate.replay import (
     Candidate,
@@ -84,8 +84,8 @@ class FlowRecording:
 
     def _check(self, label: str, spec: DataflowSpec) -> None:
         recorded = self.dataflow.spec
-        steps = {a.name for a in recorded.actions if a.role is Role.STEP}
-        strange = sorted({a.name for a in spec.actions if a.role is Role.STEP} ^ steps)
+        steps = {a.name for a in recorded.actions if a.role is ActionRole.STEP}
+        strange = sorted({a.name for a in spec.actions if a.role is ActionRole.STEP} ^ steps)
         if strange:
             names = ", ".join(repr(name) for name in strange)
             raise Refused(

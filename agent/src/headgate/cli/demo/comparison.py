@@ -24,7 +24,7 @@ from rich.table import Table
 from headgate.cli.demo.dataflows import AgentDataflows
 from headgate.cli.demo.hbase import FreshTables
 from headgate.cli.demo.narration import Narrator
-from headgate.engine import CodecName, DataflowSpec, Role
+from headgate.engine import ActionRole, CodecName, DataflowSpec
 from headgate.flows import parse_dataflow
 
 _REFERENCE = "synchronous-"
@@ -170,7 +170,7 @@ class SynchronousComparison:
         self.steps = {
             action.name: ComparedStep(action.name, parsed[1].descriptions.get(action.name, ""))
             for action in self._specs[1].actions
-            if action.role is not Role.INPUT
+            if action.role is not ActionRole.INPUT
         }
 
     def send(self, waves: Iterable[Wave]) -> None:

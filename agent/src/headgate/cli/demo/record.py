@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headgate.engine import DataflowSpec, DecisionKind, Role
+from headgate.engine import ActionRole, DataflowSpec, DecisionKind
 from headgate.events import (
     VERSION,
     Cut,
@@ -108,7 +108,7 @@ class SynchronousRecord:
         self._tables: dict[str, str] = {
             str(watched.id): watched.container.tables[0] for watched in spec.containers
         }
-        self._inputs = tuple(a.name for a in spec.actions if a.role is Role.INPUT)
+        self._inputs = tuple(a.name for a in spec.actions if a.role is ActionRole.INPUT)
         self._keys = grid.rows()
 
     def replay(self, candidates: Sequence[Candidate]) -> ReplayReport:

@@ -15,7 +15,7 @@ from rich.table import Table
 from headgate.agent import FlowRecording
 from headgate.cli.json_document import JsonOption, print_document
 from headgate.cli.replay import ConfigOption, KafkaOption, kafka_of, outcome
-from headgate.engine import DataflowSpec, Role
+from headgate.engine import ActionRole, DataflowSpec
 from headgate.flows import bounded_actions, parse_dataflow, scale_limits
 from headgate.replay import ErrorTarget, Factors, Replayed, SavingTarget, Target, Trial, Tuned, tune
 
@@ -120,11 +120,11 @@ def _target(error: float | None, saving: float | None) -> Target:
 
 def _watched(spec: DataflowSpec) -> dict[str, str]:
     """Return what each step reads first."""
-    return {a.name: a.reads[0] for a in spec.actions if a.role is Role.STEP and a.reads}
+    return {a.name: a.reads[0] for a in spec.actions if a.role is ActionRole.STEP and a.reads}
 
 
 def _outputs(spec: DataflowSpec, chosen: list[str]) -> list[str]:
-    steps = {a.name: a for a in spec.actions if a.role is Role.STEP}
+    steps = {a.name: a for a in spec.actions if a.role is ActionRole.STEP}
     unknown = [name for name in chosen if name not in steps or not steps[name].writes]
     if unknown:
         known = ", ".join(name for name, step in steps.items() if step.writes)

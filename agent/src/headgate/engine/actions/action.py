@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from headgate.engine.actions.runs import TRANSITIONS, ActiveRun, PastRun, RunEvent, RunState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.pending import Pending
-from headgate.engine.spec.dataflow import ActionSpec, Bound, FirstChanges, Role
+from headgate.engine.spec.dataflow import ActionRole, ActionSpec, Bound, FirstChanges
 from headgate.engine.triggers.policy import Clock, Part, PossibleIncreases, TriggerPolicy
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import GONE, ContainerId, Cut
@@ -18,7 +18,7 @@ class ImpossibleTransition(Exception):
     """Something happened to a run that cannot happen in its state."""
 
 
-class Mark:
+class MarkedCut:
     """A cut that a policy may fix before a run, and what has come since it did."""
 
     def __init__(self, parts: Mapping[Pending, Part]) -> None:
@@ -79,7 +79,7 @@ class Action:
         """One for each bound with an interval."""
         self.probes: dict[str, list[Part]] = {}
         """What its policy measures besides, by the probe's name."""
-        self.marks: dict[str, Mark] = {}
+        self.marks: dict[str, MarkedCut] = {}
         """Cuts that its policy fixes, by name; those that are fixed in this order."""
         self.preceding: tuple[Action, ...] = ()
         """Its predecessors."""
@@ -102,7 +102,7 @@ class Action:
     @property
     def is_input(self) -> bool:
         """Whether it is fed from outside and never launched."""
-        return self.spec.role is Role.INPUT
+        return self.spec.role is ActionRole.INPUT
 
     def meet(self, cut: Cut, now: float) -> None:
         """Settle what a first run is shown of the topics that are read and it knows nothing of."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from headgate.engine.actions.action import Action, Mark
+from headgate.engine.actions.action import Action, MarkedCut
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import Storage
-from headgate.engine.spec.dataflow import DataflowSpec, Role, WatchedContainer, launch_order
-from headgate.engine.triggers.policy import Part, Probe, TriggerPolicy, Watch
+from headgate.engine.spec.dataflow import ActionRole, DataflowSpec, WatchedContainer, launch_order
+from headgate.engine.triggers.policy import ContainerWatch, Part, Probe, TriggerPolicy
 from headgate.engine.tuning.adjustment import Adjuster
 from headgate.events import ContainerId, updates_topic
 
@@ -72,7 +72,7 @@ class Graph:
         for probe in needs.probes:
             action.probes[probe.name] = list(self._probed(probe))
         for mark in needs.marks:
-            action.marks[mark] = Mark(
+            action.marks[mark] = MarkedCut(
                 {
                     pending: part
                     for watch in needs.watches
@@ -84,7 +84,9 @@ class Graph:
                 }
             )
 
-    def _watched(self, action: Action, watch: Watch, name: str | None = None) -> Iterator[Part]:
+    def _watched(
+        self, action: Action, watch: ContainerWatch, name: str | None = None
+    ) -> Iterator[Part]:
         """Yield a container with what is counted of it for an action, or for something of it."""
         for cells in self._cells_of(watch.container):
             pending = cells.watchers.add(
@@ -160,7 +162,7 @@ def _details(
     least = Detail.KEYS if spec.keeps_keys else Detail.COUNTS
     details: dict[ContainerId, Detail] = {}
     for action in spec.actions:
-        if action.role is Role.INPUT:
+        if action.role is ActionRole.INPUT:
             for container in (*action.writes, *action.reads):
                 details.setdefault(container, Detail.COUNTS)
         needs = policies[action.name].needs

@@ -155,7 +155,7 @@ class PolicyState(Struct, frozen=True, array_like=True):
 
 
 class MarkState(Struct, frozen=True, array_like=True):
-    """See ``Mark``: one that is fixed."""
+    """See ``MarkedCut``: one that is fixed."""
 
     name: str
     cut: Cut

@@ -20,7 +20,7 @@ from headgate.engine.cells.cells import ContainerCells, LookedUp
 from headgate.engine.cells.pending import Pending, PossibleIncrease, Steps
 from headgate.engine.cells.routing import Router
 from headgate.engine.cells.storage import Array
-from headgate.engine.core.evaluation import AT_WRITE, Evaluation
+from headgate.engine.core.evaluation import AT_WRITE, Evaluator
 from headgate.engine.core.intake import Intake
 from headgate.engine.intake.isolation import counted_part
 from headgate.engine.intake.rivals import doubted
@@ -187,10 +187,10 @@ class RecordGroup:
 class BatchIntake:
     """Takes records together where that makes no difference."""
 
-    def __init__(self, state: EngineState, intake: Intake, evaluation: Evaluation) -> None:
+    def __init__(self, state: EngineState, intake: Intake, evaluator: Evaluator) -> None:
         self._state = state
         self._intake = intake
-        self._evaluation = evaluation
+        self._evaluator = evaluator
         self._width = _SOME
         """Records tried next: more where they were taken, fewer where decisions fell."""
         self._single = 0
@@ -345,11 +345,11 @@ class BatchIntake:
             for name, missed in whole.found.items():
                 self._state.actions[name].missed = missed
                 if missed is None:
-                    self._evaluation.note_idle(
+                    self._evaluator.note_idle(
                         self._state.actions[name], _records(whole.touching[name])
                     )
         else:
-            self._evaluation.written(dict.fromkeys(touch.cells.watched.id for touch in touches))
+            self._evaluator.written(dict.fromkeys(touch.cells.watched.id for touch in touches))
         return taken
 
 

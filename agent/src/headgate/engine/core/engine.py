@@ -16,7 +16,7 @@ from headgate.engine.checkpoint.encoded import EncodedState
 from headgate.engine.checkpoint.snapshot import read_snapshot, restore, write_snapshot
 from headgate.engine.core.batch_intake import BatchIntake
 from headgate.engine.core.clocks import Clocks
-from headgate.engine.core.evaluation import Evaluation
+from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.explain import Explanation, explain_dataflow
 from headgate.engine.core.intake import Intake
 from headgate.engine.core.launching import Launching
@@ -98,17 +98,15 @@ class Engine:
         self._policies = told = Policies(self.state, output, clocks)
         reads = TableReads(self.state, output)
         launching = Launching(self.state, output, clocks, told)
-        self._evaluation = evaluation = Evaluation(
-            self.state, output, clocks, told, launching, reads
-        )
-        moments = Moments(self.state, output, clocks, told, launching, evaluation)
-        outcomes = Outcomes(self.state, output, clocks, told, launching, evaluation)
-        intake = Intake(self.state, output, evaluation, reads)
-        self._batches = BatchIntake(self.state, intake, evaluation)
-        answers = TableAnswers(self.state, evaluation, reads)
-        asked = Requests(self.state, output, clocks, launching, evaluation, outcomes, moments)
+        self._evaluator = evaluator = Evaluator(self.state, output, clocks, told, launching, reads)
+        moments = Moments(self.state, output, clocks, told, launching, evaluator)
+        outcomes = Outcomes(self.state, output, clocks, told, launching, evaluator)
+        intake = Intake(self.state, output, evaluator, reads)
+        self._batches = BatchIntake(self.state, intake, evaluator)
+        answers = TableAnswers(self.state, evaluator, reads)
+        asked = Requests(self.state, output, clocks, launching, evaluator, outcomes, moments)
         changes = SpecificationChanges(
-            self.state, output, clocks, told, reads, evaluation, self._log
+            self.state, output, clocks, told, reads, evaluator, self._log
         )
         self._handlers: Mapping[type[Stimulus], Callable[[Any], None]] = {
             RecordArrived: intake.record,
@@ -123,7 +121,7 @@ class Engine:
             ScanBegun: answers.scan_begun,
             ContainerScanned: answers.scanned,
             CellsRead: answers.read,
-            Consulted: evaluation.answered,
+            Consulted: evaluator.answered,
             SpecificationChanged: changes.change,
             Paused: asked.pause,
             Resumed: asked.resume,
@@ -158,7 +156,7 @@ class Engine:
         if not self._clocks.begun:
             self._clocks.begin()
             self._policies.begin()
-            self._evaluation.ask_again()
+            self._evaluator.ask_again()
         self._handlers[type(stimulus)](stimulus)
         return self._instructions()
 
@@ -254,7 +252,7 @@ class Engine:
 
         A decision is recorded of every other evaluation.
         """
-        return self._evaluation.take_idle_evaluations()
+        return self._evaluator.take_idle_evaluations()
 
     def parked(self, name: str) -> str | None:
         """Return what a run waits for that somebody asked for; None where no such run waits."""

@@ -15,14 +15,14 @@ from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
 from headgate.engine.protocol.stimuli import Consulted
 from headgate.engine.spec.conditions import ConditionResult, leaves, missing, reasons
-from headgate.engine.triggers.policy import NeedsAnswer, NeedsReading, Run, WaitUntil
+from headgate.engine.triggers.policy import NeedsAnswer, NeedsReading, RunNow, WaitUntil
 from headgate.events import ContainerId
 
 AT_WRITE = "write"
 ASKED = "request"
 
 
-class Evaluation:
+class Evaluator:
     """Asks policies and does what they say."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Evaluation:
             return  # as at the last write, of which a decision was recorded
         verdict = action.policy.judge(inputs, now)
         action.found = action.policy.held_by(verdict.result)
-        if isinstance(verdict, Run):
+        if isinstance(verdict, RunNow):
             words = f"{'; '.join(reasons(verdict.result))} ({moment})"
             self._launching.launch(action, Cause(moment, words, verdict.result), verdict.mark)
         elif isinstance(verdict, NeedsReading):

@@ -16,7 +16,7 @@ from headgate.engine.spec.conditions import (
     PredecessorsResult,
     missing,
 )
-from headgate.engine.spec.dataflow import Role
+from headgate.engine.spec.dataflow import ActionRole
 from headgate.engine.triggers.bounds.measures import seconds_words
 from headgate.engine.triggers.policy import PolicyReport
 from headgate.engine.tuning.adjustment import Adjuster
@@ -74,7 +74,7 @@ class ActionExplanation(Struct, frozen=True):
     """
 
     action: str
-    role: Role
+    role: ActionRole
     state: RunState
     has_run: bool
     active: ActiveExplanation | None

@@ -8,7 +8,7 @@ from itertools import compress
 from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.arrivals import arrivals_of
 from headgate.engine.cells.columns import Detail
-from headgate.engine.core.evaluation import Evaluation
+from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.output import Output
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.intake.isolation import counted_part, parts_by_owner
@@ -35,11 +35,11 @@ class Intake:
     """Takes records one by one, and what is known of records that are missing."""
 
     def __init__(
-        self, state: EngineState, output: Output, evaluation: Evaluation, reads: TableReads
+        self, state: EngineState, output: Output, evaluator: Evaluator, reads: TableReads
     ) -> None:
         self._state = state
         self._output = output
-        self._evaluation = evaluation
+        self._evaluator = evaluator
         self._reads = reads
         self.spread = 1
         """How many parts of containers the last batch touched."""
@@ -97,7 +97,7 @@ class Intake:
                 # A scan finds what is different, not how often it was written.
                 cells.watchers.miss()
                 missed[cells.watched.id] = None
-        self._evaluation.written(missed)
+        self._evaluator.written(missed)
 
     def _updates(self, message: UpdateBatch) -> None:
         doubtful = self.doubtful(message)
@@ -115,7 +115,7 @@ class Intake:
                 cells.take(arrivals, positions)
                 touched[cells.watched.id] = None
                 self.spread += 1
-        self._evaluation.written(touched)
+        self._evaluator.written(touched)
 
     def doubtful(self, batch: UpdateBatch) -> list[int]:
         """Return the positions of cells of which it is not known whether they were written last."""
@@ -175,7 +175,7 @@ class Intake:
             if first or removed:
                 words = f"table {change.table!r} {change.kind}: {removed} elements removed"
                 self._output.decide(DecisionKind.TABLE_CHANGED, words)
-            self._evaluation.written(touched)
+            self._evaluator.written(touched)
         elif first:
             words = f"table {change.table!r} {change.kind}"
             self._output.decide(DecisionKind.TABLE_CHANGED, words)

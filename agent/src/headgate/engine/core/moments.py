@@ -7,7 +7,7 @@ import math
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
-from headgate.engine.core.evaluation import AT_WRITE, Evaluation
+from headgate.engine.core.evaluation import AT_WRITE, Evaluator
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
@@ -25,14 +25,14 @@ class Moments:
         clocks: Clocks,
         policies: Policies,
         launching: Launching,
-        evaluation: Evaluation,
+        evaluator: Evaluator,
     ) -> None:
         self._state = state
         self._output = output
         self._clocks = clocks
         self._policies = policies
         self._launching = launching
-        self._evaluation = evaluation
+        self._evaluator = evaluator
 
     def wave_ended(self, stimulus: WaveEnded) -> None:
         """Evaluate what follows the inputs whose wave has ended."""
@@ -48,14 +48,14 @@ class Moments:
                         DecisionKind.HELD, "its wave ended before anything came", action
                     )
                     continue
-                self._evaluation.first_run(action)
+                self._evaluator.first_run(action)
             inputs.append(name)
         if inputs:
             self._policies.wave_ended()
             names = ", ".join(f"`{name}`" for name in inputs)
-            self._evaluation.ended(inputs, f"end of the wave of {names}")
+            self._evaluator.ended(inputs, f"end of the wave of {names}")
             for name in inputs:
-                self._evaluation.take_up(self._state.ready_followers(self._state.actions[name]))
+                self._evaluator.take_up(self._state.ready_followers(self._state.actions[name]))
 
     def time_passed(self) -> None:
         """Adjust limits, make attempts and evaluate actions, as far as their time has come."""
@@ -75,10 +75,10 @@ class Moments:
         if every is not None and due is not None and due <= now:
             action.next_evaluation = due + ((now - due) // every + 1) * every
             action.looked_at = now
-            self._evaluation.consider(action, f"every {every:g} s")
+            self._evaluator.consider(action, f"every {every:g} s")
         elif late:
             action.looked_at = now
-            self._evaluation.consider(action, "time")
+            self._evaluator.consider(action, "time")
 
     def _adjust(self) -> None:
         """Let both factors vote on every bound with an interval."""
@@ -101,4 +101,4 @@ class Moments:
                 self._clocks.set(action)
                 if action.moments.write:
                     # A limit may have come down to what was written long ago.
-                    self._evaluation.consider(action, AT_WRITE)
+                    self._evaluator.consider(action, AT_WRITE)

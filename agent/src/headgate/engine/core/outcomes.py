@@ -6,7 +6,7 @@ from headgate.engine.actions.action import Action
 from headgate.engine.actions.runs import ActiveRun, PastRun, RunEvent
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
-from headgate.engine.core.evaluation import Evaluation
+from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
@@ -25,14 +25,14 @@ class Outcomes:
         clocks: Clocks,
         policies: Policies,
         launching: Launching,
-        evaluation: Evaluation,
+        evaluator: Evaluator,
     ) -> None:
         self._state = state
         self._output = output
         self._clocks = clocks
         self._policies = policies
         self._launching = launching
-        self._evaluation = evaluation
+        self._evaluator = evaluator
 
     def _of_run(
         self, stimulus: RunStarted | RunFinished | RunRehearsed | RunFailed
@@ -86,10 +86,10 @@ class Outcomes:
         )
         self._policies.committed(action)
         if not action.has_run:
-            self._evaluation.first_run(action)
-        self._evaluation.ended((action.name,), f"end of `{action.name}`")
-        self._evaluation.take_up(self._state.ready_followers(action))
-        self._evaluation.take_up((action,))
+            self._evaluator.first_run(action)
+        self._evaluator.ended((action.name,), f"end of `{action.name}`")
+        self._evaluator.take_up(self._state.ready_followers(action))
+        self._evaluator.take_up((action,))
 
     def failed(self, stimulus: RunFailed) -> None:
         """Count a failure of the active attempt."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headgate.engine.actions.runs import RunEvent, RunState
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
-from headgate.engine.core.evaluation import ASKED, Evaluation
+from headgate.engine.core.evaluation import ASKED, Evaluator
 from headgate.engine.core.launching import Launching
 from headgate.engine.core.moments import Moments
 from headgate.engine.core.outcomes import Outcomes
@@ -34,7 +34,7 @@ class Requests:
         output: Output,
         clocks: Clocks,
         launching: Launching,
-        evaluation: Evaluation,
+        evaluator: Evaluator,
         outcomes: Outcomes,
         moments: Moments,
     ) -> None:
@@ -42,7 +42,7 @@ class Requests:
         self._output = output
         self._clocks = clocks
         self._launching = launching
-        self._evaluation = evaluation
+        self._evaluator = evaluator
         self._outcomes = outcomes
         self._moments = moments
 
@@ -56,7 +56,7 @@ class Requests:
             self._output.refuse("a run was asked for in quarantine: release it first", action)
         else:
             action.requested = True
-            self._evaluation.consider(action, ASKED)
+            self._evaluator.consider(action, ASKED)
 
     def retry(self, stimulus: RetryRequested) -> None:
         """Make the next attempt of a run at once, or run what was given up."""
@@ -82,7 +82,7 @@ class Requests:
         action.happen(RunEvent.RELEASED)
         action.failure = ""
         self._output.decide(DecisionKind.RELEASED, "released from quarantine", action)
-        self._evaluation.consider(action, "release")
+        self._evaluator.consider(action, "release")
 
     def pause(self, _stimulus: Paused) -> None:
         """Launch nothing from here on."""
@@ -100,7 +100,7 @@ class Requests:
         for action in self._state.actions.values():
             self._clocks.set(action)
         self._moments.time_passed()
-        self._evaluation.take_up(self._state.actions.values())
+        self._evaluator.take_up(self._state.actions.values())
 
     def restart(self, _stimulus: Restarted) -> None:
         """Take all attempts for lost: the service has come back and knows nothing of them."""

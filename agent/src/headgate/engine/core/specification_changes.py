@@ -10,7 +10,7 @@ from headgate.engine.actions.state import EngineState
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.snapshot import restore, state_of
 from headgate.engine.core.clocks import Clocks
-from headgate.engine.core.evaluation import Evaluation
+from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.core.table_reads import TableReads
@@ -32,7 +32,7 @@ class SpecificationChanges:
         clocks: Clocks,
         policies: Policies,
         reads: TableReads,
-        evaluation: Evaluation,
+        evaluator: Evaluator,
         log: Changelog,
     ) -> None:
         self._state = state
@@ -40,7 +40,7 @@ class SpecificationChanges:
         self._clocks = clocks
         self._policies = policies
         self._reads = reads
-        self._evaluation = evaluation
+        self._evaluator = evaluator
         self._log = log
 
     def open_topics(self, stimulus: TopicsOpened) -> None:
@@ -78,11 +78,11 @@ class SpecificationChanges:
         self._reads.scan_unknown()
         self._clocks.start_all()
         self._policies.begin()
-        self._evaluation.ask_again()
-        self._evaluation.take_up(state.actions.values())
+        self._evaluator.ask_again()
+        self._evaluator.take_up(state.actions.values())
         for action in changed:
             if action.parts and action.moments.write:
-                self._evaluation.consider(action, _CHANGED)
+                self._evaluator.consider(action, _CHANGED)
 
     def _read_other_topics(self, former: DataflowSpec) -> None:
         """Begin anew with topics that nobody read meanwhile, and with those new to an action."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.engine.actions.state import EngineState
-from headgate.engine.core.evaluation import Evaluation
+from headgate.engine.core.evaluation import Evaluator
 from headgate.engine.core.table_reads import TableReads
 from headgate.engine.intake.isolation import own_cells, still_there
 from headgate.engine.protocol.stimuli import (
@@ -18,9 +18,9 @@ from headgate.events import updates_topic
 class TableAnswers:
     """Has containers take what was read, and evaluates who waited for it."""
 
-    def __init__(self, state: EngineState, evaluation: Evaluation, reads: TableReads) -> None:
+    def __init__(self, state: EngineState, evaluator: Evaluator, reads: TableReads) -> None:
         self._state = state
-        self._evaluation = evaluation
+        self._evaluator = evaluator
         self._reads = reads
 
     def reconcile(self, stimulus: ReconciliationDue) -> None:
@@ -61,12 +61,12 @@ class TableAnswers:
         if found:
             if not first:
                 self._state.lose_updates(updates_topic(cells.table))
-            self._evaluation.written((cells.watched.id,))
+            self._evaluator.written((cells.watched.id,))
         if again and lossy:
             self._reads.scan_again(cells)
         elif again:
             self._reads.scan_for_gone(cells)
-        self._evaluation.take_up(self._state.graph.watching(cells))
+        self._evaluator.take_up(self._state.graph.watching(cells))
 
     def read(self, stimulus: CellsRead) -> None:
         """Take the values of cells, and evaluate who waited for them."""
@@ -78,7 +78,7 @@ class TableAnswers:
         for action in self._state.graph.watching(cells):
             if action.reading and not any(c.reads.awaited for c, _ in action.all_parts()):
                 action.reading = False
-                self._evaluation.take_up((action,), read=True)
+                self._evaluator.take_up((action,), read=True)
         if cells.elements < before:
             # Of fewer elements, updates are a greater share for whoever did not ask for the read.
-            self._evaluation.written((cells.watched.id,))
+            self._evaluator.written((cells.watched.id,))

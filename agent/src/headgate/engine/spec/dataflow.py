@@ -100,7 +100,7 @@ class Bound(Struct, frozen=True):
     run."""
 
 
-class Role(StrEnum):
+class ActionRole(StrEnum):
     """Whether headgate launches an action."""
 
     INPUT = "input"
@@ -159,7 +159,7 @@ class ActionSpec(Struct, frozen=True):
     """
 
     name: str
-    role: Role = Role.STEP
+    role: ActionRole = ActionRole.STEP
     after: tuple[str, ...] = ()
     reads: tuple[ContainerId, ...] = ()
     writes: tuple[ContainerId, ...] = ()
@@ -302,9 +302,9 @@ def check_specification(spec: DataflowSpec) -> None:
                 for name in bounds_of(action.condition)
                 if name not in known
             ]
-        if action.role is Role.INPUT and (action.bounds or action.after):
+        if action.role is ActionRole.INPUT and (action.bounds or action.after):
             problems.append(f"{place} is an input, never launched: drop its bounds and its after")
-        if action.role is Role.INPUT and action.trigger is not None:
+        if action.role is ActionRole.INPUT and action.trigger is not None:
             problems.append(f"{place} is an input, never launched: drop its trigger")
         if action.evaluation is not None and action.evaluation.every is not None:
             problems += _positive(f"{place}: every", action.evaluation.every)

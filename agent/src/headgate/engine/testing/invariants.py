@@ -14,7 +14,7 @@ from headgate.engine.cells.elements import Key
 from headgate.engine.cells.pending import Pending, Value, differs, distance, number
 from headgate.engine.cells.sums import RunningSum
 from headgate.engine.core.engine import Engine
-from headgate.engine.spec.dataflow import Role
+from headgate.engine.spec.dataflow import ActionRole
 
 
 class BrokenInvariant(AssertionError):
@@ -49,7 +49,7 @@ def check_invariants(engine: Engine) -> None:
             )
             _require(holds=run.cut.covers(run.since), words=f"{place}: the cut goes backwards")
             _require(holds=engine.cut.covers(run.cut), words=f"{place}: a cut of the future")
-        if action.spec.role is Role.INPUT:
+        if action.spec.role is ActionRole.INPUT:
             _require(holds=action.number == 0, words=f"{place}: an input was launched")
         elif action.number:
             missing = [p for p in action.spec.after if not engine.actions[p].has_run]

@@ -24,7 +24,7 @@ from headgate.events import ContainerId, Cut
 # -- what a policy needs
 
 
-class Watch(Struct, frozen=True):
+class ContainerWatch(Struct, frozen=True):
     """A container whose updates are counted for the action, from each of its cuts on."""
 
     container: ContainerId
@@ -47,7 +47,7 @@ class Probe(Struct, frozen=True):
 class Needs(Struct, frozen=True):
     """What the engine has to do for a policy."""
 
-    watches: tuple[Watch, ...] = ()
+    watches: tuple[ContainerWatch, ...] = ()
     moments: Evaluation = Evaluation()
     """When it is to be asked."""
     probes: tuple[Probe, ...] = ()
@@ -123,13 +123,13 @@ class Moment(Inputs, Protocol):
         """Have a probe measure from here on."""
 
     def mark(self, name: str) -> None:
-        """Fix a cut of all that has arrived; ``Run`` may name it later."""
+        """Fix a cut of all that has arrived; ``RunNow`` may name it later."""
 
 
 # -- what it answers
 
 
-class Run(Struct, frozen=True):
+class RunNow(Struct, frozen=True):
     """Run now."""
 
     result: ConditionResult
@@ -163,7 +163,7 @@ class NeedsAnswer(Struct, frozen=True):
     result: ConditionResult
 
 
-Verdict = Run | WaitUntil | Nothing | NeedsReading | NeedsAnswer
+Verdict = RunNow | WaitUntil | Nothing | NeedsReading | NeedsAnswer
 
 
 class LimitsMoved(Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from headgate.engine.spec.conditions import PredecessorsResult
 from headgate.engine.spec.dataflow import ActionSpec, SpecificationError
-from headgate.engine.triggers.policy import Inputs, Needs, Nothing, Run, TriggerPolicy, Verdict
+from headgate.engine.triggers.policy import Inputs, Needs, Nothing, RunNow, TriggerPolicy, Verdict
 
 
 class Synchronous(TriggerPolicy):
@@ -31,8 +31,8 @@ class Synchronous(TriggerPolicy):
         self.needs = Needs(moments=moments)
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:  # noqa: ARG002 -- the interface
-        """Return ``Run`` once no predecessor is awaited."""
+        """Return ``RunNow`` once no predecessor is awaited."""
         ended = tuple(name for name in inputs.predecessors if name in inputs.ended)
         waiting = tuple(name for name in inputs.predecessors if name not in inputs.ended)
         result = PredecessorsResult(bool(ended) and not waiting, ended, waiting)
-        return Run(result) if result.reached else Nothing(result)
+        return RunNow(result) if result.reached else Nothing(result)

@@ -20,7 +20,7 @@ _END = 1e-9
 """Distance from an end of the interval that is only rounding."""
 
 
-class Mark(Struct, frozen=True, array_like=True):
+class UpdateCount(Struct, frozen=True, array_like=True):
     """How many updates had ever come at a time (Unix seconds)."""
 
     time: float
@@ -37,7 +37,7 @@ class AdjusterState(Struct):
     streak: Vote = Vote.NONE
     agreed: int = 0
     """Equal outcomes in a row."""
-    marks: list[Mark] = []
+    marks: list[UpdateCount] = []
     last: tuple[Assessment, Assessment] | None = None
     """What both factors said last."""
 
@@ -98,7 +98,7 @@ class Adjuster:
 
     def move_times(self, by: float) -> None:
         """Have everything that is remembered happen so many seconds later."""
-        self.state.marks = [Mark(mark.time + by, mark.updates) for mark in self.state.marks]
+        self.state.marks = [UpdateCount(mark.time + by, mark.updates) for mark in self.state.marks]
         if self.state.moved_at is not None:
             self.state.moved_at += by
 
@@ -117,7 +117,7 @@ class Adjuster:
         spec, marks = self.spec, self.state.marks
         if marks and updates < marks[-1].updates:
             marks.clear()  # the container is another one now, and is counted from zero
-        marks.append(Mark(now, updates))
+        marks.append(UpdateCount(now, updates))
         horizon = now - _USUAL_WINDOWS * spec.window
         while len(marks) > 1 and marks[1].time <= horizon:
             del marks[0]
@@ -140,7 +140,7 @@ class Adjuster:
             return Assessment(Vote.RESTRICT, words)
         return Assessment(Vote.RELAX if recent >= frequent else Vote.NONE, words)
 
-    def _start_of_window(self, now: float) -> Mark | None:
+    def _start_of_window(self, now: float) -> UpdateCount | None:
         """Return the newest mark that is at least a window old."""
         found = None
         for mark in self.state.marks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.engine import DataflowSpec, Role
+from headgate.engine import ActionRole, DataflowSpec
 from headgate.flows.dataflow import Dataflow
 from headgate.flows.grammar.problems import DataflowErrors, Findings, Position
 from headgate.flows.oozie.importing import SUB_WORKFLOW
@@ -64,7 +64,7 @@ def _compare(spec: DataflowSpec, workflow: Workflow, order: Order, findings: Fin
         findings.error(_TOP, f"the workflow has no action `{name}`", cure)
     for name in sorted(said.keys() - found.keys()):
         findings.error(_TOP, f"the dataflow has no action `{name}` of the workflow any more", cure)
-    inputs = {action.name for action in spec.actions if action.role is Role.INPUT}
+    inputs = {action.name for action in spec.actions if action.role is ActionRole.INPUT}
     for name in sorted(said.keys() & found.keys() - inputs):
         if said[name] != found[name]:
             findings.error(

@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Struct
 
 from headgate.engine import (
+    ActionRole,
     ActionSpec,
     Bound,
     Condition,
     Evaluation,
     FirstChanges,
     RetryPolicy,
-    Role,
     WatchedContainer,
 )
 from headgate.events import ContainerId
@@ -165,14 +165,14 @@ class ActionReader:
         """Return the action. Without ``after`` it has no predecessors yet."""
         fed = tree.get("input")
         if fed is not None:
-            return ActionSpec(name, Role.INPUT, writes=self._container_names(fed))
+            return ActionSpec(name, ActionRole.INPUT, writes=self._container_names(fed))
         bounds = tuple(self._bounds(tree))
         watched = (bound.container for bound in bounds)
         reads = dict.fromkeys((*self._container_names(tree.get("reads")), *watched))
         timeout = tree.get("timeout")
         return ActionSpec(
             name,
-            Role.STEP,
+            ActionRole.STEP,
             after=self._predecessors(name, tree.get("after")),
             reads=tuple(reads),
             writes=self._container_names(tree.get("writes")),

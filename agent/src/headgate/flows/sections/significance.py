@@ -9,10 +9,10 @@ import msgspec
 from headgate.engine import (
     SOUGHT_SEQUENCE,
     SOUGHT_VALUE,
+    ActionRole,
     ActionSpec,
     Bound,
     CodecName,
-    Role,
     SignificanceSpec,
     WatchedContainer,
     at_least_one,
@@ -146,7 +146,7 @@ def _with_bounds(
     for name in actions:
         action = actions[name]
         watched = _watched(action, actions.values(), containers)
-        if name in on_the_way and action.role is Role.STEP and not action.bounds and watched:
+        if name in on_the_way and action.role is ActionRole.STEP and not action.bounds and watched:
             bounds = tuple(
                 Bound(container, container, longest, SOUGHT_SEQUENCE, SOUGHT_VALUE)
                 for container in watched

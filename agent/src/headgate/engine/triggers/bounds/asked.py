@@ -14,7 +14,7 @@ from headgate.engine.triggers.bounds.questions import (
     MetricAnswer,
     MetricQuestion,
     MetricQuestions,
-    changed_cells,
+    changed_values,
     decode_metric_answers,
     encode_metrics,
     version_of,
@@ -74,7 +74,7 @@ class AskedMetrics:
             if self.current(name, parts[name]) is None:
                 version = self._asked[name] = version_of(parts[name])
                 elements = sum(cells.columns.size for cells, _ in parts[name])
-                changed = [changed_cells(pending) for _, pending in parts[name]]
+                changed = [changed_values(pending) for _, pending in parts[name]]
                 questions.append(MetricQuestion(name, version, entry, changed, elements))
         self._open = frozenset(one.bound for one in questions)
         return encode_metrics(MetricQuestions(questions)) if questions else None

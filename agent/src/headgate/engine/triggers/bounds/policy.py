@@ -18,6 +18,7 @@ from headgate.engine.spec.dataflow import ActionSpec, Bound, SequenceUnit, Speci
 from headgate.engine.triggers.bounds.asked import AskedMetrics
 from headgate.engine.triggers.bounds.measures import Precision, current_limit, is_below, measure
 from headgate.engine.triggers.policy import (
+    ContainerWatch,
     Inputs,
     Limits,
     Moment,
@@ -26,11 +27,10 @@ from headgate.engine.triggers.policy import (
     NeedsReading,
     Nothing,
     Response,
-    Run,
+    RunNow,
     TriggerPolicy,
     Verdict,
     WaitUntil,
-    Watch,
 )
 
 BOUNDS: Final = "bounds"
@@ -61,7 +61,7 @@ class Bounded(TriggerPolicy):
         self._asked = AskedMetrics(spec.bounds)
 
     def judge(self, inputs: Inputs, now: float) -> Verdict:
-        """Return ``Run`` when the condition is reached, for reasons that rounding cannot change."""
+        """Return ``RunNow`` when the condition is reached, and rounding cannot change why."""
         verdict = self._judged(inputs, now)
         self._asked.settle()
         return verdict
@@ -75,7 +75,7 @@ class Bounded(TriggerPolicy):
         if result.reached:
             exact = self.result(inputs, Precision.EXACT)
             if exact.reached:
-                return Run(exact)
+                return RunNow(exact)
             result = exact
         if self._asked.names and self.result(inputs, Precision.OPTIMISTIC).reached:
             parts = {name: inputs.parts(self.bounds[name].container) for name in self._asked.names}
@@ -161,13 +161,13 @@ class Bounded(TriggerPolicy):
         return since + current_limit(self.limits, bound.name, Dimension.TIME, bound.time)
 
 
-def watches_of(spec: ActionSpec) -> tuple[Watch, ...]:
+def watches_of(spec: ActionSpec) -> tuple[ContainerWatch, ...]:
     """Return the containers of an action's bounds, each once, as these need them."""
-    found: dict[str, Watch] = {}
+    found: dict[str, ContainerWatch] = {}
     for bound in spec.bounds:
-        before = found.get(bound.container, Watch(bound.container))
+        before = found.get(bound.container, ContainerWatch(bound.container))
         distinct = bound.sequence is not None and bound.sequence.distinct
-        found[bound.container] = Watch(
+        found[bound.container] = ContainerWatch(
             bound.container, max(before.detail, _detail_of(bound)), before.distinct or distinct
         )
     return tuple(found.values())

@@ -13,7 +13,7 @@ from headgate.engine.cells.pending import Pending
 from headgate.engine.triggers.policy import Part
 
 
-class ChangedCells(Struct, frozen=True, array_like=True):
+class ChangedValues(Struct, frozen=True, array_like=True):
     """x and x′ of the cells with x ≠ x′, in the same order; a missing one is 0 or None.
 
     Where the values are numbers, both hold them as little-endian doubles, one after the other.
@@ -34,7 +34,7 @@ class MetricQuestion(Struct, frozen=True, array_like=True):
     """Of the container; it comes back with the answer."""
     entry: str
     """``module:Class``."""
-    parts: list[ChangedCells]
+    parts: list[ChangedValues]
     elements: int
     """n: cells that are present now."""
 
@@ -75,12 +75,12 @@ def decode_metric_answers(message: bytes) -> MetricAnswers:
     return msgspec.msgpack.decode(message, type=MetricAnswers)
 
 
-def changed_cells(pending: Pending) -> ChangedCells:
+def changed_values(pending: Pending) -> ChangedValues:
     """Return the cells of a part that have changed since the cut."""
     current, previous = pending.moved()
     if current.dtype == object:
-        return ChangedCells(current.tolist(), previous.tolist())
-    return ChangedCells(
+        return ChangedValues(current.tolist(), previous.tolist())
+    return ChangedValues(
         np.ascontiguousarray(current, "<f8").tobytes(),
         np.ascontiguousarray(previous, "<f8").tobytes(),
     )
