@@ -27,7 +27,7 @@ from headgate.local.places import (
 )
 from headgate.local.processes import processes
 from headgate.local.processes.ascent import Ascent
-from headgate.local.processes.launch import Launch
+from headgate.local.processes.launch import PartLauncher
 from headgate.local.processes.locks import exclusive
 from headgate.local.processes.parts import EVERY_PLAN, PLANS, SPARK_JARS, STOP_ORDER, Part, PartPlan
 from headgate.local.processes.ports import HOST, Port, PortReservation, moved
@@ -330,9 +330,11 @@ class LocalStack:
             self._tell_moved(ports, before, listen)
             self._configure(source, ports)
             save_record(self._places.record, InstanceRecord(ports=ports))
-            launch = Launch(self._places, java, class_paths, ports, self._lifetime, self._children)
+            launcher = PartLauncher(
+                self._places, java, class_paths, ports, self._lifetime, self._children
+            )
             plans = self._plans(before)
-            Ascent(self._places, plans, launch, ports, before, self._children, listen).run()
+            Ascent(self._places, plans, launcher, ports, before, self._children, listen).run()
         finally:
             reservation.close()
         addresses = _addresses(ports)

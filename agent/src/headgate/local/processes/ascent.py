@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from headgate.local.errors import PartFailedError
 from headgate.local.places import InstancePlaces
 from headgate.local.processes import processes
-from headgate.local.processes.launch import Launch
+from headgate.local.processes.launch import PartLauncher
 from headgate.local.processes.parts import Part, PartPlan
 from headgate.local.processes.ports import HOST, Port
 from headgate.local.processes.processes import Children, ProcessIdentity
@@ -28,7 +28,7 @@ class Ascent:
         self,
         places: InstancePlaces,
         plans: Mapping[Part, PartPlan],
-        launch: Launch,
+        launcher: PartLauncher,
         ports: Mapping[str, int],
         before: Mapping[Part, ProcessIdentity],
         children: Children,
@@ -40,7 +40,7 @@ class Ascent:
         self._places = places
         self._plans = plans
         self._children = children
-        self._launch = launch
+        self._launcher = launcher
         self._ports = ports
         self._listen = listen
         self._clock = clock
@@ -67,14 +67,14 @@ class Ascent:
         now = self._clock()
         if part not in self._running:
             self._listen(Progress(subject=part.value, text="starting"))
-            self._running[part] = self._launch.start(plan)
+            self._running[part] = self._launcher.start(plan)
             self._moved[part] = now
             self._recovery.pop(part, None)
             return
         self._moved.setdefault(part, now)
         port = self._ports[plan.ports[0].key]
         if plan.is_ready(self._running[part], self._places.log(part.value), port):
-            self._launch.mark_initialised(part)
+            self._launcher.mark_initialised(part)
             self._ready.add(part)
             verb = "runs" if part in self._adopted else "ready"
             self._listen(Progress(subject=part.value, text=f"{verb} at {HOST}:{port}"))

@@ -23,7 +23,7 @@ from headgate.local.processes.processes import Children, Lifetime, ProcessIdenti
 _FORMAT_SECONDS = 60.0  # Kafka's StorageTool takes 1 s
 
 
-class Launch:
+class PartLauncher:
     """Starts single parts: command lines, and the data folders that they expect."""
 
     def __init__(
