@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headgate.cli.demo.comparison import SynchronousComparison, Wave
+from headgate.cli.demo.comparison import SynchronousComparison, WaveInput
 from headgate.cli.demo.crawl import StalePostings
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
@@ -66,7 +66,8 @@ def test_fire_risk_leaves_steps_out_and_misses_no_fire(
     every = list(forest.hours(generated(8, seed=1)))
     hours = [every[at] for at in (0, 1, 2, 4, 6)]  # a calm one, the fault, the fire, its spread
     waves = [
-        Wave(h.label, {f"{own}-satellite": h.satellite, f"{own}-sensors": h.sensors}) for h in hours
+        WaveInput(h.label, {f"{own}-satellite": h.satellite, f"{own}-sensors": h.sensors})
+        for h in hours
     ]
     listener = Listener()
     beside = SynchronousComparison(tree, EXAMPLES / "fire_risk/fire_risk.yaml", place, listener)  # type: ignore[arg-type]
@@ -106,17 +107,17 @@ def test_crawl_shows_news_before_static_pages(place: Place, stand: Any) -> None:
     def puts(names: list[str], text: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
         return [(name.encode(), {b"p:text": text.encode()}) for name in names]
 
-    def rounds() -> Iterator[Wave]:
+    def rounds() -> Iterator[WaveInput]:
         first = [puts([d.url for d in web if d.news is news], "the same") for news in (True, False)]
-        yield Wave("all", {f"{own}-news": first[0], f"{own}-pages": first[1]})
+        yield WaveInput("all", {f"{own}-news": first[0], f"{own}-pages": first[1]})
         some = [f"p{at:02d}" for at in range(3)]
-        yield Wave(
+        yield WaveInput(
             "10 % of the news, 15 % of the pages",
             {f"{own}-news": puts(["n1"], "the news"), f"{own}-pages": puts(some, "the change")},
         )
         with closing(stand.connect()) as connection:
             connection.table(f"{own}-pages").delete(b"p07")
-        yield Wave("a page is gone, one of the news as before", {f"{own}-news": first[0][5:6]})
+        yield WaveInput("a page is gone, one of the news as before", {f"{own}-news": first[0][5:6]})
 
     stale = StalePostings(web)
     file = EXAMPLES / "crawl/crawl.yaml"

@@ -45,7 +45,7 @@ class Services(Protocol):
     api: str
 
 
-class Wave(Struct, frozen=True):
+class WaveInput(Struct, frozen=True):
     """What is written before the dataflow is looked at again."""
 
     label: str
@@ -173,7 +173,7 @@ class SynchronousComparison:
             if action.role is not ActionRole.INPUT
         }
 
-    def send(self, waves: Iterable[Wave]) -> None:
+    def send(self, waves: Iterable[WaveInput]) -> None:
         """Send all waves, and compare the outputs after each.
 
         Raises:
@@ -230,7 +230,7 @@ class SynchronousComparison:
         with ThreadPoolExecutor(4) as pool:  # HBase takes about a second for each
             list(pool.map(create, families))
 
-    def _feed(self, wave: Wave) -> None:
+    def _feed(self, wave: WaveInput) -> None:
         for table, puts in wave.puts.items():
             with self._hbase.table(table).batch(batch_size=_BATCH) as batch:
                 for row, cells in puts:

@@ -14,7 +14,7 @@ from rich.console import Console
 from headgate.cli.demo.comparison import (
     Cells,
     SynchronousComparison,
-    Wave,
+    WaveInput,
     print_steps,
     read_example,
     summary,
@@ -119,9 +119,9 @@ def _hurry(tree: dict[str, Any], speed: float) -> None:
                 bound["time"] = seconds / speed
 
 
-def _paced(rounds: Iterator[Round], seconds: float) -> Iterator[Wave]:
+def _paced(rounds: Iterator[Round], seconds: float) -> Iterator[WaveInput]:
     """Yield the rounds, one every so many seconds, or as fast as they are taken."""
     begun = time.monotonic()
     for number, one in enumerate(rounds):
         time.sleep(max(0.0, begun + number * seconds - time.monotonic()))
-        yield Wave(one.label, {"crawl-news": one.news, "crawl-pages": one.pages})
+        yield WaveInput(one.label, {"crawl-news": one.news, "crawl-pages": one.pages})

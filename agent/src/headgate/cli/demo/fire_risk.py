@@ -15,7 +15,7 @@ from rich.console import Console
 from headgate.cli.demo.comparison import (
     Cells,
     SynchronousComparison,
-    Wave,
+    WaveInput,
     print_steps,
     read_example,
     summary,
@@ -91,9 +91,11 @@ def fire_risk(
     )
 
 
-def _waves(forest: Forest, season: Sequence[Hour]) -> Iterator[Wave]:
+def _waves(forest: Forest, season: Sequence[Hour]) -> Iterator[WaveInput]:
     for hour in forest.hours(season):
-        yield Wave(hour.label, {"fire-satellite": hour.satellite, "fire-sensors": hour.sensors})
+        yield WaveInput(
+            hour.label, {"fire-satellite": hour.satellite, "fire-sensors": hour.sensors}
+        )
 
 
 def _fires(comparison: SynchronousComparison) -> dict[str, list[str]]:
