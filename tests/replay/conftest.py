@@ -140,7 +140,7 @@ class Recorded(EngineTester):
         }
         logs = {place: iter(log) for place, log in self.updates.items()}
         events = in_order(
-            recording.moments, topics, lambda *place: next(logs.get(place, iter(())), None)
+            recording.decisions, topics, lambda *place: next(logs.get(place, iter(())), None)
         )
         candidates = [Candidate(str(i), spec) for i, spec in enumerate(specs)]
         return replay(recording, events, topics, candidates)

@@ -14,7 +14,7 @@ from headgate.events import (
     UpdateKind,
 )
 from headgate.replay.outputs import OutputError, RecordedOutput
-from headgate.replay.tables import Cell, Extent, RecordedTables, Value
+from headgate.replay.tables import Cell, ContainerExtent, RecordedTables, Value
 
 
 def error(shown: dict[Cell, Value]) -> OutputError:
@@ -26,7 +26,7 @@ def error(shown: dict[Cell, Value]) -> OutputError:
     kinds, stamps = bytes([UpdateKind.PUT]) * number, (-1,) * number
     tables = RecordedTables()
     output = RecordedOutput(
-        Extent(WatchedContainer(Container(ContainerId("out"), (Item("t", b"f"),))))
+        ContainerExtent(WatchedContainer(Container(ContainerId("out"), (Item("t", b"f"),))))
     )
     output.take(
         tables.apply(

@@ -1,4 +1,4 @@
-"""What a replay makes of each moment and message of a record."""
+"""What a replay makes of each decision and message of a record."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from headgate.events import (
 )
 from headgate.replay import (
     Candidate,
-    Moment,
     NotRecorded,
     RecordedDecision,
     RecordedUpdate,
     Recording,
+    ReplayedDecision,
     ReplayReport,
     read_recording,
     replay,
@@ -48,7 +48,7 @@ from headgate.replay import (
 
 AT_WRITES = Evaluation(write=True)
 AT_ENDS = Evaluation(action_end=True)
-SUBMITTED = Moment(100.0, "submitted", "")
+SUBMITTED = ReplayedDecision(100.0, "submitted", "")
 TOPICS = {updates_topic("in"): 1, updates_topic("out"): 1}
 
 
@@ -93,16 +93,18 @@ def writes(*times: float) -> list[RecordedUpdate]:
     return [put("in", offset, time, b"r%d" % offset) for offset, time in enumerate(times)]
 
 
-def launched(time: float, run: str, cut: int) -> Moment:
+def launched(time: float, run: str, cut: int) -> ReplayedDecision:
     """Return the launch of a run over the first ``cut`` updates of ``in``."""
-    return Moment(time, "launched", "", "b", run, cut=Cut({updates_topic("in"): (cut,)}))
+    return ReplayedDecision(time, "launched", "", "b", run, cut=Cut({updates_topic("in"): (cut,)}))
 
 
 def replayed(
-    spec: DataflowSpec, moments: Iterable[Moment], updates: Iterable[RecordedUpdate] = ()
+    spec: DataflowSpec,
+    decisions: Iterable[ReplayedDecision],
+    updates: Iterable[RecordedUpdate] = (),
 ) -> ReplayReport:
-    recording = Recording("flow", (SUBMITTED, *moments))
-    events: list[RecordedUpdate | Moment] = [*recording.moments, *updates]
+    recording = Recording("flow", (SUBMITTED, *decisions))
+    events: list[RecordedUpdate | ReplayedDecision] = [*recording.decisions, *updates]
     events.sort(key=lambda event: event.time)
     return replay(recording, events, TOPICS, [Candidate("other", spec)])
 
@@ -114,25 +116,25 @@ def counterparts(report: ReplayReport) -> list[tuple[float, str]]:
 
 
 def test_a_run_at_once_over_what_the_recorded_one_had_is_that_run() -> None:
-    moments = [launched(150.0, "x", 2), Moment(152.0, "finished", "", "b", "x")]
-    assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0))) == [(102.0, "x")]
+    decisions = [launched(150.0, "x", 2), ReplayedDecision(152.0, "finished", "", "b", "x")]
+    assert counterparts(replayed(flow(2), decisions, writes(101.0, 102.0))) == [(102.0, "x")]
 
 
 def test_a_run_a_second_before_the_recorded_one_is_that_run_still() -> None:
     for time, run in ((103.0, "x"), (103.25, "")):
-        moments = [launched(time, "x", 3), Moment(152.0, "finished", "", "b", "x")]
-        report = replayed(flow(2), moments, writes(101.0, 102.0, 102.5))
+        decisions = [launched(time, "x", 3), ReplayedDecision(152.0, "finished", "", "b", "x")]
+        report = replayed(flow(2), decisions, writes(101.0, 102.0, 102.5))
         assert counterparts(report)[0] == (102.0, run)
 
 
 def test_a_run_long_before_the_recorded_one_and_over_less_is_another() -> None:
-    moments = [launched(150.0, "x", 3), Moment(152.0, "finished", "", "b", "x")]
-    assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0, 103.0))) == [(102.0, "")]
+    decisions = [launched(150.0, "x", 3), ReplayedDecision(152.0, "finished", "", "b", "x")]
+    assert counterparts(replayed(flow(2), decisions, writes(101.0, 102.0, 103.0))) == [(102.0, "")]
 
 
 def test_a_run_that_a_write_brings_about_in_the_same_wave_is_another_too() -> None:
-    moments = [launched(150.0, "x", 3), Moment(160.0, "wave-ended", "", inputs=("a",))]
-    assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0, 103.0))) == [(102.0, "")]
+    decisions = [launched(150.0, "x", 3), ReplayedDecision(160.0, "wave-ended", "", inputs=("a",))]
+    assert counterparts(replayed(flow(2), decisions, writes(101.0, 102.0, 103.0))) == [(102.0, "")]
 
 
 def test_a_run_long_before_the_recorded_one_is_another_where_there_are_no_waves() -> None:
@@ -141,50 +143,50 @@ def test_a_run_long_before_the_recorded_one_is_another_where_there_are_no_waves(
         spec.actions[1], bounds=(Bound("k", ContainerId("in"), time=5.0),)
     )
     spec = msgspec.structs.replace(spec, actions=(spec.actions[0], step))
-    moments = [launched(150.0, "x", 2), Moment(152.0, "finished", "", "b", "x")]
-    report = replayed(spec, moments, writes(101.0, 120.0))
+    decisions = [launched(150.0, "x", 2), ReplayedDecision(152.0, "finished", "", "b", "x")]
+    report = replayed(spec, decisions, writes(101.0, 120.0))
     assert counterparts(report)[0] == (106.0, "")
 
 
 def test_a_run_at_the_end_of_a_wave_is_the_recorded_one_before_the_next() -> None:
-    moments = [Moment(110.0, "wave-ended", "", inputs=("a",)), launched(150.0, "x", 3)]
-    report = replayed(flow(2, AT_ENDS), moments, writes(101.0, 102.0, 120.0))
+    decisions = [ReplayedDecision(110.0, "wave-ended", "", inputs=("a",)), launched(150.0, "x", 3)]
+    report = replayed(flow(2, AT_ENDS), decisions, writes(101.0, 102.0, 120.0))
     assert counterparts(report) == [(110.0, "x")]
 
 
 @pytest.mark.parametrize(("second", "run"), [(170.0, "x"), (130.0, "")])
 def test_a_recorded_run_of_a_later_wave_is_another(second: float, run: str) -> None:
-    waves = [Moment(time, "wave-ended", "", inputs=("a",)) for time in (110.0, second)]
-    moments = sorted([*waves, launched(150.0, "x", 3)], key=lambda moment: moment.time)
-    report = replayed(flow(2, AT_ENDS), moments, writes(101.0, 102.0, 120.0))
+    waves = [ReplayedDecision(time, "wave-ended", "", inputs=("a",)) for time in (110.0, second)]
+    decisions = sorted([*waves, launched(150.0, "x", 3)], key=lambda decision: decision.time)
+    report = replayed(flow(2, AT_ENDS), decisions, writes(101.0, 102.0, 120.0))
     assert counterparts(report)[0] == (110.0, run)
 
 
 def test_a_run_that_somebody_asked_for_is_asked_for_again() -> None:
     asked = msgspec.structs.replace(launched(150.0, "x", 1), moment="request")
-    moments = [asked, Moment(152.0, "finished", "", "b", "x")]
+    decisions = [asked, ReplayedDecision(152.0, "finished", "", "b", "x")]
     updates = [*writes(101.0), put("out", 0, 151.0, b"r", run="x")]
-    report = replayed(flow(1e6), moments, updates)
+    report = replayed(flow(1e6), decisions, updates)
     assert counterparts(report) == [(150.0, "x")]
     [output] = report.replays[0].step("b").outputs
     assert output.worst == 0.0
 
 
 def test_a_run_whose_end_was_not_recorded_ends_when_the_next_begins() -> None:
-    moments = [launched(110.0, "x", 1), launched(120.0, "y", 2)]
-    report = replayed(flow(1), moments, writes(101.0, 115.0))
+    decisions = [launched(110.0, "x", 1), launched(120.0, "y", 2)]
+    report = replayed(flow(1), decisions, writes(101.0, 115.0))
     assert counterparts(report) == [(101.0, "x"), (120.0, "y")]
 
 
 def test_a_run_goes_on_though_another_of_its_step_ends_that_is_left_out() -> None:
-    moments = [
+    decisions = [
         launched(105.0, "left out", 1),
-        Moment(120.0, "finished", "", "b", "left out"),
+        ReplayedDecision(120.0, "finished", "", "b", "left out"),
         launched(150.0, "x", 2),
-        Moment(152.0, "finished", "", "b", "x"),
-        Moment(160.0, "resumed", ""),
+        ReplayedDecision(152.0, "finished", "", "b", "x"),
+        ReplayedDecision(160.0, "resumed", ""),
     ]
-    report = replayed(flow(2), moments, writes(101.0, 107.0, 130.0, 131.0))
+    report = replayed(flow(2), decisions, writes(101.0, 107.0, 130.0, 131.0))
     assert counterparts(report) == [(107.0, "x"), (152.0, "")]
 
 
@@ -195,7 +197,7 @@ def test_a_run_without_counterpart_takes_the_time_that_runs_mostly_took() -> Non
         for time, run, seconds in ((200.0, "x", 10.0), (300.0, "y", 90.0), (400.0, "z", 1.0))
         for each in (
             launched(time, run, 9),
-            Moment(time + seconds, "finished", "", "b", run),
+            ReplayedDecision(time + seconds, "finished", "", "b", run),
         )
     ]
     updates = [*writes(101.0, 102.0, 103.0, 104.0), put("out", 0, 105.0, b"r", run="w")]
@@ -204,9 +206,9 @@ def test_a_run_without_counterpart_takes_the_time_that_runs_mostly_took() -> Non
 
 
 def test_a_run_without_counterpart_has_not_ended_before() -> None:
-    moments = [launched(200.0, "x", 9), Moment(210.0, "finished", "", "b", "x")]
+    decisions = [launched(200.0, "x", 9), ReplayedDecision(210.0, "finished", "", "b", "x")]
     updates = [*writes(101.0, 102.0), put("out", 0, 105.0, b"r")]
-    [replay] = replayed(with_reader(1), moments, updates).replays
+    [replay] = replayed(with_reader(1), decisions, updates).replays
     assert [run.time for run in replay.step("c").runs] == [105.0]
 
 
@@ -215,20 +217,20 @@ def test_a_run_that_is_due_does_not_wait_for_another_steps_end() -> None:
     bound = Bound("k", ContainerId("in"), time=8.0)
     other = ActionSpec("c", after=("a",), reads=(ContainerId("in"),), bounds=(bound,))
     spec = msgspec.structs.replace(spec, actions=(*spec.actions, other))
-    moments = [launched(200.0, "x", 9), Moment(210.0, "finished", "", "b", "x")]
-    [replay] = replayed(spec, moments, writes(101.0, 102.0)).replays
+    decisions = [launched(200.0, "x", 9), ReplayedDecision(210.0, "finished", "", "b", "x")]
+    [replay] = replayed(spec, decisions, writes(101.0, 102.0)).replays
     assert [run.time for run in replay.step("b").runs] == [102.0]
     assert replay.step("c").runs[0].time == 109.0
 
 
 def test_a_topic_that_is_read_no_more_keeps_no_run_from_its_counterpart() -> None:
     cut = Cut({updates_topic("in"): (2,), updates_topic("gone"): (7,)})
-    moments = [msgspec.structs.replace(launched(150.0, "x", 2), cut=cut)]
-    assert counterparts(replayed(flow(2), moments, writes(101.0, 102.0))) == [(102.0, "x")]
+    decisions = [msgspec.structs.replace(launched(150.0, "x", 2), cut=cut)]
+    assert counterparts(replayed(flow(2), decisions, writes(101.0, 102.0))) == [(102.0, "x")]
 
 
 def test_other_bounds_hold_throughout_though_the_recorded_ones_were_changed() -> None:
-    changed = Moment(101.5, "specification-changed", "")
+    changed = ReplayedDecision(101.5, "specification-changed", "")
     assert counterparts(replayed(flow(2), [changed], writes(101.0, 102.0))) == [(102.0, "")]
 
 
@@ -284,14 +286,14 @@ def test_the_cells_of_all_updates_since_the_submission_are_counted() -> None:
 
 
 def test_a_replay_takes_from_the_submission_to_the_last_that_was_recorded() -> None:
-    resumed = Moment(107.0, "resumed", "")
+    resumed = ReplayedDecision(107.0, "resumed", "")
     assert replayed(flow(2), [resumed]).seconds == 7.0
     assert replayed(flow(2), [resumed], writes(101.0, 130.0)).seconds == 30.0
 
 
 def test_a_plain_record_needs_no_warning() -> None:
-    moments = [launched(150.0, "x", 2), Moment(152.0, "finished", "", "b", "x")]
-    assert replayed(flow(2), moments, writes(101.0, 102.0)).warnings == ()
+    decisions = [launched(150.0, "x", 2), ReplayedDecision(152.0, "finished", "", "b", "x")]
+    assert replayed(flow(2), decisions, writes(101.0, 102.0)).warnings == ()
 
 
 def test_a_replay_warns_of_all_gaps_since_the_submission() -> None:
@@ -303,7 +305,7 @@ def test_a_replay_warns_of_all_gaps_since_the_submission() -> None:
         recorded("in", 3, 102.0, None),
         recorded("in", 4, 103.0, None),
     ]
-    [warning] = replayed(flow(2), [Moment(104.0, "gap", "")], updates).warnings
+    [warning] = replayed(flow(2), [ReplayedDecision(104.0, "gap", "")], updates).warnings
     assert warning.startswith("4 gaps in the record")
 
 
@@ -313,15 +315,15 @@ def test_a_replay_warns_of_each_step_whose_runs_failed_for_good() -> None:
         for time in (110.0, 120.0)
         for each in (
             launched(time, f"at {time}", 0),
-            Moment(time + 1, "quarantined", "", "b", f"at {time}"),
+            ReplayedDecision(time + 1, "quarantined", "", "b", f"at {time}"),
         )
     ]
     [warning] = replayed(flow(2), failed).warnings
     assert warning.startswith("runs of b failed for good")
 
 
-def scanned(cells: int, start: bytes = b"", stop: bytes | None = None) -> Moment:
-    return Moment(
+def scanned(cells: int, start: bytes = b"", stop: bytes | None = None) -> ReplayedDecision:
+    return ReplayedDecision(
         110.0, "scanned", "", container="in", table="in", cells=cells, start=start, stop=stop
     )
 
@@ -335,13 +337,13 @@ def test_a_scan_finds_the_cells_of_its_rows_that_events_tell_of(
 ) -> None:
     told = writes(101.0, 102.0, 103.0, 104.0, 105.0)
     replayed(flow(1e6), [scanned(cells, start, stop)], told)
-    with pytest.raises(NotRecorded, match=f"held {cells + 1} cells .* events tell of {cells}:"):
+    with pytest.raises(NotRecorded, match=f"held {cells + 1} cells .* events hold {cells}:"):
         replayed(flow(1e6), [scanned(cells + 1, start, stop)], told)
 
 
 def test_a_decision_that_says_nothing_more_is_read_back_so() -> None:
     said = RecordedDecision(100.0, "flow", DecisionKind.SUBMITTED, "")
-    assert read_recording("flow", [msgspec.json.encode(said)]).moments == (SUBMITTED,)
+    assert read_recording("flow", [msgspec.json.encode(said)]).decisions == (SUBMITTED,)
 
 
 def test_what_an_agent_that_took_over_says_again_stands_once() -> None:
@@ -359,10 +361,10 @@ def test_what_an_agent_that_took_over_says_again_stands_once() -> None:
         ("wave-ended", "", 2),
     ]
     lines = [
-        msgspec.json.encode(Moment(float(time), kind, "", run=run, wave=wave))
+        msgspec.json.encode(ReplayedDecision(float(time), kind, "", run=run, wave=wave))
         for time, (kind, run, wave) in enumerate(said)
     ]
-    assert [(m.kind, m.run, m.time) for m in read_recording("flow", lines).moments] == [
+    assert [(m.kind, m.run, m.time) for m in read_recording("flow", lines).decisions] == [
         ("submitted", "", 0.0),
         ("launched", "x", 1.0),
         ("wave-ended", "", 5.0),

@@ -34,10 +34,10 @@ from headgate.events import (
     updates_topic,
 )
 from headgate.replay.outputs import OutputError, RecordedOutput
-from headgate.replay.recording import Moment, NotRecorded, Recording
+from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
 from headgate.replay.replayer import RecordedState, Replayer
 from headgate.replay.stream import RecordedUpdate
-from headgate.replay.tables import Extent, RecordedTables
+from headgate.replay.tables import ContainerExtent, RecordedTables
 
 IN, OUT = ContainerId("in"), ContainerId("out")
 WRITE = Evaluation(write=True)
@@ -81,10 +81,10 @@ class World:
     def __init__(self, spec: DataflowSpec, changed: DataflowSpec | None = None) -> None:
         self.tables = RecordedTables()
         topics = {updates_topic(str(name)): 1 for name in (IN, OUT)}
-        recording = Recording("flow", (Moment(0.0, "submitted", ""),))
+        recording = Recording("flow", (ReplayedDecision(0.0, "submitted", ""),))
         [written] = spec.actions[1].writes
         [watched] = [each for each in spec.containers if each.id == written]
-        self.output = RecordedOutput(Extent(watched))
+        self.output = RecordedOutput(ContainerExtent(watched))
         past = RecordedState(recording, self.tables, {("b", written): self.output}, topics)
         self.replayer = Replayer("label", spec, past, {1: changed} if changed else {})
         self._offset = 0
@@ -127,7 +127,7 @@ class World:
         )  # fmt: skip
 
     def reach(self, kind: str, inputs: tuple[str, ...] = ()) -> None:
-        self.replayer.reach(1, Moment(float(self._offset), kind, "", inputs=inputs))
+        self.replayer.reach(1, ReplayedDecision(float(self._offset), kind, "", inputs=inputs))
 
     def runs(self, action: str) -> int:
         return len(self.replayer.outcome().step(action).runs)

@@ -1,4 +1,4 @@
-"""Updates and moments in the order in which the engine met them."""
+"""Updates and decisions in the order in which the engine met them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headgate.events import Cut
 from headgate.replay import RecordedUpdate, in_order
-from headgate.replay.recording import Moment
+from headgate.replay.recording import ReplayedDecision
 
 
 def update(topic: str, partition: int, offset: int, time: float) -> RecordedUpdate:
@@ -22,11 +22,13 @@ LOGS = {
 
 
 def ordered(*cuts: Cut) -> Iterator[tuple[str, int, int] | int]:
-    """Yield topic, partition and offset of each update, and the number of each moment."""
-    moments = [Moment(0.0, "finished", str(number), cut=cut) for number, cut in enumerate(cuts)]
+    """Yield topic, partition and offset of each update, and the number of each decision."""
+    decisions = [
+        ReplayedDecision(0.0, "finished", str(number), cut=cut) for number, cut in enumerate(cuts)
+    ]
     logs = {place: iter(log) for place, log in LOGS.items()}
-    for each in in_order(moments, {"a": 2, "b": 2}, lambda *place: next(logs[place], None)):
-        if isinstance(each, Moment):
+    for each in in_order(decisions, {"a": 2, "b": 2}, lambda *place: next(logs[place], None)):
+        if isinstance(each, ReplayedDecision):
             yield int(each.words)
         else:
             yield each.topic, each.partition, each.offset

@@ -22,7 +22,7 @@ from headgate.events import (
     partition_of,
 )
 from headgate.replay.recording import NotRecorded
-from headgate.replay.tables import UNKNOWN, Extent, RecordedTables
+from headgate.replay.tables import UNKNOWN, ContainerExtent, RecordedTables
 
 Held = dict[tuple[bytes, bytes], bytes]
 Update = tuple[UpdateKind, bytes, bytes, bytes | None]
@@ -137,8 +137,8 @@ INSIDE = [("t", b"b", b"f:x"), ("t", b"c", b"f:x"), ("t", b"y", b"f:x"), ("t", b
 OUTSIDE = [("t", b"a", b"f:x"), ("t", b"d", b"f:x"), ("t", b"b", b"f:y"), ("u", b"b", b"f:x")]
 
 
-def extent(name: CodecName) -> Extent:
-    return Extent(WatchedContainer(PARTS, codec=Codec(name)))
+def extent(name: CodecName) -> ContainerExtent:
+    return ContainerExtent(WatchedContainer(PARTS, codec=Codec(name)))
 
 
 def test_a_container_has_the_cells_of_its_parts() -> None:

@@ -49,7 +49,7 @@ def replayed(world: World, *specs: DataflowSpec) -> list[Replayed]:
         for topic in topics
         for partition, messages in enumerate(world.topic(topic))
     }
-    events = in_order(recording.moments, topics, lambda *place: next(logs[place], None))
+    events = in_order(recording.decisions, topics, lambda *place: next(logs[place], None))
     candidates = [Candidate(str(i), spec) for i, spec in enumerate(specs)]
     return list(replay(recording, events, topics, candidates).replays)
 
@@ -134,4 +134,4 @@ def test_a_dataflow_submitted_anew_is_recorded_anew(world: World) -> None:
     waves(world, 2, random.Random(1))
     first = [line for line in world.decisions if b'"submitted"' in line]
     again: list[Any] = [*world.decisions, *first]
-    assert len(read_recording(world.dataflow.name, again).moments) == 1
+    assert len(read_recording(world.dataflow.name, again).decisions) == 1

@@ -14,13 +14,13 @@ from headgate.replay.outcome import (
 from headgate.replay.outputs import OutputError
 from headgate.replay.recording import (
     PLACED,
-    Moment,
     NothingRecorded,
     NotRecorded,
     RecordedDecision,
     RecordedRun,
     Recording,
     RecordingError,
+    ReplayedDecision,
     RetentionPassed,
     read_recording,
 )
@@ -45,7 +45,6 @@ __all__ = [
     "Evaluate",
     "Factors",
     "Fetch",
-    "Moment",
     "NotRecorded",
     "NothingRecorded",
     "OutputError",
@@ -57,6 +56,7 @@ __all__ = [
     "RecordingError",
     "ReplayReport",
     "Replayed",
+    "ReplayedDecision",
     "ReplayedRun",
     "RetentionPassed",
     "SavingTarget",

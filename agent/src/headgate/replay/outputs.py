@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from headgate.replay.tables import Cell, Extent, RecordedTables, Value, Write
+from headgate.replay.tables import Cell, ContainerExtent, RecordedTables, Value, Write
 
 
 class OutputError(Struct, frozen=True):
@@ -25,7 +25,7 @@ class OutputError(Struct, frozen=True):
 class RecordedOutput:
     """A container that an action writes, as recorded: what errors are measured against."""
 
-    def __init__(self, extent: Extent) -> None:
+    def __init__(self, extent: ContainerExtent) -> None:
         self.extent = extent
         self.magnitude = 0.0
         """Σ|x|."""

@@ -1,4 +1,4 @@
-"""What is known of a dataflow's past: the moments in the decisions topic, and its runs."""
+"""What is known of a dataflow's past: decisions of their topic, and its runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PLACED = frozenset(
 """Decisions whose place among the updates is recorded: those that a replay does again."""
 
 
-class Moment(Struct, frozen=True):
+class ReplayedDecision(Struct, frozen=True):
     """What a replay reads of a ``RecordedDecision``."""
 
     time: float
@@ -88,7 +88,7 @@ class NotRecorded(RecordingError):
 
 
 class RecordedRun(Struct, frozen=True):
-    """A run that took place. ``launched`` and ``ended`` are positions among the moments."""
+    """A run that took place. ``launched`` and ``ended`` are positions among the decisions."""
 
     action: str
     run: str
@@ -106,17 +106,17 @@ class Recording:
 
     Args:
         dataflow: its name.
-        moments: from its submission on, each thing once.
+        decisions: from its submission on, each thing once.
     """
 
-    def __init__(self, dataflow: str, moments: tuple[Moment, ...]) -> None:
+    def __init__(self, dataflow: str, decisions: tuple[ReplayedDecision, ...]) -> None:
         self.dataflow = dataflow
-        self.moments = moments
-        self.start = moments[0].cut
-        self.waves = tuple(i for i, m in enumerate(moments) if m.kind == DecisionKind.WAVE_ENDED)
+        self.decisions = decisions
+        self.start = decisions[0].cut
+        self.waves = tuple(i for i, m in enumerate(decisions) if m.kind == DecisionKind.WAVE_ENDED)
         """Positions of the ends of waves."""
-        self.gaps = sum(m.kind == DecisionKind.GAP for m in moments)
-        self.given_up = tuple(m.action for m in moments if m.kind == DecisionKind.QUARANTINED)
+        self.gaps = sum(m.kind == DecisionKind.GAP for m in decisions)
+        self.given_up = tuple(m.action for m in decisions if m.kind == DecisionKind.QUARANTINED)
         self.runs = self._find_runs()
         """By action, in the order of their launches."""
         self._launches = {a: [run.launched for run in runs] for a, runs in self.runs.items()}
@@ -129,24 +129,24 @@ class Recording:
         }
 
     def _find_runs(self) -> Mapping[str, tuple[RecordedRun, ...]]:
-        ends = {m.run: i for i, m in enumerate(self.moments) if m.kind == DecisionKind.FINISHED}
+        ends = {m.run: i for i, m in enumerate(self.decisions) if m.kind == DecisionKind.FINISHED}
         found: dict[str, list[RecordedRun]] = {}
-        for i, moment in enumerate(self.moments):
-            if moment.kind != DecisionKind.LAUNCHED:
+        for i, decision in enumerate(self.decisions):
+            if decision.kind != DecisionKind.LAUNCHED:
                 continue
-            end = ends.get(moment.run)
-            seconds = None if end is None else max(0.0, self.moments[end].time - moment.time)
+            end = ends.get(decision.run)
+            seconds = None if end is None else max(0.0, self.decisions[end].time - decision.time)
             run = RecordedRun(
-                moment.action,
-                moment.run,
+                decision.action,
+                decision.run,
                 i,
-                moment.time,
-                moment.cut,
+                decision.time,
+                decision.cut,
                 end,
                 seconds,
                 bisect_left(self.waves, i),
             )
-            found.setdefault(moment.action, []).append(run)
+            found.setdefault(decision.action, []).append(run)
         return {action: tuple(runs) for action, runs in found.items()}
 
     def next_run(self, action: str, moment: int) -> RecordedRun | None:
@@ -171,15 +171,15 @@ class Recording:
 
     @property
     def definitions(self) -> dict[int, tuple[str, str | None]]:
-        """Dataflow file and profile by the position of the moment from which on they hold."""
+        """Dataflow file and profile by the position of the decision from which on they hold."""
         return {
             i: (m.source, m.profile)
-            for i, m in enumerate(self.moments)
+            for i, m in enumerate(self.decisions)
             if m.kind in (DecisionKind.SUBMITTED, DecisionKind.SPECIFICATION_CHANGED)
         }
 
 
-_decoder = msgspec.json.Decoder(Moment)
+_decoder = msgspec.json.Decoder(ReplayedDecision)
 
 _KEPT = frozenset(PLACED | {DecisionKind.GAP})
 
@@ -195,32 +195,32 @@ def read_recording(dataflow: str, lines: Iterable[bytes]) -> Recording:
         NothingRecorded: there are none.
         RetentionPassed: the submission is not among them any more.
     """
-    moments: list[Moment | None] = []
+    decisions: list[ReplayedDecision | None] = []
     submitted = any_line = False
     places: dict[tuple[str, str], int] = {}
     for line in lines:
         any_line = True
-        moment = _decoder.decode(line)
-        if moment.kind not in _KEPT:
+        decision = _decoder.decode(line)
+        if decision.kind not in _KEPT:
             continue
-        if moment.kind == DecisionKind.SUBMITTED:
-            moments, submitted = [], True
+        if decision.kind == DecisionKind.SUBMITTED:
+            decisions, submitted = [], True
             places.clear()
         # Agents that take over say some things again. A wave counts where it was last evaluated.
-        kind, subject = moment.kind, moment.run
+        kind, subject = decision.kind, decision.run
         if kind == DecisionKind.WAVE_ENDED:
-            subject = str(moment.wave)
+            subject = str(decision.wave)
         elif kind == DecisionKind.RETRIED:
             kind = DecisionKind.LAUNCHED
         elif kind not in (DecisionKind.LAUNCHED, DecisionKind.FINISHED):
-            moments.append(moment)
+            decisions.append(decision)
             continue
         known = places.get((kind, subject))
         if known is None or kind == DecisionKind.WAVE_ENDED:
-            places[kind, subject] = len(moments)
-            moments.append(msgspec.structs.replace(moment, kind=kind))
+            places[kind, subject] = len(decisions)
+            decisions.append(msgspec.structs.replace(decision, kind=kind))
             if known is not None:
-                moments[known] = None
+                decisions[known] = None
     if not any_line:
         raise NothingRecorded(
             f"nothing was recorded of a dataflow {dataflow!r}; see the names with `headgate flow "
@@ -232,4 +232,4 @@ def read_recording(dataflow: str, lines: Iterable[bytes]) -> Recording:
             "recorded it that could not be replayed yet); raise retention.ms of topic "
             "headgate.decisions and of its tables' topics, then remove and submit the dataflow"
         )
-    return Recording(dataflow, tuple(moment for moment in moments if moment is not None))
+    return Recording(dataflow, tuple(decision for decision in decisions if decision is not None))

@@ -56,7 +56,7 @@ from headgate.events import (
 )
 from headgate.replay.outcome import OutputReplay, Replayed, ReplayedRun, StepReplay
 from headgate.replay.outputs import OutputError, RecordedOutput
-from headgate.replay.recording import Moment, NotRecorded, RecordedRun, Recording
+from headgate.replay.recording import NotRecorded, RecordedRun, Recording, ReplayedDecision
 from headgate.replay.stream import RecordedUpdate
 from headgate.replay.tables import UNKNOWN, Cell, RecordedTables, Value, Write
 
@@ -95,7 +95,7 @@ class RecordedState:
             for topic, count in partitions.items()
         }
         self.moment = 0
-        """Position of the first moment that is still to come."""
+        """Position of the first decision that is still to come."""
         self.rewriting: set[str] = set()
         """Actions that write cells again which they do not change."""
 
@@ -116,8 +116,8 @@ class Replayer:
         label: what people call these bounds.
         spec: the dataflow with them.
         past: the recorded state, which whoever feeds this keeps.
-        changes: the specification that holds from a moment on, by its position; to follow what was
-            submitted meanwhile. Empty: ``spec`` holds throughout.
+        changes: specifications by the position of the decision from which on each holds; to follow
+            what was submitted meanwhile. Empty: ``spec`` holds throughout.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Replayer:
         self._past = past
         self._changes = changes
         self._engine = Engine(spec)
-        self._now = past.recording.moments[0].time
+        self._now = past.recording.decisions[0].time
         self._notify: float | None = None
         self._active: dict[str, _Active] = {}
         self._withheld: dict[str, dict[Cell, Value]] = {}
@@ -209,25 +209,25 @@ class Replayer:
         for held in self._withheld.values():
             held.pop(cell, None)
 
-    def reach(self, place: int, moment: Moment) -> None:
-        """Take what happened at a moment, whose position among the moments is ``place``."""
-        match moment.kind:
+    def reach(self, place: int, decision: ReplayedDecision) -> None:
+        """Take a decision, whose position among all is ``place``."""
+        match decision.kind:
             case DecisionKind.WAVE_ENDED:
                 if self._past.recording.at_rest(place):
                     self.settle()
                 if self._wave:
                     self.measure()
                 self._wave += 1
-                self._tell(WaveEnded(self._now, moment.inputs))
+                self._tell(WaveEnded(self._now, decision.inputs))
             case DecisionKind.LAUNCHED:
-                active = self._active.get(moment.action)
+                active = self._active.get(decision.action)
                 recorded = active.recorded if active is not None else None
-                if recorded is not None and recorded.run != moment.run:
-                    self._finish(moment.action)  # its end was not recorded, and has been
-                if moment.moment == "request" and moment.action in self._runs:
-                    self._tell(RunRequested(self._now, moment.action))
+                if recorded is not None and recorded.run != decision.run:
+                    self._finish(decision.action)  # its end was not recorded, and has been
+                if decision.moment == "request" and decision.action in self._runs:
+                    self._tell(RunRequested(self._now, decision.action))
             case DecisionKind.FINISHED | DecisionKind.QUARANTINED:
-                self._finish_recorded(moment)
+                self._finish_recorded(decision)
                 if not self._past.recording.waves:
                     self.measure()
             case DecisionKind.PAUSED:
@@ -240,10 +240,14 @@ class Replayer:
             case _:
                 pass
 
-    def _finish_recorded(self, moment: Moment) -> None:
-        active = self._active.get(moment.action)
-        if active is not None and active.recorded is not None and active.recorded.run == moment.run:
-            self._finish(moment.action)
+    def _finish_recorded(self, decision: ReplayedDecision) -> None:
+        active = self._active.get(decision.action)
+        if (
+            active is not None
+            and active.recorded is not None
+            and active.recorded.run == decision.run
+        ):
+            self._finish(decision.action)
 
     def settle(self) -> None:
         """End all runs, and those that their ends bring about."""

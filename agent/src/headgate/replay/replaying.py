@@ -17,16 +17,16 @@ from headgate.engine import (
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
-from headgate.replay.recording import Moment, NotRecorded, Recording
+from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
 from headgate.replay.replayer import RecordedState, Replayer
 from headgate.replay.stream import RecordedUpdate
-from headgate.replay.tables import Extent, RecordedTables, Write
+from headgate.replay.tables import ContainerExtent, RecordedTables, Write
 
 
 class Candidate(Struct, frozen=True):
     """Bounds to replay: a dataflow of the same steps and containers.
 
-    ``changes`` holds specifications by the position of the moment from which on each holds, where
+    ``changes`` holds specifications by the position of the decision from which on each holds, where
     the replay is to follow what was submitted meanwhile.
     """
 
@@ -49,7 +49,7 @@ class ReplayReport(Struct, frozen=True):
 
 def replay(
     recording: Recording,
-    events: Iterable[RecordedUpdate | Moment],
+    events: Iterable[RecordedUpdate | ReplayedDecision],
     partitions: Mapping[str, int],
     candidates: Sequence[Candidate],
 ) -> ReplayReport:
@@ -57,7 +57,7 @@ def replay(
 
     Args:
         recording: what is known of its past.
-        events: its updates and moments, as ``in_order`` yields them.
+        events: its updates and decisions, as ``in_order`` yields them.
         partitions: how many each topic has.
         candidates: the bounds.
 
@@ -100,15 +100,15 @@ class _Replaying:
         self._updates = 0
         self._unread = 0
         self._anonymous = 0
-        self._last = recording.moments[0].time
+        self._last = recording.decisions[0].time
 
-    def run(self, events: Iterable[RecordedUpdate | Moment]) -> ReplayReport:
+    def run(self, events: Iterable[RecordedUpdate | ReplayedDecision]) -> ReplayReport:
         for event in events:
             self._last = max(self._last, event.time)
             if self._past.moment:
                 for replayer in self._replayers:
                     replayer.pass_time(event.time)
-            if isinstance(event, Moment):
+            if isinstance(event, ReplayedDecision):
                 self._reach(event)
             else:
                 self._take(event)
@@ -119,36 +119,36 @@ class _Replaying:
             dataflow=self._recording.dataflow,
             replays=tuple(replayer.outcome() for replayer in self._replayers),
             updates=self._updates,
-            seconds=self._last - self._recording.moments[0].time,
+            seconds=self._last - self._recording.decisions[0].time,
             warnings=tuple(self._warnings()),
         )
 
-    def _reach(self, moment: Moment) -> None:
+    def _reach(self, decision: ReplayedDecision) -> None:
         place = self._past.moment
-        # A run that somebody asked for is launched here and now: its own moment is to come yet.
-        self._past.moment = place if moment.kind == DecisionKind.LAUNCHED else place + 1
-        if moment.kind == DecisionKind.SCANNED:
-            self._check_scan(moment)
+        # A run that somebody asked for is launched here and now: its own decision is to come yet.
+        self._past.moment = place if decision.kind == DecisionKind.LAUNCHED else place + 1
+        if decision.kind == DecisionKind.SCANNED:
+            self._check_scan(decision)
         for replayer in self._replayers:
             if place == 0:
                 replayer.begin()
             else:
-                replayer.reach(place, moment)
+                replayer.reach(place, decision)
         self._past.moment = place + 1
 
-    def _check_scan(self, moment: Moment) -> None:
-        container = next((c for i, c in self._containers.items() if i == moment.container), None)
+    def _check_scan(self, decision: ReplayedDecision) -> None:
+        container = next((c for i, c in self._containers.items() if i == decision.container), None)
         if container is None:
             return
-        told = sum(
+        held = sum(
             1
-            for (_, row, _), _ in self._tables.cells(container, moment.table)
-            if moment.start <= row and (moment.stop is None or row < moment.stop)
+            for (_, row, _), _ in self._tables.cells(container, decision.table)
+            if decision.start <= row and (decision.stop is None or row < decision.stop)
         )
-        if moment.cells > told:
+        if decision.cells > held:
             raise NotRecorded(
-                f"table {moment.table!r} held {moment.cells} cells of container "
-                f"{moment.container!r} when it was scanned, and events tell of {told}: the others "
+                f"table {decision.table!r} held {decision.cells} cells of container "
+                f"{decision.container!r} when it was scanned, and events hold {held}: the others "
                 "were written before an observer watched the table, or past it, so no replay can "
                 "know them; record anew on tables that were watched from their creation"
             )
@@ -211,7 +211,7 @@ class _Replaying:
 
 
 def _outputs(spec: DataflowSpec) -> dict[tuple[str, str], RecordedOutput]:
-    extents = {watched.id: Extent(watched) for watched in spec.containers}
+    extents = {watched.id: ContainerExtent(watched) for watched in spec.containers}
     return {
         (action.name, container): RecordedOutput(extents[container])
         for action in spec.actions

@@ -1,4 +1,4 @@
-"""The recorded updates and moments in one order: that in which the engine met them."""
+"""The recorded updates and decisions in one order: that in which the engine met them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from headgate.events import Cut, UpdateMessage
-from headgate.replay.recording import Moment
+from headgate.replay.recording import ReplayedDecision
 
 
 class RecordedUpdate(Struct, frozen=True):
@@ -27,21 +27,21 @@ Fetch = Callable[[str, int], RecordedUpdate | None]
 
 
 def in_order(
-    moments: Iterable[Moment], partitions: Mapping[str, int], fetch: Fetch
-) -> Iterator[RecordedUpdate | Moment]:
-    """Yield every update before the first moment whose cut holds it, otherwise by their time.
+    decisions: Iterable[ReplayedDecision], partitions: Mapping[str, int], fetch: Fetch
+) -> Iterator[RecordedUpdate | ReplayedDecision]:
+    """Yield every update before the first decision whose cut holds it, otherwise by their time.
 
     Holds one record of each partition at a time.
 
     Args:
-        moments: in their order.
+        decisions: in their order.
         partitions: how many each topic has.
         fetch: the records.
     """
     merge = _Merge(partitions, fetch)
-    for moment in moments:
-        yield from merge.up_to(moment.cut)
-        yield moment
+    for decision in decisions:
+        yield from merge.up_to(decision.cut)
+        yield decision
     yield from merge.up_to(None)
 
 

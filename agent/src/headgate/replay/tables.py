@@ -96,7 +96,7 @@ _VALUES = frozenset(
 _KNOWN = frozenset({UpdateKind.PUT, UpdateKind.INCREMENT, UpdateKind.APPEND})
 
 
-class Extent:
+class ContainerExtent:
     """Which cells lie in a container, and the numbers in them."""
 
     def __init__(self, watched: WatchedContainer) -> None:

@@ -77,8 +77,8 @@ class FlowRecording:
             for table in watched.container.tables
         )
         with self._recordings.updates(self.recording, tables) as history:
-            moments = self.recording.moments
-            events = in_order(moments, history.partitions, history.fetch)
+            decisions = self.recording.decisions
+            events = in_order(decisions, history.partitions, history.fetch)
             report = replay(self.recording, events, history.partitions, candidates)
         return FlowReplay(report, differences(report.replays[0], self.recording))
 

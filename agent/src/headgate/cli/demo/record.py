@@ -27,7 +27,14 @@ from headgate.events import (
     UpdateKind,
     updates_topic,
 )
-from headgate.replay import Candidate, Moment, RecordedUpdate, Recording, ReplayReport, replay
+from headgate.replay import (
+    Candidate,
+    RecordedUpdate,
+    Recording,
+    ReplayedDecision,
+    ReplayReport,
+    replay,
+)
 
 if TYPE_CHECKING:
     from aqhi.evaluation.figures import Series, Waves
@@ -113,15 +120,15 @@ class SynchronousRecord:
 
     def replay(self, candidates: Sequence[Candidate]) -> ReplayReport:
         """Replay the record under the bounds of the candidates."""
-        moments = tuple(event for event in self._events() if isinstance(event, Moment))
+        decisions = tuple(event for event in self._events() if isinstance(event, ReplayedDecision))
         partitions = {updates_topic(table): 1 for table in self._tables.values()}
-        recording = Recording(self._spec.name, moments)
+        recording = Recording(self._spec.name, decisions)
         return replay(recording, self._events(), partitions, candidates)
 
-    def _events(self) -> Iterator[RecordedUpdate | Moment]:
+    def _events(self) -> Iterator[RecordedUpdate | ReplayedDecision]:
         """Yield all that happened, in order."""
         log = _Log()
-        yield Moment(0.0, DecisionKind.SUBMITTED, "")
+        yield ReplayedDecision(0.0, DecisionKind.SUBMITTED, "")
         before: dict[str, Series] = {}
         for wave, readings in enumerate(self._readings):
             time = (wave + 1) * _HOUR
@@ -131,16 +138,20 @@ class SynchronousRecord:
                 for column, value in cells.items()
             ]
             yield from log.write(time, self._tables["sensors"], fed, None)
-            yield Moment(
+            yield ReplayedDecision(
                 time, DecisionKind.WAVE_ENDED, "", cut=log.cut, wave=wave + 1, inputs=self._inputs
             )
             for action, containers in self._written(wave, readings, before).items():
                 run = f"{action}-{wave + 1}"
-                yield Moment(time, DecisionKind.LAUNCHED, "", action=action, run=run, cut=log.cut)
+                yield ReplayedDecision(
+                    time, DecisionKind.LAUNCHED, "", action=action, run=run, cut=log.cut
+                )
                 origin = Origin(self._spec.name, action, run, 1)
                 for container, cells in containers.items():
                     yield from log.write(time, self._tables[container], cells, origin)
-                yield Moment(time, DecisionKind.FINISHED, "", action=action, run=run, cut=log.cut)
+                yield ReplayedDecision(
+                    time, DecisionKind.FINISHED, "", action=action, run=run, cut=log.cut
+                )
 
     def _written(
         self, wave: int, readings: Readings, before: dict[str, Series]
