@@ -62,8 +62,8 @@ class Recorded(EngineTester):
             ),
         )
 
-    def tell(self, stimulus: Stimulus) -> list[Instruction]:
-        told = super().tell(stimulus)
+    def handle(self, stimulus: Stimulus) -> list[Instruction]:
+        told = super().handle(stimulus)
         for instruction in told:
             if isinstance(instruction, RecordDecision):
                 decision = instruction.decision

@@ -44,7 +44,7 @@ class Careful(TriggerPolicy):
         result = TriggerResult(self.may, "was told so", "a better moment")
         return RunNow(result) if self.may else Nothing(result)
 
-    def told(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
+    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
         self.may = None if answer is None else answer == b"yes"
         self.reason = reason
         return ()

@@ -51,7 +51,7 @@ def test_a_launch_says_what_it_consumes_and_why(pair, rows):
 
 def test_the_end_of_what_is_no_action_is_refused(pair):
     tester = pair()
-    tester.tell(RunFinished(tester.now, "nobody", "flow-nobody-1", 1))
+    tester.handle(RunFinished(tester.now, "nobody", "flow-nobody-1", 1))
     assert tester.decisions()[-1].kind is DecisionKind.REFUSED
 
 
@@ -133,7 +133,7 @@ def test_release_lets_it_run_again_on_what_the_failed_run_had_taken(pair, rows):
 def test_a_retry_does_not_wait_and_keeps_run_and_cut(pair, rows):
     tester = active(pair, rows)
     tester.fail("b")
-    assert launched(tester.tell(RetryRequested(tester.now, "b"))) == ["b"]
+    assert launched(tester.handle(RetryRequested(tester.now, "b"))) == ["b"]
     first, second = tester.launches()
     assert (second.run, second.attempt, second.cut) == (first.run, 2, first.cut)
     assert launched(tester.pass_time(60)) == []
@@ -141,7 +141,7 @@ def test_a_retry_does_not_wait_and_keeps_run_and_cut(pair, rows):
 
 def test_a_retry_of_what_was_given_up_is_another_run_at_once(pair, rows):
     tester = quarantined(pair, rows, Bound("k", IN, sequence=SequenceBound(2)))
-    assert launched(tester.tell(RetryRequested(tester.now, "b"))) == ["b"]
+    assert launched(tester.handle(RetryRequested(tester.now, "b"))) == ["b"]
     assert tester.launches()[-1].run == "flow-b-2"
     assert tester.launches()[-1].since.offsets == {}
 
@@ -149,15 +149,15 @@ def test_a_retry_of_what_was_given_up_is_another_run_at_once(pair, rows):
 def test_a_retry_while_paused_comes_when_resumed(pair, rows):
     tester = active(pair, rows)
     tester.fail("b")
-    tester.tell(Paused(tester.now))
-    assert launched(tester.tell(RetryRequested(tester.now, "b"))) == []
-    assert launched(tester.tell(Resumed(tester.now))) == ["b"]
+    tester.handle(Paused(tester.now))
+    assert launched(tester.handle(RetryRequested(tester.now, "b"))) == []
+    assert launched(tester.handle(Resumed(tester.now))) == ["b"]
 
 
 @pytest.mark.parametrize("name", ["a", "b", "x"])
 def test_only_what_failed_is_retried(pair, rows, name):
     tester = active(pair, rows)
-    tester.tell(RetryRequested(tester.now, name))
+    tester.handle(RetryRequested(tester.now, name))
     assert tester.decisions()[-1].kind is DecisionKind.REFUSED
     assert len(tester.launches()) == 1
 
@@ -219,7 +219,7 @@ def test_backoff_holds_time_back_too(pair, rows):
 def test_a_run_that_committed_after_all_is_finished_whatever_its_attempt(pair, rows):
     tester = active(pair, rows)
     tester.fail("b")
-    tester.tell(RunFinished(tester.now, "b", "flow-b-1", 1))
+    tester.handle(RunFinished(tester.now, "b", "flow-b-1", 1))
     assert state(tester) is RunState.IDLE
     tester.pass_time(100)
     assert len(tester.launches()) == 1
@@ -227,8 +227,8 @@ def test_a_run_that_committed_after_all_is_finished_whatever_its_attempt(pair, r
 
 def test_what_is_said_of_another_run_is_refused(pair, rows):
     tester = active(pair, rows)
-    tester.tell(RunFinished(tester.now, "b", "flow-b-9", 1))
-    tester.tell(RunFailed(tester.now, "b", "flow-b-1", 7, "stale"))
+    tester.handle(RunFinished(tester.now, "b", "flow-b-9", 1))
+    tester.handle(RunFailed(tester.now, "b", "flow-b-1", 7, "stale"))
     assert state(tester) is RunState.LAUNCHED
     assert [d.kind for d in tester.decisions()[-2:]] == [DecisionKind.REFUSED] * 2
 
@@ -236,32 +236,32 @@ def test_what_is_said_of_another_run_is_refused(pair, rows):
 def test_a_run_that_finished_once_is_not_finished_twice(pair, rows):
     tester = active(pair, rows)
     tester.finish("b")
-    tester.tell(RunFinished(tester.now, "b", "flow-b-1", 1))
+    tester.handle(RunFinished(tester.now, "b", "flow-b-1", 1))
     assert tester.decisions()[-1].kind == DecisionKind.REFUSED
 
 
 def test_paused_counts_and_launches_nothing(pair, rows):
     tester = pair(TWO)
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     tester.write("in", rows(2))
     assert launched(tester.wave("a")) == []
-    assert launched(tester.tell(Resumed(tester.now))) == ["b"]
+    assert launched(tester.handle(Resumed(tester.now))) == ["b"]
 
 
 def test_paused_holds_retries_back(pair, rows):
     tester = active(pair, rows)
     tester.fail("b")
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     assert launched(tester.pass_time(100)) == []
-    assert launched(tester.tell(Resumed(tester.now))) == ["b"]
+    assert launched(tester.handle(Resumed(tester.now))) == ["b"]
 
 
 def test_paused_lets_time_fire_when_resumed(pair, rows):
     tester = pair(Bound("k", IN, time=60.0))
     tester.write("in", rows(1))
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     assert launched(tester.pass_time(100)) == []
-    assert launched(tester.tell(Resumed(tester.now))) == ["b"]
+    assert launched(tester.handle(Resumed(tester.now))) == ["b"]
 
 
 def test_a_run_is_launched_by_hand_whatever_the_bounds_say(pair, rows):
@@ -349,7 +349,7 @@ def test_what_outlived_its_agents_was_never_lost(pair, rows):
     tester = active(pair, rows)
     for _ in range(20):
         (launch,) = [i for i in tester.restart() if isinstance(i, Launch)]
-        tester.tell(
+        tester.handle(
             RunStarted(tester.now, launch.action, launch.run, launch.attempt, recovered=True)
         )
     assert state(tester) is RunState.RUNNING
@@ -371,7 +371,7 @@ def test_what_a_first_run_is_to_be_shown_is_as_old_as_the_first_sight_of_its_top
         tester = pair(TWO, first_changes=first)
         begun = tester.now
         for topic in topics:
-            tester.tell(TopicsOpened(tester.now, topic))
+            tester.handle(TopicsOpened(tester.now, topic))
             tester.pass_time(60)
         seen[first] = tester.engine.actions["b"].seen_at
     assert seen == {FirstChanges.SNAPSHOT: None, FirstChanges.NONE: begun}

@@ -87,10 +87,10 @@ class World(EngineTester):
         super().__init__(spec, answering=False, partitions=2)
         self.save()
 
-    def tell(self, stimulus: Any) -> list[Any]:
+    def handle(self, stimulus: Any) -> list[Any]:
         if isinstance(stimulus, RecordArrived):
             self.records.append(stimulus)
-        told = super().tell(stimulus)
+        told = super().handle(stimulus)
         for one in told:
             if isinstance(one, ScanContainer):
                 self.question, self.read = one, None
@@ -123,9 +123,9 @@ class World(EngineTester):
         self.question = self.read = None
         self._numbers += 1000
         self.engine = Engine(self.spec, state, log_number=self._numbers)
-        self.tell(Restarted(self.now))
+        self.handle(Restarted(self.now))
         for record in since:
-            self.tell(record)
+            self.handle(record)
 
     def look(self, stop: bytes | None = None) -> None:
         """Read the rows that were asked for."""
@@ -140,7 +140,7 @@ class World(EngineTester):
         read, self.read = self.read, None
         if read is not None:
             self.question = None
-            self.tell(read)
+            self.handle(read)
 
     def end_scans(self) -> None:
         for _ in range(5):

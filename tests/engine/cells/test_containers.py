@@ -79,7 +79,7 @@ def test_percentages_are_of_the_elements_inside(pair, form, count):
     tester = pair(PERCENT, items=items, count=count, answering=False)
     keys = [(row, column) for row, columns in WRITTEN.items() for column in columns]
     inside = [key for key in keys if any(i.has_row(key[0]) and i.has_column(key[1]) for i in items)]
-    tester.tell(
+    tester.handle(
         ContainerScanned(
             tester.now, IN, "in", [row for row, _ in inside], [column for _, column in inside]
         )

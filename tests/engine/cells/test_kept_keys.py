@@ -33,7 +33,7 @@ def keeping(pair: Pair) -> EngineTester:
 
 def scanned(tester: EngineTester, *rows: bytes, recent: tuple[int, ...] = ()) -> None:
     columns = (b"f:x",) * len(rows)
-    tester.tell(ContainerScanned(tester.now, IN, "in", rows, columns, (), recent=recent))
+    tester.handle(ContainerScanned(tester.now, IN, "in", rows, columns, (), recent=recent))
 
 
 def counted(tester: EngineTester) -> int:
@@ -47,7 +47,7 @@ def test_what_was_there_at_first_is_no_update(keeping: EngineTester) -> None:
 
 
 def test_what_is_gone_and_what_is_new_count_each_as_one(keeping: EngineTester) -> None:
-    keeping.tell(ReconciliationDue(keeping.now))
+    keeping.handle(ReconciliationDue(keeping.now))
     scanned(keeping, b"r1", b"r2", b"r3")
     assert counted(keeping) == 3
     assert keeping.engine.explain(keeping.now).containers[0].elements == 3
@@ -56,7 +56,7 @@ def test_what_is_gone_and_what_is_new_count_each_as_one(keeping: EngineTester) -
 def test_what_is_so_new_that_an_update_is_still_to_tell_of_it_is_left_to_that(
     keeping: EngineTester,
 ) -> None:
-    keeping.tell(ReconciliationDue(keeping.now))
+    keeping.handle(ReconciliationDue(keeping.now))
     scanned(keeping, b"r1", b"r2", b"r3", recent=(1,))
     assert counted(keeping) == 2
     keeping.write("in", {b"r2": {b"f:x": b"1"}})
@@ -66,5 +66,5 @@ def test_what_is_so_new_that_an_update_is_still_to_tell_of_it_is_left_to_that(
 
 def test_without_keys_there_is_nothing_to_scan_for(pair: Pair) -> None:
     tester = pair(BOUND)
-    told = tester.tell(ReconciliationDue(tester.now))
+    told = tester.handle(ReconciliationDue(tester.now))
     assert not [one for one in told if isinstance(one, ScanContainer)]

@@ -41,7 +41,7 @@ def missing(tester):
 
 
 def reset(tester):
-    return tester.tell(PartitionReset(tester.now, updates_topic("in"), 0))
+    return tester.handle(PartitionReset(tester.now, updates_topic("in"), 0))
 
 
 def altered(tester):
@@ -55,7 +55,7 @@ def perhaps_truncated(tester):
 
 
 def reconciliation(tester):
-    return tester.tell(ReconciliationDue(tester.now))
+    return tester.handle(ReconciliationDue(tester.now))
 
 
 LOSSES = (gap, missing, reset, altered, perhaps_truncated, reconciliation)
@@ -89,8 +89,8 @@ def test_another_scan_finds_what_the_one_under_way_may_have_missed(scanning, los
     stale = tester.answer(question)
     tester.tables["in"][b"unseen", b"f:x"] = b"5"
     assert scans(loss(tester)) == []
-    (again,) = scans(tester.tell(stale))
-    tester.tell(tester.answer(again))
+    (again,) = scans(tester.handle(stale))
+    tester.handle(tester.answer(again))
     assert cells(tester) == set(tester.tables["in"])
 
 
@@ -108,12 +108,12 @@ def test_many_losses_are_one_more_scan_and_the_one_under_way_ends(scanning):
     tester, question = scanning()
     for number in range(5):
         tester.publish("in", Gap(VERSION, "o", 1, number, "in", 5.0, 9.0, "Kafka was down"))
-    (again,) = scans(tester.tell(tester.answer(question)))
-    assert scans(tester.tell(tester.answer(again))) == []
+    (again,) = scans(tester.handle(tester.answer(question)))
+    assert scans(tester.handle(tester.answer(again))) == []
 
 
 def observer_lost(tester):
-    return tester.tell(ObserverLost(tester.now, "o"))
+    return tester.handle(ObserverLost(tester.now, "o"))
 
 
 def written_round(tester):
@@ -190,7 +190,7 @@ def test_a_first_scan_and_one_that_finds_nothing_leave_changes_whole(pair, rows)
     )
     tester.tables["in"] = {(b"old", b"f:x"): b"1"}
     tester.answering = True
-    tester.tell(tester.answer(first))
+    tester.handle(tester.answer(first))
     tester.write("in", rows(6, 10))
     run(tester)
     tester.finish("b")

@@ -35,18 +35,18 @@ def tester(pair, rows):
     made.write("in", rows(3, 10))
     made.pass_time(100)  # so that no other observer's delete may be older
     made.answering = False
-    told = made.tell(ObserverLost(made.now, "lost"))
+    told = made.handle(ObserverLost(made.now, "lost"))
     assert any(isinstance(one, ScanContainer) for one in told)
     return made
 
 
 def begin(tester, start=b""):
-    return tester.tell(ScanBegun(tester.now, IN, "in", start))
+    return tester.handle(ScanBegun(tester.now, IN, "in", start))
 
 
 def found(tester, cells, start=b"", stop=None):
     keys = sorted(cells)
-    return tester.tell(
+    return tester.handle(
         ContainerScanned(
             tester.now,
             IN,

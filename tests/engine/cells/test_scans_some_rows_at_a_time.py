@@ -85,7 +85,7 @@ def test_nothing_differs_from_one_segment(seed: int, detail: str, shape: str) ->
         world.tables["in"] = dict(stood)
         if not first:
             world.end_scans()
-            world.tell(ReconciliationDue(world.now))
+            world.handle(ReconciliationDue(world.now))
         for row, column, value in told:
             world.write("in", {row: {column: value}})
         for change in hidden:
@@ -129,7 +129,7 @@ def test_nothing_is_lost_or_counted_twice_whatever_happens_meanwhile(
     if not first:
         world.end_scans()
         world.save()
-        world.tell(ReconciliationDue(world.now))
+        world.handle(ReconciliationDue(world.now))
     for _ in range(rng.randint(5, 30)):
         match rng.choice(["write", "write", "delete", "hide", "look", "look", "take", "rare"]):
             case "write" | "delete" as what:
@@ -161,14 +161,14 @@ def test_nothing_is_lost_or_counted_twice_whatever_happens_meanwhile(
                         world.crash()
     world.end_scans()
     assert world.cells.scans.complete
-    world.tell(ReconciliationDue(world.now))  # for rows that were changed after they were read
+    world.handle(ReconciliationDue(world.now))  # for rows that were changed after they were read
     world.end_scans()
     assert world.contents() == world.present()
     assert world.cells.scans.current is None
     if not emptied and not first:
         assert world.counted == updates
     world.crash()
-    world.tell(ReconciliationDue(world.now))
+    world.handle(ReconciliationDue(world.now))
     world.end_scans()
     assert world.contents() == world.present()
 
@@ -179,7 +179,7 @@ def rescanning() -> World:
     world = World(specification("values", "table", Count.ROWS))
     world.tables["in"] = {(row, b"f:a"): b"1" for row in (*TOLD, *HIDDEN)}
     world.end_scans()
-    world.tell(ReconciliationDue(world.now))
+    world.handle(ReconciliationDue(world.now))
     return world
 
 
@@ -233,7 +233,7 @@ def test_who_takes_over_a_first_scan_knows_no_cell_that_is_gone_when_it_is_read(
     world.look(b"r12")
     world.take()
     world.write("in", {b"r12": {b"f:a": b"5"}, b"r14": {b"f:a": b"5"}})
-    world.tell(ScanBegun(world.now, IN, "in", b"r12"))
+    world.handle(ScanBegun(world.now, IN, "in", b"r12"))
     world.save()
     world.crash()
     world.hide(b"r12", b"f:a", None)
@@ -249,7 +249,7 @@ def test_a_cell_is_settled_by_the_stretch_that_shows_it_or_when_all_have_come() 
         world.doubt(row, b"f:a")
     for row in (b"r02", b"r16"):
         world.doubt(row, b"f:a", UpdateKind.DELETE_COLUMN)
-    world.tell(ReconciliationDue(world.now))
+    world.handle(ReconciliationDue(world.now))
     world.hide(b"r03", b"f:a", None)
     world.look(b"r10")
     world.take()
@@ -275,13 +275,13 @@ def test_a_first_scan_in_which_something_was_lost_begins_anew_after_a_restart() 
 def test_a_row_that_changed_and_lost_a_cell_is_one_update(rescanning: World) -> None:
     rescanning.end_scans()
     rescanning.hide(b"r01", b"f:b", b"1")
-    rescanning.tell(ReconciliationDue(rescanning.now))
+    rescanning.handle(ReconciliationDue(rescanning.now))
     rescanning.end_scans()
     before = rescanning.counted
     rescanning.hide(b"r01", b"f:a", b"7")
     rescanning.hide(b"r01", b"f:b", None)
     rescanning.hide(b"r03", b"f:a", None)
-    rescanning.tell(ReconciliationDue(rescanning.now))
+    rescanning.handle(ReconciliationDue(rescanning.now))
     rescanning.look(b"r05")
     rescanning.take()
     rescanning.end_scans()
@@ -310,7 +310,7 @@ def test_a_first_scan_goes_on_where_it_came_to_and_a_later_one_begins_anew() -> 
     assert world.question is not None
     assert world.question.start == b"r06"
     world.end_scans()
-    world.tell(ReconciliationDue(world.now))
+    world.handle(ReconciliationDue(world.now))
     world.look(b"r06")
     world.take()
     world.save()
@@ -324,7 +324,7 @@ def test_an_answer_to_an_earlier_question_is_nobodys(rescanning: World) -> None:
     stale = rescanning.read
     rescanning.take()
     rescanning.look()
-    rescanning.tell(stale)
+    rescanning.handle(stale)
     assert rescanning.cells.scans.current.at == b"r10"
     rescanning.take()
     assert rescanning.cells.scans.current is None
@@ -338,8 +338,8 @@ def test_what_stretches_found_is_evaluated_when_the_scan_ends_even_after_a_crash
     spec = specification("values", "table", Count.ROWS)
     step = ActionSpec("b", after=("a",), reads=(IN,), bounds=(limit,), evaluation=AT_WRITE)
     world.spec = DataflowSpec("flow", spec.containers, (spec.actions[0], step))
-    world.tell(SpecificationChanged(world.now, world.spec))
-    world.tell(ReconciliationDue(world.now))
+    world.handle(SpecificationChanged(world.now, world.spec))
+    world.handle(ReconciliationDue(world.now))
     world.hide(b"r00", b"f:a", b"5")
     world.hide(b"r02", b"f:a", b"5")
     world.look(b"r06")
@@ -359,7 +359,7 @@ def test_as_much_that_changed_as_is_gone_is_evaluated_when_a_scan_has_found_it()
     world.end_scans()
     world.write("in", {b"r00": {b"f:a": b"1"}, b"r02": {b"f:a": b"1"}})
     world.finish("b")
-    world.tell(ReconciliationDue(world.now))
+    world.handle(ReconciliationDue(world.now))
     world.hide(b"r00", b"f:a", b"5")
     world.hide(b"r02", b"f:a", None)
     world.end_scans()
@@ -372,7 +372,7 @@ def test_an_edit_in_the_middle_of_a_scan_has_all_of_it_read() -> None:
     world.look(b"r06")
     world.take()
     world.spec = specification("values", "table", Count.ROWS)
-    world.tell(SpecificationChanged(world.now, world.spec))
+    world.handle(SpecificationChanged(world.now, world.spec))
     assert world.question is not None
     assert world.question.values
     world.end_scans()

@@ -168,7 +168,7 @@ def test_percentages_wait_for_the_first_scan(pair, rows):
     tester.write("in", rows(6))
     assert launched(tester.wave("a")) == []
     assert tester.engine.busy == ("b",)
-    assert launched(tester.tell(tester.answer(scan_of(tester)))) == ["b"]
+    assert launched(tester.handle(tester.answer(scan_of(tester)))) == ["b"]
 
 
 def test_the_stream_is_newer_than_a_scan_under_way(pair, rows):
@@ -179,7 +179,7 @@ def test_the_stream_is_newer_than_a_scan_under_way(pair, rows):
     stale = ContainerScanned(
         tester.now, IN, "in", [b"r0", b"r1", b"r2"], [b"f:x"] * 3, [b"1", b"1", b"3"]
     )
-    tester.tell(stale)
+    tester.handle(stale)
     values = {row: v for (row, _), v in tester.engine.cells[IN, "in"].columns.contents().items()}
     assert values == {b"r0": 7.0, b"r2": 3.0}
 
@@ -188,14 +188,14 @@ def test_a_table_emptied_during_a_scan_is_scanned_again(pair, rows):
     tester = pair(PERCENT, answering=False)
     tester.publish("in", change(TableChangeKind.TRUNCATED))
     stale = ContainerScanned(tester.now, IN, "in", [b"r0"], [b"f:x"], [])
-    told = tester.tell(stale)
+    told = tester.handle(stale)
     assert any(isinstance(i, ScanContainer) for i in told)
     assert container(tester).elements == 0
 
 
 def test_an_answer_that_nobody_asked_for_is_ignored(pair, rows):
     tester = filled(pair, rows)
-    tester.tell(ContainerScanned(tester.now, IN, "in", [], [], []))
+    tester.handle(ContainerScanned(tester.now, IN, "in", [], [], []))
     assert container(tester).elements == 6
 
 

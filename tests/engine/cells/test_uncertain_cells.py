@@ -108,7 +108,7 @@ def test_the_cell_is_read_before_the_bound_decides(pair, rows, message):
     assert [(q.rows, q.columns) for q in asked(told)] == [((b"r0",), (b"f:x",))]
     assert launched(told) == []
     answer = CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"20",))
-    assert launched(tester.tell(answer)) == ["b"]
+    assert launched(tester.handle(answer)) == ["b"]
 
 
 @pytest.mark.parametrize("message", UNCERTAIN.values(), ids=UNCERTAIN.keys())
@@ -135,7 +135,7 @@ def test_a_read_and_a_scan_name_the_container_and_its_table(pair):
     share = Bound("s", IN, sequence=SequenceBound(75, SequenceUnit.PERCENT))
     tester = pair(FIVE, share, items=(Item("table"),), answering=False)
     (scan,) = [one for one in tester.instructions if isinstance(one, ScanContainer)]
-    tester.tell(tester.answer(scan))
+    tester.handle(tester.answer(scan))
     tester.publish("table", replace(write(ambiguous=(0,)), table="table"))
     (read,) = asked(tester.wave("a"))
     for question in (scan, read):
@@ -182,7 +182,7 @@ def test_others_hear_that_there_are_fewer_elements(pair, rows):
     (question,) = asked(tester.publish("in", unsure))
     assert launched(tester.publish("in", write(sequence=101))) == []  # 2 of 3 elements
     answer = CellsRead(tester.now, IN, "in", question.rows, question.columns, (None,))
-    assert launched(tester.tell(answer)) == ["b"]  # 2 of 2
+    assert launched(tester.handle(answer)) == ["b"]  # 2 of 2
 
 
 def test_no_read_where_nothing_could_come_of_it(pair, rows):
@@ -197,7 +197,7 @@ def test_what_is_written_during_the_read_stays_unsettled(pair, rows):
     tester.publish("in", write(ambiguous=(0,)))
     tester.wave("a")
     tester.publish("in", write(value=b"13", sequence=101))
-    tester.tell(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"99",)))
+    tester.handle(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"99",)))
     assert tester.engine.explain(0).containers[0].unsettled == 1
     assert len(tester.launches("b")) == 1
 
@@ -207,7 +207,7 @@ def test_a_cell_that_never_settles_does_not_hold_its_bound_for_ever(pair, rows):
     tester.publish("in", write(ambiguous=(0,)))
     tester.wave("a")
     tester.publish("in", write(value=b"30", sequence=101, ambiguous=(0,)))
-    told = tester.tell(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"12",)))
+    told = tester.handle(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"12",)))
     assert launched(told) == ["b"]
 
 
@@ -224,7 +224,7 @@ def test_a_restart_asks_again(pair, rows):
     tester.wave("a")
     assert len(asked(tester.restart())) == 1
     answer = CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"20",))
-    assert launched(tester.tell(answer)) == ["b"]
+    assert launched(tester.handle(answer)) == ["b"]
 
 
 def test_results_that_the_reply_held_need_no_read(pair, rows):
@@ -345,7 +345,7 @@ def test_so_is_the_next_put_until_the_time_has_come(pair, rows):
     for sequence in (101, 102):
         tester.publish("in", write(value=b"30", sequence=sequence))
         assert len(asked(tester.wave("a"))) == 1
-        tester.tell(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"11",)))
+        tester.handle(CellsRead(tester.now, IN, "in", (b"r0",), (b"f:x",), (b"11",)))
     later = write(value=b"12", sequence=103)
     (request,) = later.requests
     tester.publish("in", replace(later, requests=(replace(request, received=3.1e6),)))
@@ -435,7 +435,7 @@ def test_cells_that_a_doubtful_delete_may_have_left_are_looked_for_where_keys_co
     read = tester.answer(question)
     tester.publish("in", write(UpdateKind.DELETE_ROW, None, column=b"", ambiguous=(0,)))
     del tester.tables["in"][KEY]
-    told = tester.tell(read)
+    told = tester.handle(read)
     (again,) = [one for one in told if isinstance(one, ScanContainer)]
-    tester.tell(tester.answer(again))
+    tester.handle(tester.answer(again))
     assert set(tester.engine.cells[IN, "in"].columns.contents()) == set(tester.tables["in"])

@@ -165,12 +165,12 @@ class Story:
                     table.pop((row, column), None)
                     if value is not None:
                         table[row, column] = value
-                tester.tell(ReconciliationDue(tester.now))
+                tester.handle(ReconciliationDue(tester.now))
             case ("save whole",):
                 self.log.save(tester.engine.checkpoint(5))
             case ("take over",):
                 tester.engine = self.successor()
-                tester.tell(Restarted(tester.now))
+                tester.handle(Restarted(tester.now))
         self.successor()
 
     def has_attempt(self, action: str) -> bool:

@@ -255,7 +255,7 @@ def test_another_specification_begins_the_log_anew(pair, rows):
     log.save(tester.engine.checkpoint(LOGGED))
     bound = Bound("k", IN, sequence=SequenceBound(90, SequenceUnit.PERCENT, distinct=True))
     a, b = tester.spec.actions
-    tester.tell(
+    tester.handle(
         SpecificationChanged(
             tester.now, replace(tester.spec, actions=(a, replace(b, bounds=(bound,))))
         )
@@ -289,7 +289,7 @@ def test_a_log_of_keys_alone_is_none_of_their_values(pair):
     valued = replace(b, bounds=(Bound("k", IN, value=ValueBound(Metric.RELATIVE, 1e9)),))
     tester.spec = replace(tester.spec, actions=(a, valued))
     tester.engine = Engine(tester.spec, log.saved(), log_number=1000)
-    tester.tell(Restarted(tester.now))
+    tester.handle(Restarted(tester.now))
     log.save(tester.engine.checkpoint(LOGGED))
     again = Engine(tester.spec, log.saved(), log_number=2000)
     (cells,) = again.cells.values()
@@ -359,7 +359,7 @@ def test_no_cell_is_left_out_of_a_log_when_containers_come_and_go(others):
     log.save(tester.engine.checkpoint(LOGGED))
     for change in range(80):
         if change == 40:  # in the second turn, when it has come to the second container
-            tester.tell(SpecificationChanged(tester.now, of_containers(*others)))
+            tester.handle(SpecificationChanged(tester.now, of_containers(*others)))
             tester.spec = tester.engine.spec
         tester.write("y", {ROWS[0]: {b"f:a": b"%d" % change}})
         log.save(tester.engine.checkpoint(LOGGED))

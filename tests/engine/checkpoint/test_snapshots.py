@@ -112,7 +112,7 @@ def test_a_restart_makes_no_evaluation_of_its_own(pair, rows):
 
 def test_a_pause_survives_a_restart(pair, rows):
     tester = pair(THREE)
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     tester.restart()
     tester.write("in", rows(3))
     assert launched(tester.wave("a")) == []
@@ -121,10 +121,10 @@ def test_a_pause_survives_a_restart(pair, rows):
 def test_a_run_that_was_asked_for_during_a_pause_survives_a_restart(pair, rows):
     tester = pair(THREE)
     tester.write("in", rows(1))
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     tester.request("b")
     tester.restart()
-    assert launched(tester.tell(Resumed(tester.now))) == ["b"]
+    assert launched(tester.handle(Resumed(tester.now))) == ["b"]
 
 
 def test_an_open_scan_is_asked_for_again(pair):
@@ -182,7 +182,7 @@ def test_another_limit_keeps_the_counts(pair, rows):
     tester.write("in", rows(2))
     tester.wave("a")
     spec = with_bounds(tester.spec, Bound("k", IN, sequence=SequenceBound(2)))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     assert tester.decisions()[-1].kind == DecisionKind.SPECIFICATION_CHANGED
     assert launched(tester.wave("a")) == ["b"]
 
@@ -191,7 +191,7 @@ def test_a_limit_that_is_reached_already_launches_at_once_where_writes_are_looke
     tester = pair(THREE, evaluation=Evaluation(write=True))
     tester.write("in", rows(2))
     spec = with_bounds(tester.spec, Bound("k", IN, sequence=SequenceBound(2)))
-    told = tester.tell(SpecificationChanged(tester.now, spec))
+    told = tester.handle(SpecificationChanged(tester.now, spec))
     assert launched(told) == ["b"]
     assert tester.launches()[-1].cause.moment == "change of the dataflow"
 
@@ -203,7 +203,7 @@ def test_a_time_that_has_passed_already_launches_at_once(pair, rows):
     tester = pair(*both(200.0))
     tester.write("in", rows(1))
     assert launched(tester.pass_time(60)) == []
-    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, *both(40.0))))
+    tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, *both(40.0))))
     assert launched(tester.pass_time(0)) == ["b"]
 
 
@@ -213,7 +213,7 @@ def test_an_action_that_did_not_change_keeps_its_state_beside_one_that_did(pair,
     tester.wave("a")
     more = ActionSpec("c", after=("a",), bounds=(Bound("k", IN, sequence=SequenceBound(1)),))
     spec = replace(tester.spec, actions=(*tester.spec.actions, more))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     tester.write("in", rows(1))
     assert launched(tester.wave("a")) == ["b", "c"]
 
@@ -223,7 +223,7 @@ def test_a_run_goes_on_under_another_specification(pair, rows):
     tester.write("in", rows(3))
     tester.wave("a")
     spec = with_bounds(tester.spec, Bound("k", IN, sequence=SequenceBound(5)))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     tester.finish("b")
     assert tester.engine.explain(0).actions[1].last.run == "flow-b-1"
 
@@ -233,7 +233,7 @@ def test_a_bound_that_needs_more_is_scanned_first(pair, rows):
     tester.write("in", rows(3, 10))
     tester.wave("a")
     tester.finish("b")
-    told = tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, FULL)))
+    told = tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, FULL)))
     assert any(isinstance(i, ScanContainer) for i in told)
     tester.write("in", rows(1, 11))
     result = tester.engine.explain(tester.now).actions[1].result
@@ -245,9 +245,9 @@ def test_a_scan_under_way_is_not_asked_for_twice(pair, rows):
     tester = pair(FULL, answering=False)
     tester.write("in", rows(1, 7))
     spec = with_bounds(tester.spec, FULL, own=True)
-    told = tester.tell(SpecificationChanged(tester.now, spec))
+    told = tester.handle(SpecificationChanged(tester.now, spec))
     assert not any(isinstance(i, ScanContainer) for i in told)
-    tester.tell(ContainerScanned(tester.now, IN, "in", [b"r0"], [b"f:x"], [b"1"]))
+    tester.handle(ContainerScanned(tester.now, IN, "in", [b"r0"], [b"f:x"], [b"1"]))
     assert list(tester.engine.cells[IN, "in"].columns.contents().values()) == [7.0]
 
 
@@ -256,7 +256,7 @@ def test_an_action_that_is_gone_takes_its_run_along(pair, rows):
     tester.write("in", rows(3))
     tester.wave("a")
     spec = replace(tester.spec, actions=tester.spec.actions[:1])
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     assert tester.engine.busy == ()
 
 
@@ -264,7 +264,7 @@ def test_a_new_action_can_run_when_its_predecessors_have(pair, rows):
     tester = pair(THREE)
     tester.write("in", rows(1))
     spec = replace(tester.spec, actions=(*tester.spec.actions, ActionSpec("c", after=("a",))))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     assert launched(tester.wave("a")) == ["c"]
 
 

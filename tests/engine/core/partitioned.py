@@ -62,9 +62,9 @@ class World:
 
     def __post_init__(self) -> None:
         self.engine = Engine(self.spec)
-        self.tell(Tick(self.now))
+        self.handle(Tick(self.now))
 
-    def tell(self, stimulus: Stimulus) -> list[str]:
+    def handle(self, stimulus: Stimulus) -> list[str]:
         names = []
         waiting = [stimulus]
         while waiting:
@@ -104,7 +104,7 @@ class World:
             offset = self.read.get(place, 0)
             topic = updates_topic(place[0])
             message = self.log[place][offset]
-            self.tell(RecordArrived(self.now, topic, place[1], offset, message, PARTITIONS))
+            self.handle(RecordArrived(self.now, topic, place[1], offset, message, PARTITIONS))
             self.read[place] = offset + 1
             self.maybe_restart()
 
@@ -113,7 +113,7 @@ class World:
         often = any(a.run and a.run.losses >= 3 for a in self.engine.actions.values())
         if self.restart and not often and self.chance.random() < 0.2:
             self.engine = Engine(self.spec, self.engine.snapshot())
-            assert self.tell(Restarted(self.now)) == []
+            assert self.handle(Restarted(self.now)) == []
 
 
 def _batch(table: str, updates: list[Update], sequence: int) -> UpdateBatch:
@@ -168,7 +168,7 @@ def play_waves(world: World, waves, failures: set[str], oracle: Oracle | None) -
         if oracle is not None and any(u.table == "t-in" for u in oracle.history):
             oracle.has_run.add("in")
         world.now += 1
-        _check(world, oracle, world.tell(WaveEnded(world.now, ("in",))), lambda o: _wave_ended(o))
+        _check(world, oracle, world.handle(WaveEnded(world.now, ("in",))), lambda o: _wave_ended(o))
         while active := [a for a in world.engine.actions.values() if a.run is not None]:
             play(world, active[0].name, failures, oracle, numbers)
             world.maybe_restart()
@@ -198,14 +198,14 @@ def play(world: World, name: str, failures: set[str], oracle: Oracle | None, num
         if world.engine.actions[name].state == "backoff":
             assert run.retry_at is not None
             world.now = max(world.now, run.retry_at)
-            world.tell(Tick(world.now))
+            world.handle(Tick(world.now))
             run = _active(world, name)
-        world.tell(RunFailed(world.now, name, run.run, run.attempt, "scripted"))
+        world.handle(RunFailed(world.now, name, run.run, run.attempt, "scripted"))
         if world.engine.actions[name].run is None and oracle is not None:
             oracle.give_up(name)
         return
     stimulus = RunFinished(world.now, name, run.run, run.attempt)
-    _check(world, oracle, world.tell(stimulus), lambda o: o.finish(name))
+    _check(world, oracle, world.handle(stimulus), lambda o: o.finish(name))
 
 
 def _check(world: World, oracle: Oracle | None, names: list[str], expected) -> None:

@@ -172,7 +172,7 @@ def test_going_on_with_an_edit_is_what_beginning_anew_from_a_snapshot_is(
         if next(steps) != moment or edited:
             return
         edited = True
-        world.tell(Paused(world.now))
+        world.handle(Paused(world.now))
         anew = Engine(second, world.engine.snapshot())
         world.spec = second
         world.engine.handle(SpecificationChanged(world.now, second))
@@ -182,7 +182,7 @@ def test_going_on_with_an_edit_is_what_beginning_anew_from_a_snapshot_is(
         for (container, table), cells in world.engine.cells.items():
             if not cells.scans.complete:  # what the table holds is what the world has not told yet
                 world.engine.handle(ContainerScanned(world.now, container, table, [], []))
-        world.tell(Resumed(world.now))
+        world.handle(Resumed(world.now))
 
     for wave in story:
         for table, written in wave:
@@ -190,7 +190,7 @@ def test_going_on_with_an_edit_is_what_beginning_anew_from_a_snapshot_is(
         world.deliver()
         maybe_edit()
         world.now += 1
-        world.tell(WaveEnded(world.now, ("in",)))
+        world.handle(WaveEnded(world.now, ("in",)))
         for _ in range(20):
             active = [a for a in world.engine.actions.values() if a.run is not None]
             if not active:

@@ -75,7 +75,7 @@ class Clocked:
             case ("restart", passed):
                 tester.engine = Engine(tester.spec, tester.engine.snapshot())
                 tester.now += passed
-                tester.tell(Restarted(tester.now))
+                tester.handle(Restarted(tester.now))
 
     def leap(self, seconds: float) -> None:
         self.set += seconds

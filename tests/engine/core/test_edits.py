@@ -106,9 +106,9 @@ def test_other_limits_look_at_no_cell_and_leave_none_behind(pair):
 def test_what_goes_on_under_another_limit_is_not_begun_anew(pair, rows):
     tester = pair(far(0.5))
     tester.write("in", rows(3))
-    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, far(1))))
+    tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, far(1))))
     with patch.object(Pending, "begin") as begin:
-        tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, far(2))))
+        tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, far(2))))
     assert not begin.called
 
 
@@ -116,19 +116,19 @@ def test_a_container_that_is_watched_otherwise_gives_back_what_it_had(pair):
     tester, storage = filled(pair, far(0.5))
     percent = Bound("k", IN, sequence=SequenceBound(50, SequenceUnit.PERCENT))
     for bounds in ((percent,), (far(2),)) * 5:
-        tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, *bounds)))
+        tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, *bounds)))
     assert storage.keys == 500
     watched = WatchedContainer(Container(IN, (Item("in"),)), Codec(CodecName.OPAQUE))
     changed = Bound("k", IN, value=ValueBound(Metric.CHANGED, 0.5))
     spec = replace(with_bounds(tester.spec, changed), containers=(watched,))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     assert storage.keys == 500
 
 
 def test_a_checkpoint_after_other_limits_writes_no_cell_again(pair):
     tester, _ = filled(pair, far(0.5))
     tester.engine.checkpoint(-1)
-    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, far(2))))
+    tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, far(2))))
     assert tester.engine.checkpoint(-1).log.written == ()
 
 
@@ -136,7 +136,7 @@ def test_a_value_bound_that_is_added_counts_what_a_first_run_has_not_seen(pair):
     tester, _ = filled(pair, far(0.5))
     more = replace(tester.spec.actions[1], name="c", bounds=(far(0.5),))
     spec = replace(tester.spec, actions=(*tester.spec.actions, more))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     assert launched(tester.wave("a")) == ["b", "c"]
 
 
@@ -144,12 +144,12 @@ def test_from_an_edit_on_a_step_looks_at_values_that_another_looks_at_already(pa
     tester = pair(Bound("k", IN, sequence=SequenceBound(10_000)))
     other = replace(tester.spec.actions[1], name="c", bounds=(far(1e9),))
     spec = replace(tester.spec, actions=(*tester.spec.actions, other))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     tester.write("in", {b"%d" % i: {b"f:x": b"10"} for i in range(10)})
     for name in ("b", "c"):
         tester.request(name)
         tester.finish(name)
-    tester.tell(
+    tester.handle(
         SpecificationChanged(
             tester.now,
             replace(
@@ -171,7 +171,7 @@ def test_a_predecessor_that_comes_back_is_waited_for_anew(pair):
     tester.write("in", {b"r": {b"f:x": b"1"}})
     tester.wave("a")
     for after in (("c",), ("a", "c")):
-        tester.tell(
+        tester.handle(
             SpecificationChanged(
                 tester.now, replace(spec, actions=(*spec.actions[:2], replace(b, after=after)))
             )
@@ -209,7 +209,7 @@ def test_of_a_container_that_a_step_begins_to_read_everything_is_new_to_it(pair,
     tester.wave("a")
     tester.finish("b")
     b = replace(b, reads=("in", "aside"))
-    tester.tell(SpecificationChanged(tester.now, replace(spec, actions=(feed, b, c))))
+    tester.handle(SpecificationChanged(tester.now, replace(spec, actions=(feed, b, c))))
     tester.write("aside", {b"r": {b"f:x": b"2"}})
     tester.wave("a")
     launch = tester.launches("b")[-1]
@@ -227,7 +227,7 @@ def test_what_an_edit_lets_a_step_forget_leaves_no_room(pair, monkeypatch):
     tester.write("in", {b"%d" % i: {b"f:x": b"1"} for i in range(60)})
     counted = replace(b, bounds=(Bound("k", IN, sequence=SequenceBound(1e9)),))
     actions = (feed, counted, replace(b, name="c"))
-    tester.tell(SpecificationChanged(tester.now, replace(spec, actions=actions)))
+    tester.handle(SpecificationChanged(tester.now, replace(spec, actions=actions)))
     tester.write("in", {b"%d" % i: {b"f:x": None} for i in range(5, 60)})
     for _ in range(2):
         tester.request("c")
@@ -238,14 +238,14 @@ def test_what_an_edit_lets_a_step_forget_leaves_no_room(pair, monkeypatch):
 def test_distinct_elements_that_were_not_remembered_may_be_any_number(pair):
     tester, _ = filled(pair, Bound("k", IN, sequence=SequenceBound(10_000)))
     distinct = Bound("k", IN, sequence=SequenceBound(400, distinct=True))
-    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct)))
+    tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct)))
     assert launched(tester.wave("a")) == ["b"]
 
 
 def test_elements_that_no_bound_counts_any_more_are_forgotten(pair):
     tester, _ = filled(pair, Bound("k", IN, sequence=SequenceBound(10_000, distinct=True)))
     plain = Bound("k", IN, sequence=SequenceBound(10_000))
-    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, plain)))
+    tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, plain)))
     ((_, pending),) = tester.engine.actions["b"].all_parts()
     assert (pending.updates, len(pending.distinct)) == (500, 0)
 
@@ -255,7 +255,7 @@ def test_distinct_elements_that_were_remembered_still_count_once(pair):
         return Bound("k", IN, sequence=SequenceBound(limit, distinct=True))
 
     tester, _ = filled(pair, distinct(10_000))
-    tester.tell(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct(501))))
+    tester.handle(SpecificationChanged(tester.now, with_bounds(tester.spec, distinct(501))))
     assert launched(tester.wave("a")) == []
     tester.write("in", {b"new": {b"f:x": b"1"}})
     assert launched(tester.wave("a")) == ["b"]
@@ -270,6 +270,6 @@ def test_a_shorter_period_holds_from_the_edit_on(pair):
     tester.pass_time(100)
     a, b = tester.spec.actions
     spec = replace(tester.spec, actions=(a, replace(b, evaluation=every(60))))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, spec))
     assert launched(tester.pass_time(59)) == []
     assert launched(tester.pass_time(1)) == ["b"]

@@ -79,7 +79,7 @@ def test_a_period_that_was_slept_through_is_evaluated_once(pair, rows):
     tester.write("in", rows(1))
     before = len(tester.decisions())
     tester.now += 95
-    tester.tell(Tick(tester.now))
+    tester.handle(Tick(tester.now))
     assert len(tester.decisions()) == before + 1
     assert tester.notify_at == pytest.approx(tester.now + 5)
 

@@ -120,7 +120,7 @@ def test_quarantine_is_shown_with_its_reason(pair, rows):
 
 def test_a_pause_is_shown(pair, rows):
     tester = ran(pair, rows)
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     assert "waits until the dataflow is resumed" in words(tester)
 
 
@@ -168,7 +168,7 @@ def test_every_update_counted_is_consumed_taken_or_pending(pair, rows):
 
 def test_a_stale_failure_is_explained_nowhere(pair, rows):
     tester = ran(pair, rows)
-    tester.tell(RunFailed(tester.now, "b", "flow-b-1", 1, "late news"))
+    tester.handle(RunFailed(tester.now, "b", "flow-b-1", 1, "late news"))
     assert "late news" not in words(tester)
 
 

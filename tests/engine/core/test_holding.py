@@ -87,16 +87,16 @@ def test_a_divergence_that_is_taken_back_lets_writers_go(pair, rows):
 def test_a_paused_dataflow_holds_for_an_attempt_under_way_and_for_nothing_else(pair, rows):
     tester = pair(TWO, evaluation=WRITE, retry=RetryPolicy(5, 10.0))
     tester.write("in", rows(2))
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     assert holding(tester) == ["two"]
     tester.fail("b")
     assert holding(tester) == []
     tester.pass_time(3600)
     assert holding(tester) == []
-    tester.tell(Resumed(tester.now))
+    tester.handle(Resumed(tester.now))
     assert holding(tester) == ["two"]
     tester.finish("b")
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     tester.write("in", rows(4))
     assert holding(tester) == []
 

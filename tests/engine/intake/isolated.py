@@ -70,7 +70,7 @@ def scanned(tester: EngineTester, *rows: bytes, marked: frozenset[bytes] = froze
     found = ContainerScanned(
         tester.now, IN, "in", rows, (b"f:0",) * len(rows), (b"1",) * len(rows), marked=marked
     )
-    tester.tell(found)
+    tester.handle(found)
 
 
 def altered(tester: EngineTester, sequence: int = 1) -> None:
@@ -81,7 +81,7 @@ def altered(tester: EngineTester, sequence: int = 1) -> None:
 def answered(tester: EngineTester, cells: dict[bytes, bytes], *marked: bytes) -> None:
     """Have a scan find these values of row ``0`` by column."""
     found = (b"0",) * len(cells), tuple(cells), tuple(cells.values())
-    tester.tell(ContainerScanned(tester.now, IN, "in", *found, marked=frozenset(marked)))
+    tester.handle(ContainerScanned(tester.now, IN, "in", *found, marked=frozenset(marked)))
 
 
 def contents_of(tester: EngineTester) -> dict[tuple[bytes, bytes], float | bytes]:
@@ -131,11 +131,11 @@ def wrote(
 def looked_at_again(tester: EngineTester, cells: dict[bytes, bytes], row: bytes = b"0") -> int:
     """Have a scan after a loss find these cells of a row; return how many updates it counts."""
     before = counted(tester)
-    tester.tell(ReconciliationDue(tester.now))
+    tester.handle(ReconciliationDue(tester.now))
     here = (b"0",) * 2 if row != b"0" else ()
     found = (*here, *(row,) * len(cells))
     columns = (*(OWN if here else ()), *cells)
     values = (*(OWN.values() if here else ()), *cells.values())
     marked = frozenset({b"0", row})
-    tester.tell(ContainerScanned(tester.now, IN, "in", found, columns, values, marked=marked))
+    tester.handle(ContainerScanned(tester.now, IN, "in", found, columns, values, marked=marked))
     return counted(tester) - before

@@ -75,7 +75,7 @@ def test_what_the_imagined_store_publishes_is_in_sequence(pair, rows):
 def test_a_record_read_again_counts_once(pair):
     tester = pair(BOUND)
     tester.publish("in", batch(1, 2))
-    tester.tell(RecordArrived(tester.now, updates_topic("in"), 0, 0, batch(1, 2)))
+    tester.handle(RecordArrived(tester.now, updates_topic("in"), 0, 0, batch(1, 2)))
     assert count(tester) == 2
 
 
@@ -231,13 +231,13 @@ def test_an_announced_gap_finds_what_changed_by_a_scan(pair):
 
 
 def reset(tester, partition: int = 0):
-    return tester.tell(PartitionReset(tester.now, updates_topic("in"), partition))
+    return tester.handle(PartitionReset(tester.now, updates_topic("in"), partition))
 
 
 def again(tester, offset: int, *intents: int) -> None:
     """Deliver a record at an offset that Kafka has given before."""
     message = batch(*intents, sequence=intents[0])
-    tester.tell(RecordArrived(tester.now, updates_topic("in"), 0, offset, message))
+    tester.handle(RecordArrived(tester.now, updates_topic("in"), 0, offset, message))
 
 
 def test_a_topic_that_was_made_again_is_read_from_its_beginning(pair):
@@ -302,8 +302,8 @@ def without_reading(tester):
         for action in spec.actions
     ]
     elsewhere = replace(spec, containers=tuple(other), actions=tuple(actions))
-    tester.tell(SpecificationChanged(tester.now, elsewhere))
-    tester.tell(SpecificationChanged(tester.now, spec))
+    tester.handle(SpecificationChanged(tester.now, elsewhere))
+    tester.handle(SpecificationChanged(tester.now, spec))
 
 
 def test_what_an_observer_published_while_nobody_read_is_no_gap(pair):
@@ -320,7 +320,7 @@ def test_a_topic_made_again_while_nobody_read_it_is_read_from_where_it_begins(pa
     for intent in range(1, 5):
         tester.publish("in", batch(intent, sequence=intent))
     without_reading(tester)
-    tester.tell(TopicsOpened(tester.now, Cut({topic: (0,)})))
+    tester.handle(TopicsOpened(tester.now, Cut({topic: (0,)})))
     again(tester, 0, 5)
     assert count(tester) == 1
     assert tester.engine.cut.position(topic, 0) == 1

@@ -30,7 +30,7 @@ def test_what_others_changed_is_not_found_by_a_later_scan(pair):
     tester = isolated(pair)
     tester.publish("in", batch(FEED))
     tester.answering = False
-    tester.tell(ReconciliationDue(tester.now))
+    tester.handle(ReconciliationDue(tester.now))
     before = counted(tester)
     scanned(tester, b"0", b"foreign")
     assert rows_of(tester) == {b"0"}
@@ -59,7 +59,7 @@ def test_after_a_loss_a_cell_of_an_own_row_counts_once_whoever_wrote_it_last(pai
     tester = knowing_row_0(pair)
     before = counted(tester)
     for _ in range(2):
-        tester.tell(ReconciliationDue(tester.now))
+        tester.handle(ReconciliationDue(tester.now))
         answered(tester, OVERWRITTEN, *marked)
         assert counted(tester) == before + 1, "one row"
         assert set(contents_of(tester)) == {(b"0", column) for column in OVERWRITTEN}
@@ -69,7 +69,7 @@ def test_after_a_loss_a_cell_of_an_own_row_counts_once_whoever_wrote_it_last(pai
 def test_a_loss_beside_an_altered_table_is_looked_for(pair, first):
     tester = knowing_row_0(pair)
     before = counted(tester)
-    happenings = [altered, lambda one: one.tell(ReconciliationDue(one.now))]
+    happenings = [altered, lambda one: one.handle(ReconciliationDue(one.now))]
     for happening in happenings if first == "altered" else reversed(happenings):
         happening(tester)
     answered(tester, {b"f:0": b"1", b"f:1": b"1"}, b"0")
@@ -94,7 +94,7 @@ def test_an_agent_that_takes_over_knows_whether_losses_are_looked_for(pair, loss
     before = counted(tester)
     altered(tester)
     if lossy:
-        tester.tell(ReconciliationDue(tester.now))
+        tester.handle(ReconciliationDue(tester.now))
     tester.restart()
     answered(tester, OVERWRITTEN, b"0")
     assert counted(tester) == before + lossy

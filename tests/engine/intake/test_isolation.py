@@ -50,8 +50,8 @@ def test_an_altered_table_counts_no_stranger_during_the_first_scan_either(pair):
     tester.publish("in", TableChange(VERSION, "o", 1, 1, 99, "in", *change))
     marked = frozenset({b"0"})  # its own write of another column of the row
     answer = replace(tester.answer(question), rows=[], columns=[], values=[], marked=marked)
-    (again,) = [i for i in tester.tell(answer) if isinstance(i, ScanContainer)]
-    tester.tell(replace(tester.answer(again), marked=marked))
+    (again,) = [i for i in tester.handle(answer) if isinstance(i, ScanContainer)]
+    tester.handle(replace(tester.answer(again), marked=marked))
     assert counted(tester) == 0
 
 

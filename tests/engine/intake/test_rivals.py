@@ -226,7 +226,7 @@ def asked(instructions) -> list[ReadCells]:
 
 def settle(tester: EngineTester, read: ReadCells, value: bytes):
     answer = (read.container, read.table, read.rows, read.columns, [value])
-    return tester.tell(CellsRead(tester.now, *answer))
+    return tester.handle(CellsRead(tester.now, *answer))
 
 
 def in_two_orders(tester: EngineTester, *, together: bool) -> list:

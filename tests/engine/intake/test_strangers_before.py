@@ -56,7 +56,7 @@ def test_the_first_scan_takes_no_strangers_value_for_an_own_one(pair):
     tester = EngineTester(replace(pair(BOUND).spec, feeders=()), answering=False)
     wrote(tester, FEED, {b"f:0": b"2"}, 1)
     wrote(tester, FOREIGN, {b"f:0": b"1", b"f:1": b"1"}, 2)
-    tester.tell(ScanBegun(tester.now, IN, "in"))
+    tester.handle(ScanBegun(tester.now, IN, "in"))
     scanned(tester, b"0", marked=frozenset({b"0"}))
     assert contents_of(tester) == {(b"0", b"f:0"): 2}
 
@@ -68,7 +68,7 @@ def test_a_scan_settles_what_is_remembered_of_cells_that_are_gone(pair, lossy):
     wrote(tester, FOREIGN, {b"f:0": None}, 2, Outcome.UNKNOWN, row=b"foreign")
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 3, Outcome.UNKNOWN)
     if lossy:
-        tester.tell(ReconciliationDue(tester.now))
+        tester.handle(ReconciliationDue(tester.now))
     else:
         altered(tester, 4)
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 5, row=b"since")

@@ -41,7 +41,7 @@ def test_what_strangers_were_told_to_have_written_is_no_lost_update(pair, writer
     if restarted:
         tester.restart()
     for _ in range(2):
-        tester.tell(ReconciliationDue(tester.now))
+        tester.handle(ReconciliationDue(tester.now))
         answered(tester, OVERWRITTEN, b"0")
         assert (counted(tester), contents_of(tester)) == (before, known)
 
@@ -50,7 +50,7 @@ def test_what_differs_from_what_strangers_were_told_to_have_written_counts(pair)
     tester = knowing_row_0(pair)
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
     before = counted(tester)
-    tester.tell(ReconciliationDue(tester.now))
+    tester.handle(ReconciliationDue(tester.now))
     answered(tester, {**OWN, b"f:0": b"8"}, b"0")
     assert counted(tester) == before + 1
     assert contents_of(tester)[b"0", b"f:0"] == 8
@@ -60,7 +60,7 @@ def test_an_own_write_that_was_lost_beside_a_strangers_cell_is_found(pair):
     tester = knowing_row_0(pair)
     wrote(tester, FOREIGN, {b"f:new": b"7"}, 1)
     before = counted(tester)
-    tester.tell(ReconciliationDue(tester.now))
+    tester.handle(ReconciliationDue(tester.now))
     answered(tester, {**OWN, b"f:1": b"5", b"f:new": b"7"}, b"0")
     assert counted(tester) == before + 1
     assert contents_of(tester) == {(b"0", b"f:0"): 1, (b"0", b"f:1"): 5}
@@ -80,7 +80,7 @@ def test_what_a_stranger_wrote_does_not_stand_after_a_later_write(pair, later):
     origin, cells, outcome = later
     wrote(tester, origin, cells, 2, outcome)
     before = counted(tester)
-    tester.tell(ReconciliationDue(tester.now))
+    tester.handle(ReconciliationDue(tester.now))
     answered(tester, {**OWN, b"f:0": b"7"}, b"0")
     assert counted(tester) == before + 1
 
@@ -89,7 +89,7 @@ def test_what_strangers_write_while_a_scan_runs_is_newer_than_it(pair):
     tester = knowing_row_0(pair)
     wrote(tester, FOREIGN, {b"f:0": b"7"}, 1)
     before, known = counted(tester), contents_of(tester)
-    tester.tell(ReconciliationDue(tester.now))
+    tester.handle(ReconciliationDue(tester.now))
     wrote(tester, FOREIGN, {b"f:0": b"8", b"f:new": b"8"}, 2)
     answered(tester, {**OWN, b"f:0": b"7", b"f:new": b"8"}, b"0")
     assert (counted(tester), contents_of(tester)) == (before, known)
@@ -110,7 +110,7 @@ def test_an_own_put_that_a_strangers_delete_hides_is_no_lost_cell(pair):
     wrote(tester, FOREIGN, {b"f:9": None}, 1, timestamp=9_000_000)
     wrote(tester, FEED, {b"f:9": b"3"}, 2)
     before = counted(tester)
-    tester.tell(ReconciliationDue(tester.now))
+    tester.handle(ReconciliationDue(tester.now))
     answered(tester, OWN, b"0")
     assert counted(tester) == before
 
@@ -168,7 +168,7 @@ def test_who_of_two_strangers_wrote_last_is_not_asked(pair, together):
         assert tester.engine.arrive(records)[0] > 1, "in one pass"
     else:
         for record in records:
-            tester.tell(record)
+            tester.handle(record)
     assert tester.engine.explain(tester.now).containers[0].unsettled == 0
     assert contents_of(tester) == known
 
@@ -211,7 +211,7 @@ def test_a_table_that_was_emptied_in_one_partition_has_lost_nothing_in_the_other
     for partition in (here, 1 - here):
         change = (TableChangeKind.TRUNCATED, Outcome.APPLIED, 1.0)
         emptied = TableChange(VERSION, "o", 1, partition, 9, "in", *change)
-        tester.tell(RecordArrived(tester.now, topic, partition, 50, emptied, 2))
+        tester.handle(RecordArrived(tester.now, topic, partition, 50, emptied, 2))
         if partition == here:
             wrote(tester, FOREIGN, {b"f:0": b"7"}, 10)
     (cells,) = tester.engine.cells.values()
@@ -255,6 +255,6 @@ def test_of_two_strangers_either_may_have_been_last(pair, together):
         assert tester.engine.arrive(records)[0] == len(records), "in one pass"
     else:
         for record in records:
-            tester.tell(record)
+            tester.handle(record)
     for value in (b"7", b"8"):
         assert looked_at_again(tester, {**OWN, b"f:0": value}) == 0

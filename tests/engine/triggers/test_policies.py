@@ -112,7 +112,7 @@ class Learned(TriggerPolicy):
         self.heard.append("failed")
         return ()
 
-    def told(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
+    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
         self.heard.append(f"told {answer!r} {reason}".strip())
         self.answer = None if answer is None else answer == b"yes"
         return ()
@@ -163,7 +163,7 @@ def put(world: EngineTester, row: str, value: float, table: str = "in", by: str 
 
 
 def answer(world: EngineTester, said: bytes | None, reason: str = ""):
-    return world.tell(Consulted(world.now, "learner", "learned", said, reason))
+    return world.handle(Consulted(world.now, "learner", "learned", said, reason))
 
 
 def explained(world: EngineTester) -> ActionExplanation:
@@ -270,7 +270,7 @@ def test_what_a_policy_of_another_kind_has_saved_is_not_handed_to_it():
         learner, trigger=None, bounds=(Bound("n", IN, sequence=SequenceBound(2)),)
     )
     both = msgspec.structs.replace(world.spec, actions=(feed, bounded))
-    assert launched(world.tell(SpecificationChanged(world.now, both))) == []
+    assert launched(world.handle(SpecificationChanged(world.now, both))) == []
     assert not world.engine.actions["learner"].marks
     assert launched(answer(world, b"yes")) == []
     put(world, "b", 2)

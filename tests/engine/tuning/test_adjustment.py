@@ -268,13 +268,13 @@ def test_another_interval_takes_over_the_place_in_the_old_one():
     tester = EngineTester(flow(BOUND))
     pass_minutes(tester, 30, writes=50)
     wider = msgspec.structs.replace(BOUND, sequence=SequenceBound(Interval(100, 2100)))
-    tester.tell(SpecificationChanged(tester.now, flow(wider)))
+    tester.handle(SpecificationChanged(tester.now, flow(wider)))
     assert limit(tester) == 2100
 
 
 def test_a_paused_dataflow_keeps_its_limits():
     tester = EngineTester(flow(BOUND))
-    tester.tell(Paused(tester.now))
+    tester.handle(Paused(tester.now))
     pass_minutes(tester, 5, writes=50, cpu=BUSY)
     assert limit(tester) == 100
 

@@ -54,7 +54,7 @@ class Delivery:
         self._read[place] = start + len(messages)
         if self._chance.random() < 0.5:
             for record in records:
-                self._life.tell(record)
+                self._life.handle(record)
             return
         while records:
             self._life.step += 1
@@ -100,4 +100,4 @@ class Delivery:
         until = read[topic, partition] + 1
         self._read[topic, partition] = until
         self._store.delete_records(topic, partition, until)
-        self._life.tell(PartitionReset(self._store.now, topic, partition))
+        self._life.handle(PartitionReset(self._store.now, topic, partition))

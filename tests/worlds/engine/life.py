@@ -140,7 +140,7 @@ class EngineLife:
         begun = Cut({t: tuple(0 for _ in logs) for t, logs in positions.items()})
         for action, container in pairs(self):
             self.runs.taken[action][-1].bases[container] = Base(begun, 0, {})
-        self.tell(TopicsOpened(self.store.now, begun))
+        self.handle(TopicsOpened(self.store.now, begun))
 
     def _standing(self) -> None:
         """Have rows stand that nobody will tell of."""
@@ -152,7 +152,7 @@ class EngineLife:
 
     # -- what the engine is told, and what it wants ------------------------------------------------
 
-    def tell(self, stimulus: Stimulus) -> None:
+    def handle(self, stimulus: Stimulus) -> None:
         """Hand over a stimulus; carry out what the engine wants."""
         self.step += 1
         told = self.engine.handle(stimulus)
@@ -204,7 +204,7 @@ class EngineLife:
     def end(self) -> None:
         """Let all that was begun end well: then nothing is under way, and all agrees."""
         if self.engine.state.paused:
-            self.tell(Resumed(self.store.now))
+            self.handle(Resumed(self.store.now))
         self.settle()
         for _ in range(60):
             active = [name for name, a in self.engine.actions.items() if a.run is not None]
@@ -223,7 +223,7 @@ class EngineLife:
         untold = self.store.lose_host(observer)
         for missing in untold:
             missing.said = self.step + 1
-        self.tell(ObserverLost(self.store.now, observer.name))
+        self.handle(ObserverLost(self.store.now, observer.name))
 
     def _time(self) -> None:
         self.pass_time(self.chance.choice((0.5, 3.0, 30.0, 500.0)))
@@ -238,7 +238,7 @@ class EngineLife:
             self.store.now += passed
             self._age(passed)
             self._notify_at = None
-            self.tell(Tick(self.store.now))
+            self.handle(Tick(self.store.now))
         self._age(max(0.0, until - self.store.now))
         self.store.now = max(self.store.now, until)
 
@@ -252,14 +252,14 @@ class EngineLife:
         self.store.now += by
         if self._notify_at is not None:
             self._notify_at += by
-        self.tell(ClockMoved(self.store.now, by))
+        self.handle(ClockMoved(self.store.now, by))
 
     def mend(self) -> None:
         """Have all runs end well from here on, and what was given up go on."""
         self.runs.mend()
         for name, action in self.engine.actions.items():
             if action.state is RunState.QUARANTINED:
-                self.tell(Released(self.store.now, name))
+                self.handle(Released(self.store.now, name))
 
     def begin_anew(self, storage: Storage) -> None:
         """Have another agent go on at once, with cells in another storage."""
@@ -283,20 +283,20 @@ class EngineLife:
         number = self._agents << 40  # an agent's segments are numbered above those of all before
         self.engine = Engine(self.spec, saved, storage=self._storage, log_number=number)
         self.delivery.begin_at(self.engine.cut)
-        self.tell(Restarted(self.store.now))
+        self.handle(Restarted(self.store.now))
 
     def _wave(self) -> None:
         self.store.mark(flows.INPUTS)
         self.delivery.deliver_all()
-        self.tell(WaveEnded(self.store.now, ("feed",)))
+        self.handle(WaveEnded(self.store.now, ("feed",)))
 
     def _ask(self) -> None:
         name = self.chance.choice([a.name for a in self.spec.actions if a.role is ActionRole.STEP])
         kind = self.chance.choice((RunRequested, RetryRequested, Released))
-        self.tell(kind(self.store.now, name))
+        self.handle(kind(self.store.now, name))
 
     def _pause(self) -> None:
-        self.tell((Resumed if self.engine.state.paused else Paused)(self.store.now))
+        self.handle((Resumed if self.engine.state.paused else Paused)(self.store.now))
 
     def edit(self) -> None:
         """Somebody edits limits; what was watched before goes on counting."""
@@ -311,13 +311,13 @@ class EngineLife:
         others_own = {a.name for a in self.spec.actions if a.own != own[a.name]}
         watched = {(a, c) for a, c in watched if c not in others and a not in others_own}
         step = self.step + 1
-        self.tell(SpecificationChanged(self.store.now, self.spec))
+        self.handle(SpecificationChanged(self.store.now, self.spec))
         self.runs.follow(watched, step)
 
     def _sample(self) -> None:
         used = {Resource.CPU: self.chance.choice((1.0, 50.0, 99.0))}
         sample = ResourceSample("host", self.store.now, used)
-        self.tell(ResourcesSampled(self.store.now, (sample,)))
+        self.handle(ResourcesSampled(self.store.now, (sample,)))
 
     def _change(self) -> None:
         kinds = (TableChangeKind.MODIFIED, TableChangeKind.MODIFIED, TableChangeKind.TRUNCATED)
@@ -330,7 +330,7 @@ class EngineLife:
         self.store.change_table(self.chance.choice(flows.INPUTS), kind, family)
 
     def _reconcile(self) -> None:
-        self.tell(ReconciliationDue(self.store.now))
+        self.handle(ReconciliationDue(self.store.now))
 
     # -- looks -------------------------------------------------------------------------------------
 

@@ -93,11 +93,11 @@ def _round(life: EngineLife, number: int, storage: CountedStorage) -> tuple[int,
             store.write(table, part, Fate.TOLD)
     life.settle()
     # What is in doubt is read once more, so that nothing has to be remembered of it.
-    life.tell(ReconciliationDue(store.now))
+    life.handle(ReconciliationDue(store.now))
     life.settle()
     for action in life.spec.actions:
         if action.role is ActionRole.STEP:
-            life.tell(RunRequested(store.now, action.name))
+            life.handle(RunRequested(store.now, action.name))
     life.end()
     return len(life.engine.snapshot()), storage.keys
 

@@ -49,13 +49,13 @@ class Questions:
             values = [known.get(key) for key in keys]
             del self._questions[place]
             where = (question.container, question.table, question.rows, question.columns)
-            self._life.tell(CellsRead(self._store.now, *where, values))
+            self._life.handle(CellsRead(self._store.now, *where, values))
             return
         self._store.mark((question.table,))
         self._life.delivery.deliver_all()
         if self._questions.get(place) is not question:
             return
-        self._life.tell(
+        self._life.handle(
             ScanBegun(self._store.now, question.container, question.table, question.start)
         )
         answer = self._scan(question, most)
@@ -65,7 +65,7 @@ class Questions:
         self._life.delivery.deliver_all()
         if self._questions.get(place) is question:
             del self._questions[place]
-            self._life.tell(_handed_over(answer, self._store.now))
+            self._life.handle(_handed_over(answer, self._store.now))
 
     def _scan(self, question: ScanContainer, most: int) -> ContainerScanned:
         truth = self._life.oracle.truth(question.container, question.table)

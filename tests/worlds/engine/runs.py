@@ -92,7 +92,7 @@ class Runs:
         name = self._chance.choice(list(self._runs))
         launch = self._runs[name]
         if self._chance.random() < 0.5:
-            self._life.tell(RunStarted(self._store.now, name, launch.run, launch.attempt))
+            self._life.handle(RunStarted(self._store.now, name, launch.run, launch.attempt))
             if self._chance.random() < self._poisoned:
                 self._life.restart()
                 return
@@ -100,7 +100,7 @@ class Runs:
                 self._write_output(launch)
         if self._chance.random() < self._failing:
             del self._runs[name]
-            self._life.tell(
+            self._life.handle(
                 RunFailed(self._store.now, name, launch.run, launch.attempt, "by chance")
             )
         elif self._chance.random() < 0.7:
@@ -128,7 +128,7 @@ class Runs:
                 self._life.pass_time(60.0)
             return
         if name in self._deadly:
-            self._life.tell(RunStarted(self._store.now, name, launch.run, launch.attempt))
+            self._life.handle(RunStarted(self._store.now, name, launch.run, launch.attempt))
             self._runs[name] = launch
             self._life.restart()
             return
@@ -139,7 +139,7 @@ class Runs:
         stack = self.taken[name]
         self.taken[name] = stack[-1:]
         self.committed[name] = launch.cut.without(set(launch.cut.offsets) - self._shown[name])
-        self._life.tell(RunFinished(self._store.now, name, launch.run, launch.attempt))
+        self._life.handle(RunFinished(self._store.now, name, launch.run, launch.attempt))
 
     def end(self, names: list[str]) -> None:
         """Have runs of these actions come to their end."""

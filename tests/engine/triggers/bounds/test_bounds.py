@@ -59,9 +59,9 @@ def test_an_hour_without_ticks_makes_one_run(pair, rows):
     tester.now += 3600
     from headgate.engine import Tick
 
-    assert launched(tester.tell(Tick(tester.now))) == ["b"]
+    assert launched(tester.handle(Tick(tester.now))) == ["b"]
     tester.finish("b")
-    assert launched(tester.tell(Tick(tester.now))) == []
+    assert launched(tester.handle(Tick(tester.now))) == []
 
 
 # κ

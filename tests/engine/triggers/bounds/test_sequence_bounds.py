@@ -83,7 +83,7 @@ def test_percentages_start_from_the_first_scan(pair, rows):
     tester = pair(percent(50), answering=False)
     tester.tables["in"] = {(b"r%d" % i, b"f:x"): b"1" for i in range(8)}
     (question,) = [i for i in tester.instructions if type(i).__name__ == "ScanContainer"]
-    tester.tell(tester.answer(question))
+    tester.handle(tester.answer(question))
     tester.write("in", rows(2))
     assert measured(tester) == 25
 

@@ -45,11 +45,11 @@ def answer(tester: Any, amount: float | None, failure: str = "", about: int = -1
     """Answer the question last asked, or another one; return what is launched."""
     question = asked(tester)[about]
     answers = MetricAnswers([MetricAnswer(question.bound, question.version, amount, failure)])
-    return launched(tester.tell(Consulted(tester.now, "b", BOUNDS, encode_metrics(answers), "")))
+    return launched(tester.handle(Consulted(tester.now, "b", BOUNDS, encode_metrics(answers), "")))
 
 
 def silence(tester: Any, reason: str) -> list[str]:
-    return launched(tester.tell(Consulted(tester.now, "b", BOUNDS, None, reason)))
+    return launched(tester.handle(Consulted(tester.now, "b", BOUNDS, None, reason)))
 
 
 def why(tester: Any) -> str:
@@ -196,7 +196,7 @@ def test_an_answer_that_cannot_be_read_counts_as_none(pair, rows, told):
     tester = pair(OWN)
     tester.write("in", rows(1))
     tester.wave("a")
-    assert launched(tester.tell(Consulted(tester.now, "b", BOUNDS, told, ""))) == ["b"]
+    assert launched(tester.handle(Consulted(tester.now, "b", BOUNDS, told, ""))) == ["b"]
     assert "can't be read" in why(tester)
 
 

@@ -99,7 +99,7 @@ def test_what_was_there_before_the_first_run_is_new_to_it(pair):
     tester = pair(value(Metric.CHANGED, 1), answering=False)
     tester.tables["in"] = {(b"r%d" % i, b"f:x"): b"1" for i in range(8)}
     (question,) = [i for i in tester.instructions if type(i).__name__ == "ScanContainer"]
-    tester.tell(tester.answer(question))
+    tester.handle(tester.answer(question))
     assert measured(tester) == 1
 
 
@@ -252,7 +252,7 @@ def test_what_the_first_scan_finds_after_the_first_run_failed_is_new(pair):
     tester.write("in", {b"r0": {b"f:x": b"8"}})
     assert launched(tester.pass_time(60)) == ["b"]
     tester.fail("b")
-    tester.tell(tester.answer(question))
+    tester.handle(tester.answer(question))
     ((_, pending),) = tester.engine.actions["b"].all_parts()
     assert pending.measured() == (8, 57.0, 8.0)
 
@@ -266,7 +266,7 @@ def test_what_the_first_scan_finds_is_new_again_when_the_first_run_fails(pair, f
     (question,) = [i for i in tester.instructions if isinstance(i, ScanContainer)]
     tester.write("in", {b"r0": {b"f:x": b"8"}})
     assert launched(tester.pass_time(60)) == ["b"]
-    tester.tell(tester.answer(question))
+    tester.handle(tester.answer(question))
     if restart:
         tester.restart()
     if not fails:

@@ -131,7 +131,7 @@ def test_a_search_that_an_earlier_version_has_saved_goes_on():
 def test_another_target_opens_the_search_again():
     pipeline = Pipeline(flow())
     pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
-    pipeline.tester.tell(SpecificationChanged(pipeline.tester.now, flow(0.1)))
+    pipeline.tester.handle(SpecificationChanged(pipeline.tester.now, flow(0.1)))
     assert pipeline.search("second").state.target == 0.1
     assert not pipeline.search("second").found
 

@@ -122,7 +122,7 @@ class Graph:
         return [name for name in action.spec.after if not self.actions[name].has_run]
 
     def tables_of(self, topic: str) -> list[str]:
-        """Return the table of a topic; all tables if its name tells none."""
+        """Return the table of a topic; all tables if its name is of none."""
         return [t for t in self.tables if updates_topic(t) == topic] or list(self.tables)
 
 

@@ -256,7 +256,7 @@ class ContainerCells:
         certain = kind not in DELETES_ONE_VERSION and position not in arrivals.uncertain
         if not certain or arrivals.timestamp(position) != SERVER_TIME:
             self.scans.current.doubtful[row, family] = None
-            # Whether they are there no read of single cells will tell, where values do not count.
+            # Whether they are there no read of single cells shows, where values do not count.
             self.scans.current.again |= self.detail is Detail.KEYS
         elif family:
             self.scans.current.deleted_families[row, family] = None

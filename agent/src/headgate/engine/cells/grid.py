@@ -72,7 +72,7 @@ class Grid:
         self.layout = 0
         """Another number after every change of slots."""
         self.unsaved = self.marks()
-        """Which cells a changelog must be told of."""
+        """Which cells are still to be written to a changelog."""
         self.present = self.column(np.bool_)
         """Which cells exist."""
 
@@ -268,7 +268,7 @@ class Grid:
     # Room.
 
     def tidy(self) -> bool:
-        """Give up slots and columns of cells that are gone, if they are many; tell if it did."""
+        """Give up slots and columns of cells that are gone, if they are many; return if it did."""
         if self._size < _FEW_ROWS:
             return False
         used = self._used()

@@ -1,4 +1,4 @@
-"""Cells whose values only a read can tell, and what reads of them say."""
+"""Cells whose values only a read can show, and what reads of them found."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ class ScanState:
         self.lossy = False
         """Whether what happened may be that updates were lost, and not only that cells are gone."""
         self.lossless = False
-        """Whether all updates were told, so that only cells can be found that are gone."""
+        """Whether no update was lost, so that only cells can be found that are gone."""
 
 
 class ContainerScans:
-    """Takes what scans find, and counts what no event has told."""
+    """Takes what scans find, and counts what no event has announced."""
 
     def __init__(self, columns: CellColumns, watchers: Watchers, reads: CellReads) -> None:
         self._columns = columns
@@ -74,7 +74,7 @@ class ContainerScans:
     def resume(self) -> None:
         """Go on where a scan came to, or begin it anew where that is not known.
 
-        Only a first scan goes on: what it has not seen was not there before, or the stream told.
+        Only a first scan goes on: what it has not seen was not there before, or came in the stream.
         """
         scan = self.current
         if scan is None or not scan.at:
@@ -141,8 +141,8 @@ class ContainerScans:
 
         Returns the number of elements that the scan has found changed behind the stream, so far.
         It has ended where ``stop`` is None. The first scan is what there was before. A later one
-        looks for what no event told, nor will tell: ``recent`` cells, by their places, are left to
-        updates that are still to come.
+        looks for what no event has announced, nor will: ``recent`` cells, by their places, are left
+        to updates that are still to come.
         """
         scan = self.current = self.current or ScanState()
         first = not self.complete
@@ -259,7 +259,7 @@ class ContainerScans:
         return moved, before[moved], now[moved]
 
     def count_found(self, keys: Iterable[Key]) -> int:
-        """Count cells that changed and of which no event tells; return how many elements it is."""
+        """Count cells that changed without an event; return how many elements it is."""
         by_row = self._columns.count is Count.ROWS
         elements: list[Element] = list(dict.fromkeys(key[0] if by_row else key for key in keys))
         self._watchers.count_found(elements)

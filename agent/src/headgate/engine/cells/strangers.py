@@ -22,25 +22,25 @@ _MOST = 20_000
 """Cells of a container that are remembered: 5.6 MB with rows of 15 bytes, and 0.6 MB and 7 ms of
 every snapshot."""
 _MOST_VERSIONS = 16
-"""Of one cell, any of which may stand: those told last."""
+"""Of one cell, any of which may stand: those published last."""
 _DIGEST = 8
 """Bytes of a digest: that two values have one is less likely than that a disk lies."""
 
 
 class StrangerWrites:
-    """Cells that strangers wrote, as updates told, with all that may stand there of it.
+    """Cells that strangers wrote, by their updates, with all that may stand there of it.
 
     A scan after a loss finds it in the table, and it is no lost update of the dataflow's own. Of a
     write with a timestamp of its own, or of unknown outcome, nobody knows whether it stands: then
-    what was told before it may stand as well. The latest cells are remembered, those of rows that
-    the dataflow knows longest; any other counts once.
+    what was published before it may stand as well. The latest cells are remembered, those of rows
+    that the dataflow knows longest; any other counts once.
     """
 
     def __init__(self) -> None:
         self.cells: dict[Key, tuple[Version, ...]] = {}
         """In rows that the dataflow knows."""
         self.others: dict[Key, tuple[Version, ...]] = {}
-        """In rows that it did not know when it was told."""
+        """In rows that it did not know when the update came."""
 
     def all(self) -> tuple[list[Key], tuple[Version, ...]]:
         """Return all versions, and of which cells; those first that are forgotten first."""
@@ -133,8 +133,8 @@ class Strangers:
 
     def note(self, arrivals: Arrivals, positions: Sequence[int]) -> None:
         """Remember what others wrote; what is known of these cells stays."""
-        told = self._hide(arrivals, positions)
-        for i, key in told:
+        written_to = self._hide(arrivals, positions)
+        for i, key in written_to:
             kind, timestamp = arrivals.kinds[i], arrivals.timestamp(i)
             if kind in DELTAS:
                 continue  # of what came of it nobody knows
@@ -146,10 +146,10 @@ class Strangers:
                 continue
             self.writes.add(key, (timestamp, written), known=self._columns.has_row(key[0]))
         self.writes.shrink(self._columns.has_row)
-        self._scans.show([key for _, key in told])
+        self._scans.show([key for _, key in written_to])
 
     def note_standing(self, found: Iterable[tuple[Key, bytes | None]]) -> None:
-        """Remember what stood in rows of others at the first scan, but for what was told since."""
+        """Remember what stood in rows of others at the first scan, but for what has come since."""
         since = Elements() if self._scans.current is None else self._scans.current.written
         for key, value in found:
             if key not in since:
@@ -198,5 +198,5 @@ def in_part(key: Key, family: bytes, partition: int, partitions: int) -> bool:
 
 
 def digest(value: bytes | None) -> bytes:
-    """Return what stands for a value; empty where it was not told."""
+    """Return what stands for a value; empty where it was not published."""
     return b"" if value is None else blake2b(value, digest_size=_DIGEST).digest()

@@ -71,8 +71,8 @@ def rough_total(terms: Array) -> Number:
 def magnitude(values: Array) -> Number:
     """Return Σ|x|, exactly rounded, so that it is the same in whatever order cells came.
 
-    It is finite: a change against values that are too large for their sum is told too large, never
-    too small. What has no number counts as 0.
+    It is finite: a change against values that are too large for their sum comes out too large,
+    never too small. What has no number counts as 0.
     """
     if values.dtype == object:
         return 0.0

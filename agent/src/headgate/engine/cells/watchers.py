@@ -73,7 +73,7 @@ class Watchers:
                 pending.count(updates, elements)
 
     def count_found(self, elements: Sequence[Element]) -> None:
-        """Count an update of each of these elements of which no event tells, for everybody."""
+        """Count an update of each of these elements, which no event announced, for everybody."""
         for pending in self.pendings:
             pending.count(len(elements), elements)
 

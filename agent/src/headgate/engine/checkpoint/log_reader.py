@@ -155,10 +155,10 @@ class LogReader:
             cells.columns.values.data[slots] = _column(part.values)
         stamps = np.frombuffer(part.stamps, "<i8") - 1 if part.stamps else None
         cells.columns.stamp(slots, stamps)
-        told = {one.number: one for one in part.pasts}
+        logged = {one.number: one for one in part.pasts}
         for number, past in wanted.pasts.items():
             past.forget(slots)
-            one = told.get(number)
+            one = logged.get(number)
             if one is not None:
                 past.put(slots[_bits(one.touched, len(slots))], _column(one.values))
 

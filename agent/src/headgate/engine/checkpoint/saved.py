@@ -246,6 +246,6 @@ class EngineSnapshot(Struct, frozen=True):
     saved: float = 0.0
     """Unix time in seconds."""
     rivals: tuple[tuple[str, str, float], ...] = ()
-    """By table and observer, when it received the newest request of which it told."""
+    """By table and observer, when it received the newest request that it published."""
     counts: Counts | None = None
     """They hold, whatever ``cells`` say of them; None where ``cells`` say it."""

@@ -253,7 +253,7 @@ def cells_state(cells: ContainerCells, log: Changelog | None = None) -> CellsSta
     """Return what is saved of cells, without what the log has of them where there is one."""
     known = _logged_state(cells, log) if log and cells.detail is not Detail.COUNTS else None
     stamped = np.flatnonzero(() if cells.columns.stamps is None else cells.columns.stamps.data)
-    told, versions = cells.strangers.writes.all()
+    written, versions = cells.strangers.writes.all()
     return CellsState(
         watched=cells.watched,
         table=cells.table,
@@ -273,7 +273,7 @@ def cells_state(cells: ContainerCells, log: Changelog | None = None) -> CellsSta
         dead_letters=cells.columns.dead_letters,
         pendings=tuple(_pending_state(cells, pending, log) for pending in cells.watchers.pendings),
         logged=known,
-        strangers=key_columns(told),
+        strangers=key_columns(written),
         versions=versions,
     )
 

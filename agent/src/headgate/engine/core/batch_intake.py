@@ -283,13 +283,14 @@ class BatchIntake:
 
     def _quiet_for(self, action: Action, touches: Sequence[ContainerUpdates], records: int) -> int:
         """Return how many of so many records come before the first at which the action may act."""
-        told = action.shown == DecisionKind.SKIPPED and not action.requested
+        recorded = action.shown == DecisionKind.SKIPPED and not action.requested
         own = any(touch.writer == action.name for touch in touches)
         parts = list(_parts(action, touches))
-        if told and not own and self._stays_idle(action, {p: touch.reach(p) for touch, p in parts}):
+        reached = {part: touch.reach(part) for touch, part in parts}
+        if recorded and not own and self._stays_idle(action, reached):
             return records
         first = min(touch.first for touch in touches)
-        if records <= first or not told or own:
+        if records <= first or not recorded or own:
             return min(records, first)
         stays = partial(self._stays_idle_during, action, parts)
         if stays(records):

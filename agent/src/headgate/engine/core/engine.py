@@ -95,18 +95,20 @@ class Engine:
         self._log = self._restored(state, log_number)
         self._output = output = Output(self.state)
         self._clocks = clocks = Clocks(self.state)
-        self._policies = told = Policies(self.state, output, clocks)
+        self._policies = Policies(self.state, output, clocks)
         reads = TableReads(self.state, output)
-        launching = Launching(self.state, output, clocks, told)
-        self._evaluator = evaluator = Evaluator(self.state, output, clocks, told, launching, reads)
-        moments = Moments(self.state, output, clocks, told, launching, evaluator)
-        outcomes = Outcomes(self.state, output, clocks, told, launching, evaluator)
+        launching = Launching(self.state, output, clocks, self._policies)
+        self._evaluator = evaluator = Evaluator(
+            self.state, output, clocks, self._policies, launching, reads
+        )
+        moments = Moments(self.state, output, clocks, self._policies, launching, evaluator)
+        outcomes = Outcomes(self.state, output, clocks, self._policies, launching, evaluator)
         intake = Intake(self.state, output, evaluator, reads)
         self._batches = BatchIntake(self.state, intake, evaluator)
         answers = TableAnswers(self.state, evaluator, reads)
         asked = Requests(self.state, output, clocks, launching, evaluator, outcomes, moments)
         changes = SpecificationChanges(
-            self.state, output, clocks, told, reads, evaluator, self._log
+            self.state, output, clocks, self._policies, reads, evaluator, self._log
         )
         self._handlers: Mapping[type[Stimulus], Callable[[Any], None]] = {
             RecordArrived: intake.record,

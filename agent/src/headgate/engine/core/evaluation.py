@@ -72,7 +72,7 @@ class Evaluator:
             action: any; of an input nothing is to be decided.
             moment: what made the engine look.
             read: whether its cells were just read: what is still unsettled is taken as it is.
-            unanswered: whether its policy was just told that there is no answer: what it asks now
+            unanswered: whether its policy has just heard that there is no answer: what it asks now
                 has to wait for the next moment.
         """
         if action.is_input:
@@ -93,8 +93,8 @@ class Evaluator:
             return
         now = self._state.now
         inputs = ActionInputs(action, now, read=read)
-        told = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
-        if told and action.policy.stays_idle(inputs, now, action.wait_until):
+        recorded = moment is AT_WRITE and action.shown == DecisionKind.SKIPPED
+        if recorded and action.policy.stays_idle(inputs, now, action.wait_until):
             self._idle[action.name] += 1
             action.found = ()
             return  # as at the last write, of which a decision was recorded
@@ -124,7 +124,7 @@ class Evaluator:
         action = self._state.actions.get(stimulus.action)
         if action is None or action.policy.kind != stimulus.kind:
             return  # it has another policy by now
-        self._policies.told(action, stimulus)
+        self._policies.answered(action, stimulus)
         if action.asking:
             action.asking = False
             self.take_up((action,), unanswered=stimulus.answer is None)

@@ -43,9 +43,9 @@ class Policies:
         """Have one hear of a run that was given up."""
         self._respond(action, action.policy.failed(self._moment(action)))
 
-    def told(self, action: Action, consulted: Consulted) -> None:
+    def answered(self, action: Action, consulted: Consulted) -> None:
         """Have one hear the answer to what it asked."""
-        heard = action.policy.told(consulted.answer, consulted.reason, self._moment(action))
+        heard = action.policy.answered(consulted.answer, consulted.reason, self._moment(action))
         self._respond(action, heard)
 
     def ask(self, action: Action, question: bytes) -> None:

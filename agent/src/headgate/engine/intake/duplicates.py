@@ -73,7 +73,7 @@ class Deliveries:
             self._sources.pop(topic, None)
 
     def first(self, record: RecordArrived) -> bool:
-        """Go past the record; tell whether it was not read before."""
+        """Go past the record; return whether it was not read before."""
         positions = self.positions.setdefault(record.topic, [])
         positions.extend([0] * (record.partition + 1 - len(positions)))
         if record.offset < positions[record.partition]:
@@ -184,7 +184,7 @@ class Source(Struct):
         return None if new else []
 
     def once(self, intent: int) -> bool:
-        """Remember a change of the table; tell whether it is new."""
+        """Remember a change of the table; return whether it is new."""
         key = (intent, 0)
         if intent < self.watermark or key in self.seen:
             return False

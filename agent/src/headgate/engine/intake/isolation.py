@@ -53,28 +53,28 @@ def counts(origin: Origin | None, dataflow: str, feeders: tuple[str, ...]) -> bo
 def own_cells(scanned: ContainerScanned, cells: ContainerCells) -> ContainerScanned:
     """Return what a scan found in rows that the dataflow has written or knows already.
 
-    But for what strangers were told to have written, and stands so: what the dataflow itself knows
-    of such a cell stays. Else it does not matter who wrote last: a stranger's value that no update
-    told may hide a write of the dataflow's own that was lost, and increments and appends of its own
-    have no notify cell. So a cell that is newer than its row's notify cell proves nothing, and is
-    counted rather than left out.
+    Left out is what updates of strangers explain: what the dataflow itself knows of such a cell
+    stays. Else it does not matter who wrote last: a stranger's value that no update announced may
+    hide a write of the dataflow's own that was lost, and increments and appends of its own have no
+    notify cell. So a cell that is newer than its row's notify cell proves nothing, and is counted
+    rather than left out.
     """
     own = {row for row in set(scanned.rows) if row in scanned.marked or cells.columns.has_row(row)}
     places: list[int] = []
-    told: list[Key] = []
+    explained: list[Key] = []
     strangers: list[tuple[Key, bytes | None]] = []
     for i, key in enumerate(zip(scanned.rows, scanned.columns, strict=True)):
         value = scanned.values[i] if scanned.values else None
         if key[0] not in own:
             strangers.append((key, value))
         elif cells.strangers.writes.explains(key, value):
-            told.append(key)
+            explained.append(key)
         else:
             places.append(i)
     if not cells.scans.complete:
         # Nothing is lost yet: what stands in rows that nobody has marked is not the dataflow's own.
         cells.strangers.note_standing(strangers)
-    _leave(scanned, cells, told)
+    _leave(scanned, cells, explained)
     return _at(scanned, places)
 
 
@@ -87,14 +87,14 @@ def still_there(scanned: ContainerScanned, cells: ContainerCells) -> ContainerSc
     return _at(scanned, [])
 
 
-def _leave(scanned: ContainerScanned, cells: ContainerCells, told: Iterable[Key]) -> None:
+def _leave(scanned: ContainerScanned, cells: ContainerCells, keys: Iterable[Key]) -> None:
     """Have these cells stay as they are known, and those that strangers deleted and are gone.
 
     Of what nobody has there and is not found, nothing has to be remembered any more.
     """
     found = set(zip(scanned.rows, scanned.columns, strict=True))
     since = Elements() if cells.scans.current is None else cells.scans.current.written
-    left = list(told)
+    left = list(keys)
     for key in cells.strangers.writes.between(scanned.start, scanned.stop):
         if key in found:
             continue

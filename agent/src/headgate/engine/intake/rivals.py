@@ -1,4 +1,4 @@
-"""Rows that two observers wrote at about one time: who wrote last, nobody has told."""
+"""Rows that two observers wrote at about one time: who wrote last is not known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LATE = 10.0
 _MOST = 1_000_000
 """Rows in one generation: at 300,000 a second those of 3 seconds; 0.1 GB."""
 _SILENT = 1200.0
-"""Seconds for which an observer is remembered that tells nothing."""
+"""Seconds for which an observer is remembered that publishes nothing."""
 _NEVER = float("-inf")
 
 _RECEIVED = attrgetter("received")
@@ -29,10 +29,10 @@ _Writer = tuple[str, float, float]
 
 
 class Rivals:
-    """When the observers of one table received what they told of.
+    """When the observers of one table received what they published.
 
-    Each observer tells in the order in which its requests ended; between two of them there is no
-    order but their clocks'. As long as one observer alone tells of a table no row is remembered.
+    Each observer publishes in the order in which its requests ended; between two of them there is
+    no order but their clocks'. As long as one observer alone publishes no row is remembered.
     Rows are remembered in two generations; of what was received before them every cell is in doubt.
 
     Args:
@@ -49,18 +49,18 @@ class Rivals:
         """When the newest of what went before this generation was received."""
 
     def note(self, batch: UpdateBatch) -> None:
-        """Note that an observer told, where no row is of interest."""
+        """Note that an observer published, where no row is of interest."""
         self._note(batch.observer, max(map(_RECEIVED, batch.requests)))
 
     def changed(self, observer: str, received: float) -> bool:
-        """Note a change of the whole table; tell whether another may have written meanwhile."""
+        """Note a change of the whole table; return whether another may have written meanwhile."""
         rivalled = self._others(observer) >= received - _TOGETHER
         self._hear(observer, received)
         self._since = max(self._since, received)
         return rivalled
 
     def doubtful(self, batch: UpdateBatch) -> list[int]:
-        """Return the positions of cells that may have been written before what was told before."""
+        """Return the positions of cells that may have been written before what came before."""
         others = self._others(batch.observer)
         times = list(map(_RECEIVED, batch.requests))
         # A message may hold requests of minutes, where Kafka was away for as long.
@@ -120,7 +120,7 @@ class Rivals:
         self._forget_silent(newest)
 
     def _forget(self) -> None:
-        """Remember no rows of what was told until now."""
+        """Remember no rows of what was published until now."""
         if len(self.newest) > 1:
             self._rows, self._former = {}, {}
             self._forget_silent(max(self.newest.values()))

@@ -1,1 +1,1 @@
-"""What the engine is told, and what it wants done."""
+"""Stimuli, which the engine handles, and instructions, which it returns."""

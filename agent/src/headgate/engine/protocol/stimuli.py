@@ -1,4 +1,4 @@
-"""What the engine is told. All carry ``now``, Unix time in seconds: the engine has no clock.
+"""What the engine handles. All carry ``now``, Unix time in seconds: the engine has no clock.
 
 Between ``ClockMoved`` it never goes back.
 """
@@ -140,7 +140,7 @@ class ContainerScanned(Struct, frozen=True):
     marked: frozenset[bytes] = frozenset()
     """In isolation, the rows with the dataflow's notify cell: those that it has written."""
     recent: tuple[int, ...] = ()
-    """Cells (by their place) so new that updates are still to tell of them, in observer mode."""
+    """Cells (by their place) so new that updates of them are still to come, in observer mode."""
     start: bytes = b""
     stop: bytes | None = None
 
@@ -215,7 +215,7 @@ class ResourcesSampled(Struct, frozen=True):
 class ObserverLost(Struct, frozen=True):
     """An observer has ended without having published all that it forwarded, and will not any more.
 
-    What of it is missing, and of which tables, nobody can tell.
+    What of it is missing, and of which tables, is not known.
     """
 
     now: float
@@ -233,7 +233,7 @@ class ClockMoved(Struct, frozen=True):
 
 
 class ReconciliationDue(Struct, frozen=True):
-    """Look through the containers of tables, or through all, for what no update told."""
+    """Look through the containers of tables, or through all, for what no update announced."""
 
     now: float
     tables: tuple[str, ...] | None = None

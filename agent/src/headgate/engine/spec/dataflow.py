@@ -133,7 +133,7 @@ class RetryPolicy(Struct, frozen=True):
 
 
 class Trigger(Struct, frozen=True):
-    """Another kind of trigger than bounds, by its name, and what it is told of the action."""
+    """Another kind of trigger than bounds, by its name, and its settings for the action."""
 
     kind: str
     settings: dict[str, Any] = {}

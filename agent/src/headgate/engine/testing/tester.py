@@ -91,22 +91,22 @@ class EngineTester:
         self._offsets: dict[tuple[str, int], int] = {}
         self._sequences: dict[tuple[str, int], int] = {}
         self._intents = 0
-        self.tell(Tick(self.now))
+        self.handle(Tick(self.now))
 
-    def tell(self, stimulus: Stimulus) -> list[Instruction]:
+    def handle(self, stimulus: Stimulus) -> list[Instruction]:
         """Hand a stimulus to the engine; return what it wants, after scans and reads."""
-        told: list[Instruction] = []
+        wanted: list[Instruction] = []
         waiting: list[Stimulus] = [stimulus]
         while waiting:
             for instruction in self.engine.handle(waiting.pop(0)):
-                told.append(instruction)
+                wanted.append(instruction)
                 if isinstance(instruction, NotifyAt):
                     self.notify_at = instruction.time
                 elif self.answering and isinstance(instruction, ScanContainer | ReadCells):
                     waiting.append(self.answer(instruction))
-        self.instructions += told
+        self.instructions += wanted
         self._check(self.engine)
-        return told
+        return wanted
 
     def answer(
         self, question: ScanContainer | ReadCells, stop: bytes | None = None
@@ -145,7 +145,7 @@ class EngineTester:
     ) -> list[Instruction]:
         """Write rows in one request, maybe as a step of the dataflow; return what comes of it."""
         known = self.tables.setdefault(table, {})
-        told: list[Instruction] = []
+        wanted: list[Instruction] = []
         active = self.engine.actions[by].run if by is not None else None
         run = active.run if active is not None else "run"
         origin = None if by is None else Origin(self.spec.name, by, run, 1)
@@ -183,8 +183,8 @@ class EngineTester:
                 timestamps=(-1,) * len(cells),
                 values=tuple(value for _, _, value in cells),
             )
-            told += self.publish(table, message, partition=partition)
-        return told
+            wanted += self.publish(table, message, partition=partition)
+        return wanted
 
     def publish(
         self, table: str, message: UpdateMessage, *, partition: int = 0
@@ -193,24 +193,24 @@ class EngineTester:
         offset = self._offsets.get((table, partition), 0)
         self._offsets[table, partition] = offset + 1
         topic = updates_topic(table)
-        return self.tell(
+        return self.handle(
             RecordArrived(self.now, topic, partition, offset, message, self.partitions)
         )
 
     def wave(self, *actions: str) -> list[Instruction]:
         """End the wave of these input actions."""
-        return self.tell(WaveEnded(self.now, actions))
+        return self.handle(WaveEnded(self.now, actions))
 
     def finish(self, action: str) -> list[Instruction]:
         """Let the active run of the action start and commit."""
         run, attempt = self._active(action)
-        started = self.tell(RunStarted(self.now, action, run, attempt))
-        return started + self.tell(RunFinished(self.now, action, run, attempt))
+        started = self.handle(RunStarted(self.now, action, run, attempt))
+        return started + self.handle(RunFinished(self.now, action, run, attempt))
 
     def fail(self, action: str, reason: str = "it failed") -> list[Instruction]:
         """Let the active attempt of the action fail."""
         run, attempt = self._active(action)
-        return self.tell(RunFailed(self.now, action, run, attempt, reason))
+        return self.handle(RunFailed(self.now, action, run, attempt, reason))
 
     def _active(self, action: str) -> tuple[str, int]:
         run = self.engine.actions[action].run
@@ -222,35 +222,35 @@ class EngineTester:
         """Report how busy a machine is: ``cpu=95``."""
         measured = {Resource(name): amount for name, amount in used.items()}
         sample = ResourceSample(machine, self.now, measured)
-        return self.tell(ResourcesSampled(self.now, (sample,)))
+        return self.handle(ResourcesSampled(self.now, (sample,)))
 
     def request(self, action: str) -> list[Instruction]:
         """Ask for a run."""
-        return self.tell(RunRequested(self.now, action))
+        return self.handle(RunRequested(self.now, action))
 
     def release(self, action: str) -> list[Instruction]:
         """Let the action out of quarantine."""
-        return self.tell(Released(self.now, action))
+        return self.handle(Released(self.now, action))
 
     def pass_time(self, seconds: float) -> list[Instruction]:
         """Let time pass; ticks come exactly when the engine asked for them."""
         until = self.now + seconds
-        told: list[Instruction] = []
+        wanted: list[Instruction] = []
         while self.notify_at is not None and self.notify_at <= until:
             self.now = max(self.now, self.notify_at)
-            told += self.tell(Tick(self.now))
+            wanted += self.handle(Tick(self.now))
         self.now = until
-        return told
+        return wanted
 
     def leap(self, seconds: float) -> list[Instruction]:
         """Set the clock ahead, or back; no time passes."""
         self.now += seconds
-        return self.tell(ClockMoved(self.now, seconds))
+        return self.handle(ClockMoved(self.now, seconds))
 
     def restart(self) -> list[Instruction]:
         """Go on with an engine made from a snapshot."""
         self.engine = Engine(self.spec, self.engine.snapshot(), policies=self._policies)
-        return self.tell(Restarted(self.now))
+        return self.handle(Restarted(self.now))
 
     def launches(self, action: str | None = None) -> list[Launch]:
         """Return the launches so far, of one action or of all."""

@@ -157,7 +157,7 @@ class NeedsReading(Struct, frozen=True):
 
 
 class NeedsAnswer(Struct, frozen=True):
-    """It depends on what is to be asked outside the engine: tell the policy, then ask it again."""
+    """It depends on an answer from outside the engine: hand it to the policy, then ask it again."""
 
     question: bytes
     result: ConditionResult
@@ -174,7 +174,7 @@ class LimitsMoved(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    """Have work done outside the engine; what comes of it is told to the policy."""
+    """Have work done outside the engine; what comes of it is handed to the policy."""
 
     question: bytes
 
@@ -193,8 +193,9 @@ class PolicyReport(Struct, frozen=True):
 class TriggerPolicy(ABC):
     """Decides when an action runs.
 
-    A policy that keeps something tells it by ``save``; what is saved under another ``kind`` is not
-    loaded. A method that hears of something changes nothing but the policy, its probes and marks.
+    A policy that keeps something returns it from ``save``; what is saved under another ``kind`` is
+    not loaded. A method that hears of something changes nothing but the policy, its probes and
+    marks.
     """
 
     kind: ClassVar[str]
@@ -262,7 +263,7 @@ class TriggerPolicy(ABC):
         """Take note of the end of a wave of input. Successors first."""
         return ()
 
-    def told(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Take the answer to what was asked; None where there is none, for the reason given."""
         return ()
 

@@ -95,7 +95,7 @@ def is_below(
     """Return cheaply whether surely no vector of the bound is reached, nor any of it unknown.
 
     With ``increases``: nor will be at any time while these updates are taken, which are all puts.
-    False says nothing: then ``measure`` tells. Between two runs most evaluations end here.
+    False says nothing: then ``measure`` decides. Between two runs most evaluations end here.
     """
     if bound.time is not None and clock.since is not None:
         limit = current_limit(limits, bound.name, Dimension.TIME, bound.time)

@@ -127,7 +127,7 @@ class Bounded(TriggerPolicy):
         self._asked.forget()
         return ()
 
-    def told(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Take what users' metrics have answered."""
         self._asked.take(answer, reason)
         return ()

@@ -1,4 +1,4 @@
-"""What runs have changed, and what can be told from several of them."""
+"""What runs have changed, and what can be estimated from several of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def mean_run(arrived: Sequence[float], limit: float) -> float:
 
 
 def exponent(runs: Sequence[Measurement]) -> float:
-    """Return b of change ≈ a · amount^b over the runs, 1 where they do not tell."""
+    """Return b of change ≈ a · amount^b over the runs, 1 where they do not show it."""
     amounts = [_log(m.amount) for m in runs]
     if len(runs) <= _FEW or max(amounts) - min(amounts) < math.log(_SPREAD):
         return 1.0

@@ -33,7 +33,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Backwards:
-    """The searches of one dataflow: each is told its target by those that follow."""
+    """The searches of one dataflow: each gets its target from those that follow."""
 
     def __init__(self, output: ContainerId, change: float) -> None:
         self._output = output

@@ -33,7 +33,7 @@ _KEPT = 16
 _WAVES_KEPT = 24
 """Waves whose numbers of updates are remembered."""
 _CLOSE = 2.0
-"""Ratio of amounts up to which a run tells about another limit than its own."""
+"""Ratio of amounts up to which a run is evidence for another limit than its own."""
 _MARGIN = 0.5
 """Share of the tolerance within which a search ends: the rest is left for what comes after."""
 _UNSTABLE = 0.5
@@ -60,7 +60,7 @@ class SearchPhase(StrEnum):
     """Where the search for a step's limit is."""
 
     WAITING = "waiting"
-    """Its successors are searched for first: they tell its target."""
+    """Its successors are searched for first: they set its target."""
     DOUBLING = "doubling"
     CONVERGING = "converging"
     FOUND = "found"
@@ -102,7 +102,7 @@ class SearchState(Struct):
     evidence: int = 0
     """What these say together: each 1, or more where the output is out by more."""
     shifts: Shifts = field(default_factory=Shifts)
-    """What the runs since the limit was found, and those that told of it, say of a change."""
+    """What the runs since the limit was found, and those that it rests on, say of a change."""
     held: int = 0
     """Runs in a row that time launched before the limit was reached."""
     brief: int = 0
@@ -156,10 +156,10 @@ class Search:
     def change(self) -> float | None:
         """The output change at the current limit, from the last runs; None before any."""
         amount = self._amount(self.state.limit)
-        runs = self._telling(amount)
+        runs = self._comparable(amount)
         if not runs:
             return None
-        # Runs under other limits tell too, once they are brought to the amount of this one.
+        # Runs under other limits count too, once they are brought to the amount of this one.
         steepness = exponent(self.state.measurements)
         return math.fsum(m.change * (amount / m.amount) ** steepness for m in runs) / len(runs)
 
@@ -185,27 +185,27 @@ class Search:
 
     def _input_change(self) -> float | None:
         amount = self._amount(self.state.limit)
-        runs = self._telling(amount)
+        runs = self._comparable(amount)
         if not runs:
             return None
         return math.fsum(m.input * amount / m.amount for m in runs) / len(runs)
 
-    def _telling(self, amount: float) -> list[Measurement]:
+    def _comparable(self, amount: float) -> list[Measurement]:
         """Return the last runs that consumed about this amount; the last one in any case."""
         runs = self.state.measurements
         close = [m for m in runs if 1 / _CLOSE <= m.amount / amount <= _CLOSE]
         return close[-_AVERAGED:] or runs[-1:]
 
     def _sure(self) -> bool:
-        """Return whether the runs at hand tell the output change within the tolerance."""
-        runs = len(self._telling(self._amount(self.state.limit)))
+        """Return whether the runs at hand show the output change within the tolerance."""
+        runs = len(self._comparable(self._amount(self.state.limit)))
         if runs < _FEWEST:
             return False
         return runs >= _ENOUGH or self._error() <= _MARGIN * self.tolerance
 
     def _error(self) -> float:
         """Return the relative standard error of the output change."""
-        runs = len(self._telling(self._amount(self.state.limit)))
+        runs = len(self._comparable(self._amount(self.state.limit)))
         return spread(self.state.measurements) / math.sqrt(max(1, runs))
 
     def _amount(self, limit: float) -> float:
@@ -398,7 +398,7 @@ class Search:
         state.phase = SearchPhase.FOUND
         state.expected, state.expected_input = self.change, self._allowed_input()
         state.waves = state.watched = state.outside = state.evidence = 0
-        # Runs under other limits consume less by chance, or more: they tell nothing of this one's.
+        # Runs under other limits consume less by chance, or more: they say nothing of this one's.
         state.shifts = Shifts([m.change for m in state.measurements if m.limit == state.limit])
 
     def _watch(self) -> str | None:
