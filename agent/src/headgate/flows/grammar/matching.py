@@ -1,4 +1,4 @@
-"""Holds a tree against a grammar and tells every difference."""
+"""Holds a tree against a grammar and reports every difference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NULL = "null"
 
 
 def matched(tree: Tree, kind: Kind, findings: Findings) -> Tree | None:
-    """Return what of the tree is of the kind; None if nothing is. The rest is told as errors.
+    """Return what of the tree is of the kind; None if nothing is. The rest is reported as errors.
 
     In what is returned every part is of its kind, but required keys may be missing where an error
     was found.
@@ -198,7 +198,7 @@ def _check_keys(tree: Mapping, kind: RecordOf, findings: Findings) -> None:
 
 
 def _missing(tree: Mapping, kind: RecordOf, names: str, cure: str, findings: Findings) -> None:
-    # A misspelt key is told already; what it was meant to be would be told as missing once more.
+    # A misspelt key is reported already: what it was meant to be is not reported as missing, too.
     if any(name not in kind.keys and nearest(name, kind.keys) for name in tree.entries):
         return
     findings.error(tree.at, f"{kind.what} has {names}", cure)

@@ -47,7 +47,7 @@ class DataflowErrors(ValueError):
 
 
 class Findings:
-    """Collects the problems of one file, so that all of them are told at once."""
+    """Collects the problems of one file, so that all of them are reported at once."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -62,7 +62,7 @@ class Findings:
         self._add(Problem(self._file, at.line, at.column, message, cure, Severity.WARNING))
 
     def _add(self, problem: Problem) -> None:
-        # A part that an alias repeats is looked at twice; its problems are told once.
+        # A part that an alias repeats is looked at twice; its problems are reported once.
         self._problems[problem] = None
 
     @property

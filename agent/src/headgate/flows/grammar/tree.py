@@ -129,7 +129,7 @@ def _code_point(character: int | str) -> str:
 
 
 class _Mark(Protocol):
-    """What both of PyYAML's marks, the plain and the compiled one, tell of a place."""
+    """What both of PyYAML's marks, the plain and the compiled one, say of a place."""
 
     @property
     def line(self) -> int: ...

@@ -31,7 +31,7 @@ class Order:
     Args:
         workflow: the workflow.
         decisions: by decision, the branch that is taken as if it were the only one, or ``all``.
-        findings: told of transitions to nowhere, of circles, and of decisions without a choice.
+        findings: gets transitions to nowhere, circles, and decisions without a choice.
     """
 
     def __init__(

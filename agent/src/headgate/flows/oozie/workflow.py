@@ -118,7 +118,7 @@ class Workflow:
 
 
 def read_workflow(text: str, findings: Findings) -> Workflow | None:
-    """Return the workflow in an XML text; None where it can't be told what it is.
+    """Return the workflow in an XML text; None where it is no workflow.
 
     Where there is one, transitions lead to nodes that exist unless an error says otherwise.
     """
@@ -154,7 +154,7 @@ def _is_workflow(root: Element, findings: Findings) -> bool:
 
 
 class _Reader:
-    """Reads the children of ``workflow-app``, and tells of every one that can't be read."""
+    """Reads the children of ``workflow-app``, and reports every one that can't be read."""
 
     def __init__(self, root: Element, findings: Findings) -> None:
         self.nodes: dict[str, Node] = {}

@@ -251,7 +251,7 @@ class ActionReader:
         when = tree.get("when")
         if not isinstance(written, Scalar) or not isinstance(when, yaml_tree.Mapping):
             return None
-        # All names of the file, so that a bound with an error isn't told as unknown too.
+        # All names of the file, so that a bound with an error isn't reported as unknown too.
         condition = read_condition(written, tuple(when.entries), self._findings)
         return condition if bounds else None
 

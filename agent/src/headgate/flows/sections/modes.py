@@ -76,7 +76,7 @@ MODE_KEYS = {
                 ),
                 "by": Key(
                     Single("`times` or `notify`", words=tuple(FoundBy)),
-                    "what tells the rows that were written: timestamps, or the column `hg:all`",
+                    "what marks the rows that were written: timestamps, or the column `hg:all`",
                 ),
                 "deletes": Key(
                     Single("`counted` or `ignored`", words=tuple(Deletes)),

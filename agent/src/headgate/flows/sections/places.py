@@ -55,7 +55,7 @@ def _why_no_column(value: str) -> tuple[str, str]:
 def _why_no_codec(value: str) -> tuple[str, str]:
     if value in {"double", "long"}:
         name = "float64" if value == "double" else "int64"
-        return "a codec's name tells its width", f"write `{name}`: HBase's Bytes.toBytes({value})"
+        return "a codec's name gives its width", f"write `{name}`: HBase's Bytes.toBytes({value})"
     if value.startswith("json"):
         return "the path is missing or no path", "write `json $.key.key` or `json $.list[0]`"
     meant = nearest(value, CODECS)
