@@ -215,12 +215,12 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
             yield show
     else:
 
-        def tell(progress: Progress) -> None:
+        def log(progress: Progress) -> None:
             # Each jar is worth a live line, but not a line of its own in a log.
             if progress.done in (0, progress.total) or progress.done % 50 == 0:
                 console.print(_sentence(progress), soft_wrap=True, markup=False)
 
-        yield tell
+        yield log
 
 
 def _sentence(progress: Progress) -> str:

@@ -1,4 +1,4 @@
-"""What the stack tells of long work while it goes on."""
+"""What the stack reports of long work while it goes on."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ class LocalStack:
         reservation = PortReservation()
         try:
             ports = self._choose_ports(before, reservation)
-            self._tell_moved(ports, before, listen)
+            self._announce_moved(ports, before, listen)
             self._configure(source, ports)
             save_record(self._places.record, InstanceRecord(ports=ports))
             launcher = PartLauncher(
@@ -362,7 +362,7 @@ class LocalStack:
                     ports[port.key] = reservation.choose(port, known.get(port.key))
         return ports
 
-    def _tell_moved(
+    def _announce_moved(
         self, ports: dict[str, int], before: dict[Part, ProcessIdentity], listen: Listener
     ) -> None:
         starting = {

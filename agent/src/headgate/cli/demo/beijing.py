@@ -95,7 +95,7 @@ def beijing(
         year = _Year(city, readings, sigmas, narrator)
         real: dict[str, Any] = {}
         if real_hours:
-            with DemoServices(home, keep=False, tell=narrator.progress) as services:
+            with DemoServices(home, keep=False, on_progress=narrator.progress) as services:
                 real = year.compare(
                     *_run(city, readings[:real_hours], sigmas[0], services, narrator)
                 )

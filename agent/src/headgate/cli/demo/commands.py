@@ -117,7 +117,7 @@ def aqhi(
 
     with outcome(console, StationDataError), Narrator(console, city.waves) as narrator:
         readings = city.readings()
-        with DemoServices(home, keep=keep, tell=narrator.progress) as services:
+        with DemoServices(home, keep=keep, on_progress=narrator.progress) as services:
             comparison = _compare(city, readings, sigmas, services, narrator, began)
         if keep:
             narrator.say(f"kept: {services.folder}")

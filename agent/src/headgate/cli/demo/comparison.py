@@ -140,7 +140,7 @@ class SynchronousComparison:
         tree: the dataflow under its bounds.
         file: where it was read from; steps are looked for beside it.
         services: everything that it needs.
-        narrator: is told what goes on.
+        narrator: prints what goes on.
         errors: measures by step, where :func:`difference` says too little of an output: called with
             the synchronous one and the one under bounds, after each wave.
     """
@@ -201,7 +201,7 @@ class SynchronousComparison:
                 ran = [self._look(at, dataflows) for at in range(len(names))]
                 self._compare()
                 self.waves.append(wave.label)
-                self._tell(wave.label, ran[1], time.monotonic() - began)
+                self._report(wave.label, ran[1], time.monotonic() - began)
             for name, why in dataflows.reasons(names[1]).items():
                 if name in self.steps:
                     self.steps[name].why = why
@@ -275,7 +275,7 @@ class SynchronousComparison:
             outputs = (outputs.get(action.name, {}) for outputs in self._shown)
             self.steps[action.name].errors.append(measure(*outputs))
 
-    def _tell(self, label: str, ran: set[str], seconds: float) -> None:
+    def _report(self, label: str, ran: set[str], seconds: float) -> None:
         self._narrator.done(len(self.waves))
         left: Sequence[str] = [name for name in self.steps if name not in ran]
         done = ", ".join(name for name in self.steps if name in ran) or "nothing"

@@ -60,7 +60,7 @@ def crawl(
     with outcome(console, LinkDataError), Narrator(console, rounds) as narrator:
         web = linked(data, documents) if data else generated(documents, seed)
         stale = StalePostings(web)
-        with DemoServices(home, keep=keep, tell=narrator.progress) as services:
+        with DemoServices(home, keep=keep, on_progress=narrator.progress) as services:
             tree = read_example(file, lambda tree: _hurry(tree, speed))
             comparison = SynchronousComparison(tree, file, services, narrator, {"index": stale})
             comparison.send(_paced(crawled(web, rounds, seed), ROUND_SECONDS / speed))
@@ -82,10 +82,10 @@ def crawl(
 
 
 class StalePostings:
-    """Tells the share of an index's postings that are missing or stale; called after each wave.
+    """Measures the share of an index's postings missing or stale; called after each wave.
 
     Args:
-        web: tells which documents are news.
+        web: says which documents are news.
 
     Attributes:
         shares: of each call, for news and for static pages alone.

@@ -95,7 +95,7 @@ def evaluation(
                 sent[experiment.trend], checks[experiment.trend.value] = shown, check
                 found += ran
                 continue
-            with DemoServices(home, keep=False, tell=narrator.progress) as services:
+            with DemoServices(home, keep=False, on_progress=narrator.progress) as services:
                 trial = _Trial(experiment, Grid(grid), seed, services, narrator)
                 sent[experiment.trend] = trial.send(count)
                 found += trial.replay()
@@ -109,7 +109,7 @@ def evaluation(
         if computed and loads and not quick:
             seconds = _computed_loads(seed, narrator)
         for side in _LOADS if loads and not (quick or computed) else ():
-            with DemoServices(home, keep=False, tell=narrator.progress) as services:
+            with DemoServices(home, keep=False, on_progress=narrator.progress) as services:
                 seconds[side * side] = _load(Grid(side), seed, services, narrator)
     result = {
         "outputs": _WHERE[computed],

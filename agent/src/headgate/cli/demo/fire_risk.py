@@ -62,7 +62,7 @@ def fire_risk(
     with outcome(console, WeatherDataError), Narrator(console, waves) as narrator:
         before, season = recorded(data, start, waves) if data else (None, generated(waves, seed))
         forest = Forest(grid - grid % AREA, seed)
-        with DemoServices(home, keep=keep, tell=narrator.progress) as services:
+        with DemoServices(home, keep=keep, on_progress=narrator.progress) as services:
 
             def change(tree: dict[str, Any]) -> None:
                 tree["actions"]["measure"]["parameters"] = before or {}

@@ -39,7 +39,7 @@ _INTERRUPTED = 130  # what shells give a command that Ctrl-C ended
 
 
 class Narrator:
-    """Tells what goes on: a moving bar on a terminal, one line for each thing elsewhere."""
+    """Prints what goes on: a moving bar on a terminal, one line for each thing elsewhere."""
 
     def __init__(self, console: Console, waves: int) -> None:
         self._console = console
@@ -63,7 +63,7 @@ class Narrator:
         self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Tell one thing."""
+        """Print one thing."""
         self._console.print(
             f"{time.monotonic() - self._began:6.1f} s  {escape(text)}",
             highlight=False,
@@ -85,7 +85,7 @@ class Narrator:
         self._bar.update(self._task, completed=waves, description="waves")
 
     def wave(self, done: WaveDone, ways: Sequence[Followed]) -> None:
-        """Tell what a wave brought."""
+        """Print what a wave brought."""
         self._bar.update(self._task, completed=done.number, description="waves")
         parts = [
             f"{way.label} {''.join(done.ran[way.dataflow]) or '-':5} "
@@ -106,7 +106,7 @@ def outcome(console: Console, *input_errors: type[Exception]) -> Iterator[None]:
         console: where to say it.
         input_errors: what the example raises when its input cannot be read.
     """
-    told: tuple[type[Exception], ...] = (
+    expected: tuple[type[Exception], ...] = (
         LocalStackError,
         DemoServicesError,
         DemoError,
@@ -118,7 +118,7 @@ def outcome(console: Console, *input_errors: type[Exception]) -> Iterator[None]:
     except KeyboardInterrupt:
         console.print("interrupted; everything that was started has ended")
         raise typer.Exit(_INTERRUPTED) from None
-    except told as error:
+    except expected as error:
         console.print(f"[red]headgate demo:[/red] {escape(str(error))}", soft_wrap=True)
         raise typer.Exit(1) from error
     except TException as error:

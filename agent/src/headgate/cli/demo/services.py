@@ -62,7 +62,7 @@ class DemoServices:
     Args:
         home: where stands have their folders; the user's folder for stacks by default.
         keep: leave the folder with data, logs and charts behind.
-        tell: is told what goes on.
+        on_progress: called with each step of what goes on.
 
     Attributes:
         folder: of these; deleted at the end unless kept.
@@ -71,10 +71,12 @@ class DemoServices:
         kafka: Kafka's address.
     """
 
-    def __init__(self, home: Path | None, *, keep: bool, tell: Callable[[Progress], None]) -> None:
+    def __init__(
+        self, home: Path | None, *, keep: bool, on_progress: Callable[[Progress], None]
+    ) -> None:
         self._all_services = (home or default_home()).expanduser().absolute() / "demos"
         self._keep = keep
-        self._tell = tell
+        self._on_progress = on_progress
         self.folder = self._all_services / f"{os.getpid()}-{secrets.token_hex(3)}"
         self.thrift1 = ("", 0)
         self.api = ""
@@ -97,7 +99,7 @@ class DemoServices:
         # One at a time, or another start would take a folder that has no owner yet for left over.
         gate = _lock(self._all_services / _GATE, fcntl.LOCK_EX)
         try:
-            _remove_left(self._all_services, self._tell)
+            _remove_left(self._all_services, self._on_progress)
             self.folder.mkdir(mode=0o700)
             self._owner = _lock(self.folder / _OWNER)
         finally:
@@ -105,7 +107,7 @@ class DemoServices:
         try:
             self._environment.enter_context(_variable(STAND_VARIABLE, str(self.folder)))
             self._environment.enter_context(_appended(*_JAVA_OPTIONS))
-            addresses = self._stack.up(self._tell)
+            addresses = self._stack.up(self._on_progress)
             self.kafka = str(addresses.kafka)
             thrift2 = self._start_observer(addresses)
             self._start_agent(addresses, thrift2)
@@ -211,10 +213,10 @@ class DemoServices:
             time.sleep(_POLL_SECONDS)
 
     def _say(self, subject: str, text: str) -> None:
-        self._tell(Progress(subject=subject, text=text))
+        self._on_progress(Progress(subject=subject, text=text))
 
 
-def _remove_left(stands: Path, tell: Callable[[Progress], None]) -> None:
+def _remove_left(stands: Path, on_progress: Callable[[Progress], None]) -> None:
     """End and delete the stands whose owners are gone, except the kept ones."""
     for folder in sorted(stands.iterdir()):
         if not folder.is_dir() or (folder / _KEPT).exists():
@@ -224,7 +226,8 @@ def _remove_left(stands: Path, tell: Callable[[Progress], None]) -> None:
         except BlockingIOError:
             continue  # its demo still runs
         try:
-            tell(Progress(subject="clean", text=f"removing what a killed demo left: {folder}"))
+            text = f"removing what a killed demo left: {folder}"
+            on_progress(Progress(subject="clean", text=text))
             _end_marked(folder)
             shutil.rmtree(folder)
         finally:

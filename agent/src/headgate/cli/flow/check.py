@@ -129,12 +129,12 @@ def _show(problem: Problem, lines: list[str]) -> None:
 def _show_count(file: str, problems: tuple[Problem, ...]) -> None:
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     warnings = len(problems) - errors
-    told = [
+    counts = [
         _counted(number, noun)
         for number, noun in ((errors, "error"), (warnings, "warning"))
         if number
     ]
-    typer.echo(f"{file}: {' and '.join(told)}", err=True)
+    typer.echo(f"{file}: {' and '.join(counts)}", err=True)
 
 
 def _counted(number: int, noun: str) -> str:

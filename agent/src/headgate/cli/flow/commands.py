@@ -183,7 +183,7 @@ def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption =
     explanation = _ask("GET", f"/v1/flows/{name}/explain", agent, json=json)
     if _printed(explanation, json=json):
         return
-    # An agent that has not been updated yet tells of none.
+    # An agent that has not been updated yet returns none.
     reads = {each["container"]: each["words"] for each in explanation.get("reads", ())}
     for action in explanation["actions"]:
         _console.print(f"[bold]{action['action']}[/bold] ({action['state']})")
@@ -283,15 +283,15 @@ def run(
     answer = _ask("POST", f"/v1/flows/{name}/run", agent, {"action": action}, json=json)
     if not _printed(answer, json=json):
         if answer["run"] is not None:
-            told = f"{action} of {name} is launched as {answer['run']}"
+            said = f"{action} of {name} is launched as {answer['run']}"
         elif answer["follows"]:
-            told = f"{action} of {name} runs again as soon as it can: {answer['waits']}"
+            said = f"{action} of {name} runs again as soon as it can: {answer['waits']}"
         else:
-            told = (
+            said = (
                 f"{action} of {name} is asked for and does not run yet: {answer['waits']}. "
                 "It runs once that is over"
             )
-        _console.print(f"{told}; see `headgate flow show {name}`.", markup=False, highlight=False)
+        _console.print(f"{said}; see `headgate flow show {name}`.", markup=False, highlight=False)
     if answer["run"] is None and not answer["follows"]:
         raise typer.Exit(_NOT_YET)
 
@@ -394,13 +394,13 @@ def mark(
     if not _printed(status, json=json):
         if not status["settled"]:
             waiting = f"; waiting for {status['waiting']}" if status["waiting"] else ""
-            told = f"Wave {wave} of {name} has ended{waiting}."
+            said = f"Wave {wave} of {name} has ended{waiting}."
         elif status["troubles"]:
             troubles = "".join(f"\n- {trouble}" for trouble in status["troubles"])
-            told = f"Wave {wave} of {name} is at rest, but not all of it is done:{troubles}"
+            said = f"Wave {wave} of {name} is at rest, but not all of it is done:{troubles}"
         else:
-            told = f"Wave {wave} of {name} is settled."
-        _console.print(told, markup=False, highlight=False)
+            said = f"Wave {wave} of {name} is settled."
+        _console.print(said, markup=False, highlight=False)
     if wait and (status["troubles"] or not status["settled"]):
         raise typer.Exit(_NOT_YET)
 

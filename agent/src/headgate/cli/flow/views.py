@@ -96,7 +96,7 @@ def _wrapped(text: str, width: int, style: str = "") -> Iterator[Line]:
 
 
 def list_lines(rows: Sequence[Any], width: int | None) -> Iterator[Line]:
-    """Yield the list of dataflows, as agents tell it."""
+    """Yield the list of dataflows, as agents return it."""
     listed = [
         Row(
             (

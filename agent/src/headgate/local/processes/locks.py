@@ -42,7 +42,7 @@ def exclusive(path: Path, patience: float, waiting: Callable[[str], None]) -> It
 
 def _acquire(descriptor: int, path: Path, patience: float, waiting: Callable[[str], None]) -> None:
     deadline = time.monotonic() + patience
-    told = False
+    notified = False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,9 +53,9 @@ def _acquire(descriptor: int, path: Path, patience: float, waiting: Callable[[st
                     f"process {holder} has held {path} for {patience:g} s; wait until it has "
                     "finished, or end it, and try again"
                 ) from error
-            if not told:
+            if not notified:
                 waiting(f"waiting for process {holder}, which works on {path.parent}")
-                told = True
+                notified = True
             time.sleep(_RETRY_SECONDS)
         else:
             return

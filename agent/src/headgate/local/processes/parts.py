@@ -36,7 +36,7 @@ class PartPlan(msgspec.Struct, frozen=True):
         after: The parts that must be ready before it is started.
         java: Arguments for Java that come before the main class; names stand in them, too.
         arguments: Main class and its arguments; ``{name}`` stands for a port or a folder.
-        ready_line: What its log says once it is initialised, where only the log tells.
+        ready_line: What its log says once it is initialised, where only the log shows that.
         answers: Asks it, given its first port.
         start_seconds: How long it may take until it answers, on a machine that is busy; while it
             recovers, how long it may take for each step of that.
@@ -57,7 +57,7 @@ class PartPlan(msgspec.Struct, frozen=True):
     recovery: RecoveryLog | None = None
 
     def is_ready(self, process: ProcessIdentity, log: Path, port: int) -> bool:
-        """Say whether the part works: its log says so, where only that tells, and it answers.
+        """Return whether the part works: its log says so, where only that does, and it answers.
 
         What answers at its port may be another program, which was there before it.
         """

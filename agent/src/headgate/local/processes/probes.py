@@ -44,7 +44,7 @@ def kafka_answers(port: int) -> bool:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    # librdkafka would tell standard error of each failed attempt; being asked is enough.
+    # librdkafka would log each failed attempt to standard error; its answer is enough.
     client = AdminClient({"bootstrap.servers": f"{HOST}:{port}", "log_level": 0})
     try:
         return bool(client.list_topics(timeout=_KAFKA_ANSWER_SECONDS).brokers)

@@ -1,4 +1,4 @@
-"""How far a part has come that puts its data in order before it answers, as its log tells."""
+"""How far a part has come that puts its data in order before it answers, by its log."""
 
 from __future__ import annotations
 
