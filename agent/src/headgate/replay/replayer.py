@@ -152,7 +152,7 @@ class Replayer:
 
     def begin(self) -> None:
         """Start the engine, on tables as they are now."""
-        self._tell(Tick(self._now))
+        self._handle(Tick(self._now))
 
     def take(self, update: RecordedUpdate, message: UpdateMessage, writes: Sequence[Write]) -> None:
         """Take a recorded update that was not seen before, with what it did to the tables."""
@@ -218,25 +218,25 @@ class Replayer:
                 if self._wave:
                     self.measure()
                 self._wave += 1
-                self._tell(WaveEnded(self._now, decision.inputs))
+                self._handle(WaveEnded(self._now, decision.inputs))
             case DecisionKind.LAUNCHED:
                 active = self._active.get(decision.action)
                 recorded = active.recorded if active is not None else None
                 if recorded is not None and recorded.run != decision.run:
                     self._finish(decision.action)  # its end was not recorded, and has been
                 if decision.moment == "request" and decision.action in self._runs:
-                    self._tell(RunRequested(self._now, decision.action))
+                    self._handle(RunRequested(self._now, decision.action))
             case DecisionKind.FINISHED | DecisionKind.QUARANTINED:
                 self._finish_recorded(decision)
                 if not self._past.recording.waves:
                     self.measure()
             case DecisionKind.PAUSED:
-                self._tell(Paused(self._now))
+                self._handle(Paused(self._now))
             case DecisionKind.RESUMED:
-                self._tell(Resumed(self._now))
+                self._handle(Resumed(self._now))
             case DecisionKind.SPECIFICATION_CHANGED if place in self._changes:
                 self.spec = self._changes[place]
-                self._tell(SpecificationChanged(self._now, self.spec))
+                self._handle(SpecificationChanged(self._now, self.spec))
             case _:
                 pass
 
@@ -300,14 +300,14 @@ class Replayer:
             elif tick is not None and tick <= until:
                 self._now = max(self._now, tick)
                 self._notify = None
-                self._tell(Tick(self._now))
+                self._handle(Tick(self._now))
             else:
                 break
         self._now = max(self._now, until)
 
     # -- the engine --------------------------------------------------------------------------------
 
-    def _tell(self, stimulus: Stimulus) -> None:
+    def _handle(self, stimulus: Stimulus) -> None:
         for instruction in self._engine.handle(stimulus):
             self._carry_out(instruction)
 
@@ -321,7 +321,7 @@ class Replayer:
                 self._scan(instruction)
             case Consult(action, kind):
                 reason = "a replay asks nobody"
-                self._tell(Consulted(self._now, action, kind, None, reason))
+                self._handle(Consulted(self._now, action, kind, None, reason))
             case ReadCells():
                 self._read(instruction)
             case Quarantine() | RecordDecision():
@@ -337,7 +337,7 @@ class Replayer:
             # What is held back would look like lost messages.
             message = msgspec.structs.replace(message, recovered=True)
         partitions = self._past.partitions[topic]
-        self._tell(RecordArrived(self._now, topic, partition, offset, message, partitions))
+        self._handle(RecordArrived(self._now, topic, partition, offset, message, partitions))
 
     def _launch(self, launch: Launch) -> None:
         recorded = self._counterpart(launch)
@@ -369,7 +369,7 @@ class Replayer:
         if active.recorded is not None:
             self._publish_held(active.launch)
         launch = active.launch
-        self._tell(RunFinished(self._now, action, launch.run, launch.attempt))
+        self._handle(RunFinished(self._now, action, launch.run, launch.attempt))
 
     def _publish_held(self, launch: Launch) -> None:
         """Write what the action's recorded runs have written since the last replayed one."""
@@ -429,7 +429,7 @@ class Replayer:
         ]
         if scan.values and any(value is UNKNOWN for _, value in present):
             raise _no_values(scan.container, scan.table)
-        self._tell(
+        self._handle(
             ContainerScanned(
                 self._now,
                 scan.container,
@@ -446,7 +446,7 @@ class Replayer:
         values = [self._shown((read.table, row, column)) for row, column in places]
         if any(value is UNKNOWN for value in values):
             raise _no_values(read.container, read.table)
-        self._tell(
+        self._handle(
             CellsRead(self._now, read.container, read.table, read.rows, read.columns, values)
         )
 
@@ -454,7 +454,7 @@ class Replayer:
 def _no_values(container: str, table: str) -> NotRecorded:
     return NotRecorded(
         f"events of table {table!r} leave out values that a bound on container {container!r} "
-        "needs (increments and appends whose result the server did not tell, for one); give it a "
+        "needs (increments and appends whose result the server did not return, for one); give it a "
         "sequence bound, or write with puts through an observer that publishes values"
     )
 

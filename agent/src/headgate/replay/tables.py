@@ -1,4 +1,4 @@
-"""What tables held at a moment of the past, as their events tell it."""
+"""What tables held at a moment of the past, by their events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Cell = tuple[str, bytes, bytes]
 """Table, row and ``family:qualifier``."""
 
 UNKNOWN = bytes(bytearray(b"unknown"))
-"""Stands, by identity, for the value of a cell that exists and whose value no event tells."""
+"""Stands, by identity, for the value of a cell that exists and whose value no event has."""
 
 Value = bytes | None
 """None where there is no cell."""
@@ -121,7 +121,7 @@ class ContainerExtent:
         """Return the number in a value; 0 for no cell and for what has no number.
 
         Raises:
-            NotRecorded: events do not tell the value.
+            NotRecorded: events leave out the value.
         """
         if value is None or self._decode is None:
             return 0.0
@@ -129,8 +129,8 @@ class ContainerExtent:
             table, _, column = cell
             raise NotRecorded(
                 f"events of table {table!r} leave out values of column {column.decode()!r}, so the "
-                f"error of container {self.id!r} cannot be told; write it with puts through an "
-                "observer that publishes values, or give the container codec: opaque"
+                f"error of container {self.id!r} cannot be computed; write it with puts through "
+                "an observer that publishes values, or give the container codec: opaque"
             )
         found = decode_one(self._decode, value)
         return found if found == found else 0.0
