@@ -30,7 +30,7 @@ class _Mark(Enum):
 
 
 READ: Final = _Mark.READ
-"""Stands for a value that the messages do not tell: the cell must be read."""
+"""Stands for a value that the messages do not have: the cell must be read."""
 
 Latest = bytes | None | _Mark
 """A cell's newest value, None where it was deleted."""
@@ -53,10 +53,10 @@ _DESTROYS: Final = {
 
 
 class ChangedCells:
-    """The changed cells of a container, each with its newest value as far as messages tell it.
+    """The changed cells of a container, each with its newest value where messages settle it.
 
-    They do not tell it of a row that two observers wrote at about one time, nor of one whose
-    updates lie in two partitions, since the topic was given more.
+    They do not for a row that two observers wrote at about one time, nor for one whose updates lie
+    in two partitions, since the topic was given more.
 
     ``everything`` is set where messages cannot name what changed (a table was emptied, or writes
     passed without events): then the whole container counts as changed.
@@ -104,7 +104,7 @@ class ChangedCells:
 
     def _batch(self, batch: UpdateBatch, partition: int) -> None:
         source = partition, batch.observer, batch.epoch
-        # What is told again and was told first before the last cut may be older than what is known.
+        # What comes again, and came first before the last cut, may be older than what is known.
         again = batch.sequence <= self._sequences.get(source, -1)
         self._sequences[source] = max(batch.sequence, self._sequences.get(source, -1))
         doubtful: Collection[int] = ()
@@ -135,8 +135,8 @@ class ChangedCells:
             elif self._view.has(row, column):
                 # A client's own timestamp may lie below that of a cell which is there already.
                 plain = sure and offset not in ambiguous and batch.timestamps[at] == _SERVER_TIME
-                told = plain and at not in doubtful
-                self._put(row, column, _latest(kind, batch.values[at]) if told else READ)
+                settled = plain and at not in doubtful
+                self._put(row, column, _latest(kind, batch.values[at]) if settled else READ)
 
     def _put(self, row: bytes, column: bytes, latest: Latest) -> None:
         self._rows.setdefault(row, {})[column] = latest
@@ -171,12 +171,12 @@ class ChangedCells:
             self._astray.discard(row)
 
     def with_deleted(self, found: LatestCells) -> LatestCells:
-        """Return all cells of a container, and as deleted those told of that are not there."""
+        """Return all cells of a container, and as deleted the changed ones that are not there."""
         rows = {row for row, _ in found}
         gone: LatestCells = {
             (row, column): None
             for row, column in self.cells
-            # Of a row whose deleted columns nobody knows by name, those that are there tell all.
+            # Of a row whose deleted columns nobody knows by name, those that are there are enough.
             if column in self._view.declared or row not in rows
         }
         return gone | found
@@ -191,7 +191,7 @@ def _latest(kind: UpdateKind, value: bytes | None) -> Latest:
 def cell_by_cell(
     batches: Iterable[pa.RecordBatch], columns: Mapping[str, bytes], decoding: Decoding
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of raw values as ``changes`` tells of them: one row for each cell that is there.
+    """Yield rows of raw values as ``changes`` returns them: one row for each cell that is there.
 
     Args:
         batches: ``row``, and a binary column for each column of the container.

@@ -136,16 +136,16 @@ class ChangesReader:
         value = SQL_TYPES[decoding.kind]
         schema = f"`{ROW}` string, column string, value {value}, deleted boolean"
         cells = frame.mapInArrow(partial(cell_by_cell, columns=columns, decoding=decoding), schema)
-        told = changed.with_deleted({})
-        if not told:
+        deleted = changed.with_deleted({})
+        if not deleted:
             return cells
-        gone = self._spark.createDataFrame(self.arrow(view, told, decoding))
+        gone = self._spark.createDataFrame(self.arrow(view, deleted, decoding))
         place = [ROW, "column"]
         left = gone.join(cells.select(*place), place, "left_anti").select(*cells.columns)
         return cells.unionByName(left)
 
     def _changed(self, view: ContainerView) -> ChangedCells:
-        """Return what was written between the two cuts, as far as records tell it."""
+        """Return what was written between the two cuts, as far as records have it."""
         changed = ChangedCells(view)
         topic = updates_topic(view.table)
         ranges = ranges_between(topic, self._since, self._cut)

@@ -28,7 +28,7 @@ SESSION_SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
-"""As in warm sessions, so that a step finds the same wherever it runs, unless told otherwise."""
+"""As in warm sessions, so that a step finds the same wherever it runs, unless set otherwise."""
 
 
 class NoRun(Exception):
@@ -95,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         request = msgspec.json.decode(Path(options.request).read_bytes(), type=StepRequest)
     else:
         spark = SparkSession.builder.getOrCreate()
-        told = spark.sparkContext.getConf()
+        configured = spark.sparkContext.getConf()
         for name, value in SESSION_SETTINGS.items():
-            if not told.contains(name):
+            if not configured.contains(name):
                 spark.conf.set(name, value)
         request = _request(options.request)
     try:

@@ -105,7 +105,7 @@ class LedgerTable(Protocol):
         *,
         origin: Origin | None = None,
     ) -> bool:
-        """Put if the column has the expected value (None: is absent); tell whether it had."""
+        """Put if the column has the expected value (None: is absent); return whether it had."""
 
 
 _encoder = msgspec.json.Encoder()

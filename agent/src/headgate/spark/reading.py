@@ -22,7 +22,7 @@ from headgate.spark.views import ContainerView, names_of
 
 _LEAVES_KEY: Final = "spark.sql.leafNodeDefaultParallelism"
 _REMOTE_PARTITIONS: Final = 8
-"""Of a large container, on a Connect server that was not told how many."""
+"""Of a large container, on a Connect server whose settings do not say how many."""
 
 SQL_TYPES: Final = {
     ValueType.STRING: "string",

@@ -53,7 +53,7 @@ class Run:
         spark: the session.
         request: what to run.
         readers: lends a consumer for the time of a read.
-        cancelled: tells whether the run was cancelled.
+        cancelled: returns whether the run was cancelled.
 
     Attributes:
         spark: the session.
@@ -195,10 +195,10 @@ class Run:
     ) -> DataFrame:
         """Return the cells of a container that were written between ``since`` and ``cut``.
 
-        Updates are read from Kafka; a value that they do not tell for certain is read from HBase.
+        Updates are read from Kafka; a value that they do not settle is read from HBase.
         Where no run of the action has seen the table yet, updates were lost, or the table was
-        emptied, all cells of the container are returned, and those that updates tell of and that
-        are not there: never too few. A cell that was deleted is missing if its update was lost.
+        emptied, all cells of the container are returned, and those that updates name and that are
+        not there: never too few. A cell that was deleted is missing if its update was lost.
 
         Args:
             container: its name in the dataflow.

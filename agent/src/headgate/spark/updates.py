@@ -42,7 +42,7 @@ class Record(Struct, frozen=True):
 def ranges_between(topic: str, since: Cut, until: Cut) -> list[OffsetRange]:
     """Return what lies between two cuts in a topic's partitions; empty ones are left out.
 
-    Where records were lost it is what of the others is told; see ``is_broken``.
+    Where records were lost it is what is known of the others; see ``is_broken``.
     """
     found = []
     for partition, position in enumerate(until.offsets.get(topic, ())):

@@ -74,12 +74,14 @@ class ContainerView(Struct, frozen=True):
 
         A name without a family is one where the container has a single family.
         """
-        told = set(names_of(known).values()) | {column.decode(errors="replace") for column in known}
+        known_names = set(names_of(known).values()) | {
+            column.decode(errors="replace") for column in known
+        }
         family = self.families[0] if len(self.families) == 1 else None
         columns = (
             name if ":" in name or family is None else f"{family}:{name}"
             for name in dict.fromkeys(names)
-            if name not in told
+            if name not in known_names
         )
         return tuple(
             column

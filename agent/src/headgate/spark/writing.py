@@ -139,7 +139,7 @@ def _collected(frame: DataFrame, limits: DriverLimits) -> pa.Table | None:
     """Return a small frame's rows; None where it is better written in parallel."""
     if not is_remote(frame):
         return None if _is_large(frame, limits.input_bytes) else frame.toArrow()
-    # A server tells no sizes of a plan's inputs, so the rows are tried.
+    # A server returns no sizes of a plan's inputs, so the rows are tried.
     rows = frame.limit(limits.rows + 1).toArrow()
     return rows if rows.num_rows <= limits.rows else None
 

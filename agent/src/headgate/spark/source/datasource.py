@@ -16,7 +16,7 @@ page            rows a request
 origin          the run that writes (base64 of an encoded origin)
 timestamp       of written cells in milliseconds; the server's clock by default
 on_undecodable  ``null`` (default), ``skip`` (leaves the row out) or ``fail``: what becomes of a
-                value that the codec cannot read; it is told in the log of the executor
+                value that the codec cannot read; it is written to the log of the executor
 ==============  ==================================================================================
 
 The schema has ``row`` and one column per HBase column, of type string, binary, double or bigint.

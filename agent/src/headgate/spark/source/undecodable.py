@@ -57,7 +57,7 @@ class UndecodedValues:
             codec: how they are written.
             kind: what they become.
             policy: what becomes of a value that does not decode.
-            cell: tells where the value of a place stands.
+            cell: returns where the value of a place stands.
 
         Returns:
             The array, and the places that the policy leaves out.

@@ -113,17 +113,17 @@ class SessionWorker:
         on_reply: Callable[[WorkerReply], None],
         on_exit: Callable[[int], None],
     ) -> None:
-        """Make it a dataflow's; what it says from now, and its exit, are told there.
+        """Make it a dataflow's; its replies from now, and its exit, go to these functions.
 
         Raises:
-            WorkerGone: the worker has ended, which was told to whom it belonged.
+            WorkerGone: the worker has ended, which its former owner was notified of.
         """
         with self._handing_over:
             if self._over:
                 message = f"worker {self.pid} has ended; its log is {self.log}"
                 raise WorkerGone(message)
             self._on_reply, self._on_exit = on_reply, on_exit
-        with contextlib.suppress(WorkerGone):  # its exit is told to the new owner
+        with contextlib.suppress(WorkerGone):  # its new owner is notified of its exit
             self._send(adopted)
 
     def submit(self, request: StepRequest) -> None:

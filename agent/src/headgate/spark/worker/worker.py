@@ -130,7 +130,7 @@ class StepAttempt:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Tells it from all others in the worker."""
+        """What tells it from all others in the worker: space, run and number."""
         return self.request.space, self.request.run, self.request.attempt
 
     def call(self, step: Callable[[Run], object], run: Run) -> None:
@@ -207,7 +207,7 @@ class Worker:
         self._directory.mkdir(parents=True, exist_ok=True)
         os.chdir(self._directory)
         if adopted.python_path:
-            # The JVM has started without it: what it starts is told with each task.
+            # The JVM has started without it: what it starts gets it with each task.
             self._spark.sparkContext.environment[_PATH_VARIABLE] = _search_path(adopted.python_path)
         return WorkerReady(os.getpid(), pyspark.__version__, time.monotonic() - begun)
 
@@ -355,7 +355,7 @@ class Worker:
         anew = request.action in space.failed
         step = space.code.load(request.entry, request.python_path, anew=anew)
         if anew:
-            # Python workers of Spark's keep what they imported; they are told by their environment.
+            # Python workers of Spark's keep what they imported; another environment starts others.
             self._fresh_workers += 1
             self._spark.sparkContext.environment[_CODE_VARIABLE] = str(self._fresh_workers)
         return step
@@ -420,7 +420,7 @@ def serve(reply_fd: int) -> None:
                     reply(worker.adopt(adopted))
                 case StartSession():
                     message = "a second start: a worker has one session; start another worker"
-                    raise ValueError(message)  # noqa: TRY301 - told to the agent as the others
+                    raise ValueError(message)  # noqa: TRY301 - sent to the agent as the others
     except StopIteration:
         _end(0)
     # Whatever it is, the agent learns it before the process ends.
