@@ -26,14 +26,14 @@ def spared_by_c(alone: Figures, with_c: Figures) -> str:
     gains = {sigma: points for sigma, points in spared.items() if points >= _SAME}
     if not gains:
         return "Bounds on C spare E nothing; in the paper they do from 75 % on."
-    told = ", ".join(
+    each = ", ".join(
         f"{alone[sigma]['executions_percent']:.0f} → {with_c[sigma]['executions_percent']:.0f} % "
         f"at σ {sigma} %"
         for sigma in gains
     )
     nothing = [sigma for sigma in spared if sigma not in gains]
     rest = f", and nothing at σ {_listed(nothing)} %" if nothing else ""
-    return f"Bounds on C spare runs of E: {told}{rest}. In the paper they spare nothing below 75 %."
+    return f"Bounds on C spare runs of E: {each}{rest}. In the paper they spare nothing below 75 %."
 
 
 def held_by_divergence(figures: Figures, limit: float) -> str:
@@ -51,25 +51,25 @@ def held_by_divergence(figures: Figures, limit: float) -> str:
         for place, sigma in enumerate(sigmas)
         if all(abs(ran[each] - least) < _SAME for each in sigmas[place:])
     )
-    told = ", ".join(f"{ran[sigma]:.0f} % at σ {sigma} %" for sigma in sigmas)
+    shares = ", ".join(f"{ran[sigma]:.0f} % at σ {sigma} %" for sigma in sigmas)
     if from_here == sigmas[-1]:
-        return f"F runs in {told} of the waves: σ counts up to the largest."
+        return f"F runs in {shares} of the waves: σ counts up to the largest."
     return (
-        f"F runs in {told} of the waves. From σ {from_here} % on that does not change: it is the "
+        f"F runs in {shares} of the waves. From σ {from_here} % on that does not change: it is the "
         f"{limit:g} points that F runs for, as in the paper from 60 % on."
     )
 
 
 def papers_f(figures: Figures) -> str:
     """Say how far F's executions are from those that the paper gives."""
-    told = ", ".join(
+    compared = ", ".join(
         f"{figure['executions_percent']:.0f} % here and {figure['paper_percent']:.0f} % there at σ "
         f"{sigma} %"
         for sigma, figure in figures.items()
         if figure["paper_percent"] is not None
     )
     return (
-        f"Against the paper: {told}. The generator's fields, its noise and C's resolution were "
+        f"Against the paper: {compared}. The generator's fields, its noise and C's resolution were "
         "chosen to come near these two."
     )
 
