@@ -77,19 +77,19 @@ class WaveRequest(Struct, frozen=True, forbid_unknown_fields=True):
     actions: tuple[str, ...] = ()
 
 
-class Wave(Struct, frozen=True):
+class EndedWave(Struct, frozen=True):
     """The number of the wave that was ended."""
 
     wave: int
 
 
-class Released(Struct, frozen=True):
+class ReleasedActions(Struct, frozen=True):
     """What was let out of quarantine."""
 
     actions: tuple[str, ...]
 
 
-class Retried(Struct, frozen=True):
+class RetriedActions(Struct, frozen=True):
     """What is tried again."""
 
     actions: tuple[str, ...]

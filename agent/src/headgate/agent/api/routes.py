@@ -27,16 +27,16 @@ from headgate.agent.api.definitions import Definitions
 from headgate.agent.api.logs import LogView, read_log
 from headgate.agent.api.messages import (
     ActionRequest,
+    EndedWave,
     FlowView,
     Health,
     Liveness,
     LogRequest,
-    Released,
-    Retried,
+    ReleasedActions,
+    RetriedActions,
     SignRequest,
     SubmitRequest,
     UpdateRequest,
-    Wave,
     WaveRequest,
 )
 from headgate.agent.api.requests import body_of, caller_of, seconds_of
@@ -163,14 +163,15 @@ class _Api:
         body = await body_of(request, ActionRequest)
         note(request.scope, Note(request.path_params["name"], body.action or ""))
         return await self._called(
-            request, lambda runtime, now: Released(runtime.commands.release(body.action, now))
+            request,
+            lambda runtime, now: ReleasedActions(runtime.commands.release(body.action, now)),
         )
 
     async def retry(self, request: Request) -> Response:
         body = await body_of(request, ActionRequest)
         note(request.scope, Note(request.path_params["name"], body.action or ""))
         return await self._called(
-            request, lambda runtime, now: Retried(runtime.commands.retry(body.action, now))
+            request, lambda runtime, now: RetriedActions(runtime.commands.retry(body.action, now))
         )
 
     async def explain(self, request: Request) -> Response:
@@ -187,7 +188,7 @@ class _Api:
     async def mark(self, request: Request) -> Response:
         body = await body_of(request, WaveRequest)
         return await self._called(
-            request, lambda runtime, now: Wave(runtime.waves.mark(body.actions, now))
+            request, lambda runtime, now: EndedWave(runtime.waves.mark(body.actions, now))
         )
 
     async def wave(self, request: Request) -> Response:
