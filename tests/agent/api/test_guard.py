@@ -87,7 +87,7 @@ def test_a_route_does_what_its_role_allows_whoever_asks_and_from_wherever(
     asyncio.run(ask_all())
 
 
-def test_the_roles_are_what_people_are_told() -> None:
+def test_the_roles_are_what_is_documented() -> None:
     changes = {
         role: {
             "submit" if case(route) == "POST /v1/flows" else case(route).rpartition("/")[2]
@@ -280,11 +280,11 @@ def test_no_secret_is_in_a_log_an_answer_or_a_metric(
             for token in shown
             for method, path, content in requests
         ]
-    told = [str(lines), api.agent.metrics.text().decode(), str(api.denied)]
-    told += [answer.text + str(answer.headers) for answer in answers]
+    seen = [str(lines), api.agent.metrics.text().decode(), str(api.denied)]
+    seen += [answer.text + str(answer.headers) for answer in answers]
     assert len(lines) > 0
     for secret in shown:
-        assert not any(secret in each for each in told)
+        assert not any(secret in each for each in seen)
 
 
 def test_a_token_is_taken_back_without_a_restart(api: Any, token_of: Mapping[Role, str]) -> None:

@@ -1,4 +1,4 @@
-"""The token that the agents of one user share without being told."""
+"""The token that the agents of one user share without any setting."""
 
 from __future__ import annotations
 

@@ -232,13 +232,13 @@ def a_scan(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
 
 
 def reading(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
-    """Whoever waits for cells has them; until then it is told what is wrong."""
+    """Whoever waits for cells has them; until then the trouble is named."""
     faults = Faults()
-    told: list[str | None] = []
+    troubles: list[str | None] = []
 
     def call(what: Any, patience: float) -> Any:
         if faults.done.is_set():
-            told.append(scanner.trouble("t"))
+            troubles.append(scanner.trouble("t"))
         faults()
         return "cells"
 
@@ -248,5 +248,5 @@ def reading(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
     scanner.read("t", [b"r"], [b"f:v"], answers.put)
     assert answers.get(timeout=WAIT) == "cells"
     scanner.close()
-    assert told == ["TypeError: injected"]
+    assert troubles == ["TypeError: injected"]
     assert scanner.trouble("t") is None

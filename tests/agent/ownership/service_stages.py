@@ -48,13 +48,13 @@ def sampled(
 ) -> list[str]:
     patch.setattr(samplings, "MachineSampler", lambda name: SimpleNamespace(sample=at["own"]))
     patch.setattr(samplings, "SparkExecutors", lambda _: at["driver"])
-    told: queue.Queue[Any] = queue.Queue()
+    heard_samples: queue.Queue[Any] = queue.Queue()
     log = Log("machines", values, at["poll"])
-    sampling = Sampling(resources, lambda: log({}), told.put, heard.supervision)
+    sampling = Sampling(resources, lambda: log({}), heard_samples.put, heard.supervision)
     sampling.start()
     found: list[str] = []
     while not found:
-        found = [sample.machine for sample in told.get(timeout=WAIT)]
+        found = [sample.machine for sample in heard_samples.get(timeout=WAIT)]
     sampling.stop()
     return found
 
@@ -119,12 +119,12 @@ def a_session(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
 def spares(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
     """A session is started once more, and taken."""
     faults = Faults()
-    told: list[Any] = []
+    adopted: list[Any] = []
 
     def worker(*_: Any, on_reply: Callable[[Any], None], **__: Any) -> Any:
         faults()
         threading.Thread(target=on_reply, args=(WorkerReady(1, "4", 0.1),)).start()
-        adopt = lambda adopted, **_: told.append(adopted)  # noqa: E731
+        adopt = lambda spare, **_: adopted.append(spare)  # noqa: E731
         return SimpleNamespace(pid=1, adopt=adopt, stop=lambda _: None)
 
     patch.setattr(spare_sessions, "SessionWorker", worker)
@@ -133,7 +133,7 @@ def spares(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> None:
     until(lambda: kept.warm == 1, "no session was warm")
     calls = {"on_reply": lambda _: None, "on_exit": lambda _: None}
     assert kept.take(StartSession({}), directory, **calls) is not None
-    assert told
+    assert adopted
     kept.close()
 
 
@@ -156,7 +156,7 @@ def retention(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
 
 
 def jobs(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
-    """A job that cannot be looked at once is looked at again; how it ended is told."""
+    """A job that cannot be looked at once is looked at again; how it ended is reported."""
     faults = Faults()
     key = JobKey("run", 1)
 
@@ -181,17 +181,17 @@ def users_metrics(heard: Heard, patch: pytest.MonkeyPatch, directory: Path) -> N
         return MetricQuestions([])
 
     patch.setattr(metrics, "decode_metric_questions", decoded)
-    told: queue.Queue[Any] = queue.Queue()
+    answers: queue.Queue[Any] = queue.Queue()
     adviser = MetricAdviser("flow", sys.executable, directory, 1, 1, 0, heard.supervision)
     for _ in range(2):
-        adviser.answer(b"", lambda answer, reason: told.put((answer, reason)))
+        adviser.answer(b"", lambda answer, reason: answers.put((answer, reason)))
     for _ in range(2):
-        assert told.get(timeout=WAIT) == (encode_metrics(MetricAnswers([])), "")
+        assert answers.get(timeout=WAIT) == (encode_metrics(MetricAnswers([])), "")
     adviser.close()
 
 
 def the_api(heard: Heard, _: pytest.MonkeyPatch, __: Path) -> None:
-    """The process is told to end: what cannot be asked must not look alive."""
+    """The process is asked to end: what cannot be asked must not look alive."""
     ending = threading.Event()
     faults = Faults()
     with socket.socket() as listener:

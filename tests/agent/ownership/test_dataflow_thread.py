@@ -26,7 +26,7 @@ def test_a_feed_that_finds_no_room_is_told_so_instead_of_waiting_for_ever() -> N
     assert taken > 0
 
 
-class Told:
+class ListeningRuntime:
     """A runtime that only hears that the clock was set, and of records."""
 
     idle = True
@@ -65,18 +65,18 @@ def test_a_runtime_hears_that_the_clock_was_set(monkeypatch: pytest.MonkeyPatch)
     leaps = iter([0.0, -3600.0])
     watch = types.SimpleNamespace(leap=lambda: next(leaps, 0.0))
     monkeypatch.setattr("headgate.agent.ownership.dataflow_thread.ClockWatch", lambda: watch)
-    told = Told()
-    hosted = DataflowThread("flow", 1, lambda _: cast(Runtime, told), lambda *_: None)
+    runtime = ListeningRuntime()
+    hosted = DataflowThread("flow", 1, lambda _: cast(Runtime, runtime), lambda *_: None)
     hosted.begin()
-    assert told.heard.wait(60)
+    assert runtime.heard.wait(60)
     hosted.stop(0.0)
     hosted.join()
-    assert told.moves == [-3600.0]
+    assert runtime.moves == [-3600.0]
 
 
 def test_what_came_while_the_thread_was_busy_is_consumed_together_up_to_a_limit() -> None:
-    told = Told()
-    hosted = DataflowThread("flow", 1, lambda _: cast(Runtime, told), lambda *_: None)
+    runtime = ListeningRuntime()
+    hosted = DataflowThread("flow", 1, lambda _: cast(Runtime, runtime), lambda *_: None)
     busy, free = threading.Event(), threading.Event()
 
     def wait(_: float) -> None:
@@ -91,8 +91,8 @@ def test_what_came_while_the_thread_was_busy_is_consumed_together_up_to_a_limit(
         assert hosted.deliver(records)
     free.set()
     hosted.call(lambda *_: None).result(60)
-    assert [(part[0], part[-1]) for part in told.consumed] == [(0, 1199), (1200, 1202)]
-    assert [offset for part in told.consumed for offset in part] == list(range(1203))
+    assert [(part[0], part[-1]) for part in runtime.consumed] == [(0, 1199), (1200, 1202)]
+    assert [offset for part in runtime.consumed for offset in part] == list(range(1203))
     busy.clear()
     free.clear()
     hosted.post(wait)

@@ -40,9 +40,9 @@ def said(doubts: Doubts, *found: Listings) -> list[tuple[str, str, str]]:
 
 
 def test_a_row_that_is_set_aside_is_logged_once_while_it_stands() -> None:
-    told = [("evil", "unsigned", "sign it")]
-    assert said(Doubts(), FORGED, FORGED, FORGED) == told
-    assert said(Doubts(), FORGED, NOTHING, FORGED) == 2 * told
+    logged = [("evil", "unsigned", "sign it")]
+    assert said(Doubts(), FORGED, FORGED, FORGED) == logged
+    assert said(Doubts(), FORGED, NOTHING, FORGED) == 2 * logged
 
 
 def test_a_lease_that_is_not_believed_is_logged_once_while_it_stands() -> None:
@@ -83,11 +83,11 @@ class Looks:
         self.store.listings = let  # type: ignore[method-assign]
         self._halting = threading.Event()
         partitions = [SimpleNamespace(partition=number) for number in range(16)]
-        told = threading.Event()
+        assigned = threading.Event()
 
         def subscribe(_: Any, on_assign: Any, **__: Any) -> None:
             on_assign(None, partitions)
-            told.set()
+            assigned.set()
 
         def poll(seconds: float) -> None:
             self._halting.wait(seconds)
@@ -109,7 +109,7 @@ class Looks:
             self._halting,
         )
         self.leases.start()
-        assert told.wait(WAIT)
+        assert assigned.wait(WAIT)
         self._asked.get(timeout=WAIT)
 
     def look(self) -> None:

@@ -205,12 +205,12 @@ class _Api:
     async def _wait_settled(self, flow: DataflowThread, number: int, seconds: float) -> None:
         settled: Future[WaveStatus] = Future()
 
-        def told(status: WaveStatus) -> None:
+        def on_settled(status: WaveStatus) -> None:
             if not settled.done():
                 settled.set_result(status)
 
         def ask(runtime: Runtime, _: float) -> None:
-            runtime.waves.when_settled(number, told)
+            runtime.waves.when_settled(number, on_settled)
 
         await self._agent.call(flow, ask)
         try:

@@ -30,7 +30,7 @@ _MOST_FOLDERS = 1000  # of one user's agents on one host
 
 
 def require_observer(host: str, port: int, patience: float) -> None:
-    """See that an observer's Thrift2 listener answers; whether HBase is behind it is not told.
+    """See that an observer's Thrift2 listener answers; HBase behind it may be away.
 
     Args:
         host: where it should be.

@@ -42,7 +42,7 @@ class LeaseSettings(Struct, frozen=True):
     refusal: Callable[[Dataflow, Definition], str | None]
     """Returns why a dataflow may not run here, in words."""
     ended: Callable[[str], None]
-    """Told the name of each dataflow that has ended here, on its thread."""
+    """Called with the name of each dataflow that has ended here, on its thread."""
     supervision: Supervision
     presence: Presence | None = None
     """Where the agent has a name that another could have, too."""
@@ -110,7 +110,7 @@ class LeaseManager:
             flow.stop(seconds)
 
     def join(self, seconds: float | None = None) -> bool:
-        """Wait until no dataflow runs here, for so long at most; tell whether none does."""
+        """Wait until no dataflow runs here, for so long at most; return whether none does."""
         deadline = None if seconds is None else time.monotonic() + seconds
         for flow in self.flows():
             flow.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
@@ -275,7 +275,7 @@ class LeaseManager:
             return
         refused = self._settings.refusal(dataflow, definition)
         if refused is not None:
-            # Whoever saved it was another agent, or this one when it was told otherwise.
+            # It was saved by another agent, or by this one under other settings.
             self._takeovers.refuse(name, definition.revision, f"it may not run here: {refused}")
             self._store.release(name, ownership.epoch)
             return

@@ -77,7 +77,7 @@ class Agent:
     """One agent process.
 
     Args:
-        configuration: what it was told.
+        configuration: its settings.
         address: where its API listens, as others reach it.
     """
 
@@ -132,7 +132,7 @@ class Agent:
         self._sampling = Sampling(
             configuration.resources,
             self._broker.bystander,
-            self._tell_resources,
+            self._post_samples,
             self.supervision,
         )
         workers = configuration.workers
@@ -338,10 +338,10 @@ class Agent:
         loop = asyncio.get_running_loop()
         gone = asyncio.Event()
 
-        def tell() -> None:
+        def cleaned() -> None:
             loop.call_soon_threadsafe(gone.set)
 
-        await self.call(flow, lambda runtime, now: runtime.commands.withdraw(tell, now))
+        await self.call(flow, lambda runtime, now: runtime.commands.withdraw(cleaned, now))
         try:
             async with asyncio.timeout(self.configuration.submit_seconds):
                 await gone.wait()
@@ -435,6 +435,6 @@ class Agent:
         except AgentError as error:
             log.info("not measured", dataflow=flow.name, reason=str(error))
 
-    def _tell_resources(self, samples: tuple[ResourceSample, ...]) -> None:
+    def _post_samples(self, samples: tuple[ResourceSample, ...]) -> None:
         for flow in self._leases.flows():
             flow.post_samples(samples)

@@ -57,7 +57,7 @@ class Takeovers:
         self._assigned -= set(partitions)
 
     def revoke_all(self) -> None:
-        """Take note that it has none yet: a member that begins again is told anew."""
+        """Take note that it has none yet: a member that begins again is assigned its own anew."""
         self._assigned.clear()
 
     def is_due(self, definition: Definition, partitions: int, now: float) -> bool:

@@ -88,7 +88,7 @@ class GuardSettings(Struct, frozen=True):
         proxied: whether a proxy in front has TLS, so that a browser's scheme may differ.
         open_probes: whether probes and metrics are for everybody.
         body_bytes: of the longest body that is taken.
-        denied: told the reason of each refusal, for the metric.
+        denied: called with the reason of each refusal, for the metric.
     """
 
     own: OwnTokens

@@ -1,7 +1,7 @@
 """Tokens: what callers show, and the files by which they are known.
 
 An agent has tokens of its own in clear, since it shows one to other agents; those of its callers it
-knows by their hashes only. Tokens have 256 random bits, so a plain hash tells nothing about them.
+knows by their hashes only. Tokens have 256 random bits, so a plain hash gives nothing away.
 """
 
 from __future__ import annotations
