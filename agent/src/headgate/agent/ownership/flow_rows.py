@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from msgspec import Struct
 
@@ -15,7 +16,13 @@ from headgate.agent.ownership.leases import LeaseManager
 from headgate.agent.state.sealed import Owner, RowState, SetAside
 from headgate.agent.state.store import Listing, Listings
 
-NOT_RUN = frozenset({"failed", *RowState})
+WAITING: Final = "waiting"
+"""State of a dataflow that no agent runs yet, or whose thread here does not answer."""
+ELSEWHERE: Final = "elsewhere"
+"""State of a dataflow that another agent runs."""
+FAILED: Final = "failed"
+"""State of a dataflow that this agent could not run as it is defined."""
+NOT_RUN: Final = frozenset({FAILED, *RowState})
 """States of dataflows that start only when somebody does something about them."""
 
 
@@ -36,6 +43,84 @@ class FlowRow(Struct, frozen=True):
     words: str
     profile: str | None = None
     shadow: bool = False
+
+
+class LocalView(Struct, frozen=True):
+    """What an agent knows of a dataflow beyond the state table."""
+
+    here: bool = False
+    """Whether it runs on a thread of this agent."""
+    status: FlowStatus | None = None
+    """What that thread answers; None where it does not."""
+    silence: str = ""
+    """Why it does not answer."""
+    broken: str | None = None
+    """Why this agent could not run it as it is defined; None where nothing is known against it."""
+
+
+def listed_row(listing: Listing, view: LocalView, own: Owner, now: float) -> FlowRow:
+    """Return a dataflow's row, as an agent lists it.
+
+    Args:
+        listing: what the state table says.
+        view: what the agent knows besides.
+        own: the agent.
+        now: Unix time.
+    """
+    definition, lease = listing.definition, listing.lease
+    owner = lease.owner if listing.left > 0 else None
+    state, words = _state(owner, view, own)
+    return FlowRow(
+        name=definition.name,
+        revision=definition.revision,
+        submitted=definition.submitted,
+        owner="" if owner is None else owner.name,
+        address="" if owner is None else owner.address,
+        until=0.0 if owner is None else now + listing.left,
+        epoch=lease.epoch,
+        here=view.here,
+        state=state,
+        words=words,
+        profile=definition.profile,
+        shadow=definition.shadow,
+    )
+
+
+def _state(owner: Owner | None, view: LocalView, own: Owner) -> tuple[str, str]:
+    """Return a dataflow's state and what is to be said of it; its lease, if any, is ``owner``'s."""
+    if view.broken is not None:
+        return FAILED, view.broken
+    if view.status is not None:
+        return view.status.phase.value, view.status.words
+    if view.here:
+        return WAITING, view.silence
+    if owner is None:
+        return WAITING, "no agent has it yet"
+    if owner == own:
+        return WAITING, "this agent is taking it over"
+    return ELSEWHERE, f"with agent {owner.name}"
+
+
+def set_aside_row(row: SetAside, own: Owner, *, here: bool) -> FlowRow:
+    """Return the row of a dataflow that is not run as it stands.
+
+    Args:
+        row: as it stands.
+        own: the agent that lists it.
+        here: whether that agent runs what was there before.
+    """
+    return FlowRow(
+        name=row.name,
+        revision=row.revision,
+        submitted=0.0,  # nobody vouches for what the row says
+        owner=own.name if here else "",
+        address=own.address if here else "",
+        until=0.0,
+        epoch=0,
+        here=here,
+        state=row.state.value,
+        words=f"{row.words}; what runs here is what was there before" if here else row.words,
+    )
 
 
 class FlowRows:
@@ -66,51 +151,19 @@ class FlowRows:
     def set_aside(self, row: SetAside) -> FlowRow:
         """Return the row of a dataflow that is not run as it stands."""
         here = self._leases.hosted(row.name) is not None
-        words = f"{row.words}; what runs here is what was there before" if here else row.words
-        return FlowRow(
-            name=row.name,
-            revision=row.revision,
-            submitted=0.0,  # nobody vouches for what the row says
-            owner=self._owner.name if here else "",
-            address=self._owner.address if here else "",
-            until=0.0,
-            epoch=0,
-            here=here,
-            state=row.state.value,
-            words=words,
-        )
+        return set_aside_row(row, self._owner, here=here)
 
     async def row(self, listing: Listing) -> FlowRow:
         """Return a dataflow's row, with what its thread says where it runs here."""
-        definition, lease = listing.definition, listing.lease
-        name = definition.name
-        flow = self._leases.hosted(name)
-        state, words = "waiting", "no agent has it yet"
-        owned = lease.owner is not None and listing.left > 0
-        broken = self._leases.broken(definition)
-        if broken is not None:
-            state, words = "failed", broken
-        elif flow is not None:
-            try:
-                status = await self._status(flow)
-                state, words = status.phase.value, status.words
-            except (Unreachable, Refused) as error:
-                state, words = "waiting", str(error)
-        elif owned and lease.owner == self._owner:
-            words = "this agent is taking it over"
-        elif owned and lease.owner is not None:
-            state, words = "elsewhere", f"with agent {lease.owner.name}"
-        return FlowRow(
-            name=name,
-            revision=definition.revision,
-            submitted=definition.submitted,
-            owner=lease.owner.name if lease.owner is not None and owned else "",
-            address=lease.owner.address if lease.owner is not None and owned else "",
-            until=time.time() + listing.left if owned else 0.0,
-            epoch=lease.epoch,
-            here=flow is not None,
-            state=state,
-            words=words,
-            profile=definition.profile,
-            shadow=definition.shadow,
-        )
+        view = await self._view(listing)
+        return listed_row(listing, view, self._owner, time.time())
+
+    async def _view(self, listing: Listing) -> LocalView:
+        flow = self._leases.hosted(listing.definition.name)
+        broken = self._leases.broken(listing.definition)
+        if flow is None or broken is not None:
+            return LocalView(here=flow is not None, broken=broken)
+        try:
+            return LocalView(here=True, status=await self._status(flow))
+        except (Unreachable, Refused) as error:
+            return LocalView(here=True, silence=str(error))
