@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from headgate.agent.configuration import Launchers
@@ -51,12 +51,7 @@ class Submissions:
             lambda c: [table for table in tables if not c.table_exists(table)], _ANSWER
         )
         if missing:
-            names = ", ".join(repr(table) for table in missing)
-            raise Refused(
-                f"HBase has no table {names}; create it with its column families first, in the "
-                f"HBase shell: create {missing[0]!r}, 'family'; or submit with "
-                "--allow-missing-tables if something creates it later"
-            )
+            raise _no_tables(missing)
 
     def define(self, dataflow: Dataflow, directory: str, *, shadow: bool) -> Definition:
         """Save a dataflow as the next revision of its definition, and return that.
@@ -89,23 +84,34 @@ class Submissions:
         """
         member = pool_member(dataflow, directory)
         if member is not None:
-            conflict = pool_conflict(member, self._pool_members())
+            known = (listing.definition for listing in self._store.listings().flows)
+            conflict = pool_conflict(member, pool_members(known))
             if conflict is not None:
                 raise Refused(conflict)
 
-    def _pool_members(self) -> Iterator[PoolMember]:
-        for listing in self._store.listings().flows:
-            known = listing.definition
-            if known.shadow:
-                continue
-            with suppress(DataflowErrors):  # it does not run, so it shares nothing
-                dataflow = parse_dataflow(known.source, known.name, known.profile, known.name)
-                member = pool_member(dataflow, known.directory)
-                if member is not None:
-                    yield member
+
+def pool_members(definitions: Iterable[Definition]) -> Iterator[PoolMember]:
+    """Yield those dataflows that share a session with the others in their pool."""
+    for known in definitions:
+        if known.shadow:
+            continue
+        with suppress(DataflowErrors):  # it does not run, so it shares nothing
+            dataflow = parse_dataflow(known.source, known.name, known.profile, known.name)
+            member = pool_member(dataflow, known.directory)
+            if member is not None:
+                yield member
 
 
 def tables_of(dataflow: Dataflow) -> tuple[str, ...]:
     """Return the tables in which a dataflow's containers lie."""
     containers = (watched.container for watched in dataflow.spec.containers)
     return tuple(dict.fromkeys(table for one in containers for table in one.tables))
+
+
+def _no_tables(missing: Sequence[str]) -> Refused:
+    names = ", ".join(repr(table) for table in missing)
+    return Refused(
+        f"HBase has no table {names}; create it with its column families first, in the "
+        f"HBase shell: create {missing[0]!r}, 'family'; or submit with "
+        "--allow-missing-tables if something creates it later"
+    )
