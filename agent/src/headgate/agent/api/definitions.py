@@ -6,23 +6,30 @@ import asyncio
 import time
 
 import httpx
-import msgspec
-from msgspec import UnsetType
 
 from headgate.agent.api.access import Caller, Peers
+from headgate.agent.api.definition_content import (
+    DefinitionContent,
+    content_of,
+    listed_changes,
+    submitted,
+    updated,
+)
 from headgate.agent.api.messages import SubmitRequest, UpdateRequest, UpdateView
-from headgate.agent.dataflow.views import Phase
-from headgate.agent.errors import Refused, Unreachable
+from headgate.agent.api.starting import (
+    has_started,
+    not_started_by,
+    pauses,
+    require_patience,
+    silent_starter,
+    watches,
+)
 from headgate.agent.ownership.dataflow_thread import DataflowThread
-from headgate.agent.ownership.flow_rows import NOT_RUN, FlowRow
+from headgate.agent.ownership.flow_rows import FlowRow
 from headgate.agent.ownership.service import Agent
 from headgate.agent.ownership.submissions import tables_of
-from headgate.flows import Change, ChangeKind, Dataflow, changes, parse_dataflow
-
-_NO_OBSERVER = 10.0  # seconds a submit waits for a first observer before it says that there is none
-_WATCHING = (Phase.RUNNING, Phase.PAUSED)
-_LOOK = 0.02  # seconds until the first look whether a dataflow has started
-_LONGEST_LOOK = 0.5  # seconds between two looks at one that starts slowly
+from headgate.agent.state.sealed import Definition
+from headgate.flows import Dataflow, changes, parse_dataflow
 
 
 class Definitions:
@@ -37,32 +44,19 @@ class Definitions:
         self._agent = agent
         self._peers = peers
 
-    async def submit(self, here: DataflowThread | None, body: SubmitRequest) -> None:
+    async def submit(
+        self, here: DataflowThread | None, body: SubmitRequest, dataflow: Dataflow
+    ) -> None:
         """Save a submitted dataflow, and go on with it where it runs here; not if it is the same.
 
         Raises:
-            DataflowErrors: the file is not in order.
             Refused: it may not run here.
         """
-        agent = self._agent
-        dataflow = await agent.blocking(
-            lambda: agent.parse(body.source, body.file, body.profile, body.name)
-        )
-        if here is not None:
-            old = await agent.running(here)
-            same = (old.source, old.directory, old.profile, old.shadow) == (
-                body.source,
-                body.directory,
-                dataflow.profile,
-                body.shadow,
-            )
-            if same and await agent.blocking(lambda: agent.stands(old)):
-                return
-        definition = await agent.blocking(
-            lambda: agent.define(dataflow, body.directory, shadow=body.shadow)
-        )
-        if here is not None:
-            await agent.change(here, definition, dataflow)
+        new = submitted(body, dataflow.profile)
+        if here is None:
+            await self._define(new, dataflow)
+        else:
+            await self._replace(here, await self._agent.running(here), new, dataflow)
 
     async def update(self, flow: DataflowThread, body: UpdateRequest) -> UpdateView:
         """Change a dataflow that runs here and return what has changed.
@@ -72,37 +66,39 @@ class Definitions:
             Refused: it may not run here.
         """
         agent = self._agent
-        old = await agent.running(flow)
-        profile = old.profile if isinstance(body.profile, UnsetType) else body.profile
-        source = old.source if body.source is None else body.source
+        running = await agent.running(flow)
+        old = content_of(running)
+        new = updated(old, body)
 
         def parse() -> tuple[Dataflow, Dataflow]:
             before = parse_dataflow(old.source, flow.name, old.profile, flow.name)
-            after = agent.parse(source, body.file, profile, flow.name)
+            after = agent.parse(new.source, body.file, new.profile, flow.name)
             if not body.allow_missing_tables:
                 # A table that is watched already may have been dropped.
                 agent.check_tables(after, tables_of(before))
             return before, after
 
         before, after = await agent.blocking(parse)
-        directory = old.directory if body.directory is None else body.directory
-        shadow = old.shadow if body.shadow is None else body.shadow
-        found = changes(before, after)
-        if shadow != old.shadow:
-            words = "it decides and launches nothing" if shadow else "it launches from now"
-            found = (*found, Change(ChangeKind.CHANGED, "shadow mode", words))
-        same = (old.source, old.directory, old.profile, old.shadow) == (
-            source,
-            directory,
-            profile,
-            shadow,
-        )
-        if not (same and await agent.blocking(lambda: agent.stands(old))):
-            definition = await agent.blocking(lambda: agent.define(after, directory, shadow=shadow))
-            await agent.change(flow, definition, after)
+        await self._replace(flow, running, new, after)
         if body.reload:
             await agent.call(flow, lambda runtime, _: runtime.commands.reload())
+        found = listed_changes(old, new, changes(before, after))
         return UpdateView(await agent.row(flow.name), found)
+
+    async def _replace(
+        self, flow: DataflowThread, old: Definition, new: DefinitionContent, dataflow: Dataflow
+    ) -> None:
+        """Go on with another definition, unless the one that runs says the same and is saved."""
+        agent = self._agent
+        if new == content_of(old) and await agent.blocking(lambda: agent.stands(old)):
+            return
+        await agent.change(flow, await self._define(new, dataflow), dataflow)
+
+    async def _define(self, new: DefinitionContent, dataflow: Dataflow) -> Definition:
+        agent = self._agent
+        return await agent.blocking(
+            lambda: agent.define(dataflow, new.directory, shadow=new.shadow)
+        )
 
     async def started(self, name: str) -> FlowRow:
         """Wait until the dataflow's watches are in effect, wherever it runs, and return its row.
@@ -112,23 +108,15 @@ class Definitions:
             Unreachable: it does not run yet.
         """
         agent = self._agent
-        started = time.monotonic()
-        looks = _Looks()
+        limit = agent.configuration.submit_seconds
+        began = time.monotonic()
+        between = pauses()
         while True:
             row = await agent.row(name)
-            waited = time.monotonic() - started
-            if row.state in {Phase.RUNNING, Phase.PAUSED, "elsewhere"}:
+            observed = bool(agent.observers.live(time.time()))
+            if has_started(row, time.monotonic() - began, limit, observed=observed):
                 return row
-            if row.state in NOT_RUN:
-                raise Refused(f"dataflow {name} cannot run: {row.words}")
-            nobody = not agent.observers.live(time.time())
-            limit = agent.configuration.submit_seconds
-            if waited > limit or (nobody and waited > min(limit, _NO_OBSERVER)):
-                raise Unreachable(
-                    f"dataflow {name} is saved but does not run yet: {row.words or row.state}; it "
-                    "starts by itself when that changes"
-                )
-            await looks.pause()
+            await asyncio.sleep(next(between))
 
     async def started_elsewhere(self, row: FlowRow, caller: Caller) -> None:
         """Wait until the agent that has taken the dataflow has its watches in effect.
@@ -136,31 +124,16 @@ class Definitions:
         Raises:
             Unreachable: it does not run yet.
         """
-        deadline = time.monotonic() + self._agent.configuration.submit_seconds
-        looks = _Looks()
+        limit = self._agent.configuration.submit_seconds
+        began = time.monotonic()
+        between = pauses()
         while True:
             try:
                 answer = await self._peers.ask(caller, row.address, "GET", f"/v1/flows/{row.name}")
-                view = msgspec.json.decode(answer.content)
-                if answer.is_success and view["status"]["phase"] in _WATCHING:
+                if watches(answer.content, found=answer.is_success):
                     return
-                reason = f"agent {row.owner} has not started it"
+                reason = not_started_by(row)
             except httpx.HTTPError as error:
-                reason = f"agent {row.owner} does not answer at {row.address}: {error}"
-            if time.monotonic() > deadline:
-                raise Unreachable(
-                    f"dataflow {row.name} is saved but does not run yet: {reason}; it starts by "
-                    "itself when that changes"
-                )
-            await looks.pause()
-
-
-class _Looks:
-    """Pauses between looks at something that takes a moment, or a minute."""
-
-    def __init__(self) -> None:
-        self._pause = _LOOK
-
-    async def pause(self) -> None:
-        await asyncio.sleep(self._pause)
-        self._pause = min(_LONGEST_LOOK, self._pause * 1.5)
+                reason = silent_starter(row, error)
+            require_patience(row, reason, time.monotonic() - began, limit)
+            await asyncio.sleep(next(between))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from headgate.agent.api.access import CALLER, Caller
+from headgate.agent.api.messages import ActionRequest, LogRequest
+from headgate.agent.errors import Refused
 
 _Wait = Annotated[float, Meta(ge=0, le=3600)]
 
@@ -42,3 +45,26 @@ async def body_of(request: Request, kind: type[Any]) -> Any:
         return msgspec.json.decode(await request.body() or b"{}", type=kind)
     except msgspec.MsgspecError as error:
         raise HTTPException(400, f"the body is no such request: {error}") from error
+
+
+def log_request(query: Mapping[str, str]) -> LogRequest:
+    """Return which log a query asks for.
+
+    Raises:
+        HTTPException: it names none, or not as it should.
+    """
+    try:
+        return msgspec.convert(dict(query), LogRequest, strict=False)
+    except msgspec.ValidationError as error:
+        raise HTTPException(400, f"{error}; ask as in ?of=ACTION&lines=100") from error
+
+
+def required_action(body: ActionRequest, verb: str) -> str:
+    """Return the action that a request names.
+
+    Raises:
+        Refused: it names none; the verb says what for.
+    """
+    if body.action is None:
+        raise Refused(f"name the action to {verb}")
+    return body.action

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import msgspec
 from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,14 +23,19 @@ from starlette.routing import Route
 from headgate.agent.api.access import CALLER, FORWARDED, Note, Peers, Role, note
 from headgate.agent.api.answers import ERROR_ANSWERS, JSON, json_answer
 from headgate.agent.api.definitions import Definitions
+from headgate.agent.api.forwarding import (
+    Removal,
+    is_owned_elsewhere,
+    owner_address,
+    removal,
+    silent_owner,
+)
+from headgate.agent.api.health import code_of, health, liveness
 from headgate.agent.api.logs import LogView, read_log
 from headgate.agent.api.messages import (
     ActionRequest,
     EndedWave,
     FlowView,
-    Health,
-    Liveness,
-    LogRequest,
     ReleasedActions,
     RetriedActions,
     SignRequest,
@@ -39,17 +43,23 @@ from headgate.agent.api.messages import (
     UpdateRequest,
     WaveRequest,
 )
-from headgate.agent.api.requests import body_of, caller_of, seconds_of
+from headgate.agent.api.requests import (
+    body_of,
+    caller_of,
+    log_request,
+    required_action,
+    seconds_of,
+)
 from headgate.agent.dataflow.runtime import Runtime
 from headgate.agent.dataflow.views import FlowStatus, WaveStatus
-from headgate.agent.errors import Refused, UnknownDataflow, Unreachable
+from headgate.agent.errors import Refused, UnknownDataflow
 from headgate.agent.ownership.dataflow_thread import DataflowThread
-from headgate.agent.ownership.flow_rows import NOT_RUN, FlowRow
+from headgate.agent.ownership.flow_rows import ELSEWHERE, FlowRow
 from headgate.agent.ownership.service import Agent
 from headgate.agent.state.run_records import RunRecord
-from headgate.agent.state.sealed import RowState
 
 _FORWARD = 90.0  # seconds another agent may take to answer, beyond any wait that was asked for
+_LOOK = 1.0  # seconds between two looks whether a dataflow runs whose wave is waited for
 
 
 class _Api:
@@ -76,11 +86,11 @@ class _Api:
                 row = await agent.row(name)
             except UnknownDataflow:
                 row = None
-            if row is not None and row.owner and not row.here:
+            if row is not None and is_owned_elsewhere(row):
                 return await self._forward(request, row)
-        await self._definitions.submit(here, body)
+        await self._definitions.submit(here, body, dataflow)
         row = await self._definitions.started(name)
-        if row.state == "elsewhere":
+        if row.state == ELSEWHERE:
             await self._definitions.started_elsewhere(row, caller_of(request))
         return json_answer(row)
 
@@ -103,14 +113,9 @@ class _Api:
 
     async def remove(self, request: Request) -> Response:
         name = request.path_params["name"]
-        row = await self._agent.row(name)
-        if not row.here and row.state in set(RowState):
+        if removal(await self._agent.row(name)) is Removal.DISCARD:
             await self._agent.blocking(lambda: self._agent.discard(name))
             return json_answer({})
-        if not row.here and not row.owner and row.state == "failed":
-            raise Refused(
-                f"dataflow {name} cannot run: {row.words}; submit one that can, then remove"
-            )
         return await self._owner(request, self._agent.remove)
 
     async def unsigned(self, request: Request) -> Response:
@@ -130,26 +135,17 @@ class _Api:
         return await self._called(request, lambda runtime, now: runtime.commands.resume(now))
 
     async def run(self, request: Request) -> Response:
-        body = await body_of(request, ActionRequest)
-        if body.action is None:
-            raise Refused("name the action to run")
-        action = body.action
+        action = required_action(await body_of(request, ActionRequest), "run")
         note(request.scope, Note(request.path_params["name"], action))
         return await self._called(request, lambda runtime, now: runtime.commands.run(action, now))
 
     async def cancel(self, request: Request) -> Response:
-        body = await body_of(request, ActionRequest)
-        if body.action is None:
-            raise Refused("name the action to cancel")
-        action = body.action
+        action = required_action(await body_of(request, ActionRequest), "cancel")
         note(request.scope, Note(request.path_params["name"], action))
         return await self._called(request, lambda runtime, _: runtime.commands.cancel(action))
 
     async def logs(self, request: Request) -> Response:
-        try:
-            asked = msgspec.convert(dict(request.query_params), LogRequest, strict=False)
-        except msgspec.ValidationError as error:
-            raise HTTPException(400, f"{error}; ask as in ?of=ACTION&lines=100") from error
+        asked = log_request(request.query_params)
 
         async def answer(flow: DataflowThread) -> LogView:
             run, path = await self._agent.call(
@@ -218,29 +214,21 @@ class _Api:
                 while not settled.done():
                     if not flow.alive:
                         raise Refused(f"dataflow {flow.name} has been stopped here")
-                    await asyncio.wait([asyncio.wrap_future(settled)], timeout=1.0)
+                    await asyncio.wait([asyncio.wrap_future(settled)], timeout=_LOOK)
         except TimeoutError:
             settled.cancel()
 
     # -- the agent itself ------------------------------------------------------------------------
 
     async def livez(self, _: Request) -> Response:
-        """Say whether the agent can get on by itself; HBase that is away is not for it to mend."""
-        stuck = self._agent.stuck()
-        return json_answer(
-            Liveness("stuck" if stuck else "ok", "; ".join(stuck)), 503 if stuck else 200
-        )
+        probe = liveness(self._agent.stuck())
+        return json_answer(probe, code_of(probe))
 
     async def healthz(self, _: Request) -> Response:
         agent = self._agent
-        trouble = [*filter(None, [agent.trouble()]), *agent.stuck()]
-        health = Health(
-            "impaired" if trouble else "ok",
-            "; ".join(trouble),
-            agent.hosted_count(),
-            tuple(agent.observers.live(time.time())),
-        )
-        return json_answer(health, 503 if trouble else 200)
+        observers = agent.observers.live(time.time())
+        probe = health(agent.trouble(), agent.stuck(), agent.hosted_count(), observers)
+        return json_answer(probe, code_of(probe))
 
     async def metrics(self, _: Request) -> Response:
         await self._agent.refresh_metrics()
@@ -262,19 +250,15 @@ class _Api:
         return json_answer({} if result is None else result)
 
     async def _forward(self, request: Request, row: FlowRow) -> Response:
-        if row.state == "failed":
-            raise Refused(f"dataflow {row.name} cannot run: {row.words}; submit a corrected one")
-        if row.state in NOT_RUN:
-            raise Refused(f"dataflow {row.name} is not run: {row.words}")
-        if not row.owner or row.here or FORWARDED in request.headers:
-            raise Unreachable(
-                f"dataflow {row.name} is with no agent at the moment; one takes it over within "
-                f"{self._agent.configuration.lease_seconds:g} s"
-            )
+        address = owner_address(
+            row,
+            forwarded=FORWARDED in request.headers,
+            lease_seconds=self._agent.configuration.lease_seconds,
+        )
         try:
             answer = await self._peers.ask(
                 caller_of(request),
-                row.address,
+                address,
                 request.method,
                 request.scope["raw_path"].decode("ascii"),
                 request.url.query,
@@ -282,10 +266,7 @@ class _Api:
                 seconds=_FORWARD + seconds_of(request),
             )
         except httpx.HTTPError as error:
-            raise Unreachable(
-                f"dataflow {row.name} is with agent {row.owner}, which does not answer at "
-                f"{row.address}: {error}; it is taken over when its lease ends"
-            ) from error
+            raise silent_owner(row, error) from error
         return Response(answer.content, answer.status_code, media_type=JSON)
 
 
