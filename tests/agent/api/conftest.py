@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 import httpx
+import msgspec
 import pytest
 
 from headgate.agent.api.access import (
@@ -24,6 +27,10 @@ from headgate.agent.api.routes import make_application
 from headgate.agent.configuration import AgentConfiguration, HBase, KafkaOptions
 from headgate.agent.errors import UnknownDataflow
 from headgate.agent.metrics import AgentMetrics
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)  # for ``memory_agent``
 
 OWN = "headgate_the-agents-own-token"
 TOKENS = {role: f"headgate_token-of-{role.value}-0123456789" for role in Role}
@@ -85,10 +92,23 @@ class IdleAgent:
 
 
 class Api:
-    """The API of an idle agent as clients see it."""
+    """The API of an agent as clients see it.
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.agent = IdleAgent()
+    Args:
+        folder: for its files.
+        agent: one that is idle, if none is given.
+        peers: carries requests to other agents; the network where None.
+        settings: of the guard.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        agent: Any = None,
+        peers: httpx.AsyncBaseTransport | None = None,
+        **settings: Any,
+    ) -> None:
+        self.agent = cast("Any", IdleAgent() if agent is None else agent)
         self.own_file = folder / "own"
         self.own_file.write_text(OWN + "\n")
         self.tokens_file = folder / "tokens.toml"
@@ -106,7 +126,7 @@ class Api:
             "denied": self.denied.append,
         }
         self.guard = Guard(
-            make_application(self.agent, Peers("one", own)),  # type: ignore[arg-type]
+            make_application(self.agent, Peers(self.agent.owner.name, own, transport=peers)),
             GuardSettings(**(given | settings)),
         )
 
@@ -143,6 +163,11 @@ class Api:
         )
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             return await client.request(method, path, headers=shown, content=content)
+
+    def answer(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Return the answer to somebody who may ask for anything."""
+        content = None if body is None else msgspec.json.encode(body)
+        return asyncio.run(self.ask(method, path, token=TOKENS[Role.DEFINE], content=content))
 
 
 @pytest.fixture
