@@ -147,6 +147,12 @@ def test_no_thread_is_asked_where_it_does_not(asked: Asked) -> None:
     assert (asked.asked, row.here) == ([], False)
 
 
+def test_a_thread_that_begins_as_its_dataflow_is_found_broken_is_not_asked() -> None:
+    asked = Asked("air", broken="too old")
+    row = asyncio.run(asked.rows.row(OWN_LEASE))
+    assert (asked.asked, row.state, row.here) == ([], FAILED, True)
+
+
 @pytest.mark.parametrize("error", [Unreachable("HBase is away"), Refused("it has been stopped")])
 def test_a_thread_that_does_not_answer_says_why(error: Exception) -> None:
     row = asyncio.run(Asked("air", answer=error).rows.row(OWN_LEASE))

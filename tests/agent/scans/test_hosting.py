@@ -95,6 +95,13 @@ def test_what_a_dataflow_wants_no_more_is_neither_scanned_nor_wanted(
     assert (store.wanted("t"), store.wanted("u")) == (None, ALL)
 
 
+def test_a_scan_that_is_wanted_on_is_not_begun_anew(scans: TableScans, scanned: list[str]) -> None:
+    for table in ("t", "u", "v"):
+        scans.want(table, {table: ALL})
+    scans.want("u", {"w": ALL})
+    assert scanned == ["t", "v", "w"]
+
+
 def test_a_table_is_scanned_as_long_as_any_dataflow_wants_it(
     scans: TableScans, scanned: list[str], store: ScanStore
 ) -> None:
