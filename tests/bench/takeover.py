@@ -18,7 +18,6 @@ import argparse
 import os
 import re
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -42,6 +41,9 @@ from headgate.observer import (
     ObserverConfig,
     ObserverProcess,
 )
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "stack"))
+from free_ports import free_port
 
 GOAL = 20.0
 """Seconds after the lease's end until the first output, with a spare."""
@@ -126,13 +128,6 @@ def waited(what: Callable[[], Any], words: str) -> Any:
         if time.monotonic() > deadline:
             sys.exit(f"not within {LONG:g} s: {words}")
         time.sleep(LOOK)
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Bench:

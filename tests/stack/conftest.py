@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -64,6 +63,8 @@ from headgate.local.processes.probes import listens
 HERE = str(Path(__file__).parent)
 if HERE not in sys.path:
     sys.path.insert(0, HERE)  # for ``free_ports``
+
+from free_ports import free_port  # noqa: E402
 
 # Commands that are given a home of their own need not fetch the jars anew.
 os.environ.setdefault("HEADGATE_CACHE", str(default_cache()))
@@ -249,9 +250,7 @@ class ThriftServers:
 
     def begin(self, part: Part, *options: str) -> ThriftServer:
         """Start THRIFT1 or THRIFT2 without waiting; an option is such as ``-nonblocking``."""
-        with socket.socket() as free:
-            free.bind((HOST, 0))
-            port = free.getsockname()[1]
+        port = free_port()
         command = [
             str(find_java().program),
             f"-Djava.io.tmpdir={self._directory}",

@@ -13,7 +13,9 @@ _EACH = 1_000
 
 _worker = re.search(r"\d+", os.environ.get("PYTEST_XDIST_WORKER", ""))
 _begin = _FIRST + _EACH * (int(_worker[0]) % 10 if _worker else 0)
-_ports = cycle(range(_begin, _begin + _EACH))
+# Programs that run at once without workers do not all try the same ports first.
+_turn = os.getpid() % _EACH
+_ports = cycle([*range(_begin + _turn, _begin + _EACH), *range(_begin, _begin + _turn)])
 
 
 def free_port() -> int:

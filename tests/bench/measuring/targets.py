@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
+from free_ports import free_port
 
 from headgate.events import Watch, WatchList, control_key, encode_control
 from headgate.local import Lifetime, LocalStack
@@ -66,9 +67,7 @@ def running_haproxy(upstream: str, directory: Path) -> Iterator[Address | None]:
         print("haproxy is not installed (Debian package haproxy): its columns are left out")
         yield None
         return
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     configuration = directory / "haproxy.cfg"
     configuration.write_text(
         "global\n  maxconn 1000\n  nbthread 1\n"

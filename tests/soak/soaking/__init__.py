@@ -1,1 +1,8 @@
 """Hours of the whole product on the real stack, while everything is disturbed that can be."""
+
+import sys
+from pathlib import Path
+
+_STACK = str(Path(__file__).resolve().parents[2] / "stack")
+if _STACK not in sys.path:
+    sys.path.append(_STACK)  # for ``free_ports``

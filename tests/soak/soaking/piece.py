@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import msgspec
 import psutil
+from free_ports import free_port
 
 from headgate.client import Thrift2Connection
 from headgate.events import updates_topic
@@ -25,7 +26,7 @@ from soaking.faults import Disturber
 from soaking.happenings import Kind, draw
 from soaking.samples import Sampler
 from soaking.services import wait_until
-from soaking.stand import PATIENCE, Stand, Trouble, as_json, free_ports
+from soaking.stand import PATIENCE, Stand, Trouble, as_json
 from soaking.verdict import MEMORY, STATE, Note, examples, grew, growth
 from soaking.writers import COLLECTOR, PAUSE, TIMEOUT, Writer, writers, writing
 
@@ -143,9 +144,8 @@ class Piece:
             self._outcome.skipped.append(SKIPPED)
             return
         targets = {name: each.probe for name, each in self._stand.services.items()}
-        (port,) = free_ports(1)
         self._prometheus = Prometheus(
-            self._order.home / "prometheus", self._order.rules, targets, port
+            self._order.home / "prometheus", self._order.rules, targets, free_port()
         )
 
     # -- coming to rest

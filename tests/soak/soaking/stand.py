@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import happybase
 import httpx
 import msgspec
+from free_ports import free_port
 
 from headgate.cli.agent_client import connect
 from headgate.local import Lifetime, LocalStack, Part
@@ -30,18 +30,6 @@ _PARTITIONS = 4
 
 class Trouble(Exception):
     """The piece cannot begin, or come to its end."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 class Stand:
@@ -115,7 +103,7 @@ class Stand:
 
     def _observer(self, name: str) -> Service:
         texts = self.addresses.as_text()
-        thrift1, thrift2, admin = free_ports(3)
+        thrift1, thrift2, admin = (free_port() for _ in range(3))
         self.thrift1.append(("127.0.0.1", thrift1))
         self.thrift2.append(("127.0.0.1", thrift2))
         config = ObserverConfig(
@@ -136,7 +124,7 @@ class Stand:
         )
 
     def _agent(self, name: str, thrift2: tuple[str, int]) -> Service:
-        (api,) = free_ports(1)
+        api = free_port()
         path = self.folder / f"{name}.toml"
         path.write_text(f"""
 name = "{name}"

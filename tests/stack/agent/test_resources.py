@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from free_ports import free_port
 
 from headgate.local import Lifetime, start_process
 
@@ -185,9 +185,7 @@ def test_how_busy_spark_is_is_read_from_its_driver(
     (stand.directory / "occupying.py").write_text(OCCUPYING)
     hold = stand.directory / "hold"
     hold.touch()
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     driver = f'"http://127.0.0.1:{port}"'
     sources = f"[resources]\nown = false\nevery_seconds = 0.5\nspark = [{driver}]\n"
     agent = stand.start_agent("one", sources)

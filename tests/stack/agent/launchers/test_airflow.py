@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from free_ports import free_port
 
 from headgate.local import Lifetime, start_process
 
@@ -88,9 +88,7 @@ class Airflow:
     """``airflow standalone``: its API server, scheduler and the rest, on SQLite."""
 
     def __init__(self, home: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         (home / "dags").mkdir(parents=True)
         (home / "dags" / "report.py").write_text(DAG)
         (home / "passwords.json").write_text(json.dumps({"headgate": "secret"}))
