@@ -104,7 +104,7 @@ class RunningStack:
         return happybase.Connection(host, port, timeout=_CALL_MILLISECONDS)
 
 
-class Desk:
+class Subscriber:
     """An agent's side of the topics: watches tables, asks for barriers and reads updates.
 
     Its control topic is its own, so that the observers of a test hear nobody else.
@@ -116,7 +116,7 @@ class Desk:
         self._producer = Producer({"bootstrap.servers": kafka, "log_level": 0})
         self._revision = 0
 
-    def say(self, message: ControlMessage) -> None:
+    def send(self, message: ControlMessage) -> None:
         """Put a message on the control topic."""
         self._producer.produce(self.control_topic, encode_control(message), control_key(message))
         if self._producer.flush(_CALL_MILLISECONDS / 1000):
@@ -127,14 +127,14 @@ class Desk:
         """Watch exactly these tables, and wait until so many observers do."""
         self._revision += 1
         watches = tuple(Watch(table) for table in tables)
-        self.say(WatchList(1, "tests", self._revision, watches))
+        self.send(WatchList(1, "tests", self._revision, watches))
         for table in tables:
             self.read(table, self.barrier(table), marks=marks)
 
     def barrier(self, *tables: str) -> str:
         """Ask for a barrier and return its id."""
         name = uuid.uuid4().hex
-        self.say(BarrierRequest(1, name, tables, "tests"))
+        self.send(BarrierRequest(1, name, tables, "tests"))
         return name
 
     def read(
@@ -304,14 +304,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def desk_of() -> type[Desk]:
+def make_subscriber() -> type[Subscriber]:
     """For a stack of the test's own."""
-    return Desk
+    return Subscriber
 
 
 @pytest.fixture
-def desk(stack: RunningStack) -> Desk:
-    return Desk(stack.kafka)
+def subscriber(stack: RunningStack) -> Subscriber:
+    return Subscriber(stack.kafka)
 
 
 @pytest.fixture(scope="session")

@@ -377,7 +377,7 @@ class Replay:
                 self.into.put(self.table, [(row, {column: there})], timestamp=self.clock)
 
 
-def test_a_program_does_the_same_through_the_observer(stack, desk, tmp_path: Path) -> None:
+def test_a_program_does_the_same_through_the_observer(stack, subscriber, tmp_path: Path) -> None:
     direct, proxied, rebuilt = (
         stack.table("differential", ("f", "g"), versions=VERSIONS) for _ in range(3)
     )
@@ -385,7 +385,7 @@ def test_a_program_does_the_same_through_the_observer(stack, desk, tmp_path: Pat
         name="differential",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic, partitions=4),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic, partitions=4),
         journal=JournalSettings(str(tmp_path / "journal")),
     )
     operations = Program(SEED).make(OPERATIONS)
@@ -395,7 +395,7 @@ def test_a_program_does_the_same_through_the_observer(stack, desk, tmp_path: Pat
         Thrift2Connection(*stack.thrift2) as two,
         Thrift2Connection(*observer.thrift2) as proxied_two,
     ):
-        desk.watch(proxied)
+        subscriber.watch(proxied)
         host, port = observer.thrift1
         clients = (
             Clients(stack.happybase(), two, direct),
@@ -404,7 +404,7 @@ def test_a_program_does_the_same_through_the_observer(stack, desk, tmp_path: Pat
         for number, operation in enumerate(operations):
             expected, found = (outcome(operation, each) for each in clients)
             assert found == expected, f"operation {number}: {operation.name}"
-        messages = desk.read(proxied, desk.barrier(proxied))
+        messages = subscriber.read(proxied, subscriber.barrier(proxied))
 
         assert versions(two, proxied) == versions(two, direct)
         assert len(versions(two, direct)) > 500

@@ -46,13 +46,15 @@ pytestmark = pytest.mark.stack
 Start = Callable[..., ObserverProcess]
 
 
-def configuration(stack, desk, directory: Path, name: str = "o1", **changes) -> ObserverConfig:
+def configuration(
+    stack, subscriber, directory: Path, name: str = "o1", **changes
+) -> ObserverConfig:
     return ObserverConfig(
         **{
             "name": name,
             "thrift1": Listener("127.0.0.1:0", str(stack.thrift1)),
             "thrift2": Listener("127.0.0.1:0", str(stack.thrift2)),
-            "kafka": KafkaSettings(stack.kafka, control_topic=desk.control_topic, partitions=4),
+            "kafka": KafkaSettings(stack.kafka, control_topic=subscriber.control_topic, partitions=4),
             "journal": JournalSettings(str(directory / name / "journal")),
             "lease_seconds": 3.0,
             **changes,
@@ -61,11 +63,11 @@ def configuration(stack, desk, directory: Path, name: str = "o1", **changes) -> 
 
 
 @pytest.fixture
-def start(stack, desk, tmp_path: Path) -> Iterator[Start]:
+def start(stack, subscriber, tmp_path: Path) -> Iterator[Start]:
     started: list[ObserverProcess] = []
 
     def begin(name: str = "o1", **changes) -> ObserverProcess:
-        config = configuration(stack, desk, tmp_path, name, **changes)
+        config = configuration(stack, subscriber, tmp_path, name, **changes)
         process = ObserverProcess(config, tmp_path / name)
         started.append(process)
         return process
@@ -98,15 +100,15 @@ def cells(
     ]
 
 
-def test_writes_of_a_watched_table_become_events(stack, desk, start: Start) -> None:
+def test_writes_of_a_watched_table_become_events(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     table = connect(observer).table(name)
     table.put(b"r1", {b"f:a": b"1", b"f:b": b"2"})
     table.delete(b"r1", [b"f:b"])
     assert table.counter_inc(b"r1", b"f:n", 5) == 5
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     assert sorted(cells(messages)) == sorted(
         [
             (UpdateKind.PUT, b"r1", b"f:a", b"1"),
@@ -120,78 +122,78 @@ def test_writes_of_a_watched_table_become_events(stack, desk, start: Start) -> N
 
 
 def test_each_write_can_be_on_the_disk_before_it_is_forwarded(
-    stack, desk, start: Start, tmp_path: Path
+    stack, subscriber, start: Start, tmp_path: Path
 ) -> None:
     name = stack.table("observer")
     observer = start(journal=JournalSettings(str(tmp_path / "synced"), fsync=Fsync.ALWAYS))
-    desk.watch(name)
+    subscriber.watch(name)
     table = connect(observer).table(name)
     for i in range(20):
         table.put(b"%d" % i, {b"f:a": b"1"})
-    assert len(cells(desk.read(name, desk.barrier(name)))) == 20
+    assert len(cells(subscriber.read(name, subscriber.barrier(name)))) == 20
 
 
-def test_writes_of_other_tables_make_no_topic(stack, desk, start: Start) -> None:
+def test_writes_of_other_tables_make_no_topic(stack, subscriber, start: Start) -> None:
     watched, other = stack.table("observer"), stack.table("observer")
     observer = start()
-    desk.watch(watched)
+    subscriber.watch(watched)
     connect(observer).table(other).put(b"r", {b"f:a": b"1"})
-    assert cells(desk.read(watched, desk.barrier(watched))) == []
+    assert cells(subscriber.read(watched, subscriber.barrier(watched))) == []
     with pytest.raises(AssertionError, match="there is no topic"):
-        desk.read(other, "none", seconds=1)
+        subscriber.read(other, "none", seconds=1)
     assert dict(stack.happybase().table(other).scan()) == {b"r": {b"f:a": b"1"}}
 
 
-def test_a_thousand_rows_in_one_request_are_all_published(stack, desk, start: Start) -> None:
+def test_a_thousand_rows_in_one_request_are_all_published(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     expected = {b"row%04d" % i: b"%d" % i for i in range(1000)}
     with connect(observer).table(name).batch() as batch:
         for row, value in expected.items():
             batch.put(row, {b"f:a": value})
-    found = cells(desk.read(name, desk.barrier(name)))
+    found = cells(subscriber.read(name, subscriber.barrier(name)))
     assert {row: value for _, row, _, value in found} == expected
     assert len(found) == 1000
 
 
-def test_a_check_that_fails_makes_no_event(stack, desk, start: Start) -> None:
+def test_a_check_that_fails_makes_no_event(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     with Thrift2Connection(*observer.thrift2) as client:
         assert not client.check_and_put(name, b"r", b"f:a", b"no", {b"f:a": b"1"})
         assert client.check_and_put(name, b"r", b"f:a", None, {b"f:a": b"2"})
-    found = cells(desk.read(name, desk.barrier(name)))
+    found = cells(subscriber.read(name, subscriber.barrier(name)))
     assert found == [(UpdateKind.PUT, b"r", b"f:a", b"2")]
 
 
-def test_destroying_a_table_is_told_in_every_partition(stack, desk, start: Start) -> None:
+def test_destroying_a_table_is_told_in_every_partition(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     with Thrift2Connection(*observer.thrift2) as client:
         client.disable_table(name)
         client.truncate_table(name)
-    for partition in desk.read(name, desk.barrier(name)):
+    for partition in subscriber.read(name, subscriber.barrier(name)):
         kinds = [m.kind for m in partition if isinstance(m, TableChange)]
         assert kinds == [TableChangeKind.DISABLED, TableChangeKind.TRUNCATED]
 
 
-def test_the_writer_is_named_and_an_older_run_is_refused(stack, desk, start: Start) -> None:
+def test_the_writer_is_named_and_an_older_run_is_refused(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     old, new = Origin("flow", "step", "run-1", 1), Origin("flow", "step", "run-1", 2)
     with Thrift2Connection(*observer.thrift2) as client:
         client.put(name, [(b"r", {b"f:a": b"old"})], origin=old)
-        desk.say(Fence(1, "flow", "step", 2))
-        desk.read(name, desk.barrier(name))
+        subscriber.send(Fence(1, "flow", "step", 2))
+        subscriber.read(name, subscriber.barrier(name))
         with pytest.raises(RequestRefused, match="run-1 of flow/step may not write"):
             client.put(name, [(b"r", {b"f:a": b"late"})], origin=old)
         client.put(name, [(b"r", {b"f:a": b"new"})], origin=new)
         assert client.get(name, b"r") == {b"f:a": b"new"}
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     assert [value for *_, value in cells(messages)] == [b"old", b"new"]
     assert [p.origin for b in batches(messages) for p in b.requests] == [old, new]
 
@@ -233,11 +235,11 @@ def wait_for_writes(results: list[list[bytes]], count: int) -> None:
     "lives", [4, pytest.param(60, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
 )
 def test_a_killed_observer_loses_no_acknowledged_write(
-    stack, desk, start: Start, lives: int
+    stack, subscriber, start: Start, lives: int
 ) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     rng = random.Random(3)
     acknowledged: list[bytes] = []
     for life in range(lives):
@@ -248,7 +250,7 @@ def test_a_killed_observer_loses_no_acknowledged_write(
             thread.join()
         acknowledged += [row for rows in results for row in rows]
         observer = start()
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     published = {row for _, row, _, _ in cells(messages)}
     assert len(acknowledged) > 100
     assert set(acknowledged) <= published
@@ -282,11 +284,11 @@ def identities(messages: list[list[UpdateMessage]]) -> list[tuple[int, int, int,
 
 
 def test_a_barrier_under_load_follows_everything_forwarded_before(
-    stack, desk, start: Start
+    stack, subscriber, start: Start
 ) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     done = threading.Event()
     written: list[int] = [0] * 4
 
@@ -303,11 +305,11 @@ def test_a_barrier_under_load_follows_everything_forwarded_before(
     for _ in range(20):
         time.sleep(0.05)
         before = list(written)
-        barriers.append((desk.barrier(name), before))
+        barriers.append((subscriber.barrier(name), before))
     done.set()
     for thread in threads:
         thread.join()
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     for barrier, before in barriers:
         seen: set[bytes] = set()
         for partition in messages:
@@ -324,10 +326,10 @@ def test_a_barrier_under_load_follows_everything_forwarded_before(
     assert len(found) == len(set(found)) == sum(written)
 
 
-def test_overlapping_writes_of_one_row_are_marked(stack, desk, start: Start) -> None:
+def test_overlapping_writes_of_one_row_are_marked(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
 
     def work() -> None:
         table = connect(observer).table(name)
@@ -339,15 +341,15 @@ def test_overlapping_writes_of_one_row_are_marked(stack, desk, start: Start) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     marked = sum(bool(p.ambiguous) for b in batches(messages) for p in b.requests)
     assert marked > 100
 
 
-def test_a_clean_end_publishes_everything_and_says_so(stack, desk, start: Start) -> None:
+def test_a_clean_end_publishes_everything_and_says_so(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     connection = connect(observer)
     with connection.table(name).batch(batch_size=10) as batch:
         for i in range(500):
@@ -355,29 +357,29 @@ def test_a_clean_end_publishes_everything_and_says_so(stack, desk, start: Start)
     assert observer.stop() == 0
     assert "ended " in observer.log.read_text()
     again = start()
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     assert len(cells(messages)) == 500
     assert not any(batch.recovered for batch in batches(messages))
     assert again.stop() == 0
 
 
-def test_a_clean_end_under_load_leaves_no_write_uncertain(stack, desk, start: Start) -> None:
+def test_a_clean_end_under_load_leaves_no_write_uncertain(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     results, threads = writers(observer, name, b"")
     wait_for_writes(results, 50)
     assert observer.stop() == 0
     for thread in threads:
         thread.join()
     start()
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     acknowledged = {row for rows in results for row in rows}
     assert {row for _, row, _, _ in cells(messages)} == acknowledged
     assert {p.outcome for b in batches(messages) for p in b.requests} == {Outcome.APPLIED}
 
 
-def test_a_connection_to_the_wrong_protocol_is_told_why(stack, desk, start: Start) -> None:
+def test_a_connection_to_the_wrong_protocol_is_told_why(stack, subscriber, start: Start) -> None:
     observer = start()
     with socket.create_connection(observer.thrift1, timeout=10) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -385,7 +387,7 @@ def test_a_connection_to_the_wrong_protocol_is_told_why(stack, desk, start: Star
     assert "speaks HTTP" in observer.log.read_text()
 
 
-def test_an_oversized_frame_is_refused_before_it_is_stored(stack, desk, start: Start) -> None:
+def test_an_oversized_frame_is_refused_before_it_is_stored(stack, subscriber, start: Start) -> None:
     observer = start(limits=LimitSettings(message_bytes=1000))
     with socket.create_connection(observer.thrift1, timeout=10) as client:
         client.sendall((1 << 30).to_bytes(4, "big") + b"\x80\x01\x00\x01\x00\x00\x00\x03get")
@@ -395,12 +397,12 @@ def test_an_oversized_frame_is_refused_before_it_is_stored(stack, desk, start: S
     assert b"the limit is 1000" in answer
 
 
-def test_metrics_and_health_are_served(stack, desk, start: Start) -> None:
+def test_metrics_and_health_are_served(stack, subscriber, start: Start) -> None:
     name = stack.table("observer")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     connect(observer).table(name).put(b"r", {b"f:a": b"1"})
-    desk.read(name, desk.barrier(name))
+    subscriber.read(name, subscriber.barrier(name))
     address = f"http://{observer.admin[0]}:{observer.admin[1]}"
     text = urllib.request.urlopen(f"{address}/metrics", timeout=10).read().decode()
     line = 'requests_total{listener="thrift1",method="mutateRows",outcome="applied"} 1.0'
@@ -413,17 +415,17 @@ def test_metrics_and_health_are_served(stack, desk, start: Start) -> None:
 
 @pytest.mark.parametrize("missing", ["kafka", "hbase"])
 def test_what_is_down_at_start_is_waited_for_and_then_named(
-    stack, desk, tmp_path: Path, missing: str
+    stack, subscriber, tmp_path: Path, missing: str
 ) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{unused.getsockname()[1]}"
         changes: dict[str, Any] = {"start_seconds": 3.0}
         if missing == "kafka":
-            changes["kafka"] = KafkaSettings(nobody, control_topic=desk.control_topic)
+            changes["kafka"] = KafkaSettings(nobody, control_topic=subscriber.control_topic)
         else:
             changes["thrift2"] = Listener("127.0.0.1:0", nobody)
-        config = configuration(stack, desk, tmp_path, **changes)
+        config = configuration(stack, subscriber, tmp_path, **changes)
         began = time.monotonic()
         with pytest.raises(Exception, match="did not get ready") as caught:
             ObserverProcess(config, tmp_path / "o1")
@@ -432,8 +434,8 @@ def test_what_is_down_at_start_is_waited_for_and_then_named(
     assert nobody in str(caught.value)
 
 
-def test_a_signal_while_it_waits_ends_it(stack, desk, tmp_path: Path) -> None:
-    config = configuration(stack, desk, tmp_path, kafka=KafkaSettings("127.0.0.1:1"))
+def test_a_signal_while_it_waits_ends_it(stack, subscriber, tmp_path: Path) -> None:
+    config = configuration(stack, subscriber, tmp_path, kafka=KafkaSettings("127.0.0.1:1"))
     from headgate.observer.lifecycle.process import as_toml
 
     path = tmp_path / "observer.toml"

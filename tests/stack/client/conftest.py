@@ -27,18 +27,18 @@ Cell = tuple[bytes, bytes, bytes | None]
 class Programs:
     """Runs Python programs with a client's configuration of the test's own."""
 
-    def __init__(self, stack, desk, directory: Path) -> None:
+    def __init__(self, stack, subscriber, directory: Path) -> None:
         self._stack = stack
-        self._desk = desk
+        self._subscriber = subscriber
         self._directory = directory
         self._started: list[subprocess.Popen[str]] = []
         self.journal = directory / "journal"
         host, port = stack.thrift1
         self.variables = {
             "HEADGATE_CLIENT_KAFKA_BOOTSTRAP": stack.kafka,
-            "HEADGATE_CLIENT_KAFKA_CONTROL_TOPIC": desk.control_topic,
+            "HEADGATE_CLIENT_KAFKA_CONTROL_TOPIC": subscriber.control_topic,
             "HEADGATE_CLIENT_JOURNAL_DIRECTORY": str(self.journal),
-            "HEADGATE_CLIENT_NAME": f"program-{desk.control_topic[-6:]}",
+            "HEADGATE_CLIENT_NAME": f"program-{subscriber.control_topic[-6:]}",
             "HEADGATE_CLIENT_LEASE_SECONDS": "1",
             "THRIFT1_HOST": host,
             "THRIFT1_PORT": str(port),
@@ -47,7 +47,7 @@ class Programs:
     def watch(self, *tables: str) -> None:
         """Watch the tables from the next program on."""
         watches = tuple(Watch(table) for table in tables)
-        self._desk.say(WatchList(1, "tests", int(time.time()), watches))
+        self._subscriber.send(WatchList(1, "tests", int(time.time()), watches))
 
     def environment(self) -> dict[str, str]:
         """Return the variables that programs get."""
@@ -141,8 +141,8 @@ class Programs:
 
 
 @pytest.fixture
-def programs(stack, desk, tmp_path: Path) -> Iterator[Programs]:
-    programs = Programs(stack, desk, tmp_path)
+def programs(stack, subscriber, tmp_path: Path) -> Iterator[Programs]:
+    programs = Programs(stack, subscriber, tmp_path)
     yield programs
     programs.close()
 

@@ -68,11 +68,11 @@ def test_every_mutator_of_thrift1_becomes_an_event(stack, programs) -> None:
     assert found == [(m, "unknown" if m in unknown else "applied") for m in methods]
 
 
-def test_rows_get_the_notify_cells_that_a_watch_asks_for(stack, desk, programs) -> None:
+def test_rows_get_the_notify_cells_that_a_watch_asks_for(stack, subscriber, programs) -> None:
     table = stack.table("client", families=("f", "hg"))
     columns = (Notify(), Notify("flow", ("flow",)))
     watches = tuple(Watch(table, notify=column) for column in columns)
-    desk.say(WatchList(1, "tests", int(time.time()), watches))
+    subscriber.send(WatchList(1, "tests", int(time.time()), watches))
     ended = programs.run(CONNECT + EVERY_MUTATOR, table, HEADGATE_CLIENT_ORIGIN_DATAFLOW="flow")
     assert ended.returncode == 0, ended.stderr
     found = {
@@ -220,7 +220,7 @@ def test_writes_go_on_while_kafka_is_not_there_and_are_told_later(stack, program
     assert {row for row, *_ in programs.cells(table)} == {b"early", b"later"}
 
 
-def test_a_mark_stands_behind_what_the_program_wrote(stack, desk, programs) -> None:
+def test_a_mark_stands_behind_what_the_program_wrote(stack, subscriber, programs) -> None:
     table = stack.table("client")
     programs.watch(table)
     program = (
@@ -235,7 +235,7 @@ sys.stdin.readline()
     )
     process = programs.start(program, table)
     assert process.stdout.readline() == "written\n"
-    marked = desk.read(table, desk.barrier(table))
+    marked = subscriber.read(table, subscriber.barrier(table))
     assert sum(len(m.rows) for part in marked for m in part if hasattr(m, "rows")) == 100
     process.communicate("\n", timeout=30)
     assert process.returncode == 0

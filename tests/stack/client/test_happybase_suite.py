@@ -98,13 +98,13 @@ def direct(suite: Path, stack, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 
 def test_it_passes_through_the_observer_as_it_does_directly(
-    suite: Path, stack, desk, direct, programs, tmp_path: Path
+    suite: Path, stack, subscriber, direct, programs, tmp_path: Path
 ) -> None:
-    name = f"o-{desk.control_topic[-6:]}"
+    name = f"o-{subscriber.control_topic[-6:]}"
     config = ObserverConfig(
         name=name,
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
     )
     programs.watch(TABLE)

@@ -53,16 +53,16 @@ def java() -> list[str]:
     return [program, *_QUICK, "-cp", ":".join(map(str, jars)), str(PROGRAM)]
 
 
-def test_a_java_client_works_through_the_observer(stack, desk, java, tmp_path: Path) -> None:
+def test_a_java_client_works_through_the_observer(stack, subscriber, java, tmp_path: Path) -> None:
     table = stack.table("java")
     config = ObserverConfig(
         name="o1",
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
     )
     with ObserverProcess(config, tmp_path / "o1") as observer:
-        desk.watch(table)
+        subscriber.watch(table)
         host, port = observer.thrift2
         ran = subprocess.run(
             [*java, host, str(port), "buffered", "binary", table],
@@ -71,7 +71,7 @@ def test_a_java_client_works_through_the_observer(stack, desk, java, tmp_path: P
             check=False,
         )
         assert ran.stdout == SAID, ran.stderr
-        messages = desk.read(table, desk.barrier(table))
+        messages = subscriber.read(table, subscriber.barrier(table))
     batches = [m for part in messages for m in part if isinstance(m, UpdateBatch)]
     found = [
         (part.method, UpdateKind(kind), row, value)

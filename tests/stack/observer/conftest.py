@@ -1,4 +1,4 @@
-"""A TCP fault injector, and the desk of the stack whose parts may be killed."""
+"""A TCP fault injector, and the subscriber of the stack whose parts may be killed."""
 
 from __future__ import annotations
 
@@ -195,6 +195,6 @@ def inject() -> Iterator[Callable[[tuple[str, int], int], Injector]]:
 
 
 @pytest.fixture
-def fragile_desk(addresses: Addresses, desk_of):
-    """The desk of the stack that may be killed; ``desk`` is that of the shared one."""
-    return desk_of(addresses.kafka)
+def fragile_subscriber(addresses: Addresses, make_subscriber):
+    """The subscriber of the stack that may be killed; ``subscriber`` is that of the shared one."""
+    return make_subscriber(addresses.kafka)

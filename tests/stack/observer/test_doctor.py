@@ -22,12 +22,12 @@ pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
-def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
+def observer(stack, subscriber, tmp_path: Path) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="examined",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
     )
     with ObserverProcess(config, tmp_path) as process:
@@ -53,10 +53,10 @@ def problems(found: list[dict[str, str]]) -> list[str]:
 
 @pytest.mark.parametrize("dialect", ["thrift1", "thrift2"])
 def test_all_is_well_from_the_address_to_the_event_of_a_write(
-    stack, desk, observer: ObserverProcess, tmp_path: Path, dialect: str
+    stack, subscriber, observer: ObserverProcess, tmp_path: Path, dialect: str
 ) -> None:
     name = stack.table("doctor")
-    desk.watch(name)
+    subscriber.watch(name)
     host, port = getattr(observer, dialect)
     config = str(tmp_path / "observer.toml")
     code, found = doctor("--config", config, "--thrift", f"{host}:{port}", "--write", f"{name}:f")
@@ -71,13 +71,13 @@ def test_all_is_well_from_the_address_to_the_event_of_a_write(
 
 
 def test_a_client_that_goes_past_the_observer_is_told_so(
-    stack, desk, observer: ObserverProcess
+    stack, subscriber, observer: ObserverProcess
 ) -> None:
     name = stack.table("doctor")
     code, found = doctor(
         "--thrift", str(stack.thrift1),
         "--kafka", stack.kafka,
-        "--control-topic", desk.control_topic,
+        "--control-topic", subscriber.control_topic,
         "--write", f"{name}:f",
     )  # fmt: skip
     assert code == 1

@@ -54,11 +54,11 @@ class Sample(Struct, frozen=True):
 
 
 @pytest.fixture
-def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
+def observer(stack, subscriber, tmp_path: Path) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="grows-not",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic, partitions=4),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic, partitions=4),
         journal=JournalSettings(str(tmp_path / "journal"), segment_bytes=MIB),
     )
     with ObserverProcess(config, tmp_path) as process:
@@ -188,10 +188,10 @@ def growth(samples: list[Sample], what: str, seconds: float) -> float:
 
 
 def test_nothing_grows_under_mixed_load(
-    stack, desk, observer: ObserverProcess, tmp_path: Path
+    stack, subscriber, observer: ObserverProcess, tmp_path: Path
 ) -> None:
     watched, unwatched = stack.table("grown"), stack.table("unwatched")
-    desk.watch(watched)
+    subscriber.watch(watched)
     seconds = MINUTES * 60
     samples: list[Sample] = []
     began = time.monotonic()

@@ -51,18 +51,18 @@ def put(table: str) -> bytes:
 
 
 def test_a_line_about_a_write_names_its_client_and_its_event(
-    stack, desk, breaking: str, tmp_path: Path
+    stack, subscriber, breaking: str, tmp_path: Path
 ) -> None:
     table = stack.table("logged")
     config = ObserverConfig(
         name="logging",
         thrift1=Listener("127.0.0.1:0", breaking, health=HealthChecks(check=Check.CONNECT)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
         log_format=LogFormat.JSON,
     )
     with ObserverProcess(config, tmp_path) as observer:
-        desk.watch(table)
+        subscriber.watch(table)
         with socket.create_connection(observer.thrift1, timeout=30) as client:
             address = "{}:{}".format(*client.getsockname())
             client.sendall(put(table))
@@ -70,7 +70,9 @@ def test_a_line_about_a_write_names_its_client_and_its_event(
         with socket.create_connection(observer.thrift1, timeout=30) as stranger:
             stranger.sendall(b"\xff" * 40)
             assert stranger.recv(1) == b""
-        messages = [each for part in desk.read(table, desk.barrier(table)) for each in part]
+        messages = [
+            each for part in subscriber.read(table, subscriber.barrier(table)) for each in part
+        ]
     (batch,) = [each for each in messages if isinstance(each, UpdateBatch)]
     (request,) = batch.requests
     assert request.outcome is Outcome.UNKNOWN

@@ -28,11 +28,11 @@ pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
-def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
+def observer(stack, subscriber, tmp_path: Path) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="tailed",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
     )
     with ObserverProcess(config, tmp_path / "observer") as process:
@@ -40,11 +40,11 @@ def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
 
 
 @contextmanager
-def tail(stack, desk, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def tail(stack, subscriber, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run it; a test that fails meanwhile ends it instead of waiting for it."""
     command = [sys.executable, "-m", "headgate.cli", "observer", "tail", "--kafka", stack.kafka]
     with subprocess.Popen(
-        [*command, "--control-topic", desk.control_topic, *arguments],
+        [*command, "--control-topic", subscriber.control_topic, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -56,14 +56,14 @@ def tail(stack, desk, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_table_whose_topic_comes_into_being_later_is_followed_until_ctrl_c(
-    stack, desk, observer: ObserverProcess
+    stack, subscriber, observer: ObserverProcess
 ) -> None:
     name = stack.table("tail")
-    with tail(stack, desk, "--json", "--values") as process:
+    with tail(stack, subscriber, "--json", "--values") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert "no table is watched yet" in process.stderr.readline()
-        desk.watch(name)
+        subscriber.watch(name)
         table = happybase.Connection(*observer.thrift1).table(name)
         table.put(b"r\x00\xff", {b"f:a": b"1"})
         table.counter_inc(b"r", b"f:n", 5)
@@ -81,17 +81,17 @@ def test_a_table_whose_topic_comes_into_being_later_is_followed_until_ctrl_c(
 
 
 def test_what_was_published_before_is_shown_from_the_beginning_and_not_from_now(
-    stack, desk, observer: ObserverProcess
+    stack, subscriber, observer: ObserverProcess
 ) -> None:
     name = stack.table("tail")
-    desk.watch(name)
+    subscriber.watch(name)
     table = happybase.Connection(*observer.thrift1).table(name)
     table.put(b"before", {b"f:a": b"1"})
-    desk.read(name, desk.barrier(name))
+    subscriber.read(name, subscriber.barrier(name))
     from_beginning = ("--from", "beginning", "--control")
     with (
-        tail(stack, desk, "--table", name, "--count", "2", *from_beginning) as old,
-        tail(stack, desk, "--table", name, "--count", "1") as new,
+        tail(stack, subscriber, "--table", name, "--count", "2", *from_beginning) as old,
+        tail(stack, subscriber, "--table", name, "--count", "1") as new,
     ):
         assert new.stderr is not None
         assert f"following {name}" in new.stderr.readline()
@@ -105,14 +105,14 @@ def test_what_was_published_before_is_shown_from_the_beginning_and_not_from_now(
 
 
 def test_any_client_says_in_json_who_writes_and_reads_are_told_by_column(
-    stack, desk, observer: ObserverProcess
+    stack, subscriber, observer: ObserverProcess
 ) -> None:
     name = stack.table("tail")
-    desk.watch(name)
+    subscriber.watch(name)
     connection = happybase.Connection(*observer.thrift1)
     put = sys.modules["Hbase_thrift"].Mutation(column=b"f:a", value=b"1")
     origin = {b"headgate.origin": b'{"dataflow": "air", "action": "zones", "run": "r", "token": 7}'}
-    with tail(stack, desk, "--table", name, "--count", "2", "--json") as process:
+    with tail(stack, subscriber, "--table", name, "--count", "2", "--json") as process:
         assert process.stderr is not None
         process.stderr.readline()
         connection.client.mutateRowTs(name.encode(), b"row", [put], 1_769_860_800_250, origin)
@@ -135,7 +135,7 @@ def test_any_client_says_in_json_who_writes_and_reads_are_told_by_column(
     }
 
 
-def test_kafka_that_does_not_answer_is_named(desk) -> None:
+def test_kafka_that_does_not_answer_is_named(subscriber) -> None:
     command = [sys.executable, "-m", "headgate.cli", "observer", "tail", "--kafka", "127.0.0.1:1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

@@ -41,15 +41,15 @@ def servers(thrift_servers) -> list[Any]:
 
 
 @pytest.fixture(scope="module")
-def desk(stack, desk_of) -> Any:
-    return desk_of(stack.kafka)
+def subscriber(stack, make_subscriber) -> Any:
+    return make_subscriber(stack.kafka)
 
 
-def configuration(stack, desk, upstreams: list[Any], directory: Path) -> ObserverConfig:
+def configuration(stack, subscriber, upstreams: list[Any], directory: Path) -> ObserverConfig:
     return ObserverConfig(
         name=directory.name,
         thrift1=Listener("127.0.0.1:0", tuple(str(each) for each in upstreams), health=CHECKS),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(directory / "journal")),
         lease_seconds=3.0,
         connect_seconds=2.0,
@@ -58,12 +58,14 @@ def configuration(stack, desk, upstreams: list[Any], directory: Path) -> Observe
 
 @pytest.fixture(scope="module")
 def shared(
-    stack, desk, servers: list[Any], tmp_path_factory: pytest.TempPathFactory
+    stack, subscriber, servers: list[Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ObserverProcess]:
     for server in servers:
         server.await_ready()
     directory = tmp_path_factory.mktemp("o")
-    with ObserverProcess(configuration(stack, desk, servers, directory), directory) as observer:
+    with ObserverProcess(
+        configuration(stack, subscriber, servers, directory), directory
+    ) as observer:
         yield observer
 
 
@@ -133,10 +135,10 @@ def test_connections_are_spread(observer: ObserverProcess, servers: list[Any]) -
 
 
 def test_a_killed_upstream_harms_only_its_own_clients(
-    stack, desk, observer: ObserverProcess, servers: list[Any]
+    stack, subscriber, observer: ObserverProcess, servers: list[Any]
 ) -> None:
     name = stack.table("upstreams")
-    desk.watch(name)
+    subscriber.watch(name)
     done = threading.Event()
     acknowledged: list[list[bytes]] = [[] for _ in range(6)]
     breaks = [0] * 6
@@ -175,7 +177,7 @@ def test_a_killed_upstream_harms_only_its_own_clients(
     # Two of six were pinned to it, and each met one broken connection: new ones went elsewhere.
     assert sorted(breaks) == [0, 0, 0, 0, 1, 1]
     outcomes: dict[bytes, list[Outcome]] = {}
-    for row, outcome in published(desk, name):
+    for row, outcome in published(subscriber, name):
         outcomes.setdefault(row, []).append(outcome)
     written = [row for rows in acknowledged for row in rows]
     assert len(written) > 300
@@ -183,11 +185,11 @@ def test_a_killed_upstream_harms_only_its_own_clients(
     assert sum(found.count(Outcome.UNKNOWN) for found in outcomes.values()) <= 2
 
 
-def published(desk, table: str) -> list[tuple[bytes, Outcome]]:
+def published(subscriber, table: str) -> list[tuple[bytes, Outcome]]:
     """Row and outcome of each update; every request has one row with one cell."""
     return [
         (row, part.outcome)
-        for partition in desk.read(table, desk.barrier(table))
+        for partition in subscriber.read(table, subscriber.barrier(table))
         for batch in partition
         if isinstance(batch, UpdateBatch)
         for row, part in zip(batch.rows, batch.requests, strict=True)
@@ -195,10 +197,10 @@ def published(desk, table: str) -> list[tuple[bytes, Outcome]]:
 
 
 def test_requests_at_a_frozen_upstream_are_cut_off(
-    stack, desk, observer: ObserverProcess, servers: list[Any]
+    stack, subscriber, observer: ObserverProcess, servers: list[Any]
 ) -> None:
     name = stack.table("upstreams")
-    desk.watch(name)
+    subscriber.watch(name)
     clients = [connect(observer.thrift1) for _ in range(3)]
     for client in clients:
         client.tables()
@@ -227,13 +229,13 @@ def test_requests_at_a_frozen_upstream_are_cut_off(
     # The frozen server holds the write: what becomes of it nobody knows.
     hung = b"row-%d" % results.index("broken")
     rows = (b"row-0", b"row-1", b"row-2")
-    assert sorted(published(desk, name)) == [
+    assert sorted(published(subscriber, name)) == [
         (row, Outcome.UNKNOWN if row == hung else Outcome.APPLIED) for row in rows
     ]
 
 
 def test_while_one_upstream_serves_clients_see_nothing_of_the_others(
-    stack, desk, observer: ObserverProcess, servers: list[Any], tmp_path: Path
+    stack, subscriber, observer: ObserverProcess, servers: list[Any], tmp_path: Path
 ) -> None:
     for server in servers:
         server.kill()
@@ -245,7 +247,7 @@ def test_while_one_upstream_serves_clients_see_nothing_of_the_others(
     # Not healthy yet, but the only one that takes connections.
     connect(observer.thrift1).tables()
     # An observer starts, too.
-    with ObserverProcess(configuration(stack, desk, servers, tmp_path), tmp_path) as second:
+    with ObserverProcess(configuration(stack, subscriber, servers, tmp_path), tmp_path) as second:
         client = connect(second.thrift1)
         client.tables()
         assert connections(second) == [0, 0, 1]
@@ -307,12 +309,14 @@ def test_a_server_killed_in_a_scan_looks_the_same_through_the_observer(
 
 @pytest.mark.soak
 def test_an_idle_connection_ends_when_the_server_ends_it(
-    stack, desk, thrift_servers, tmp_path: Path
+    stack, subscriber, thrift_servers, tmp_path: Path
 ) -> None:
     server = thrift_servers.start(Part.THRIFT1, "-t", "1500")
     ping = call(FORMATS[0], PING)
     seconds: list[float] = []
-    with ObserverProcess(configuration(stack, desk, [server], tmp_path), tmp_path) as observer:
+    with ObserverProcess(
+        configuration(stack, subscriber, [server], tmp_path), tmp_path
+    ) as observer:
         for address in (tuple(server.address), observer.thrift1):
             with socket.create_connection(address, timeout=10) as client:
                 client.sendall(ping)

@@ -38,12 +38,12 @@ WORKERS = 2
 
 
 @pytest.fixture
-def config(stack, desk, tmp_path: Path) -> ObserverConfig:
+def config(stack, subscriber, tmp_path: Path) -> ObserverConfig:
     return ObserverConfig(
         name="o1",
         workers=WORKERS,
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=KafkaSettings(str(stack.kafka), control_topic=desk.control_topic, partitions=4),
+        kafka=KafkaSettings(str(stack.kafka), control_topic=subscriber.control_topic, partitions=4),
         journal=JournalSettings(str(tmp_path / "journal")),
         lease_seconds=3.0,
     )
@@ -122,9 +122,9 @@ def rows_by_outcome(messages: list[list[UpdateMessage]]) -> dict[Outcome, set[by
     return found
 
 
-def watch(desk, table: str, observers: int) -> None:
-    desk.watch(table)
-    desk.read(table, desk.barrier(table), marks=observers)
+def watch(subscriber, table: str, observers: int) -> None:
+    subscriber.watch(table)
+    subscriber.read(table, subscriber.barrier(table), marks=observers)
 
 
 def spread(observer: ObserverProcess, on_each: int = 1) -> list[happybase.Connection]:
@@ -164,11 +164,11 @@ class Writer(threading.Thread):
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_the_others_go_on_serving(
-    stack, desk, config: ObserverConfig, start: Start
+    stack, subscriber, config: ObserverConfig, start: Start
 ) -> None:
     table = stack.table("workers")
     observer = start(config)
-    watch(desk, table, WORKERS)
+    watch(subscriber, table, WORKERS)
     writers = [Writer(observer, table, f"w{number}") for number in range(8)]
     for writer in writers:
         writer.start()
@@ -185,7 +185,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_the_others_go_on_serving(
         writer.ending.set()
     for writer in writers:
         writer.join()
-    found = rows_by_outcome(desk.read(table, desk.barrier(table), marks=WORKERS))
+    found = rows_by_outcome(subscriber.read(table, subscriber.barrier(table), marks=WORKERS))
     acknowledged = set().union(*(writer.acknowledged for writer in writers))
     assert acknowledged <= found[Outcome.APPLIED] | found[Outcome.UNKNOWN]
     assert observer.stop() == 0
@@ -239,14 +239,14 @@ def test_sigterm_lets_requests_end_and_closes_idle_connections(
 
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
 def test_journals_of_another_number_of_workers_are_published_at_the_next_start(
-    stack, desk, config: ObserverConfig, start: Start, before: int, after: int
+    stack, subscriber, config: ObserverConfig, start: Start, before: int, after: int
 ) -> None:
     table = stack.table("workers")
     silent = socket.create_server(("127.0.0.1", 0))
     host, port = silent.getsockname()
     listener = Listener("127.0.0.1:0", f"{host}:{port}")
     observer = start(replace(config, workers=before, thrift1=listener))
-    watch(desk, table, before)
+    watch(subscriber, table, before)
     clients = [connect(observer) for _ in range(6)]
     threads = [
         threading.Thread(target=_put_in_vain, args=(client, table, b"row-%d" % number), daemon=True)
@@ -261,7 +261,7 @@ def test_journals_of_another_number_of_workers_are_published_at_the_next_start(
     silent.close()
     assert list(Path(config.journal.directory).rglob("*.segment"))
     start(replace(config, workers=after))
-    found = rows_by_outcome(desk.read(table, desk.barrier(table), marks=after))
+    found = rows_by_outcome(subscriber.read(table, subscriber.barrier(table), marks=after))
     assert found[Outcome.UNKNOWN] == {b"row-%d" % number for number in range(len(clients))}
     assert list(Path(config.journal.directory).rglob("*.segment")) == []
 

@@ -22,9 +22,9 @@ Eventually = Callable[..., Any]
 class Counted:
     """A dataflow in shadow mode, which counts the updates of one table."""
 
-    def __init__(self, stand: Any, desk: Any) -> None:
+    def __init__(self, stand: Any, subscriber: Any) -> None:
         self._stand = stand
-        self._desk = desk
+        self._subscriber = subscriber
         self._rows = 0
         self.name = f"counted-{stand.identity}"
         self.table = stand.stack.table("counted")
@@ -64,8 +64,8 @@ actions:
 
     def lengthen_topic(self) -> None:
         for _ in range(MARKS):
-            self._desk.barrier(self.table)
-        self._desk.read(self.table, self._desk.barrier(self.table))
+            self._subscriber.barrier(self.table)
+        self._subscriber.read(self.table, self._subscriber.barrier(self.table))
 
     def add_partitions(self, total: int) -> None:
         admin = AdminClient({"bootstrap.servers": self._stand.stack.kafka})
@@ -100,10 +100,10 @@ actions:
 
 
 @pytest.fixture(scope="module")
-def counted(stand: Any, desk_of: Any) -> Counted:
-    desk = desk_of(stand.stack.kafka)
-    desk.control_topic = stand.control_topic
-    return Counted(stand, desk)
+def counted(stand: Any, make_subscriber: Any) -> Counted:
+    subscriber = make_subscriber(stand.stack.kafka)
+    subscriber.control_topic = stand.control_topic
+    return Counted(stand, subscriber)
 
 
 def test_updates_of_a_topic_that_is_made_again_count(counted: Counted) -> None:

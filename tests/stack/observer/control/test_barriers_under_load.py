@@ -131,8 +131,8 @@ class Pair:
 
 
 @pytest.fixture
-def pair(stack, desk, tmp_path: Path) -> Iterator[Pair]:
-    pair = Pair(stack, desk.control_topic, tmp_path)
+def pair(stack, subscriber, tmp_path: Path) -> Iterator[Pair]:
+    pair = Pair(stack, subscriber.control_topic, tmp_path)
     yield pair
     pair.close()
 
@@ -140,8 +140,8 @@ def pair(stack, desk, tmp_path: Path) -> Iterator[Pair]:
 class Barriers:
     """Barriers that are asked for one after the other, in a thread of its own."""
 
-    def __init__(self, desk: Any, table: str, count: int, seconds: float) -> None:
-        self._desk = desk
+    def __init__(self, subscriber: Any, table: str, count: int, seconds: float) -> None:
+        self._subscriber = subscriber
         self._table = table
         self._seconds = seconds
         self.asked: dict[str, int] = {}
@@ -159,7 +159,7 @@ class Barriers:
 
     def ask(self, name: str, now: int) -> None:
         self.asked.setdefault(name, now)
-        self._desk.say(BarrierRequest(1, name, (self._table,), "tests"))
+        self._subscriber.send(BarrierRequest(1, name, (self._table,), "tests"))
 
     def join(self) -> None:
         self._thread.join()
@@ -208,12 +208,12 @@ def late(log: Log, observer: str, writes: list[Write], asked: dict[str, int]) ->
     [(50, 3.0), pytest.param(1000, 20.0, marks=pytest.mark.soak)],
 )
 def test_no_update_before_a_mark_appears_after_it(
-    stack, desk, pair: Pair, rows_of, count: int, seconds: float
+    stack, subscriber, pair: Pair, rows_of, count: int, seconds: float
 ) -> None:
     table = stack.table("barriers")
-    desk.watch(table, marks=2)
+    subscriber.watch(table, marks=2)
     writers = pair.writers(table)
-    barriers = Barriers(desk, table, count, seconds)
+    barriers = Barriers(subscriber, table, count, seconds)
     barriers.half.wait()
     pair.kill_and_start_again("o2")
     barriers.join()
@@ -223,7 +223,7 @@ def test_no_update_before_a_mark_appears_after_it(
     for writer in writers:
         writes[writer.observer] += writer.writes(rows_of)
 
-    first = [Log(each) for each in desk.read(table, desk.barrier(table), marks=2)]
+    first = [Log(each) for each in subscriber.read(table, subscriber.barrier(table), marks=2)]
     marked = {
         name: set.intersection(*({b for _, who, b in log.marks if who == name} for log in first))
         for name in NAMES
@@ -232,7 +232,7 @@ def test_no_update_before_a_mark_appears_after_it(
     unmarked = barriers.asked.keys() - (marked["o1"] & marked["o2"])
     for name in unmarked:
         barriers.ask(name, 0)
-    logs = [Log(each) for each in desk.read(table, desk.barrier(table), marks=2)]
+    logs = [Log(each) for each in subscriber.read(table, subscriber.barrier(table), marks=2)]
 
     acknowledged = [w for each in writes.values() for w in each if w.acknowledged]
     print(
@@ -267,12 +267,12 @@ def rows_in(stack: Any, table: str) -> set[bytes]:
     "tables", [2, pytest.param(25, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
 )
 def test_a_scan_after_the_marks_and_the_events_have_every_write_of_a_table_watched_under_load(
-    stack, desk, pair: Pair, rows_of, tables: int
+    stack, subscriber, pair: Pair, rows_of, tables: int
 ) -> None:
     for _ in range(tables):
         table = stack.table("barriers")
         writers = pair.writers(table)
-        desk.watch(table, marks=2)
+        subscriber.watch(table, marks=2)
         marked = time.monotonic_ns()
         scanned = rows_in(stack, table)
         while len(rows_in(stack, table)) < len(scanned) + 200:
@@ -280,7 +280,7 @@ def test_a_scan_after_the_marks_and_the_events_have_every_write_of_a_table_watch
         for writer in writers:
             writer.stop()
         writes = [write for writer in writers for write in writer.writes(rows_of)]
-        logs = [Log(each) for each in desk.read(table, desk.barrier(table), marks=2)]
+        logs = [Log(each) for each in subscriber.read(table, subscriber.barrier(table), marks=2)]
         published = set().union(*(log.rows for log in logs))
         assert all(w.acknowledged for w in writes)
         before = {row for w in writes if w.acknowledged < marked for row in w.rows}

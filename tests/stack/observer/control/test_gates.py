@@ -38,12 +38,12 @@ SHORT = 1.0
 
 
 @pytest.fixture
-def observer(stack, desk, tmp_path: Path, request) -> Iterator[ObserverProcess]:
+def observer(stack, subscriber, tmp_path: Path, request) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="gated",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
         gates=GateSettings(hold_seconds=getattr(request, "param", LONG)),
     )
@@ -58,8 +58,8 @@ def connect(observer: ObserverProcess) -> happybase.Connection:
 class Bound:
     """What an agent does with a bound that blocks writes."""
 
-    def __init__(self, desk: Any, table: str, start: bytes = b"") -> None:
-        self._desk = desk
+    def __init__(self, subscriber: Any, table: str, start: bytes = b"") -> None:
+        self._subscriber = subscriber
         self._table = table
         self._start = start
         self._revision = 0
@@ -75,7 +75,7 @@ class Bound:
         self._revision += 1
         item = Item(self._table, b"f", b"a", self._start)
         container = Container(ContainerId("c"), (item,))
-        self._desk.say(
+        self._subscriber.send(
             Gate(
                 VERSION,
                 "flow",
@@ -87,8 +87,8 @@ class Bound:
                 released=released,
             )
         )
-        barrier = self._desk.barrier(self._table)
-        self._desk.read(self._table, barrier)
+        barrier = self._subscriber.barrier(self._table)
+        self._subscriber.read(self._table, barrier)
         return str(barrier)
 
 
@@ -118,11 +118,11 @@ class Writer:
 
 
 def test_a_foreign_write_waits_until_the_gate_is_released(
-    stack, desk, observer: ObserverProcess
+    stack, subscriber, observer: ObserverProcess
 ) -> None:
     name = stack.table("gates")
-    desk.watch(name)
-    bound = Bound(desk, name)
+    subscriber.watch(name)
+    bound = Bound(subscriber, name)
     bound.close(60)
     writer = Writer(observer, name, b"foreign")
     assert writer.waits()
@@ -135,18 +135,18 @@ def test_a_foreign_write_waits_until_the_gate_is_released(
     writer.end()
     assert writer.error is None
     assert table.row(b"foreign") == {b"f:a": b"1"}
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     published = {r for part in messages for m in part if isinstance(m, UpdateBatch) for r in m.rows}
     assert published == {b"own", b"elsewhere", b"foreign"}
 
 
 @pytest.mark.parametrize("observer", [SHORT], indirect=True)
 def test_a_write_that_is_held_too_long_gets_an_ioerror_that_names_the_bound(
-    stack, desk, observer: ObserverProcess
+    stack, subscriber, observer: ObserverProcess
 ) -> None:
     name = stack.table("gates")
-    desk.watch(name)
-    Bound(desk, name).close(60)
+    subscriber.watch(name)
+    Bound(subscriber, name).close(60)
     client = connect(observer)
     began = time.monotonic()
     with pytest.raises(Exception, match="bound kappa of flow/step") as caught:
@@ -156,11 +156,13 @@ def test_a_write_that_is_held_too_long_gets_an_ioerror_that_names_the_bound(
     assert client.table(name).row(b"r") == {}
 
 
-def test_a_gate_whose_lease_is_not_renewed_opens(stack, desk, observer: ObserverProcess) -> None:
+def test_a_gate_whose_lease_is_not_renewed_opens(
+    stack, subscriber, observer: ObserverProcess
+) -> None:
     name = stack.table("gates")
-    desk.watch(name)
+    subscriber.watch(name)
     ends = time.time() + 3
-    Bound(desk, name).close(3)
+    Bound(subscriber, name).close(3)
     writer = Writer(observer, name, b"r")
     writer.end()
     assert writer.error is None
@@ -169,11 +171,11 @@ def test_a_gate_whose_lease_is_not_renewed_opens(stack, desk, observer: Observer
 
 
 def test_a_held_write_whose_client_is_gone_is_never_done(
-    stack, desk, observer: ObserverProcess
+    stack, subscriber, observer: ObserverProcess
 ) -> None:
     name = stack.table("gates")
-    desk.watch(name)
-    bound = Bound(desk, name)
+    subscriber.watch(name)
+    bound = Bound(subscriber, name)
     bound.close(60)
     leaving = happybase.Connection(*observer.thrift1, timeout=300)
     with pytest.raises(OSError, match="timed out"):
@@ -185,11 +187,11 @@ def test_a_held_write_whose_client_is_gone_is_never_done(
 
 
 def test_behind_a_barrier_that_follows_a_gate_no_foreign_write_comes(
-    stack, desk, observer: ObserverProcess
+    stack, subscriber, observer: ObserverProcess
 ) -> None:
     name = stack.table("gates")
-    desk.watch(name)
-    bound = Bound(desk, name)
+    subscriber.watch(name)
+    bound = Bound(subscriber, name)
     done = threading.Event()
 
     def work(at: int) -> None:
@@ -209,13 +211,13 @@ def test_behind_a_barrier_that_follows_a_gate_no_foreign_write_comes(
         there = len(list(stack.happybase().table(name).scan()))
         time.sleep(0.1)
         assert len(list(stack.happybase().table(name).scan())) == there
-        opened.append(desk.barrier(name))
-        desk.read(name, opened[-1])
+        opened.append(subscriber.barrier(name))
+        subscriber.read(name, opened[-1])
         bound.release()
     done.set()
     for thread in threads:
         thread.join(30)
-    for partition in desk.read(name, desk.barrier(name)):
+    for partition in subscriber.read(name, subscriber.barrier(name)):
         marks = [m.id if isinstance(m, BarrierMark) else "" for m in partition]
         for begin, end in zip(closed, opened, strict=True):
             between = partition[marks.index(begin) : marks.index(end)]

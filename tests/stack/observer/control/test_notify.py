@@ -45,12 +45,12 @@ COLUMNS = (Notify(), Notify("flow", ("flow",)))
 
 
 @pytest.fixture
-def observer(stack, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
+def observer(stack, subscriber, tmp_path: Path) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="notifying",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", str(stack.thrift2)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
     )
     with ObserverProcess(config, tmp_path) as process:
@@ -70,10 +70,10 @@ def second(observer: ObserverProcess) -> Iterator[Thrift2Connection]:
         yield client
 
 
-def notify(desk: Any, table: str, revision: int = 1) -> None:
+def notify(subscriber: Any, table: str, revision: int = 1) -> None:
     watches = tuple(Watch(table, notify=column) for column in COLUMNS)
-    desk.say(WatchList(VERSION, "flow", revision, watches))
-    desk.read(table, desk.barrier(table))
+    subscriber.send(WatchList(VERSION, "flow", revision, watches))
+    subscriber.read(table, subscriber.barrier(table))
 
 
 def content(stack, table: str) -> dict[bytes, dict[bytes, bytes]]:
@@ -92,11 +92,11 @@ OWN = {b"hg:all": FLOW.run.encode(), b"hg:flow": FLOW.run.encode()}
 
 
 def test_each_row_that_is_written_gets_its_notify_cells_and_events_do_not(
-    stack, desk, first: happybase.Connection, second: Thrift2Connection
+    stack, subscriber, first: happybase.Connection, second: Thrift2Connection
 ) -> None:
     name = stack.table("notify", families=("f", "hg"))
     began = time.time()
-    notify(desk, name)
+    notify(subscriber, name)
     table = first.table(name)
     one = {b"f:a": b"1"}
     table.put(b"mutateRows", one)
@@ -135,18 +135,18 @@ def test_each_row_that_is_written_gets_its_notify_cells_and_events_do_not(
     assert began - 1 <= when <= time.time() + 1
     stamps = raw.row(b"mutateRowTs", include_timestamp=True)
     assert {stamp for _, stamp in stamps.values()} == {1000}
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     columns = {
         c for part in messages for m in part if isinstance(m, UpdateBatch) for c in m.columns
     }
     assert columns == {b"f:a", b"f:b", b"f:n"}
 
 
-def stopped(desk: Any) -> list[tuple[str, ...]]:
+def stopped(subscriber: Any) -> list[tuple[str, ...]]:
     """Return what each lease on the control topic says of tables without notify cells."""
-    consumer = Consumer({"bootstrap.servers": desk.kafka, "group.id": "t"})
+    consumer = Consumer({"bootstrap.servers": subscriber.kafka, "group.id": "t"})
     try:
-        partition = TopicPartition(desk.control_topic, 0, 0)
+        partition = TopicPartition(subscriber.control_topic, 0, 0)
         end = consumer.get_watermark_offsets(partition, timeout=10)[1]
         consumer.assign([partition])
         found, position = [], 0
@@ -163,13 +163,13 @@ def stopped(desk: Any) -> list[tuple[str, ...]]:
 
 def test_a_missing_family_is_announced_and_writes_go_on_without(
     stack,
-    desk,
+    subscriber,
     observer: ObserverProcess,
     first: happybase.Connection,
     second: Thrift2Connection,
 ) -> None:
     lacking = stack.table("notify")
-    notify(desk, lacking)
+    notify(subscriber, lacking)
     table = first.table(lacking)
     with pytest.raises(Exception, match="Column family hg does not exist"):
         table.put(b"refused", {b"f:a": b"1"})
@@ -177,7 +177,7 @@ def test_a_missing_family_is_announced_and_writes_go_on_without(
     second.put(lacking, [(b"s", {b"f:a": b"1"})])
     assert content(stack, lacking) == {b"r": {b"f:a": b"1"}, b"s": {b"f:a": b"1"}}
     assert "notify columns are not set any more" in observer.log.read_text()
-    desk.read(lacking, desk.barrier(lacking))
+    subscriber.read(lacking, subscriber.barrier(lacking))
     deadline = time.monotonic() + 60
-    while stopped(desk)[-1] != (lacking,):
+    while stopped(subscriber)[-1] != (lacking,):
         assert time.monotonic() < deadline

@@ -32,19 +32,19 @@ pytestmark = pytest.mark.stack
 
 
 def test_a_table_that_is_created_later_is_watched_from_its_first_write(
-    stack, desk, tmp_path: Path
+    stack, subscriber, tmp_path: Path
 ) -> None:
     prefix = f"by-pattern-{uuid.uuid4().hex[:8]}"
     config = ObserverConfig(
         name="patterns",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
         watch=Watching((f"default:{prefix}_*",)),
     )
     names = [f"{prefix}_1", f"{prefix}_2", f"{prefix}-other"]
     command = [sys.executable, "-m", "headgate.cli", "observer", "tail", "--kafka", stack.kafka]
-    command += ["--control-topic", desk.control_topic, "--json", "--table", f"{prefix}_*"]
+    command += ["--control-topic", subscriber.control_topic, "--json", "--table", f"{prefix}_*"]
     # From the beginning: on a busy machine it may begin after the writes.
     command += ["--from", "beginning", "--count", "4"]
     with ExitStack() as open_now:
@@ -60,7 +60,7 @@ def test_a_table_that_is_created_later_is_watched_from_its_first_write(
         with pytest.raises(Exception, match="_absent"):
             connection.table(f"{prefix}_absent").put(b"row", {b"f:v": b"1"})
         for name in names[:2]:
-            found = desk.read(name, desk.barrier(name))
+            found = subscriber.read(name, subscriber.barrier(name))
             rows = [r for part in found for m in part if isinstance(m, UpdateBatch) for r in m.rows]
             assert sorted(rows) == [b"row-0", b"row-1"]
         assert tail.stdout is not None
@@ -74,12 +74,12 @@ def test_a_table_that_is_created_later_is_watched_from_its_first_write(
     assert updates_topic(f"{prefix}_absent") not in topics
 
 
-def test_patterns_change_at_work(stack, desk, tmp_path: Path) -> None:
+def test_patterns_change_at_work(stack, subscriber, tmp_path: Path) -> None:
     prefix = f"by-change-{uuid.uuid4().hex[:8]}"
     config = ObserverConfig(
         name="changing",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
     )
     name = f"{prefix}_1"
@@ -97,6 +97,6 @@ def test_patterns_change_at_work(stack, desk, tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         connection.table(name).put(b"after", {b"f:v": b"1"})
-        found = desk.read(name, desk.barrier(name))
+        found = subscriber.read(name, subscriber.barrier(name))
     rows = [r for part in found for m in part if isinstance(m, UpdateBatch) for r in m.rows]
     assert rows == [b"after"]

@@ -30,12 +30,12 @@ Start = Callable[..., ObserverProcess]
 
 
 @pytest.fixture
-def desk(stack, desk_of):
-    return desk_of(stack.kafka)
+def subscriber(stack, make_subscriber):
+    return make_subscriber(stack.kafka)
 
 
 @pytest.fixture
-def start(stack, desk, tmp_path: Path) -> Iterator[Start]:
+def start(stack, subscriber, tmp_path: Path) -> Iterator[Start]:
     started: list[ObserverProcess] = []
 
     def begin(
@@ -48,7 +48,7 @@ def start(stack, desk, tmp_path: Path) -> Iterator[Start]:
             thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
             kafka=KafkaSettings(
                 stack.kafka,
-                control_topic=desk.control_topic,
+                control_topic=subscriber.control_topic,
                 partitions=4,
                 acknowledge=acknowledge,
             ),
@@ -108,11 +108,11 @@ def fill(disk: Path) -> Path:
 
 
 def test_on_a_full_disk_writes_are_refused_until_there_is_room(
-    stack, desk, start: Start, small_disk: Path
+    stack, subscriber, start: Start, small_disk: Path
 ) -> None:
     name = stack.table("durability")
     observer = start(small_disk / "journal", block_seconds=0.3)
-    desk.watch(name)
+    subscriber.watch(name)
     table = connect(observer).table(name)
     table.put(b"before", {b"f:a": b"1"})
     ballast = fill(small_disk)
@@ -123,16 +123,16 @@ def test_on_a_full_disk_writes_are_refused_until_there_is_room(
     table.put(b"after", {b"f:a": b"x" * 10_000})
     observer.kill()
     start(small_disk / "journal")
-    found = rows_of(desk.read(name, desk.barrier(name)))
+    found = rows_of(subscriber.read(name, subscriber.barrier(name)))
     assert found[Outcome.APPLIED] | found[Outcome.UNKNOWN] == {b"before", b"after"}
 
 
 def test_with_pass_writes_go_on_on_a_full_disk_and_the_gap_is_announced(
-    stack, desk, start: Start, small_disk: Path
+    stack, subscriber, start: Start, small_disk: Path
 ) -> None:
     name = stack.table("durability")
     observer = start(small_disk / "journal", when_full=WhenFull.PASS)
-    desk.watch(name)
+    subscriber.watch(name)
     table = connect(observer).table(name)
     ballast = fill(small_disk)
     began = time.time()
@@ -141,16 +141,16 @@ def test_with_pass_writes_go_on_on_a_full_disk_and_the_gap_is_announced(
     ballast.unlink()
     table.put(b"after", {b"f:a": b"1"})
     deadline = time.monotonic() + 20
-    while not (gaps := gaps_of(messages := desk.read(name, desk.barrier(name)))):
+    while not (gaps := gaps_of(messages := subscriber.read(name, subscriber.barrier(name)))):
         assert time.monotonic() < deadline, "no gap was announced"
     assert b"after" in rows_of(messages)[Outcome.APPLIED]
     assert all(began - 1 < gap.since <= gap.until for gap in gaps)
 
 
-def test_a_damaged_journal_leaves_a_gap(stack, desk, start: Start, tmp_path: Path) -> None:
+def test_a_damaged_journal_leaves_a_gap(stack, subscriber, start: Start, tmp_path: Path) -> None:
     name = stack.table("durability")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     table = connect(observer).table(name)
     for i in range(20):
         table.put(b"%02d" % i, {b"f:a": b"1"})
@@ -164,7 +164,7 @@ def test_a_damaged_journal_leaves_a_gap(stack, desk, start: Start, tmp_path: Pat
     at = data.rindex(b"mutateRow", 0, row)
     segment.write_bytes(data[:at] + b"X" + data[at + 1 :])
     start()
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     found = rows_of(messages)
     assert found[Outcome.UNKNOWN] >= {b"%02d" % i for i in (0, 1, 2, 3, 4, 5, 12, 19)}
     assert {gap.table for gap in gaps_of(messages)} == {name}
@@ -178,12 +178,12 @@ def make_topic(stack, table: str, **settings: str) -> None:
 
 
 def test_a_topic_that_takes_only_small_messages_gets_everything_in_small_ones(
-    stack, desk, start: Start
+    stack, subscriber, start: Start
 ) -> None:
     name = stack.table("durability")
     make_topic(stack, name, **{"max.message.bytes": "3000"})
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     table = connect(observer).table(name)
     rows = {b"%03d" % i for i in range(50)}
     with table.batch() as batch:
@@ -192,7 +192,7 @@ def test_a_topic_that_takes_only_small_messages_gets_everything_in_small_ones(
     table.put(b"large value", {b"f:a": b"x" * 10_000})
     table.put(b"large row" + b"x" * 5000, {b"f:a": b"1"})
     table.put(b"last", {b"f:a": b"1"})
-    messages = desk.read(name, desk.barrier(name))
+    messages = subscriber.read(name, subscriber.barrier(name))
     assert rows_of(messages)[Outcome.APPLIED] == {*rows, b"large value", b"last"}
     values = {
         row: value
@@ -209,14 +209,14 @@ def test_a_topic_that_takes_only_small_messages_gets_everything_in_small_ones(
 
 
 def test_a_topic_that_is_deleted_comes_back_and_writes_are_told_again(
-    stack, desk, start: Start
+    stack, subscriber, start: Start
 ) -> None:
     name = stack.table("durability")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     table = connect(observer).table(name)
     table.put(b"before", {b"f:a": b"1"})
-    desk.read(name, desk.barrier(name))
+    subscriber.read(name, subscriber.barrier(name))
     admin = AdminClient({"bootstrap.servers": stack.kafka})
     admin.delete_topics([updates_topic(name)])[updates_topic(name)].result(timeout=30)
     deadline = time.monotonic() + 30
@@ -225,30 +225,30 @@ def test_a_topic_that_is_deleted_comes_back_and_writes_are_told_again(
         assert time.monotonic() < deadline, "the topic was not deleted"
     for i in range(20):
         table.put(b"%d" % i, {b"f:a": b"1"})
-    messages = desk.read(name, desk.barrier(name), seconds=90)
+    messages = subscriber.read(name, subscriber.barrier(name), seconds=90)
     found = rows_of(messages)
     assert found[Outcome.APPLIED] >= {b"%d" % i for i in range(20)}
 
 
 @pytest.mark.soak
 def test_a_control_topic_that_is_deleted_comes_back_and_is_heard_again(
-    stack, desk, start: Start
+    stack, subscriber, start: Start
 ) -> None:
     first, second = stack.table("durability"), stack.table("durability")
     observer = start()
-    desk.watch(first)
+    subscriber.watch(first)
     admin = AdminClient({"bootstrap.servers": stack.kafka})
-    admin.delete_topics([desk.control_topic])[desk.control_topic].result(timeout=30)
+    admin.delete_topics([subscriber.control_topic])[subscriber.control_topic].result(timeout=30)
     await_lost(observer, lost=True)
     await_lost(observer, lost=False)
     (_, settings), *_ = admin.describe_configs(
-        [ConfigResource(ConfigResource.Type.TOPIC, desk.control_topic)]
+        [ConfigResource(ConfigResource.Type.TOPIC, subscriber.control_topic)]
     ).items()
     assert settings.result(timeout=30)["cleanup.policy"].value == "compact"
-    desk.watch(first, second)
+    subscriber.watch(first, second)
     for name in (first, second):
         connect(observer).table(name).put(b"r", {b"f:a": b"1"})
-        found = rows_of(desk.read(name, desk.barrier(name)))
+        found = rows_of(subscriber.read(name, subscriber.barrier(name)))
         assert found[Outcome.APPLIED] == {b"r"}
 
 
@@ -261,10 +261,12 @@ def await_lost(observer: ObserverProcess, *, lost: bool) -> None:
         time.sleep(0.1)
 
 
-def test_a_client_that_is_answered_finds_its_event_on_kafka(stack, desk, start: Start) -> None:
+def test_a_client_that_is_answered_finds_its_event_on_kafka(
+    stack, subscriber, start: Start
+) -> None:
     name = stack.table("durability")
     observer = start(acknowledge=Acknowledge.KAFKA)
-    desk.watch(name)
+    subscriber.watch(name)
     table = connect(observer).table(name)
     for i in range(30):
         table.put(b"%d" % i, {b"f:a": b"1"})
@@ -273,19 +275,19 @@ def test_a_client_that_is_answered_finds_its_event_on_kafka(stack, desk, start: 
     for path in observer.log.parent.glob("journal/*"):
         path.unlink()
     start()
-    found = rows_of(desk.read(name, desk.barrier(name)))
+    found = rows_of(subscriber.read(name, subscriber.barrier(name)))
     assert found == {Outcome.APPLIED: {b"%d" % i for i in range(30)}, Outcome.UNKNOWN: set()}
 
 
 def test_a_barrier_that_nobody_heard_is_answered_by_the_observer_that_starts(
-    stack, desk, start: Start
+    stack, subscriber, start: Start
 ) -> None:
     name = stack.table("durability")
     observer = start()
-    desk.watch(name)
+    subscriber.watch(name)
     connect(observer).table(name).put(b"r", {b"f:a": b"1"})
     observer.kill()
-    barrier = desk.barrier(name)
+    barrier = subscriber.barrier(name)
     start()
-    found = rows_of(desk.read(name, barrier, seconds=20))
+    found = rows_of(subscriber.read(name, barrier, seconds=20))
     assert found[Outcome.APPLIED] | found[Outcome.UNKNOWN] == {b"r"}

@@ -73,24 +73,24 @@ def new_table(addresses: Addresses) -> str:
 
 @pytest.mark.parametrize("scenario", QUICK, ids=str)
 def test_under_faults_clients_events_and_hbase_agree(
-    scenario, fragile, addresses, fragile_desk, start, inject, tmp_path
+    scenario, fragile, addresses, fragile_subscriber, start, inject, tmp_path
 ) -> None:
-    examine(scenario, fragile, addresses, fragile_desk, start, inject, tmp_path)
+    examine(scenario, fragile, addresses, fragile_subscriber, start, inject, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scenario", SOAK, ids=str)
 def test_under_many_faults_clients_events_and_hbase_agree(
-    scenario, fragile, addresses, fragile_desk, start, inject, tmp_path
+    scenario, fragile, addresses, fragile_subscriber, start, inject, tmp_path
 ) -> None:
-    examine(scenario, fragile, addresses, fragile_desk, start, inject, tmp_path)
+    examine(scenario, fragile, addresses, fragile_subscriber, start, inject, tmp_path)
 
 
 def examine(
     scenario: Scenario,
     fragile: LocalStack,
     addresses: Addresses,
-    fragile_desk: Any,
+    fragile_subscriber: Any,
     start: Start,
     inject: Callable[[tuple[str, int], int], Any],
     tmp_path: Path,
@@ -107,7 +107,7 @@ def examine(
         thrift1=Listener(f"127.0.0.1:{fronts[0][1]}", str(thrift1)),
         thrift2=Listener(f"127.0.0.1:{fronts[1][1]}", str(thrift2)),
         kafka=KafkaSettings(
-            addresses.kafka, control_topic=fragile_desk.control_topic, partitions=4
+            addresses.kafka, control_topic=fragile_subscriber.control_topic, partitions=4
         ),
         journal=JournalSettings(
             str(tmp_path / "journal"),
@@ -118,7 +118,7 @@ def examine(
         shutdown_seconds=5.0,
     )
     observer = start(config)
-    fragile_desk.watch(table)
+    fragile_subscriber.watch(table)
     doors = fronts
     if scenario.client_faults:
         doors = [inject(front, rng.randrange(1 << 30)).address for front in fronts]
@@ -149,7 +149,7 @@ def examine(
     if rng.random() < 0.3:
         observer.kill()
         observer = start(config)
-    messages = fragile_desk.read(table, fragile_desk.barrier(table), seconds=200)
+    messages = fragile_subscriber.read(table, fragile_subscriber.barrier(table), seconds=200)
     writes = [write for writer in writers for write in writer.writes]
     found = disagreements(
         scenario, writes, events_of(messages), stored_in(addresses.thrift2, table)
@@ -158,7 +158,7 @@ def examine(
     assert observer.running()
     observer.kill()
     # Killed servers would have more to bring back in each of 200 scenarios.
-    remove(addresses, table, [updates_topic(table), fragile_desk.control_topic])
+    remove(addresses, table, [updates_topic(table), fragile_subscriber.control_topic])
 
 
 def bring_back(fragile: LocalStack) -> None:

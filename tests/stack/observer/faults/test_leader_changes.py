@@ -177,18 +177,18 @@ class Writer(threading.Thread):
 
 
 @pytest.fixture
-def desk(cluster: Cluster, desk_of):
-    return desk_of(cluster.bootstrap)
+def subscriber(cluster: Cluster, make_subscriber):
+    return make_subscriber(cluster.bootstrap)
 
 
 @pytest.fixture
-def observer(stack, cluster: Cluster, desk, tmp_path: Path) -> Iterator[ObserverProcess]:
+def observer(stack, cluster: Cluster, subscriber, tmp_path: Path) -> Iterator[ObserverProcess]:
     config = ObserverConfig(
         name="o1",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         kafka=KafkaSettings(
             cluster.bootstrap,
-            control_topic=desk.control_topic,
+            control_topic=subscriber.control_topic,
             partitions=4,
             replication=BROKERS,
         ),
@@ -204,11 +204,11 @@ def observer(stack, cluster: Cluster, desk, tmp_path: Path) -> Iterator[Observer
 
 @pytest.mark.parametrize("fault", ["kill", "freeze"])
 def test_leaders_change_under_load_and_no_event_is_lost_repeated_or_out_of_order(
-    stack, cluster: Cluster, desk, observer: ObserverProcess, fault: str
+    stack, cluster: Cluster, subscriber, observer: ObserverProcess, fault: str
 ) -> None:
     table = stack.table("leaders")
     topic = updates_topic(table)
-    desk.watch(table)
+    subscriber.watch(table)
     writers = [Writer(number, observer.thrift1, table) for number in range(WRITERS)]
     for writer in writers:
         writer.start()
@@ -233,7 +233,7 @@ def test_leaders_change_under_load_and_no_event_is_lost_repeated_or_out_of_order
         for writer in writers:
             writer.join()
     assert [writer.failure for writer in writers] == [None] * WRITERS
-    messages = desk.read(table, desk.barrier(table), seconds=SECONDS)
+    messages = subscriber.read(table, subscriber.barrier(table), seconds=SECONDS)
     rows = [row for writer in writers for row in writer.rows]
     found = [row for partition in messages for row in applied(partition)]
     assert sorted(found) == sorted(rows)

@@ -40,7 +40,7 @@ def table(addresses: Addresses) -> str:
 
 
 @pytest.fixture
-def start(addresses: Addresses, fragile_desk, tmp_path: Path) -> Iterator[Start]:
+def start(addresses: Addresses, fragile_subscriber, tmp_path: Path) -> Iterator[Start]:
     started: list[ObserverProcess] = []
 
     def begin(**journal) -> ObserverProcess:
@@ -48,7 +48,7 @@ def start(addresses: Addresses, fragile_desk, tmp_path: Path) -> Iterator[Start]
             name="o1",
             thrift1=Listener("127.0.0.1:0", str(addresses.thrift1)),
             kafka=KafkaSettings(
-                addresses.kafka, control_topic=fragile_desk.control_topic, partitions=4
+                addresses.kafka, control_topic=fragile_subscriber.control_topic, partitions=4
             ),
             journal=JournalSettings(str(tmp_path / "journal"), **journal),
             lease_seconds=1.5,
@@ -96,10 +96,10 @@ def rows_by_outcome(messages: list[list[UpdateMessage]]) -> dict[Outcome, set[by
 
 
 def test_writes_go_on_without_kafka_and_are_published_when_it_is_back(
-    fragile: LocalStack, fragile_desk, table: str, start: Start
+    fragile: LocalStack, fragile_subscriber, table: str, start: Start
 ) -> None:
     observer = start()
-    fragile_desk.watch(table)
+    fragile_subscriber.watch(table)
     client = connect(observer).table(table)
     client.put(b"before", {b"f:a": b"1"})
     fragile.kill(Part.KAFKA)
@@ -111,7 +111,7 @@ def test_writes_go_on_without_kafka_and_are_published_when_it_is_back(
     connect(observer).table(unwatched).put(b"r", {b"f:a": b"1"})
     fragile.up()
     client.put(b"after", {b"f:a": b"1"})
-    messages = fragile_desk.read(table, fragile_desk.barrier(table), seconds=120)
+    messages = fragile_subscriber.read(table, fragile_subscriber.barrier(table), seconds=120)
     expected = {b"before", b"after", *(b"during-%03d" % i for i in range(200))}
     assert rows_by_outcome(messages) == {Outcome.APPLIED: expected, Outcome.UNKNOWN: set()}
     for partition in messages:
@@ -124,10 +124,10 @@ def test_writes_go_on_without_kafka_and_are_published_when_it_is_back(
 
 
 def test_with_a_full_journal_writes_get_an_error_and_reads_go_on(
-    fragile: LocalStack, fragile_desk, table: str, start: Start
+    fragile: LocalStack, fragile_subscriber, table: str, start: Start
 ) -> None:
     observer = start(limit_bytes=_MIB, segment_bytes=_MIB // 8, block_seconds=0.5)
-    fragile_desk.watch(table)
+    fragile_subscriber.watch(table)
     client = connect(observer).table(table)
     fragile.kill(Part.KAFKA)
     value = b"x" * 50_000
@@ -152,15 +152,15 @@ def test_with_a_full_journal_writes_get_an_error_and_reads_go_on(
             break
         except Hbase_thrift.IOError:
             assert time.monotonic() < deadline
-    messages = fragile_desk.read(table, fragile_desk.barrier(table), seconds=120)
+    messages = fragile_subscriber.read(table, fragile_subscriber.barrier(table), seconds=120)
     assert rows_by_outcome(messages)[Outcome.APPLIED] == {*written, b"again"}
 
 
 def test_an_end_without_kafka_leaves_the_events_to_the_next_start(
-    fragile: LocalStack, fragile_desk, table: str, start: Start
+    fragile: LocalStack, fragile_subscriber, table: str, start: Start
 ) -> None:
     observer = start()
-    fragile_desk.watch(table)
+    fragile_subscriber.watch(table)
     client = connect(observer).table(table)
     fragile.kill(Part.KAFKA)
     for i in range(50):
@@ -169,15 +169,15 @@ def test_an_end_without_kafka_leaves_the_events_to_the_next_start(
     assert "published at the next start" in observer.log.read_text()
     fragile.up()
     start()
-    messages = fragile_desk.read(table, fragile_desk.barrier(table), seconds=120)
+    messages = fragile_subscriber.read(table, fragile_subscriber.barrier(table), seconds=120)
     assert rows_by_outcome(messages)[Outcome.UNKNOWN] == {b"%d" % i for i in range(50)}
 
 
 def test_clients_are_told_while_the_thrift_server_is_gone_and_go_on_afterwards(
-    fragile: LocalStack, fragile_desk, table: str, start: Start
+    fragile: LocalStack, fragile_subscriber, table: str, start: Start
 ) -> None:
     observer = start()
-    fragile_desk.watch(table)
+    fragile_subscriber.watch(table)
     client = connect(observer)
     client.table(table).put(b"before", {b"f:a": b"1"})
     fragile.kill(Part.THRIFT1)
@@ -187,6 +187,6 @@ def test_clients_are_told_while_the_thrift_server_is_gone_and_go_on_afterwards(
         connect(observer).table(table).put(b"refused", {b"f:a": b"1"})
     fragile.up()
     connect(observer).table(table).put(b"after", {b"f:a": b"1"})
-    found = rows_by_outcome(fragile_desk.read(table, fragile_desk.barrier(table)))
+    found = rows_by_outcome(fragile_subscriber.read(table, fragile_subscriber.barrier(table)))
     assert found[Outcome.APPLIED] == {b"before", b"after"}
     assert found[Outcome.UNKNOWN] <= {b"broken"}

@@ -166,22 +166,30 @@ def config(stack, tmp_path: Path) -> ObserverConfig:
 
 @pytest.mark.parametrize("manner", ["mutual TLS", "PLAIN", "SCRAM-SHA-512"])
 def test_events_go_to_a_kafka_that_asks_who_writes(
-    stack, broker: Broker, desk_of, config: ObserverConfig, tmp_path: Path, authority: Any, manner
+    stack,
+    broker: Broker,
+    make_subscriber,
+    config: ObserverConfig,
+    tmp_path: Path,
+    authority: Any,
+    manner,
 ) -> None:
-    desk = desk_of(broker.plain)
+    subscriber = make_subscriber(broker.plain)
     name = stack.table("kafka_tls")
     if manner == "mutual TLS":
         address, properties = broker.tls, of_tls(authority, authority)
     else:
         address, properties = broker.sasl, of_sasl(manner, authority)
-    kafka = KafkaSettings(address, control_topic=desk.control_topic, properties=properties)
+    kafka = KafkaSettings(address, control_topic=subscriber.control_topic, properties=properties)
     config = structs.replace(config, kafka=kafka)
     with ObserverProcess(config, tmp_path, seconds=_START_SECONDS) as observer:
-        desk.watch(name)
+        subscriber.watch(name)
         happybase.Connection(*observer.thrift1, timeout=30_000).table(name).put(
             b"r", {b"f:a": b"1"}
         )
-        messages = [each for part in desk.read(name, desk.barrier(name)) for each in part]
+        messages = [
+            each for part in subscriber.read(name, subscriber.barrier(name)) for each in part
+        ]
     assert [m.rows for m in messages if isinstance(m, UpdateBatch)] == [(b"r",)]
     assert _PASSWORD not in observer.log.read_text()
 

@@ -138,13 +138,13 @@ def connect(monkeypatch: pytest.MonkeyPatch, authority: Any) -> Connect:
 
 
 @pytest.fixture
-def config(stack, desk, tmp_path: Path, authority: Any) -> ObserverConfig:
+def config(stack, subscriber, tmp_path: Path, authority: Any) -> ObserverConfig:
     certificate, key = authority.issue("observer", "IP:127.0.0.1")
     tls = Tls(str(certificate), str(key), str(authority.certificate), True)
     return ObserverConfig(
         name="secure",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1), tls=tls),
-        kafka=KafkaSettings(stack.kafka, control_topic=desk.control_topic),
+        kafka=KafkaSettings(stack.kafka, control_topic=subscriber.control_topic),
         journal=JournalSettings(str(tmp_path / "journal")),
         access=AccessSettings(
             default=Allow.READ,
@@ -165,14 +165,14 @@ def observer(config: ObserverConfig, tmp_path: Path) -> Iterator[Observed]:
 
 def test_strangers_are_refused_logged_and_counted(
     stack,
-    desk,
+    subscriber,
     observer: Observed,
     connect: Connect,
     authority: Any,
     other_authority: Any,
 ) -> None:
     name = stack.table("tls")
-    desk.watch(name)
+    subscriber.watch(name)
     worker = authority.issue("worker")
     table = connect(observer, worker).table(name)
     table.put(b"r", {b"f:a": b"1"})
@@ -196,7 +196,7 @@ def test_strangers_are_refused_logged_and_counted(
     (line,) = observer.lines("request refused")
     assert "origin=etl" in line
 
-    messages = [each for part in desk.read(name, desk.barrier(name)) for each in part]
+    messages = [each for part in subscriber.read(name, subscriber.barrier(name)) for each in part]
     requests = [p for m in messages if isinstance(m, UpdateBatch) for p in m.requests]
     assert [request.origin for request in requests] == [Origin("aqhi", "", "", 0)]
 
@@ -341,7 +341,12 @@ def behind(
 
 
 def test_hbase_is_spoken_to_over_mutual_tls(
-    stack, desk, terminator: Terminator, config: ObserverConfig, tmp_path: Path, authority: Any
+    stack,
+    subscriber,
+    terminator: Terminator,
+    config: ObserverConfig,
+    tmp_path: Path,
+    authority: Any,
 ) -> None:
     name = stack.table("tls")
     certificate, key = authority.issue("observer")
@@ -355,7 +360,7 @@ def test_hbase_is_spoken_to_over_mutual_tls(
         **files,
     )
     with Observed(config, tmp_path) as observer:
-        desk.watch(name)
+        subscriber.watch(name)
         connection = happybase.Connection(*observer.thrift1, timeout=30_000)
         table = connection.table(name)
         rows = {b"row-%d" % number: {b"f:a": b"v" * 1000} for number in range(500)}
@@ -365,7 +370,9 @@ def test_hbase_is_spoken_to_over_mutual_tls(
         assert dict(table.scan(batch_size=100)) == rows
         assert set(terminator.shown) == {"observer"}
         assert observer.samples("upstream_up", upstream=str(terminator)) == [1.0]
-        messages = [each for part in desk.read(name, desk.barrier(name)) for each in part]
+        messages = [
+            each for part in subscriber.read(name, subscriber.barrier(name)) for each in part
+        ]
     published = [m for m in messages if isinstance(m, UpdateBatch)]
     assert sum(len(m.rows) for m in published) == len(rows)
 

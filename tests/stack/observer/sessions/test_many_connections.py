@@ -77,20 +77,20 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture(scope="module")
-def desk(stack, desk_of):
-    return desk_of(stack.kafka)
+def subscriber(stack, make_subscriber):
+    return make_subscriber(stack.kafka)
 
 
 @pytest.fixture(scope="module")
 def observer(
-    stack, desk, server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory
+    stack, subscriber, server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ObserverProcess]:
     directory = tmp_path_factory.mktemp("observer")
     config = ObserverConfig(
         name="o1",
         thrift1=Listener("127.0.0.1:0", str(stack.thrift1)),
         thrift2=Listener("127.0.0.1:0", server.address, health=HealthChecks(check=Check.CONNECT)),
-        kafka=KafkaSettings(str(stack.kafka), control_topic=desk.control_topic),
+        kafka=KafkaSettings(str(stack.kafka), control_topic=subscriber.control_topic),
         journal=JournalSettings(str(directory / "journal")),
         limits=LimitSettings(connections=IDLE + 20, request_seconds=REQUEST_SECONDS),
         shutdown_seconds=3.0,
@@ -279,7 +279,7 @@ def large_batch(table: str, size: int) -> bytes:
 
 
 def test_others_are_served_while_a_large_batch_of_a_watched_table_comes_and_goes(
-    stack, desk, observer: ObserverProcess, server: ScriptedServer
+    stack, subscriber, observer: ObserverProcess, server: ScriptedServer
 ) -> None:
     batch = large_batch("large", 64 * MIB - 65536)
 
@@ -293,7 +293,7 @@ def test_others_are_served_while_a_large_batch_of_a_watched_table_comes_and_goes
         connection.recv(1)
 
     server.serve = swallow
-    desk.watch("large")
+    subscriber.watch("large")
     answered = threading.Event()
 
     def send() -> None:

@@ -132,9 +132,9 @@ WORK: dict[Dialect, Callable[[TClient, bytes, bytes], None]] = {
 class Bench:
     """Servers of the stack's HBase, observers before them, and the tables that are written."""
 
-    def __init__(self, stack: Any, desk: Any, servers: Any, directory: Path) -> None:
+    def __init__(self, stack: Any, subscriber: Any, servers: Any, directory: Path) -> None:
         self._stack = stack
-        self._desk = desk
+        self._subscriber = subscriber
         self._servers = servers
         self._directory = directory
         self._tables = {dialect: stack.table(f"matrix_{dialect.value}") for dialect in Dialect}
@@ -196,7 +196,7 @@ class Bench:
         }
         config = ObserverConfig(
             name=f"matrix-{self._observers}",
-            kafka=KafkaSettings(self._stack.kafka, control_topic=self._desk.control_topic),
+            kafka=KafkaSettings(self._stack.kafka, control_topic=self._subscriber.control_topic),
             journal=JournalSettings(str(directory / "journal")),
             lease_seconds=3.0,
             **listeners,
@@ -204,7 +204,7 @@ class Bench:
         expected: dict[Dialect, set[bytes]] = {dialect: set() for dialect in modes}
         with ObserverProcess(config, directory, seconds=PATIENCE) as observer:
             if not self._watched:
-                self._desk.watch(*self._tables.values())
+                self._subscriber.watch(*self._tables.values())
                 self._watched = True
             for dialect, mode in modes.items():
                 address = observer.thrift1 if dialect is Dialect.THRIFT1 else observer.thrift2
@@ -216,7 +216,7 @@ class Bench:
                         expected[dialect].add(row)
                     setting = "translated" if translated else "as is"
                     self.cells[str(mode), dialect, setting, client] = told
-            barrier = self._desk.barrier(*self._tables.values())
+            barrier = self._subscriber.barrier(*self._tables.values())
             for dialect, rows in expected.items():
                 assert self._applied(self._tables[dialect], barrier) == rows
 
@@ -243,7 +243,7 @@ class Bench:
     def _applied(self, table: str, barrier: str) -> set[bytes]:
         """Return the rows that the observer now running has published as applied."""
         found: set[bytes] = set()
-        for partition in self._desk.read(table, barrier, seconds=PATIENCE):
+        for partition in self._subscriber.read(table, barrier, seconds=PATIENCE):
             for message in partition:
                 if isinstance(message, UpdateBatch) and message.observer.endswith(
                     f"-{self._observers}"
@@ -255,8 +255,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(stack, desk, thrift_servers, tmp_path: Path) -> Bench:
-    return Bench(stack, desk, thrift_servers, tmp_path)
+def bench(stack, subscriber, thrift_servers, tmp_path: Path) -> Bench:
+    return Bench(stack, subscriber, thrift_servers, tmp_path)
 
 
 def test_clients_before_servers_of_two_modes_are_served_or_told_why(bench: Bench) -> None:
