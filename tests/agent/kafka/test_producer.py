@@ -37,8 +37,10 @@ class Producer:
         self.polled.append(seconds)
 
 
-class Desk:
-    def __init__(self, make: Callable[[object], Producer]) -> None:
+class BrokerHarness:
+    """A broker, and the topics of what it could not deliver."""
+
+    def __init__(self) -> None:
         self.undelivered: list[str] = []
         self.broker = KafkaBroker(
             KafkaOptions("127.0.0.1:1"),
@@ -49,8 +51,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Desk, list[Producer]]]:
-    def make(*scripts: list[BaseException]) -> tuple[Desk, list[Producer]]:
+def make_harness(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., tuple[BrokerHarness, list[Producer]]]:
+    def make(*scripts: list[BaseException]) -> tuple[BrokerHarness, list[Producer]]:
         left = list(scripts)
         made: list[Producer] = []
 
@@ -59,7 +63,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Desk, list[Prod
             return made[-1]
 
         monkeypatch.setattr(brokers, "Producer", producer)
-        return Desk(producer), made
+        return BrokerHarness(), made
 
     return make
 
@@ -68,39 +72,41 @@ def failure(code: int, *, fatal: bool = False) -> KafkaException:
     return KafkaException(KafkaError(code, "said", fatal))
 
 
-def test_a_full_queue_is_waited_for(desk: Callable[..., tuple[Desk, list[Producer]]]) -> None:
-    place, (producer,) = desk([BufferError("full"), BufferError("full")])
-    place.broker.decision("flow", b"d", lambda: None)
+def test_a_full_queue_is_waited_for(
+    make_harness: Callable[..., tuple[BrokerHarness, list[Producer]]],
+) -> None:
+    harness, (producer,) = make_harness([BufferError("full"), BufferError("full")])
+    harness.broker.decision("flow", b"d", lambda: None)
     assert producer.produced == [b"d"]
     assert [seconds > 0 for seconds in producer.polled] == [True, True, False]
 
 
 def test_a_full_queue_is_not_waited_for_when_the_agent_ends(
-    desk: Callable[..., tuple[Desk, list[Producer]]],
+    make_harness: Callable[..., tuple[BrokerHarness, list[Producer]]],
 ) -> None:
-    place, _ = desk([BufferError("full")])
-    place.broker.halt()
+    harness, _ = make_harness([BufferError("full")])
+    harness.broker.halt()
     with pytest.raises(Unreachable, match="takes no messages"):
-        place.broker.decision("flow", b"d", lambda: None)
+        harness.broker.decision("flow", b"d", lambda: None)
 
 
 def test_a_message_that_kafka_never_takes_is_counted_and_ends_nothing(
-    desk: Callable[..., tuple[Desk, list[Producer]]],
+    make_harness: Callable[..., tuple[BrokerHarness, list[Producer]]],
 ) -> None:
-    place, (producer,) = desk([failure(KafkaError.MSG_SIZE_TOO_LARGE)])
-    place.broker.decision("flow", b"too large", lambda: None)
-    place.broker.decision("flow", b"d", lambda: None)
+    harness, (producer,) = make_harness([failure(KafkaError.MSG_SIZE_TOO_LARGE)])
+    harness.broker.decision("flow", b"too large", lambda: None)
+    harness.broker.decision("flow", b"d", lambda: None)
     assert producer.produced == [b"d"]
-    assert place.undelivered == ["headgate.decisions"]
+    assert harness.undelivered == ["headgate.decisions"]
 
 
 def test_a_producer_that_has_ended_for_good_is_replaced(
-    desk: Callable[..., tuple[Desk, list[Producer]]],
+    make_harness: Callable[..., tuple[BrokerHarness, list[Producer]]],
 ) -> None:
-    place, made = desk([failure(KafkaError._FATAL, fatal=True)], [])
-    place.broker.decision("flow", b"d", lambda: None)
+    harness, made = make_harness([failure(KafkaError._FATAL, fatal=True)], [])
+    harness.broker.decision("flow", b"d", lambda: None)
     assert [one.produced for one in made] == [[], [b"d"]]
-    assert place.undelivered == []
+    assert harness.undelivered == []
 
 
 def unknown_partition() -> KafkaException:
@@ -108,19 +114,19 @@ def unknown_partition() -> KafkaException:
 
 
 def test_a_message_for_a_partition_that_was_added_is_delivered_once_its_topic_was_looked_up(
-    desk: Callable[..., tuple[Desk, list[Producer]]],
+    make_harness: Callable[..., tuple[BrokerHarness, list[Producer]]],
 ) -> None:
-    place, (producer,) = desk([unknown_partition()])
-    place.broker.decision("flow", b"d", lambda: None)
+    harness, (producer,) = make_harness([unknown_partition()])
+    harness.broker.decision("flow", b"d", lambda: None)
     assert producer.looked_up == ["headgate.decisions"]
     assert producer.produced == [b"d"]
-    assert place.undelivered == []
+    assert harness.undelivered == []
 
 
 def test_a_partition_that_is_not_there_is_looked_up_once(
-    desk: Callable[..., tuple[Desk, list[Producer]]],
+    make_harness: Callable[..., tuple[BrokerHarness, list[Producer]]],
 ) -> None:
-    place, (producer,) = desk([unknown_partition(), unknown_partition()])
-    place.broker.decision("flow", b"d", lambda: None)
+    harness, (producer,) = make_harness([unknown_partition(), unknown_partition()])
+    harness.broker.decision("flow", b"d", lambda: None)
     assert len(producer.looked_up) == 1
-    assert place.undelivered == ["headgate.decisions"]
+    assert harness.undelivered == ["headgate.decisions"]

@@ -56,7 +56,9 @@ class Jobs:
         self.states[key] = Over(StepEnded(key.run, key.attempt, ending, 1.0), claimed=True)
 
 
-class Desk:
+class JobsHarness:
+    """A launcher of jobs that move by hand, and what it reports."""
+
     def __init__(self) -> None:
         self.jobs = Jobs()
         self.reports: queue.Queue[Report] = queue.Queue()
@@ -69,10 +71,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    desk = Desk()
-    yield desk
-    desk.launcher.close()
+def harness() -> Iterator[JobsHarness]:
+    harness = JobsHarness()
+    yield harness
+    harness.launcher.close()
 
 
 @pytest.fixture
@@ -81,77 +83,77 @@ def job(make_job: Any) -> Job:
     return made
 
 
-def test_a_job_has_started_when_its_run_is_claimed(desk: Desk, job: Job) -> None:
-    desk.launcher.start(job)
-    desk.jobs.states[KEY] = Underway(claimed=True)
-    assert desk.next() == StepStarted("r 1", 2)
-    desk.jobs.end(KEY, Ending.COMMITTED)
-    ended = desk.next()
+def test_a_job_has_started_when_its_run_is_claimed(harness: JobsHarness, job: Job) -> None:
+    harness.launcher.start(job)
+    harness.jobs.states[KEY] = Underway(claimed=True)
+    assert harness.next() == StepStarted("r 1", 2)
+    harness.jobs.end(KEY, Ending.COMMITTED)
+    ended = harness.next()
     assert isinstance(ended, StepEnded)
     assert (ended.attempt, ended.ending) == (2, Ending.COMMITTED)
 
 
 def test_a_job_that_outlived_its_agent_is_reported_under_the_new_number(
-    desk: Desk, job: Job
+    harness: JobsHarness, job: Job
 ) -> None:
-    desk.jobs.found = job
-    desk.jobs.states[KEY] = Underway(claimed=True)
-    assert desk.launcher.recover("r 1", 3)
-    assert desk.next() == StepStarted("r 1", 3)
-    desk.jobs.end(KEY, Ending.COMMITTED)
-    ended = desk.next()
+    harness.jobs.found = job
+    harness.jobs.states[KEY] = Underway(claimed=True)
+    assert harness.launcher.recover("r 1", 3)
+    assert harness.next() == StepStarted("r 1", 3)
+    harness.jobs.end(KEY, Ending.COMMITTED)
+    ended = harness.next()
     assert isinstance(ended, StepEnded)
     assert ended.attempt == 3
-    assert desk.launcher.log("r 1", 3) == Path("2.log")
+    assert harness.launcher.log("r 1", 3) == Path("2.log")
 
 
-def test_nothing_is_recovered_where_nothing_is_left(desk: Desk) -> None:
-    assert not desk.launcher.recover("r 1", 3)
+def test_nothing_is_recovered_where_nothing_is_left(harness: JobsHarness) -> None:
+    assert not harness.launcher.recover("r 1", 3)
 
 
-def test_a_job_whose_processes_were_killed_is_lost(desk: Desk, job: Job) -> None:
-    desk.launcher.start(job)
-    desk.jobs.states[KEY] = Gone("it was killed")
-    assert desk.next() == WorkerLost("r 1", 2, "it was killed")
+def test_a_job_whose_processes_were_killed_is_lost(harness: JobsHarness, job: Job) -> None:
+    harness.launcher.start(job)
+    harness.jobs.states[KEY] = Gone("it was killed")
+    assert harness.next() == WorkerLost("r 1", 2, "it was killed")
 
 
-def test_a_cancelled_job_tells_why(desk: Desk, job: Job) -> None:
-    desk.launcher.start(job)
-    assert desk.launcher.cancel("r 1", 2, "it took too long")
-    assert desk.next() == StepStarted("r 1", 2)
-    assert desk.next() == WorkerLost("r 1", 2, "it took too long")
-    assert not desk.launcher.cancel("r 1", 2, "again")
+def test_a_cancelled_job_tells_why(harness: JobsHarness, job: Job) -> None:
+    harness.launcher.start(job)
+    assert harness.launcher.cancel("r 1", 2, "it took too long")
+    assert harness.next() == StepStarted("r 1", 2)
+    assert harness.next() == WorkerLost("r 1", 2, "it took too long")
+    assert not harness.launcher.cancel("r 1", 2, "again")
 
 
 def test_a_job_that_commits_while_it_is_cancelled_has_committed(
-    desk: Desk, job: Job, monkeypatch: pytest.MonkeyPatch
+    harness: JobsHarness, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk.jobs, "cancel", lambda key: desk.jobs.end(key, Ending.COMMITTED))
-    desk.launcher.start(job)
-    desk.launcher.cancel("r 1", 2, "it took too long")
-    assert desk.next() == StepStarted("r 1", 2)
-    ended = desk.next()
+    monkeypatch.setattr(harness.jobs, "cancel", lambda key: harness.jobs.end(key, Ending.COMMITTED))
+    harness.launcher.start(job)
+    harness.launcher.cancel("r 1", 2, "it took too long")
+    assert harness.next() == StepStarted("r 1", 2)
+    ended = harness.next()
     assert isinstance(ended, StepEnded)
     assert ended.ending is Ending.COMMITTED
 
 
-def test_cancelling_all_ends_every_job(desk: Desk, job: Job) -> None:
-    desk.launcher.start(job)
+def test_cancelling_all_ends_every_job(harness: JobsHarness, job: Job) -> None:
+    harness.launcher.start(job)
     other = structs.replace(job, request=structs.replace(job.request, run="other"))
-    desk.launcher.start(other)
-    desk.launcher.cancel_all("the dataflow was removed")
-    assert desk.jobs.cancelled == {KEY, JobKey("other", 2)}
+    harness.launcher.start(other)
+    harness.launcher.cancel_all("the dataflow was removed")
+    assert harness.jobs.cancelled == {KEY, JobKey("other", 2)}
 
 
 def test_a_runner_that_cannot_be_started_loses_the_attempt(
-    desk: Desk, job: Job, monkeypatch: pytest.MonkeyPatch
+    harness: JobsHarness, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(job: Job) -> None:
         message = "disk full"
         raise OSError(message)
 
-    monkeypatch.setattr(desk.jobs, "launch", refuse)
-    desk.launcher.start(job)
-    lost = desk.next()
+    monkeypatch.setattr(harness.jobs, "launch", refuse)
+    harness.launcher.start(job)
+    lost = harness.next()
     assert isinstance(lost, WorkerLost)
     assert "disk full" in lost.reason

@@ -49,7 +49,7 @@ for line in sys.stdin.buffer:
 """
 
 
-class Desk:
+class SessionHarness:
     """A session and what it reports."""
 
     def __init__(self, directory: Path, behaviour: str, patience: float, idle: float) -> None:
@@ -86,11 +86,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
-    made: list[Desk] = []
+def make_harness(tmp_path: Path) -> Iterator[Callable[..., SessionHarness]]:
+    made: list[SessionHarness] = []
 
-    def make(behaviour: str = "", patience: float = WAIT, idle: float = 0.0) -> Desk:
-        made.append(Desk(tmp_path, behaviour, patience, idle))
+    def make(behaviour: str = "", patience: float = WAIT, idle: float = 0.0) -> SessionHarness:
+        made.append(SessionHarness(tmp_path, behaviour, patience, idle))
         return made[-1]
 
     yield make
@@ -108,8 +108,10 @@ def request(entry: str, attempt: int = 1) -> StepRequest:
     return StepRequest("flow", "a", "run", attempt, 1, entry, Thrift2Address("h", 1), "k:1")
 
 
-def test_an_attempt_is_handed_to_the_worker_once_it_is_warm(desk: Callable[..., Desk]) -> None:
-    one = desk()
+def test_an_attempt_is_handed_to_the_worker_once_it_is_warm(
+    make_harness: Callable[..., SessionHarness],
+) -> None:
+    one = make_harness()
     one.session.start(request("m:work"))
     assert one.ready().pid
     assert one.until(StepStarted) == StepStarted("run", 1)
@@ -119,9 +121,9 @@ def test_an_attempt_is_handed_to_the_worker_once_it_is_warm(desk: Callable[..., 
 
 
 def test_a_worker_that_ends_under_an_attempt_is_told_and_replaced(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk()
+    one = make_harness()
     first = one.ready().pid
     one.session.start(request("m:die"))
     lost = one.until(WorkerLost)
@@ -134,9 +136,9 @@ def test_a_worker_that_ends_under_an_attempt_is_told_and_replaced(
 
 
 def test_a_killed_worker_gives_the_reason_for_which_it_was_killed(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk()
+    one = make_harness()
     one.ready()
     one.session.start(request("m:hang"))
     one.until(StepStarted)
@@ -147,9 +149,9 @@ def test_a_killed_worker_gives_the_reason_for_which_it_was_killed(
 
 
 def test_the_end_of_another_attempt_leaves_the_one_under_way_alone(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk()
+    one = make_harness()
     one.session.start(request("m:wait", attempt=2))
     one.until(StepStarted)
     one.session.cancel("another", 2, "its job has just ended")
@@ -160,9 +162,9 @@ def test_the_end_of_another_attempt_leaves_the_one_under_way_alone(
 
 
 def test_an_attempt_that_is_ended_before_there_is_a_worker_is_not_begun(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk()
+    one = make_harness()
     one.ready()
     one.session.use(None)
     one.until(lambda r: isinstance(r, WorkerState) and "nothing is launched" in r.words)
@@ -174,9 +176,9 @@ def test_an_attempt_that_is_ended_before_there_is_a_worker_is_not_begun(
 
 
 def test_a_worker_that_ends_idle_is_replaced_without_a_lost_attempt(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk()
+    one = make_harness()
     psutil.Process(one.ready().pid).kill()
     one.ready()
     one.session.start(request("m:work"))
@@ -186,25 +188,27 @@ def test_a_worker_that_ends_idle_is_replaced_without_a_lost_attempt(
 
 
 def test_a_session_that_does_not_get_warm_fails_the_attempt_that_waits(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk("cold", 0.3)
+    one = make_harness("cold", 0.3)
     one.session.start(request("m:work"))
     lost = one.until(WorkerLost)
     assert isinstance(lost, WorkerLost)
     assert "not warm after 0.3 s" in lost.reason
 
 
-def test_a_session_that_cannot_start_tells_why(desk: Callable[..., Desk]) -> None:
-    one = desk("unfit")
+def test_a_session_that_cannot_start_tells_why(make_harness: Callable[..., SessionHarness]) -> None:
+    one = make_harness("unfit")
     one.session.start(request("m:work"))
     lost = one.until(WorkerLost)
     assert isinstance(lost, WorkerLost)
     assert (lost.reason, lost.detail) == ("no Java", "Traceback: no Java")
 
 
-def test_another_configuration_is_used_by_another_worker(desk: Callable[..., Desk]) -> None:
-    one = desk()
+def test_another_configuration_is_used_by_another_worker(
+    make_harness: Callable[..., SessionHarness],
+) -> None:
+    one = make_harness()
     first = one.ready().pid
     one.session.use(StartSession({"other": "setting"}))
     assert one.ready().pid != first
@@ -212,8 +216,10 @@ def test_another_configuration_is_used_by_another_worker(desk: Callable[..., Des
     assert isinstance(one.until(StepEnded), StepEnded)
 
 
-def test_another_configuration_waits_for_the_attempt_under_way(desk: Callable[..., Desk]) -> None:
-    one = desk()
+def test_another_configuration_waits_for_the_attempt_under_way(
+    make_harness: Callable[..., SessionHarness],
+) -> None:
+    one = make_harness()
     first = one.ready().pid
     one.session.start(request("m:wait"))
     one.until(StepStarted)
@@ -227,9 +233,9 @@ def test_another_configuration_waits_for_the_attempt_under_way(desk: Callable[..
 
 
 def test_an_attempt_that_waits_for_the_worker_is_made_before_there_is_none(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk()
+    one = make_harness()
     one.session.start(request("m:work"))
     one.session.use(None)
     assert isinstance(one.until(StepEnded), StepEnded)
@@ -237,9 +243,9 @@ def test_an_attempt_that_waits_for_the_worker_is_made_before_there_is_none(
 
 
 def test_without_a_configuration_there_is_no_worker_until_there_is_one(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk()
+    one = make_harness()
     pid = one.ready().pid
     one.session.use(None)
     one.until(lambda r: isinstance(r, WorkerState) and r.words.startswith("none"))
@@ -250,9 +256,9 @@ def test_without_a_configuration_there_is_no_worker_until_there_is_one(
 
 
 def test_a_worker_that_does_nothing_ends_and_starts_again_for_the_next_attempt(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk(idle=0.05)
+    one = make_harness(idle=0.05)
     first = one.ready().pid
     assert not one.rested().ready
     assert first is not None
@@ -268,8 +274,10 @@ def test_a_worker_that_does_nothing_ends_and_starts_again_for_the_next_attempt(
     one.rested()
 
 
-def test_a_worker_with_an_attempt_does_not_rest(desk: Callable[..., Desk]) -> None:
-    one = desk(idle=0.05)
+def test_a_worker_with_an_attempt_does_not_rest(
+    make_harness: Callable[..., SessionHarness],
+) -> None:
+    one = make_harness(idle=0.05)
     one.ready()
     one.session.start(request("m:wait"))
     one.until(StepStarted)
@@ -282,9 +290,9 @@ def test_a_worker_with_an_attempt_does_not_rest(desk: Callable[..., Desk]) -> No
 
 
 def test_a_worker_that_rests_starts_again_ahead_of_a_run_that_is_foreseen(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., SessionHarness],
 ) -> None:
-    one = desk(idle=0.05)
+    one = make_harness(idle=0.05)
     first = one.ready().pid
     one.rested()
     one.session.expect(4.0)  # nearer than the least lead
@@ -293,16 +301,18 @@ def test_a_worker_that_rests_starts_again_ahead_of_a_run_that_is_foreseen(
     one.rested()
 
 
-def test_nothing_is_left_of_a_session_that_rests(desk: Callable[..., Desk]) -> None:
-    one = desk(idle=0.05)
+def test_nothing_is_left_of_a_session_that_rests(
+    make_harness: Callable[..., SessionHarness],
+) -> None:
+    one = make_harness(idle=0.05)
     one.ready()
     one.rested()
     one.session.close()
     one.session.close()
 
 
-def test_nothing_is_left_of_a_closed_session(desk: Callable[..., Desk]) -> None:
-    one = desk()
+def test_nothing_is_left_of_a_closed_session(make_harness: Callable[..., SessionHarness]) -> None:
+    one = make_harness()
     pid = one.ready().pid
     one.session.start(request("m:hang"))
     one.until(StepStarted)

@@ -100,7 +100,7 @@ class Tables:
         yield from rows.items()
 
 
-class Desk:
+class ScannerHarness:
     """A scanner and its answers."""
 
     def __init__(self, data: Data, limit: RowsLimit = LIMIT) -> None:
@@ -144,12 +144,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Desk]]:
+def make_harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ScannerHarness]]:
     monkeypatch.setattr(scans, "_AGAIN", 0.01)
-    made: list[Desk] = []
+    made: list[ScannerHarness] = []
 
-    def make(data: Data, *limit: RowsLimit) -> Desk:
-        made.append(Desk(data, *limit))
+    def make(data: Data, *limit: RowsLimit) -> ScannerHarness:
+        made.append(ScannerHarness(data, *limit))
         return made[-1]
 
     yield make
@@ -160,8 +160,10 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Desk]]:
 FULL: Data = {"t": {(b"1", b"f:a"): b"x", (b"1", b"g:a"): b"y", (b"2", b"f:a"): b"z"}}
 
 
-def test_a_scan_returns_each_cell_of_the_container_once(desk: Callable[..., Desk]) -> None:
-    one = desk(FULL)
+def test_a_scan_returns_each_cell_of_the_container_once(
+    make_harness: Callable[..., ScannerHarness],
+) -> None:
+    one = make_harness(FULL)
     one.scan("t", Item("t", b"f"), Item("t", start=b"1", stop=b"1\0"), Item("u"))
     found = one.answer()
     assert sorted(zip(found.rows, found.columns, found.values, strict=True)) == [
@@ -171,8 +173,10 @@ def test_a_scan_returns_each_cell_of_the_container_once(desk: Callable[..., Desk
     ]
 
 
-def test_a_family_beside_one_of_its_columns_is_read_whole(desk: Callable[..., Desk]) -> None:
-    one = desk({"t": {(b"1", b"f:a"): b"x", (b"1", b"f:b"): b"y", (b"1", b"g:a"): b"z"}})
+def test_a_family_beside_one_of_its_columns_is_read_whole(
+    make_harness: Callable[..., ScannerHarness],
+) -> None:
+    one = make_harness({"t": {(b"1", b"f:a"): b"x", (b"1", b"f:b"): b"y", (b"1", b"g:a"): b"z"}})
     one.scan("t", Item("t", b"f", b"a"), Item("t", b"f"))
     assert one.answer().columns == [b"f:a", b"f:b"]
 
@@ -239,7 +243,7 @@ def test_stretches_hold_each_cell_of_the_container_once_and_no_more_rows_than_ne
     made = [item for item in made if item.stop is None or item.start < item.stop] or [Item("t")]
     for family in (b"f:z", b"g:z"):  # both families are there
         data[b"99", family] = b"99"
-    one = Desk({"t": data}, RowsLimit(limit, 10**6))
+    one = ScannerHarness({"t": data}, RowsLimit(limit, 10**6))
     try:
         read = list(one.stretches("t", *made, values=values, mark=Notify("x")))
     finally:
@@ -265,23 +269,25 @@ def test_stretches_hold_each_cell_of_the_container_once_and_no_more_rows_than_ne
         assert part.values == ([data[key] for key in keys] if values else [])
 
 
-def test_bytes_end_a_stretch_too(desk: Callable[..., Desk]) -> None:
-    one = desk({"t": {(b"%d" % i, b"f:a"): b"x" * 400 for i in range(9)}}, RowsLimit(1000, 1000))
+def test_bytes_end_a_stretch_too(make_harness: Callable[..., ScannerHarness]) -> None:
+    one = make_harness(
+        {"t": {(b"%d" % i, b"f:a"): b"x" * 400 for i in range(9)}}, RowsLimit(1000, 1000)
+    )
     assert [len(part.rows) for part in one.stretches("t")] == [2, 2, 2, 2, 1]
 
 
-def test_pages_are_as_long_as_rows_are_narrow(desk: Callable[..., Desk]) -> None:
+def test_pages_are_as_long_as_rows_are_narrow(make_harness: Callable[..., ScannerHarness]) -> None:
     wide = {(b"%03d" % row, b"f:%d" % i): b"" for row in range(100) for i in range(40)}
-    one = desk({"t": wide}, RowsLimit(2400, 10**9))
+    one = make_harness({"t": wide}, RowsLimit(2400, 10**9))
     assert [len(part.rows) for part in one.stretches("t")] == [2400, 1600]
     # 50 rows of 40 cells leave room for 10 more.
     assert one.tables.asked == [50, 10, 50]
 
 
 def test_the_timestamps_of_recent_cells_are_told_where_they_are_wanted(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., ScannerHarness],
 ) -> None:
-    one = desk(FULL)
+    one = make_harness(FULL)
     one.scan("t")
     assert one.answer().recent == {}
     one.scan("t", recent=STAMP)
@@ -291,10 +297,10 @@ def test_the_timestamps_of_recent_cells_are_told_where_they_are_wanted(
 
 
 def test_notify_cells_are_nobodys_data_and_tell_the_rows_that_a_dataflow_wrote(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., ScannerHarness],
 ) -> None:
     marks = {(b"1", b"hg:flow"): b"5", (b"2", b"hg:other"): b"5"}
-    one = desk({"t": {**FULL["t"], **marks}})
+    one = make_harness({"t": {**FULL["t"], **marks}})
     one.scan("t", mark=Notify("flow"))
     found = one.answer()
     assert found.columns == [b"f:a", b"g:a", b"f:a"]
@@ -303,32 +309,36 @@ def test_notify_cells_are_nobodys_data_and_tell_the_rows_that_a_dataflow_wrote(
     assert one.answer().marked == frozenset()
 
 
-def test_a_table_that_is_not_there_has_no_cells(desk: Callable[..., Desk]) -> None:
-    one = desk({})
+def test_a_table_that_is_not_there_has_no_cells(
+    make_harness: Callable[..., ScannerHarness],
+) -> None:
+    one = make_harness({})
     one.scan("t")
     assert one.answer().rows == []
     assert one.read("t", [(b"1", b"f:a")]) == [None]
 
 
-def test_a_family_that_is_not_there_has_no_cells(desk: Callable[..., Desk]) -> None:
-    one = desk(FULL)
+def test_a_family_that_is_not_there_has_no_cells(
+    make_harness: Callable[..., ScannerHarness],
+) -> None:
+    one = make_harness(FULL)
     one.scan("t", Item("t", b"gone"), Item("t", b"g"))
     assert one.answer().columns == [b"g:a"]
 
 
 @pytest.mark.parametrize("rows", [1, 60])
 def test_cells_of_other_families_are_read_beside_one_that_is_gone(
-    desk: Callable[..., Desk], rows: int
+    make_harness: Callable[..., ScannerHarness], rows: int
 ) -> None:
-    one = desk({"t": {(b"%d" % row, b"f:a"): b"x" for row in range(rows)}})
+    one = make_harness({"t": {(b"%d" % row, b"f:a"): b"x" for row in range(rows)}})
     wanted = [(b"%d" % row, column) for row in range(rows) for column in (b"f:a", b"gone:a")]
     assert one.read("t", wanted) == [b"x", None] * rows
 
 
 def test_a_disabled_table_is_waited_for_and_keeps_no_other_waiting(
-    desk: Callable[..., Desk],
+    make_harness: Callable[..., ScannerHarness],
 ) -> None:
-    one = desk({**FULL, "u": {(b"9", b"f:a"): b"u"}})
+    one = make_harness({**FULL, "u": {(b"9", b"f:a"): b"u"}})
     one.tables.disabled.add("t")
     one.scan("t")
     assert one.tables.put_off.acquire(timeout=WAIT)
@@ -339,8 +349,10 @@ def test_a_disabled_table_is_waited_for_and_keeps_no_other_waiting(
     assert one.answer().rows == [b"1", b"1", b"2"]
 
 
-def test_a_closed_scanner_asks_for_nothing_again(desk: Callable[..., Desk]) -> None:
-    one = desk(FULL)
+def test_a_closed_scanner_asks_for_nothing_again(
+    make_harness: Callable[..., ScannerHarness],
+) -> None:
+    one = make_harness(FULL)
     one.tables.disabled.add("t")
     one.scan("t")
     assert one.tables.put_off.acquire(timeout=WAIT)
