@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import psutil
 import pytest
 
 pytestmark = pytest.mark.stack
@@ -19,30 +20,32 @@ Eventually = Callable[..., Any]
 
 
 class Flow:
-    """A dataflow with three chains of their own, so that tests do not meet."""
+    """A dataflow with chains that share nothing: each is one test's, or what a fixture does to it.
+
+    Attributes:
+        moody: while this file is there, the step of that name fails.
+        slow: while this file is there, the step of that name does not end.
+        late: the same of that step, which has a timeout.
+    """
 
     def __init__(self, stand: Any) -> None:
-        self.stand = stand
         self.name = f"flow-{stand.identity}"
-        chains = ("copied", "middle", "copied2", "moody", "mended", "slow", "woken")
-        self.tables = {chain: stand.stack.table(chain) for chain in ("a", "b", "c", *chains)}
-        self.moody = stand.directory / "moody"
-        self.slow = stand.directory / "slow"
-        t = self.tables
+        names = ("a", "middle", "end", "b", "mended", "c", "woken", "d", "stopped", "e", "resumed")
+        self.tables = {name: stand.stack.table(name) for name in names}
+        self.moody: Path = stand.directory / "moody"
+        self.slow: Path = stand.directory / "slow"
+        self.late: Path = stand.directory / "late"
+        containers = "\n".join(f"  {name}: {table} f:v" for name, table in self.tables.items())
         self.text = f"""
 name: {self.name}
 containers:
-  a: {t["a"]} f:v
-  b: {t["b"]} f:v
-  c: {t["c"]} f:v
-  middle: {t["middle"]} f:v
-  end: {t["copied2"]} f:v
-  mended: {t["mended"]} f:v
-  woken: {t["woken"]} f:v
+{containers}
 actions:
   feed-a: {{input: a}}
   feed-b: {{input: b}}
   feed-c: {{input: c}}
+  feed-d: {{input: d}}
+  feed-e: {{input: e}}
   first:
     step: steps:copy
     reads: a
@@ -71,8 +74,23 @@ actions:
     when:
       c: {{sequence: 1}}
     retries: {{attempts: 5, backoff: 1 s}}
-    timeout: 25 s
     parameters: {{source: c, target: woken, flag: {self.slow}}}
+  late:
+    step: steps:slow
+    reads: d
+    writes: stopped
+    when:
+      d: {{sequence: 1}}
+    retries: {{attempts: 5, backoff: 1 s}}
+    timeout: 25 s
+    parameters: {{source: d, target: stopped, flag: {self.late}}}
+  paused:
+    step: steps:copy
+    reads: e
+    writes: resumed
+    when:
+      e: {{sequence: 3}}
+    parameters: {{source: e, target: resumed}}
 spark:
   spark.sql.shuffle.partitions: 1
 """
@@ -90,34 +108,84 @@ def flow(stand: Any, agent: Any) -> Flow:
     return flow
 
 
-def test_a_step_runs_only_when_its_bound_is_reached(stand: Any, agent: Any, flow: Flow) -> None:
+class ActionReport(NamedTuple):
+    """What the agent said of an action at some moment."""
+
+    runs: list[Any]
+    words: str
+
+
+def report_of(agent: Any, flow: Flow, action: str) -> ActionReport:
+    return ActionReport(agent.runs(flow.name, action), agent.explained(flow.name, action)["words"])
+
+
+@contextmanager
+def raised(flag: Path) -> Iterator[None]:
+    """Have a step meet its flag meanwhile."""
+    flag.touch()
+    try:
+        yield
+    finally:
+        flag.unlink()
+
+
+@pytest.fixture(scope="module")
+def below_bound(stand: Any, agent: Any, flow: Flow) -> ActionReport:
+    """The report of ``first`` after two of the three updates that its bound asks for."""
     stand.write(flow.tables["a"], {b"1": b"10.0", b"2": b"20.0"})
     agent.wave(flow.name)
-    assert agent.runs(flow.name, "first") == []
-    assert "needs 1 more update of `a`" in agent.explained(flow.name, "first")["words"]
+    return report_of(agent, flow, "first")
+
+
+@pytest.fixture(scope="module")
+def at_bound(stand: Any, agent: Any, flow: Flow, below_bound: ActionReport) -> ActionReport:
+    """The report of ``first`` after the third."""
     stand.write(flow.tables["a"], {b"3": b"30.0"})
     agent.wave(flow.name)
-    assert [r["outcome"] for r in agent.runs(flow.name, "first")] == ["committed"]
-    assert stand.rows(flow.tables["copied2"]) == {b"1": b"10.0", b"2": b"20.0", b"3": b"30.0"}
-    assert "reached 3 of 3 updates" in agent.explained(flow.name, "first")["words"]
+    return report_of(agent, flow, "first")
 
 
-def test_a_successor_without_bounds_runs_after_each_run(agent: Any, flow: Flow) -> None:
-    assert len(agent.runs(flow.name, "second")) == len(agent.runs(flow.name, "first")) == 1
+@pytest.fixture(scope="module")
+def quarantined(stand: Any, agent: Any, flow: Flow) -> ActionReport:
+    """The report of ``moody`` after its attempts have failed; another would commit."""
+    with raised(flow.moody):
+        stand.write(flow.tables["b"], {b"1": b"10.0"})
+        agent.wave(flow.name)
+    return report_of(agent, flow, "moody")
 
 
-def test_a_step_that_raises_is_retried_then_quarantined_then_released(
-    stand: Any, agent: Any, flow: Flow
+def test_a_step_does_not_run_below_its_bound(below_bound: ActionReport) -> None:
+    assert below_bound.runs == []
+    assert "needs 1 more update of `a`" in below_bound.words
+
+
+def test_a_step_runs_when_its_bound_is_reached(
+    stand: Any, flow: Flow, at_bound: ActionReport
 ) -> None:
-    flow.moody.touch()
-    stand.write(flow.tables["b"], {b"1": b"10.0"})
-    agent.wave(flow.name)
-    attempts = agent.runs(flow.name, "moody")
-    assert [(r["attempt"], r["outcome"]) for r in attempts] == [(1, "failed"), (2, "failed")]
-    assert "ValueError: the flag is up" in attempts[-1]["detail"]
-    assert "steps.py" in attempts[-1]["detail"]
-    assert "quarantine" in agent.explained(flow.name, "moody")["words"]
-    flow.moody.unlink()
+    assert [r["outcome"] for r in at_bound.runs] == ["committed"]
+    assert "reached 3 of 3 updates" in at_bound.words
+    written = {b"1": b"10.0", b"2": b"20.0", b"3": b"30.0"}
+    assert stand.rows(flow.tables["middle"]) == written
+
+
+def test_a_successor_without_bounds_runs_after_each_run(
+    stand: Any, agent: Any, flow: Flow, at_bound: ActionReport
+) -> None:
+    assert len(agent.runs(flow.name, "second")) == len(at_bound.runs) == 1
+    written = {b"1": b"10.0", b"2": b"20.0", b"3": b"30.0"}
+    assert stand.rows(flow.tables["end"]) == written
+
+
+def test_a_step_that_raises_is_retried_then_quarantined(quarantined: ActionReport) -> None:
+    attempts = [(r["attempt"], r["outcome"]) for r in quarantined.runs]
+    assert attempts == [(1, "failed"), (2, "failed")]
+    assert "ValueError: the flag is up" in quarantined.runs[-1]["detail"]
+    assert "steps.py" in quarantined.runs[-1]["detail"]
+    assert "quarantine" in quarantined.words
+
+
+@pytest.mark.usefixtures("quarantined")
+def test_a_step_that_is_released_from_quarantine_runs(stand: Any, agent: Any, flow: Flow) -> None:
     assert agent.ask("POST", f"/v1/flows/{flow.name}/release", {"action": "moody"}) == {
         "actions": ["moody"]
     }
@@ -126,57 +194,59 @@ def test_a_step_that_raises_is_retried_then_quarantined_then_released(
     assert stand.rows(flow.tables["mended"]) == {b"1": b"10.0"}
 
 
+def outcomes(agent: Any, flow: Flow, action: str) -> list[tuple[int, str]]:
+    return [(r["attempt"], r["outcome"]) for r in agent.runs(flow.name, action)]
+
+
 def test_a_killed_worker_is_replaced_and_the_run_committed_by_the_next_attempt(
     stand: Any, agent: Any, flow: Flow, eventually: Eventually
 ) -> None:
-    flow.slow.touch()
-    stand.write(flow.tables["c"], {b"1": b"10.0"})
-    number = agent.ask("POST", f"/v1/flows/{flow.name}/waves", {})["wave"]
-    eventually(lambda: agent.runs(flow.name, "slow")[-1:] and running(agent, flow))
-    os.kill(agent.show(flow.name)["status"]["worker"]["pid"], signal.SIGKILL)
-    flow.slow.unlink()
+    with raised(flow.slow):
+        stand.write(flow.tables["c"], {b"1": b"10.0"})
+        number = agent.ask("POST", f"/v1/flows/{flow.name}/waves", {})["wave"]
+        eventually(lambda: outcomes(agent, flow, "slow") == [(1, "running")])
+        os.kill(agent.show(flow.name)["status"]["worker"]["pid"], signal.SIGKILL)
     agent.settle(flow.name, number)
-    attempts = agent.runs(flow.name, "slow")
-    assert [(r["attempt"], r["outcome"]) for r in attempts] == [(1, "lost"), (2, "committed")]
-    assert len({r["run"] for r in attempts}) == 1
-
-
-def running(agent: Any, flow: Flow) -> bool:
-    return bool(agent.runs(flow.name, "slow")[-1]["outcome"] == "running")
+    assert outcomes(agent, flow, "slow") == [(1, "lost"), (2, "committed")]
+    assert len({r["run"] for r in agent.runs(flow.name, "slow")}) == 1
 
 
 def test_a_step_beyond_its_timeout_is_stopped_and_tried_again(
     stand: Any, agent: Any, flow: Flow, eventually: Eventually
 ) -> None:
-    flow.slow.touch()
-    stand.write(flow.tables["c"], {b"1": b"20.0"})
-    number = agent.ask("POST", f"/v1/flows/{flow.name}/waves", {})["wave"]
-    eventually(lambda: agent.runs(flow.name, "slow")[-1]["outcome"] == "timed-out")
-    flow.slow.unlink()
+    with raised(flow.late):
+        stand.write(flow.tables["d"], {b"1": b"20.0"})
+        number = agent.ask("POST", f"/v1/flows/{flow.name}/waves", {})["wave"]
+        eventually(lambda: (1, "timed-out") in outcomes(agent, flow, "late"))
     agent.settle(flow.name, number)
-    last, before = agent.runs(flow.name, "slow")[:-3:-1]
-    assert "timeout of 25 s" in before["reason"]
-    assert last["outcome"] == "committed"
-    assert stand.rows(flow.tables["woken"]) == {b"1": b"20.0"}
+    assert outcomes(agent, flow, "late") == [(1, "timed-out"), (2, "committed")]
+    assert "timeout of 25 s" in agent.runs(flow.name, "late")[0]["reason"]
+    assert stand.rows(flow.tables["stopped"]) == {b"1": b"20.0"}
 
 
 def test_a_paused_dataflow_counts_and_runs_when_resumed(stand: Any, agent: Any, flow: Flow) -> None:
-    before = len(agent.runs(flow.name, "first"))
     agent.ask("POST", f"/v1/flows/{flow.name}/pause")
-    stand.write(flow.tables["a"], {b"1": b"1", b"2": b"2", b"3": b"3"})
+    try:
+        stand.write(flow.tables["e"], {b"1": b"1", b"2": b"2", b"3": b"3"})
+        agent.wave(flow.name)
+        while_paused = agent.runs(flow.name, "paused")
+    finally:
+        agent.ask("POST", f"/v1/flows/{flow.name}/resume")
     agent.wave(flow.name)
-    assert len(agent.runs(flow.name, "first")) == before
-    agent.ask("POST", f"/v1/flows/{flow.name}/resume")
-    agent.wave(flow.name)
-    assert len(agent.runs(flow.name, "first")) == before + 1
+    assert while_paused == []
+    assert outcomes(agent, flow, "paused") == [(1, "committed")]
 
 
+@pytest.mark.usefixtures("at_bound")
 def test_metrics_and_health_are_told(agent: Any, flow: Flow) -> None:
     text = agent.client.get("/metrics").text
     assert (
         f'headgate_agent_bound_fill_ratio{{action="first",bound="a",dataflow="{flow.name}"' in text
     )
-    assert "headgate_agent_barrier_seconds_count" in text
+    barriers = rf'^headgate_agent_barrier_seconds_count\{{dataflow="{flow.name}"\}} (\S+)$'
+    found = re.search(barriers, text, re.MULTILINE)
+    assert found
+    assert float(found[1]) > 0
     assert agent.ask("GET", "/healthz")["status"] == "ok"
 
 
@@ -209,9 +279,8 @@ def headgate(agent: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_line_shows_causes_and_tracebacks(
-    agent: Any, flow: Flow, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("at_bound", "quarantined")
+def test_the_command_line_shows_causes_and_tracebacks(agent: Any, flow: Flow) -> None:
     shown = headgate(agent, "show", flow.name)
     assert "ValueError: the flag is up" in shown.stdout
     assert "σ of `a` reached 3 of 3 updates" in shown.stdout
@@ -220,39 +289,3 @@ def test_the_command_line_shows_causes_and_tracebacks(
     unknown = headgate(agent, "explain", "nobody")
     assert unknown.returncode == 1
     assert "flow list" in unknown.stderr
-
-
-def test_a_second_agent_waits_and_takes_over_when_the_first_is_killed(
-    stand: Any, agent: Any, flow: Flow, eventually: Eventually
-) -> None:
-    second = stand.start_agent("two")
-    row = second.ask("GET", "/v1/flows")[0]
-    assert (row["owner"], row["here"]) == ("one", False)
-    # What runs elsewhere is asked there.
-    assert second.show(flow.name)["flow"]["owner"] == "one"
-    workers = agent.descendants()
-    assert workers
-    agent.kill()
-    eventually(lambda: second.ask("GET", "/v1/flows")[0]["here"])
-    eventually(
-        lambda: not any(w.is_running() and w.status() != psutil.STATUS_ZOMBIE for w in workers)
-    )
-    before = len(second.runs(flow.name, "first"))
-    stand.write(flow.tables["a"], {b"4": b"1", b"5": b"2", b"6": b"3"})
-    second.wave(flow.name)
-    assert second.runs(flow.name, "first")[-1]["outcome"] == "committed"
-    assert len(second.runs(flow.name, "first")) == before + 1
-
-
-def test_a_stopped_agent_leaves_no_process_and_no_lease(
-    stand: Any, flow: Flow, eventually: Eventually
-) -> None:
-    second = stand.agents[-1]
-    workers = second.descendants()
-    assert second.stop() == 0
-    assert not any(w.is_running() and w.status() != psutil.STATUS_ZOMBIE for w in workers)
-    third = stand.start_agent("three")
-    row = eventually(lambda: next((r for r in third.ask("GET", "/v1/flows") if r["here"]), None))
-    assert row["owner"] == "three"
-    third.ask("DELETE", f"/v1/flows/{flow.name}")
-    assert third.ask("GET", "/v1/flows") == []
