@@ -6,15 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 pytestmark = pytest.mark.stack
 
 
-class Instances:
+class SharedFile:
     """A dataflow file with a profile, and the command line that hands it to the agent."""
 
     def __init__(self, stand: Any, agent: Any) -> None:
@@ -22,10 +24,8 @@ class Instances:
         self.agent = agent
         self.source = stand.stack.table("source")
         self.target = stand.stack.table("target")
-        self.own = f"own-{stand.identity}"
-        self.eager = f"eager-{stand.identity}"
-        self.file: Path = stand.directory / "shared.yaml"
-        self.file.write_text(f"""
+        self._file: Path = stand.directory / "shared.yaml"
+        self._file.write_text(f"""
 name: shared
 containers:
   source: {self.source} f:v
@@ -54,57 +54,141 @@ spark:
             check=True,
         ).stdout
 
+    def submit(self, prefix: str, *options: str) -> str:
+        """Submit an instance and return its name."""
+        name = f"{prefix}-{uuid.uuid4().hex[:10]}"
+        self.headgate("submit", str(self._file), "--as", name, *options)
+        return name
+
+    def listed(self) -> dict[str, tuple[str | None, bool]]:
+        """Return the profile of each instance, and whether it is in shadow mode."""
+        rows = json.loads(self.headgate("list", "--json"))
+        return {row["name"]: (row["profile"], row["shadow"]) for row in rows}
+
     def outcomes(self, name: str) -> list[str]:
         return [run["outcome"] for run in self.agent.runs(name, "first")]
 
+    def copied(self) -> dict[bytes, bytes]:
+        rows: dict[bytes, bytes] = self.stand.rows(self.target)
+        return rows
+
 
 @pytest.fixture(scope="module")
-def instances(stand: Any) -> Instances:
-    made = Instances(stand, stand.start_agent("one"))
-    file = str(made.file)
-    made.headgate("submit", file, "--as", made.own)
-    made.headgate("submit", file, "--as", made.eager, "--profile", "eager", "--shadow")
-    return made
+def shared(stand: Any) -> SharedFile:
+    return SharedFile(stand, stand.start_agent("one"))
 
 
-def test_each_instance_has_its_name_its_profile_and_its_mode(instances: Instances) -> None:
-    rows = json.loads(instances.headgate("list", "--json"))
-    listed = {row["name"]: (row["profile"], row["shadow"]) for row in rows}
-    assert listed == {instances.own: (None, False), instances.eager: ("eager", True)}
+@pytest.fixture
+def submit(shared: SharedFile) -> Iterator[Callable[[str], str]]:
+    """Submit a further instance, which decides by the profile and launches nothing."""
+    made: list[str] = []
+
+    def one(prefix: str) -> str:
+        made.append(shared.submit(prefix, "--profile", "eager", "--shadow"))
+        return made[-1]
+
+    yield one
+    for name in shared.listed().keys() & set(made):
+        shared.headgate("remove", name)
 
 
-def test_each_instance_decides_by_its_own_bounds_on_the_same_updates(instances: Instances) -> None:
-    instances.stand.write(instances.source, {b"1": b"1.0", b"2": b"2.0"})
-    instances.agent.wave(instances.own)
-    instances.agent.wave(instances.eager)
-    assert instances.outcomes(instances.own) == []
-    assert instances.outcomes(instances.eager) == ["shadow"]
-    assert instances.stand.rows(instances.target) == {}
+class Pair(NamedTuple):
+    """Two instances, and how they were listed when they had been submitted."""
+
+    own: str
+    eager: str
+    listed: dict[str, tuple[str | None, bool]]
 
 
-def test_an_update_of_bounds_keeps_what_was_counted(instances: Instances) -> None:
-    told = instances.headgate("update", instances.own, "--profile", "eager")
+@pytest.fixture(scope="module")
+def pair(shared: SharedFile) -> Pair:
+    own = shared.submit("own")
+    eager = shared.submit("eager", "--profile", "eager", "--shadow")
+    listed = shared.listed()
+    return Pair(own, eager, {name: listed[name] for name in (own, eager)})
+
+
+class PairReport(NamedTuple):
+    """What the agent said of both after a command and a wave.
+
+    Attributes:
+        told: by the command.
+        own: outcomes of that instance's runs.
+        eager: and of the other's.
+        copied: rows of the target.
+    """
+
+    told: str
+    own: list[str]
+    eager: list[str]
+    copied: dict[bytes, bytes]
+
+
+def report_of(shared: SharedFile, pair: Pair, told: str = "") -> PairReport:
+    for name in (pair.own, pair.eager):
+        shared.agent.wave(name)
+    return PairReport(told, shared.outcomes(pair.own), shared.outcomes(pair.eager), shared.copied())
+
+
+@pytest.fixture(scope="module")
+def after_two_updates(shared: SharedFile, pair: Pair) -> PairReport:
+    shared.stand.write(shared.source, {b"1": b"1.0", b"2": b"2.0"})
+    return report_of(shared, pair)
+
+
+@pytest.fixture(scope="module")
+def after_new_bounds(shared: SharedFile, pair: Pair, after_two_updates: PairReport) -> PairReport:
+    return report_of(shared, pair, shared.headgate("update", pair.own, "--profile", "eager"))
+
+
+@pytest.fixture(scope="module")
+def after_shadow_mode(shared: SharedFile, pair: Pair, after_new_bounds: PairReport) -> PairReport:
+    told = shared.headgate("update", pair.own, "--shadow")
+    shared.stand.write(shared.source, {b"1": b"3.0", b"2": b"4.0"})
+    return report_of(shared, pair, told)
+
+
+def test_each_instance_has_its_name_its_profile_and_its_mode(pair: Pair) -> None:
+    assert pair.listed == {pair.own: (None, False), pair.eager: ("eager", True)}
+
+
+def test_each_instance_decides_by_its_own_bounds_on_the_same_updates(
+    after_two_updates: PairReport,
+) -> None:
+    assert after_two_updates.own == []
+    assert after_two_updates.eager == ["shadow"]
+    assert after_two_updates.copied == {}
+
+
+def test_an_update_of_bounds_keeps_what_was_counted(
+    pair: Pair, after_new_bounds: PairReport
+) -> None:
+    told = after_new_bounds.told
     assert "bound `source` of `first`: changed, sequence 3 → sequence 2" in told
-    assert f"Dataflow {instances.own}, revision 2." in told
-    instances.agent.wave(instances.own)
-    assert instances.outcomes(instances.own) == ["committed"]
-    assert instances.stand.rows(instances.target) == {b"1": b"1.0", b"2": b"2.0"}
+    assert f"Dataflow {pair.own}, revision 2." in told
+    assert after_new_bounds.own == ["committed"]
+    assert after_new_bounds.copied == {b"1": b"1.0", b"2": b"2.0"}
 
 
-def test_an_update_to_shadow_mode_ends_launching(instances: Instances) -> None:
-    assert "shadow mode: changed" in instances.headgate("update", instances.own, "--shadow")
-    instances.stand.write(instances.source, {b"1": b"3.0", b"2": b"4.0"})
-    instances.agent.wave(instances.own)
-    assert instances.outcomes(instances.own) == ["committed", "shadow"]
-    assert instances.stand.rows(instances.target) == {b"1": b"1.0", b"2": b"2.0"}
+def test_an_update_to_shadow_mode_ends_launching(after_shadow_mode: PairReport) -> None:
+    assert "shadow mode: changed" in after_shadow_mode.told
+    assert after_shadow_mode.own == ["committed", "shadow"]
+    assert after_shadow_mode.copied == {b"1": b"1.0", b"2": b"2.0"}
 
 
-def test_what_is_another_in_nothing_is_no_revision(instances: Instances) -> None:
-    told = instances.headgate("update", instances.own)
-    assert f"Dataflow {instances.own}, revision 3, nothing is another than before." in told
+def test_what_is_another_in_nothing_is_no_revision(
+    shared: SharedFile, submit: Callable[[str], str]
+) -> None:
+    name = submit("same")
+    told = shared.headgate("update", name)
+    assert f"Dataflow {name}, revision 1, nothing is another than before." in told
 
 
-def test_an_instance_that_is_removed_leaves_the_other(instances: Instances) -> None:
-    instances.headgate("remove", instances.own)
-    rows = json.loads(instances.headgate("list", "--json"))
-    assert [row["name"] for row in rows] == [instances.eager]
+def test_an_instance_that_is_removed_leaves_the_other(
+    shared: SharedFile, submit: Callable[[str], str]
+) -> None:
+    left, removed = submit("left"), submit("removed")
+    shared.headgate("remove", removed)
+    listed = shared.listed()
+    assert left in listed
+    assert removed not in listed
