@@ -98,7 +98,9 @@ class Flow:
         return ended
 
 
-class House:
+class PoolsHarness:
+    """Pools of sessions, and dataflows that have seats in them."""
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._python = directory / "python"
@@ -128,36 +130,38 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = House(tmp_path)
+def harness(tmp_path: Path) -> Iterator[PoolsHarness]:
+    made = PoolsHarness(tmp_path)
     yield made
     for flow in made.flows:
         flow.session.close()
     assert not psutil.Process().children()
 
 
-def test_dataflows_of_a_pool_share_a_process_and_keep_their_logs_apart(house: House) -> None:
-    one, two = house.flow("one"), house.flow("two")
+def test_dataflows_of_a_pool_share_a_process_and_keep_their_logs_apart(
+    harness: PoolsHarness,
+) -> None:
+    one, two = harness.flow("one"), harness.flow("two")
     assert one.ready() == two.ready()
     one.start("m:work")
     two.start("m:work")
-    assert one.committed().log == str(house.directory / "one")
-    assert two.committed().log == str(house.directory / "two")
+    assert one.committed().log == str(harness.directory / "one")
+    assert two.committed().log == str(harness.directory / "two")
 
 
-def test_other_pools_and_other_settings_have_processes_of_their_own(house: House) -> None:
+def test_other_pools_and_other_settings_have_processes_of_their_own(harness: PoolsHarness) -> None:
     pids = {
-        house.flow("one").ready(),
-        house.flow("two", StartSession(pool="q")).ready(),
-        house.flow("three", StartSession({"a": "b"}, pool="p")).ready(),
-        house.flow("four", StartSession(python_path=("/x",), pool="p")).ready(),
-        house.flow("five", StartSession()).ready(),
+        harness.flow("one").ready(),
+        harness.flow("two", StartSession(pool="q")).ready(),
+        harness.flow("three", StartSession({"a": "b"}, pool="p")).ready(),
+        harness.flow("four", StartSession(python_path=("/x",), pool="p")).ready(),
+        harness.flow("five", StartSession()).ready(),
     }
     assert len(pids) == 5
 
 
-def test_a_run_alone_that_ends_the_session_has_failed(house: House) -> None:
-    one, two = house.flow("one"), house.flow("two")
+def test_a_run_alone_that_ends_the_session_has_failed(harness: PoolsHarness) -> None:
+    one, two = harness.flow("one"), harness.flow("two")
     first = one.ready()
     two.ready()
     one.start("m:die")
@@ -169,8 +173,10 @@ def test_a_run_alone_that_ends_the_session_has_failed(house: House) -> None:
     assert not any(isinstance(r, WorkerLost | AttemptDisplaced) for r in two.seen)
 
 
-def test_of_several_the_innocent_are_begun_again_and_the_culprit_fails_alone(house: House) -> None:
-    one, two = house.flow("one"), house.flow("two")
+def test_of_several_the_innocent_are_begun_again_and_the_culprit_fails_alone(
+    harness: PoolsHarness,
+) -> None:
+    one, two = harness.flow("one"), harness.flow("two")
     one.ready()
     two.ready()
     two.start("m:wait")
@@ -191,8 +197,8 @@ def test_of_several_the_innocent_are_begun_again_and_the_culprit_fails_alone(hou
     assert isinstance(ended, StepEnded)
 
 
-def test_a_cancelled_run_ends_and_leaves_the_others_alone(house: House) -> None:
-    one, two = house.flow("one"), house.flow("two")
+def test_a_cancelled_run_ends_and_leaves_the_others_alone(harness: PoolsHarness) -> None:
+    one, two = harness.flow("one"), harness.flow("two")
     pid = one.ready()
     two.ready()
     for flow in (one, two):
@@ -208,8 +214,8 @@ def test_a_cancelled_run_ends_and_leaves_the_others_alone(house: House) -> None:
     two.committed()
 
 
-def test_a_step_that_does_not_let_go_costs_the_others_no_failure(house: House) -> None:
-    one, two = house.flow("one"), house.flow("two")
+def test_a_step_that_does_not_let_go_costs_the_others_no_failure(harness: PoolsHarness) -> None:
+    one, two = harness.flow("one"), harness.flow("two")
     pid = one.ready()
     two.ready()
     two.start("m:wait")
@@ -226,8 +232,8 @@ def test_a_step_that_does_not_let_go_costs_the_others_no_failure(house: House) -
     assert two.ready() == one.ready() != pid
 
 
-def test_the_end_of_a_dataflow_here_ends_its_runs_alone(house: House) -> None:
-    one, two = house.flow("one"), house.flow("two")
+def test_the_end_of_a_dataflow_here_ends_its_runs_alone(harness: PoolsHarness) -> None:
+    one, two = harness.flow("one"), harness.flow("two")
     pid = one.ready()
     two.ready()
     for flow in (one, two):
@@ -235,17 +241,17 @@ def test_the_end_of_a_dataflow_here_ends_its_runs_alone(house: House) -> None:
         flow.until(StepStarted)
     one.session.close()
     assert psutil.pid_exists(pid)
-    three = house.flow("three")
+    three = harness.flow("three")
     assert three.ready() == pid
     three.start("m:release")
     two.committed()
-    closed = next((house.directory / "pools").rglob("closed")).read_text()
+    closed = next((harness.directory / "pools").rglob("closed")).read_text()
     assert "one" in closed
     assert "two" not in closed
 
 
-def test_a_pool_nobody_has_a_seat_in_has_no_process(house: House) -> None:
-    one, two = house.flow("one", idle=0.05), house.flow("two", idle=0.05)
+def test_a_pool_nobody_has_a_seat_in_has_no_process(harness: PoolsHarness) -> None:
+    one, two = harness.flow("one", idle=0.05), harness.flow("two", idle=0.05)
     pid = one.ready()
     two.ready()
     for flow in (one, two):
@@ -256,8 +262,8 @@ def test_a_pool_nobody_has_a_seat_in_has_no_process(house: House) -> None:
     one.committed()
 
 
-def test_a_session_that_cannot_start_fails_what_waits_for_it(house: House) -> None:
-    one = house.flow("one", StartSession({"unfit": ""}, pool="p"))
+def test_a_session_that_cannot_start_fails_what_waits_for_it(harness: PoolsHarness) -> None:
+    one = harness.flow("one", StartSession({"unfit": ""}, pool="p"))
     one.start("m:work")
     lost = one.until(WorkerLost, AttemptDisplaced)
     assert isinstance(lost, WorkerLost)

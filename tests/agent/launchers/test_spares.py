@@ -51,7 +51,7 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-class House:
+class SparesHarness:
     """Spare sessions, and dataflows that come to have one."""
 
     def __init__(self, directory: Path, number: int, start: StartSession) -> None:
@@ -111,11 +111,11 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[Callable[..., House]]:
-    made: list[House] = []
+def make_harness(tmp_path: Path) -> Iterator[Callable[..., SparesHarness]]:
+    made: list[SparesHarness] = []
 
-    def make(number: int = 1, start: StartSession | None = None) -> House:
-        made.append(House(tmp_path, number, start or StartSession({})))
+    def make(number: int = 1, start: StartSession | None = None) -> SparesHarness:
+        made.append(SparesHarness(tmp_path, number, start or StartSession({})))
         made[-1].spares.start()
         return made[-1]
 
@@ -133,9 +133,9 @@ def ready(reports: queue.Queue[Report]) -> int | None:
 
 
 def test_a_dataflow_takes_a_spare_and_works_in_it(
-    house: Callable[..., House], tmp_path: Path
+    make_harness: Callable[..., SparesHarness], tmp_path: Path
 ) -> None:
-    one = house()
+    one = make_harness()
     spares = one.warm()
 
     reports = one.dataflow(StartSession({"spark.sql.shuffle.partitions": "4"}, ("/steps",)))
@@ -147,9 +147,9 @@ def test_a_dataflow_takes_a_spare_and_works_in_it(
 
 
 def test_a_pool_takes_one_spare_for_all_its_dataflows(
-    house: Callable[..., House], tmp_path: Path
+    make_harness: Callable[..., SparesHarness], tmp_path: Path
 ) -> None:
-    one = house(number=2)
+    one = make_harness(number=2)
     spares = one.warm(2)
 
     first, second = one.pooled("first"), one.pooled("second")
@@ -161,8 +161,8 @@ def test_a_pool_takes_one_spare_for_all_its_dataflows(
     assert adopted == [str(tmp_path / "pools" / "p-0")]
 
 
-def test_a_spare_that_was_taken_is_replaced(house: Callable[..., House]) -> None:
-    one = house()
+def test_a_spare_that_was_taken_is_replaced(make_harness: Callable[..., SparesHarness]) -> None:
+    one = make_harness()
     one.warm()
 
     first = ready(one.dataflow(StartSession({})))
@@ -172,9 +172,9 @@ def test_a_spare_that_was_taken_is_replaced(house: Callable[..., House]) -> None
 
 
 def test_a_dataflow_with_other_settings_of_its_jvm_starts_its_own(
-    house: Callable[..., House],
+    make_harness: Callable[..., SparesHarness],
 ) -> None:
-    one = house(start=StartSession({"spark.driver.memory": "2g", "spark.sql.x": "1"}))
+    one = make_harness(start=StartSession({"spark.driver.memory": "2g", "spark.sql.x": "1"}))
     spares = one.warm()
 
     assert ready(one.dataflow(StartSession({}))) not in spares
@@ -182,15 +182,19 @@ def test_a_dataflow_with_other_settings_of_its_jvm_starts_its_own(
     assert ready(one.dataflow(StartSession({"spark.driver.memory": "2g"}))) in spares
 
 
-def test_without_a_warm_spare_a_dataflow_starts_its_own(house: Callable[..., House]) -> None:
-    one = house(number=0)
+def test_without_a_warm_spare_a_dataflow_starts_its_own(
+    make_harness: Callable[..., SparesHarness],
+) -> None:
+    one = make_harness(number=0)
 
     assert ready(one.dataflow(StartSession({})))
     assert one.spares.warm == 0
 
 
-def test_a_spare_that_ended_is_replaced_and_not_given_away(house: Callable[..., House]) -> None:
-    one = house()
+def test_a_spare_that_ended_is_replaced_and_not_given_away(
+    make_harness: Callable[..., SparesHarness],
+) -> None:
+    one = make_harness()
     (spare,) = one.warm()
 
     psutil.Process(spare).kill()
@@ -200,9 +204,9 @@ def test_a_spare_that_ended_is_replaced_and_not_given_away(house: Callable[..., 
 
 
 def test_a_setting_that_a_live_session_refuses_costs_no_attempt(
-    house: Callable[..., House],
+    make_harness: Callable[..., SparesHarness],
 ) -> None:
-    one = house()
+    one = make_harness()
     spares = one.warm()
     reports = one.dataflow(StartSession({"spark.sql.static": "1"}))
     one.sessions[0].start(REQUEST)
@@ -215,8 +219,8 @@ def test_a_setting_that_a_live_session_refuses_costs_no_attempt(
     assert ended.ending is Ending.COMMITTED
 
 
-def test_nothing_is_left_of_closed_spares(house: Callable[..., House]) -> None:
-    one = house(number=2)
+def test_nothing_is_left_of_closed_spares(make_harness: Callable[..., SparesHarness]) -> None:
+    one = make_harness(number=2)
     spares = one.warm(2)
     assert len(spares) == 2
 
