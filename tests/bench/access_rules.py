@@ -14,6 +14,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+from measuring.transports import EndlessTransport
+
 from headgate.hbase import Dialect
 from headgate.observer.config import AccessRule, AccessSettings, Allow, Listener
 from headgate.observer.control.state import ControlState
@@ -26,25 +28,6 @@ from headgate.wire import Limits, MessageType, StructWriter, Transport, write_me
 ROUNDS = 9
 TIMES = 5000
 RULES = 20
-
-
-class Wire:
-    """A transport that takes everything and gives it to nobody."""
-
-    def write(self, data: bytes) -> None:
-        """Take bytes."""
-
-    def is_closing(self) -> bool:
-        """Stay open."""
-        return False
-
-    def get_write_buffer_size(self) -> int:
-        """Keep nothing."""
-        return 0
-
-    def get_extra_info(self, name: str) -> object:
-        """Come from one host, without certificate."""
-        return ("10.1.2.3", 4567) if name == "peername" else None
 
 
 def access() -> AccessSettings:
@@ -79,9 +62,9 @@ def session(rules: AccessSettings | None) -> Session:
             "thrift1", listener, rules, metrics=metrics, clock=time.monotonic
         )
     found = Session(endpoint)
-    found.connection_made(cast("Any", Wire()))
-    found.upstream_made(cast("Any", Wire()))
-    found.upstream_settled(cast("Any", Wire()))
+    found.connection_made(cast("Any", EndlessTransport()))
+    found.upstream_made(cast("Any", EndlessTransport()))
+    found.upstream_settled(cast("Any", EndlessTransport()))
     return found
 
 

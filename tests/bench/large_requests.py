@@ -22,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from measuring.transports import EndlessTransport
+
 from headgate.events import Notify, Watch, WatchList
 from headgate.hbase import Dialect
 from headgate.observer.config import JournalSettings
@@ -82,31 +84,6 @@ class Loop:
         took = time.thread_time() - begun
         if took > self.longest:
             self.longest, self.where = took, name
-
-
-class Wire:
-    """A transport that takes everything and gives it to nobody."""
-
-    def write(self, data: bytes) -> None:
-        """Take bytes."""
-
-    def is_closing(self) -> bool:
-        """Stay open."""
-        return False
-
-    def get_write_buffer_size(self) -> int:
-        """Keep nothing."""
-        return 0
-
-    def pause_reading(self) -> None:
-        """Read on."""
-
-    def resume_reading(self) -> None:
-        """Read on."""
-
-    def get_extra_info(self, name: str) -> object:
-        """Come from one host, without certificate."""
-        return ("10.1.2.3", 4567) if name == "peername" else None
 
 
 class Producer:
@@ -184,9 +161,9 @@ class Place:
     def connect(self) -> Session:
         """Return a session that is connected on both sides."""
         session = Session(self.endpoint)
-        session.connection_made(cast("Any", Wire()))
-        session.upstream_made(cast("Any", Wire()))
-        session.upstream_settled(cast("Any", Wire()))
+        session.connection_made(cast("Any", EndlessTransport()))
+        session.upstream_made(cast("Any", EndlessTransport()))
+        session.upstream_settled(cast("Any", EndlessTransport()))
         return session
 
     def ask(self, session: Session, request: bytes, reply: bytes) -> None:
