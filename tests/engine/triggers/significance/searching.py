@@ -70,7 +70,7 @@ def flow(
     )
 
 
-class Pipeline:
+class CopyingPipeline:
     """Runs the steps at once where the engine launches them: each copies its input."""
 
     def __init__(self, spec: DataflowSpec, seed: int = 1) -> None:

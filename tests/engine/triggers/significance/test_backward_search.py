@@ -102,7 +102,7 @@ class Seen(Struct, frozen=True):
     output: float
 
 
-class Pipeline:
+class MeasuredPipeline:
     """Runs steps where the engine launches them, and measures what they read and write."""
 
     def __init__(self, steps: Mapping[str, Step], change: float, seed: int = 1) -> None:
@@ -194,7 +194,7 @@ def moved_by(before: Numbers, now: Numbers) -> float:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_predecessor_is_to_change_its_output_by_what_its_successor_has_taken_in(seed):
-    pipeline = Pipeline(CHAIN, 0.03, seed)
+    pipeline = MeasuredPipeline(CHAIN, 0.03, seed)
     sought = 0.03
     for action, follower in (("index", "risk"), ("risk", "zones")):
         taken_in = pipeline.until_found(action, lambda: pipeline.trend(0.02), 150)
@@ -211,7 +211,7 @@ def test_a_predecessor_is_to_change_its_output_by_what_its_successor_has_taken_i
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_of_several_successors_the_one_that_bears_least_tells_the_target(seed):
-    pipeline = Pipeline(FORK, 0.01, seed)
+    pipeline = MeasuredPipeline(FORK, 0.01, seed)
     taken_in = {
         name: pipeline.until_found(name, lambda: pipeline.trend(0.02), 200)
         for name in ("index", "calm", "steep")
@@ -222,7 +222,7 @@ def test_of_several_successors_the_one_that_bears_least_tells_the_target(seed):
 
 
 def test_predecessors_wait_until_all_successors_are_found():
-    pipeline = Pipeline(FORK, 0.01)
+    pipeline = MeasuredPipeline(FORK, 0.01)
     waiting = 0
     while not (pipeline.search("calm").found and pipeline.search("steep").found):
         assert pipeline.search("zones").state.target is None
@@ -235,7 +235,7 @@ def test_predecessors_wait_until_all_successors_are_found():
 
 def test_what_a_predecessor_searches_for_stays_while_its_own_runs_grow():
     # Its longer runs change the successor's input by more at a time.
-    pipeline = Pipeline(CHAIN, 0.03)
+    pipeline = MeasuredPipeline(CHAIN, 0.03)
     pipeline.until_found("index", lambda: pipeline.trend(0.02), 150)
     pipeline.until_found("risk", lambda: pipeline.trend(0.02), 150)
     pipeline.until_found("zones", lambda: pipeline.trend(0.02), 150)
@@ -244,7 +244,7 @@ def test_what_a_predecessor_searches_for_stays_while_its_own_runs_grow():
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_noise_that_stays_the_same_is_no_reason_to_search_again(seed):
-    pipeline = Pipeline(CHAIN, 0.006, seed)
+    pipeline = MeasuredPipeline(CHAIN, 0.006, seed)
     for _ in range(400):
         growth = 0.02 * pipeline.random.lognormal(0, 0.8)
         pipeline.trend(growth, number=int(pipeline.random.integers(5, 16)))
@@ -254,7 +254,7 @@ def test_noise_that_stays_the_same_is_no_reason_to_search_again(seed):
 
 
 def test_a_search_opens_again_when_the_trend_changes_and_not_while_it_stays():
-    pipeline = Pipeline(CHAIN, 0.01)
+    pipeline = MeasuredPipeline(CHAIN, 0.01)
     for _ in range(300):
         pipeline.trend(0.02)
     opened = pipeline.openings_of_all()
@@ -272,7 +272,7 @@ def test_a_search_opens_again_when_the_trend_changes_and_not_while_it_stays():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_chain_rests_where_its_target_cannot_be_reached(seed):
     """One update of the input changes the output by more; it was searched for 5 to 12 times."""
-    pipeline = Pipeline(CHAIN, 0.001, seed)
+    pipeline = MeasuredPipeline(CHAIN, 0.001, seed)
     for _ in range(300):
         pipeline.noise(0.2)
     assert pipeline.search("index").out_of_reach
@@ -287,7 +287,7 @@ ALONE = {"index": Step(("in",), ("feed",), lambda x: np.sqrt(in_zones(x) ** 3))}
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_a_change_of_the_trend_is_noticed_within_few_runs(seed, growth):
     """An average of eight runs took 5 to 9."""
-    pipeline = Pipeline(ALONE, 0.04, seed)
+    pipeline = MeasuredPipeline(ALONE, 0.04, seed)
     for _ in range(120):
         pipeline.trend(0.02, turns=10**6)
     assert pipeline.search("index").found

@@ -8,7 +8,7 @@ import zlib
 import msgspec
 import numpy as np
 import pytest
-from searching import CELLS, TARGET, Pipeline, container, flow
+from searching import CELLS, TARGET, CopyingPipeline, container, flow
 
 from headgate.engine import (
     Codec,
@@ -27,7 +27,7 @@ INPUTS = np.random.default_rng(7)
 
 
 def test_every_step_runs_at_every_wave_until_its_search_has_its_turn():
-    pipeline = Pipeline(flow())
+    pipeline = CopyingPipeline(flow())
     for _ in range(3):
         pipeline.wave(0.01)
     assert pipeline.runs["first"] == [1, 2, 3]
@@ -36,7 +36,7 @@ def test_every_step_runs_at_every_wave_until_its_search_has_its_turn():
 
 
 def test_the_last_step_is_searched_for_first_and_then_its_predecessor():
-    pipeline = Pipeline(flow())
+    pipeline = CopyingPipeline(flow())
     budget = round(3 * math.log2(MOST_UPDATES * CELLS))
     pipeline.until(lambda: pipeline.search("second").found, 0.04, budget)
     change = pipeline.search("second").change
@@ -48,17 +48,17 @@ def test_the_last_step_is_searched_for_first_and_then_its_predecessor():
 
 
 def test_the_change_can_be_taken_against_a_reference():
-    pipeline = Pipeline(flow(0.05, against=100.0))
+    pipeline = CopyingPipeline(flow(0.05, against=100.0))
     pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
     # The values are about half the reference, so they may move by twice as much.
-    relative = Pipeline(flow(0.1))
+    relative = CopyingPipeline(flow(0.1))
     relative.until(lambda: relative.search("second").found, 0.04, 60)
     ratio = pipeline.search("second").state.limit / relative.search("second").state.limit
     assert 0.7 < ratio < 1.4
 
 
 def test_a_step_that_is_not_searched_for_runs_before_one_that_is():
-    pipeline = Pipeline(flow(searched=("second",)))
+    pipeline = CopyingPipeline(flow(searched=("second",)))
     for _ in range(3):
         pipeline.wave(0.01)
     assert pipeline.runs["first"] == [1, 2, 3]
@@ -68,7 +68,7 @@ def test_a_step_that_is_not_searched_for_runs_before_one_that_is():
 
 
 def test_the_reference_is_one_for_the_output_alone():
-    pipeline = Pipeline(flow(against=1000.0))
+    pipeline = CopyingPipeline(flow(against=1000.0))
     for _ in range(3):
         pipeline.wave(0.01)
     first, second = (pipeline.search(name).state.measurements[-1] for name in ("first", "second"))
@@ -77,7 +77,7 @@ def test_the_reference_is_one_for_the_output_alone():
 
 
 def test_each_step_of_a_search_is_a_decision_and_explaining_shows_its_state():
-    pipeline = Pipeline(flow())
+    pipeline = CopyingPipeline(flow())
     pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
     words = [d.words for d in pipeline.tester.decisions() if d.kind is DecisionKind.ADJUSTED]
     assert words[0].startswith("search opened; target 5 %")
@@ -92,12 +92,12 @@ def test_each_step_of_a_search_is_a_decision_and_explaining_shows_its_state():
 
 
 def test_a_step_whose_search_has_not_its_turn_yet_says_what_it_waits_for():
-    explained = {a.action: a for a in Pipeline(flow()).tester.engine.explain(0).actions}
+    explained = {a.action: a for a in CopyingPipeline(flow()).tester.engine.explain(0).actions}
     assert "its successors are searched for first" in explained["first"].policy.words
 
 
 def test_a_restart_goes_on_with_the_search():
-    one, other = Pipeline(flow()), Pipeline(flow())
+    one, other = CopyingPipeline(flow()), CopyingPipeline(flow())
     for pipeline in (one, other):
         for _ in range(8):
             pipeline.wave(0.03)
@@ -111,7 +111,7 @@ def test_a_restart_goes_on_with_the_search():
 
 
 def test_a_search_that_an_earlier_version_has_saved_goes_on():
-    pipeline = Pipeline(flow())
+    pipeline = CopyingPipeline(flow())
     for _ in range(8):
         pipeline.wave(0.03)
     engine = pipeline.tester.engine
@@ -129,7 +129,7 @@ def test_a_search_that_an_earlier_version_has_saved_goes_on():
 
 
 def test_another_target_opens_the_search_again():
-    pipeline = Pipeline(flow())
+    pipeline = CopyingPipeline(flow())
     pipeline.until(lambda: pipeline.search("second").found, 0.04, 60)
     pipeline.tester.handle(SpecificationChanged(pipeline.tester.now, flow(0.1)))
     assert pipeline.search("second").state.target == 0.1

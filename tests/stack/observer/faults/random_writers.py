@@ -61,7 +61,7 @@ class Write(Struct):
 Call = Callable[[Any], Any]
 
 
-class Writer(threading.Thread):
+class RandomWriter(threading.Thread):
     """A client of both dialects that writes one request after the other until it is told to end."""
 
     def __init__(

@@ -26,7 +26,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from fault_scenarios import PARTS, QUICK, SOAK, Scenario, Victim
 from free_ports import free_port
-from random_writers import State, Writer
+from random_writers import RandomWriter, State
 from write_agreement import disagreements, events_of, stored_in
 
 from headgate.events import updates_topic
@@ -124,7 +124,8 @@ def examine(
         doors = [inject(front, rng.randrange(1 << 30)).address for front in fronts]
     done = threading.Event()
     writers = [
-        Writer(number, scenario.seed, table, doors[0], doors[1], done) for number in range(WRITERS)
+        RandomWriter(number, scenario.seed, table, doors[0], doors[1], done)
+        for number in range(WRITERS)
     ]
     for writer in writers:
         writer.start()
@@ -179,11 +180,11 @@ def remove(addresses: Addresses, table: str, topics: list[str]) -> None:
         deleted.result(timeout=60)
 
 
-def acknowledged(writers: list[Writer]) -> int:
+def acknowledged(writers: list[RandomWriter]) -> int:
     return sum(w.state is State.ACKNOWLEDGED for each in writers for w in list(each.writes))
 
 
-def await_enough(writers: list[Writer]) -> None:
+def await_enough(writers: list[RandomWriter]) -> None:
     """Wait until the scenario says something, on a slow machine too."""
     deadline = time.monotonic() + 60
     while acknowledged(writers) < ENOUGH:
