@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -80,7 +81,8 @@ def test_a_killed_agent_leaves_its_folder_free(tmp_path: Path) -> None:
         "folder = Folder(Workers(directory=sys.argv[1]))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
     Folder(Workers(directory=str(tmp_path))).close()
 
 
