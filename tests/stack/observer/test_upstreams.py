@@ -112,6 +112,15 @@ def await_connections(observer: ObserverProcess, count: int) -> None:
         time.sleep(0.02)
 
 
+def await_more(acknowledged: list[list[bytes]], count: int) -> None:
+    """Wait until each client has written so many more rows."""
+    targets = [len(rows) + count for rows in acknowledged]
+    deadline = time.monotonic() + 60
+    while any(len(rows) < target for rows, target in zip(acknowledged, targets, strict=True)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_connections_are_spread(observer: ObserverProcess, servers: list[Any]) -> None:
     clients = [connect(observer.thrift1) for _ in range(6)]
     for client in clients:
@@ -156,14 +165,14 @@ def test_a_killed_upstream_harms_only_its_own_clients(
             else:
                 written.append(row)
 
-    threads = [threading.Thread(target=write, args=(at,)) for at in range(6)]
+    threads = [threading.Thread(target=write, args=(at,), daemon=True) for at in range(6)]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)
+    await_more(acknowledged, 30)
     killed = servers[1]
     killed.kill()
     await_health(observer, killed, "unhealthy")
-    time.sleep(0.5)
+    await_more(acknowledged, 30)
     assert connections(observer) == [3, 0, 3]
     killed.restart()
     await_health(observer, killed, "healthy")

@@ -172,7 +172,9 @@ def test_a_step_that_ends_the_session_has_the_others_run_again_unharmed(stand: A
     (agent,) = stand.agents
     careful, crash = submit(stand, "careful", "careful"), submit(stand, "crash", "crash")
     run = agent.launch(careful, "act")
+    deadline = time.monotonic() + LONG
     while not (stand.directory / "both").exists():
+        assert time.monotonic() < deadline, agent.words()
         time.sleep(0.1)
     agent.launch(crash, "act")
 

@@ -193,20 +193,24 @@ def test_behind_a_barrier_that_follows_a_gate_no_foreign_write_comes(
     subscriber.watch(name)
     bound = Bound(subscriber, name)
     done = threading.Event()
+    written = [0] * 4
 
     def work(at: int) -> None:
         table = connect(observer).table(name)
-        number = 0
         while not done.is_set():
-            table.put(b"%d-%05d" % (at, number), {b"f:a": b"x"})
-            number += 1
+            table.put(b"%d-%05d" % (at, written[at]), {b"f:a": b"x"})
+            written[at] += 1
 
-    threads = [threading.Thread(target=work, args=(at,)) for at in range(4)]
+    threads = [threading.Thread(target=work, args=(at,), daemon=True) for at in range(4)]
     for thread in threads:
         thread.start()
     closed, opened = [], []
     for _ in range(3):
-        time.sleep(0.1)
+        before = sum(written)
+        deadline = time.monotonic() + 60
+        while sum(written) < before + 20:
+            assert time.monotonic() < deadline, "nobody writes"
+            time.sleep(0.01)
         closed.append(bound.close(60))
         there = len(list(stack.happybase().table(name).scan()))
         time.sleep(0.1)
