@@ -105,6 +105,7 @@ def test_a_kernel_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     turns = Turns(Scheduling.AUTO)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_OTHER)
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     with capture_logs() as lines:
         turns.begin()
