@@ -54,7 +54,9 @@ def configuration(
             "name": name,
             "thrift1": Listener("127.0.0.1:0", str(stack.thrift1)),
             "thrift2": Listener("127.0.0.1:0", str(stack.thrift2)),
-            "kafka": KafkaSettings(stack.kafka, control_topic=subscriber.control_topic, partitions=4),
+            "kafka": KafkaSettings(
+                stack.kafka, control_topic=subscriber.control_topic, partitions=4
+            ),
             "journal": JournalSettings(str(directory / name / "journal")),
             "lease_seconds": 3.0,
             **changes,

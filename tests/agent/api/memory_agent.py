@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from simulation import SEALS, MemoryRows
 
-from headgate.agent.configuration import AgentConfiguration, HBase, Kafka
+from headgate.agent.configuration import AgentConfiguration, HBase, KafkaOptions
 from headgate.agent.dataflow.views import FlowStatus, Phase, RunAnswer, WaveStatus
 from headgate.agent.errors import Refused
 from headgate.agent.metrics import AgentMetrics
@@ -207,7 +207,7 @@ class MemoryAgent(Agent):
         **settings: Any,
     ) -> None:
         self.configuration = AgentConfiguration(
-            hbase=HBase("127.0.0.1:1"), kafka=Kafka("k:1"), lease_seconds=LEASE, **settings
+            hbase=HBase("127.0.0.1:1"), kafka=KafkaOptions("k:1"), lease_seconds=LEASE, **settings
         )
         self.metrics = AgentMetrics()
         self.owner = Owner(name, name, address)

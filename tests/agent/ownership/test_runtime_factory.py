@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from simulation import SEALS, MemoryRows
 
-from headgate.agent.configuration import AgentConfiguration, HBase, Kafka, Workers
+from headgate.agent.configuration import AgentConfiguration, HBase, KafkaOptions, Workers
 from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.errors import DamagedState
 from headgate.agent.metrics import AgentMetrics
@@ -68,7 +68,7 @@ class Made:
         self.factory = RuntimeFactory(
             configuration=AgentConfiguration(
                 hbase=HBase("127.0.0.1:1"),
-                kafka=Kafka("k:1"),
+                kafka=KafkaOptions("k:1"),
                 workers=Workers(directory=str(folder)),
             ),
             requester="agent/1",
