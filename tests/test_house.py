@@ -17,11 +17,11 @@ SOURCE_ROOTS = {
 }
 ROOMS = {
     "observer": {"wire", "hbase", "events", "settings", "observer", "client"},
-    "agent": {"flows", "engine", "replay", "agent", "spark", "local", "cli"},
+    "agent": {"flows", "engine", "learning", "replay", "agent", "spark", "local", "cli"},
 }
 ROOMS_TO_COME = {
     "observer": set[str](),
-    "agent": {"learning", "console", "incremental", "temporal", "reuse"},
+    "agent": {"console", "incremental", "temporal", "reuse"},
 }
 TESTS_WITHOUT_ROOM = {
     *("stack", "bench", "fuzz", "mutants", "worlds", "faults", "soak"),

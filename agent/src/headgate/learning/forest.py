@@ -1,0 +1,212 @@
+"""Decision forests as arrays: what was fitted elsewhere is kept, sent and applied as plain numbers.
+
+Nothing is ever unpickled. A forest says of each output the probability that skipping violates its
+bound (SmartFlux, section 3: one model, many labels).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+VERSION: Final = 1
+_KIND: Final = "forest"
+_LARGEST_MODEL = 256 * 1024 * 1024  # bytes, unpacked: beyond what any training here makes
+_NODES = np.dtype("<i4")
+_NUMBERS = np.dtype("<f8")
+
+
+class UnusableModel(Exception):
+    """A model that is damaged, newer than this program, or of something else."""
+
+
+class Forest(Struct, frozen=True, eq=False):
+    """Fitted trees, padded to one length; shape (trees, nodes) each, ``values`` with the labels.
+
+    A node sends an input to ``left`` where its feature is at most the threshold, in float32. A leaf
+    leads to itself.
+    """
+
+    features: tuple[str, ...]
+    """Names of the columns of inputs."""
+    labels: tuple[str, ...]
+    feature: npt.NDArray[np.int32]
+    threshold: npt.NDArray[np.float64]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float64]
+    """Probability of each label at each node, shape (trees, nodes, labels)."""
+    depth: int
+    """Steps from the root to the deepest leaf."""
+
+    def predict(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return the probability of each label, shape (rows, labels).
+
+        Raises:
+            ValueError: the rows have another number of features.
+        """
+        if rows.ndim != 2 or rows.shape[1] != len(self.features):
+            message = f"rows of shape {rows.shape} are not of {len(self.features)} features"
+            raise ValueError(message)
+        inputs = rows.astype(np.float32, copy=False)
+        trees = np.arange(len(self.feature))
+        lines = np.arange(len(inputs))[:, None]
+        nodes = np.zeros((len(inputs), len(trees)), np.int32)
+        for _ in range(self.depth):
+            goes_left = inputs[lines, self.feature[trees, nodes]] <= self.threshold[trees, nodes]
+            nodes = np.where(goes_left, self.left[trees, nodes], self.right[trees, nodes])
+        probabilities: npt.NDArray[np.float64] = self.values[trees, nodes].mean(1)
+        return probabilities
+
+
+class FittedTree(Protocol):
+    """The arrays of one fitted tree, as scikit-learn has them in ``estimator.tree_``."""
+
+    node_count: int
+    max_depth: int
+    children_left: npt.NDArray[np.int64]
+    children_right: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
+    threshold: npt.NDArray[np.float64]
+    value: npt.NDArray[np.float64]
+    """Weights of both classes of each label, shape (nodes, labels, 2)."""
+
+
+def forest_of(
+    trees: Sequence[FittedTree], features: Sequence[str], labels: Sequence[str]
+) -> Forest:
+    """Return fitted trees as one forest.
+
+    Raises:
+        ValueError: there is no tree, or one is of another number of labels or of more classes than
+            no and yes.
+    """
+    if not trees:
+        message = "a forest has a tree at least"
+        raise ValueError(message)
+    shape = len(trees), max(tree.node_count for tree in trees)
+    feature, left, right = (np.zeros(shape, np.int32) for _ in range(3))
+    threshold, values = np.zeros(shape), np.zeros((*shape, len(labels)))
+    for at, tree in enumerate(trees):
+        if tree.value.shape[1:] != (len(labels), 2):
+            message = (
+                f"tree {at} is of {tree.value.shape[1:]} labels and classes, not of "
+                f"{(len(labels), 2)}: fit it to examples of both classes of each label"
+            )
+            raise ValueError(message)
+        count = tree.node_count
+        own = np.arange(count)
+        leaf = tree.children_left < 0
+        left[at, :count] = np.where(leaf, own, tree.children_left)
+        right[at, :count] = np.where(leaf, own, tree.children_right)
+        feature[at, :count] = np.where(leaf, 0, tree.feature)
+        threshold[at, :count] = np.where(leaf, 0.0, tree.threshold)
+        values[at, :count] = tree.value[:, :, 1] / tree.value.sum(2)
+    depth = max(tree.max_depth for tree in trees)
+    return Forest(tuple(features), tuple(labels), feature, threshold, left, right, values, depth)
+
+
+class _Saved(Struct, frozen=True, array_like=True):
+    kind: str
+    version: int
+    checksum: bytes
+    """SHA-256 of kind, version and body."""
+    body: bytes
+
+
+class _Body(Struct, frozen=True, array_like=True):
+    features: tuple[str, ...]
+    labels: tuple[str, ...]
+    trees: int
+    nodes: int
+    depth: int
+    arrays: bytes
+    """Compressed: feature, left, right as int32, threshold and values as float64, little-endian."""
+
+
+def _checksum(kind: str, version: int, body: bytes) -> bytes:
+    return hashlib.sha256(f"{kind}/{version}/".encode() + body).digest()
+
+
+def encode_forest(forest: Forest) -> bytes:
+    """Return a forest as bytes that say what they are and whether they are whole."""
+    arrays = b"".join(
+        np.ascontiguousarray(array, kind).tobytes()
+        for array, kind in (
+            (forest.feature, _NODES),
+            (forest.left, _NODES),
+            (forest.right, _NODES),
+            (forest.threshold, _NUMBERS),
+            (forest.values, _NUMBERS),
+        )
+    )
+    trees, nodes = forest.feature.shape
+    body = msgspec.msgpack.encode(
+        _Body(forest.features, forest.labels, trees, nodes, forest.depth, zlib.compress(arrays))
+    )
+    return msgspec.msgpack.encode(_Saved(_KIND, VERSION, _checksum(_KIND, VERSION, body), body))
+
+
+def decode_forest(data: bytes) -> Forest:
+    """Return a forest from its bytes.
+
+    Raises:
+        UnusableModel: they are no forest, are damaged, or were written by a newer program.
+    """
+    try:
+        saved = msgspec.msgpack.decode(data, type=_Saved)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        message = f"this is no model ({error}); train the dataflow again"
+        raise UnusableModel(message) from error
+    if saved.kind != _KIND:
+        message = f"this is a model of kind {saved.kind!r}, not {_KIND!r}; train the dataflow again"
+        raise UnusableModel(message)
+    if saved.version > VERSION:
+        message = (
+            f"the model is of version {saved.version} and this program reads {VERSION} at most; "
+            "upgrade it, or train the dataflow again"
+        )
+        raise UnusableModel(message)
+    if _checksum(saved.kind, saved.version, saved.body) != saved.checksum:
+        message = "the model is damaged: its checksum differs; train the dataflow again"
+        raise UnusableModel(message)
+    try:
+        return _unpacked(msgspec.msgpack.decode(saved.body, type=_Body))
+    except (msgspec.MsgspecError, zlib.error, ValueError) as error:
+        message = f"the model is not what it says ({error}); train the dataflow again"
+        raise UnusableModel(message) from error
+
+
+def _unpacked(body: _Body) -> Forest:
+    shape, labels = (body.trees, body.nodes), len(body.labels)
+    cells = body.trees * body.nodes
+    sizes = [cells * _NODES.itemsize] * 3 + [
+        cells * _NUMBERS.itemsize,
+        cells * labels * _NUMBERS.itemsize,
+    ]
+    if min(*shape, labels) < 1 or body.depth < 0 or sum(sizes) > _LARGEST_MODEL:
+        message = f"{body.trees} trees of {body.nodes} nodes and {labels} labels"
+        raise ValueError(message)
+    unpacker = zlib.decompressobj()
+    raw = unpacker.decompress(body.arrays, sum(sizes) + 1)
+    if len(raw) != sum(sizes) or not unpacker.eof:
+        message = f"{len(raw)} bytes of trees, not {sum(sizes)}"
+        raise ValueError(message)
+    edges = np.cumsum([0, *sizes])
+    parts = [raw[a:b] for a, b in pairwise(edges)]
+    feature, left, right = (np.frombuffer(part, _NODES).reshape(shape) for part in parts[:3])
+    threshold = np.frombuffer(parts[3], _NUMBERS).reshape(shape)
+    values = np.frombuffer(parts[4], _NUMBERS).reshape((*shape, labels))
+    for array, limit in ((feature, len(body.features)), (left, body.nodes), (right, body.nodes)):
+        if array.min() < 0 or array.max() >= limit:
+            message = "a node leads out of its tree"
+            raise ValueError(message)
+    return Forest(body.features, body.labels, feature, threshold, left, right, values, body.depth)

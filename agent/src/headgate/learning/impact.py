@@ -1,0 +1,222 @@
+"""How much of a container has changed since a version of it: input impact and output error.
+
+SmartFlux, section 2, equations 1 to 4. All sums are rounded once, at their end, so that they are
+the same in whatever order cells come: what is measured while updates arrive is bit for bit what is
+measured again from a recording.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+LARGEST: Final = sys.float_info.max
+"""What stands for sums of magnitudes that are larger."""
+
+Values = npt.NDArray[np.float64]
+
+
+class Version(Struct, frozen=True):
+    """A container as it was at one moment: what later moments are measured against."""
+
+    magnitude: float
+    """Σₙ|x′|, finite."""
+    sum: float
+    """Σₙ x′."""
+    above: tuple[int, ...] = ()
+    """By level, the elements with x′ above it."""
+
+
+class Impact(Struct, frozen=True):
+    """x (now) against x′ (in a version): all that metrics and features are computed from.
+
+    A missing x or x′ is 0. Where signs differ, |x| + |x′| stands for the larger of the two.
+    """
+
+    changed: int = 0
+    """m: elements with x ≠ x′, those without a number included."""
+    elements: int = 0
+    """n: elements present now."""
+    difference: float = 0.0
+    """Σₘ|x−x′|."""
+    largest: float = 0.0
+    """max |x−x′|."""
+    squares: float = 0.0
+    """Σₘ(x−x′)²."""
+    signed: float = 0.0
+    """Σₘ(x−x′)."""
+    changed_magnitude: float = 0.0
+    """Σₘ max(|x|, |x′|)."""
+    magnitude: float = 0.0
+    """Σₙ max(|x|, |x′|)."""
+    current: float = 0.0
+    """Σₙ|x|."""
+    sum: float = 0.0
+    """Σₙ x."""
+    unknown: int = 0
+    """Changed elements of which a value is no number: what depends on them is not known."""
+    crossed: tuple[int, ...] = ()
+    """By level, the elements that it lies between: x on one side, x′ on the other."""
+    above: tuple[int, ...] = ()
+    """By level, the elements with x above it."""
+
+
+def version_of(values: Values, levels: Values | None = None) -> Version:
+    """Return a container as it is.
+
+    Args:
+        values: x of all its elements, shape (n,).
+        levels: in rising order, shape (k,); none where crossings are not asked for.
+    """
+    known = np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST)
+    above = () if levels is None else tuple((known[:, None] > levels).sum(0).tolist())
+    return Version(min(_total(np.abs(known)), LARGEST), _exact(known), above)
+
+
+def measure(
+    current: Values,
+    previous: Values,
+    version: Version,
+    elements: int,
+    levels: Values | None = None,
+) -> Impact:
+    """Return how far a container has moved from a version.
+
+    Args:
+        current: x of the touched elements, 0 where they are gone, NaN where x is no number; (t,).
+        previous: their x′ in the version, 0 where they were not there, NaN likewise; (t,).
+        version: the container as it was.
+        elements: n, present now.
+        levels: those of the version.
+
+    Raises:
+        ValueError: the two arrays differ in length.
+    """
+    if current.shape != previous.shape:
+        message = f"{len(current)} values now stand against {len(previous)} before"
+        raise ValueError(message)
+    moved = current != previous  # NaN differs from all
+    x, before = current[moved], previous[moved]
+    numberless = np.isnan(x) | np.isnan(before)
+    x, before = _bounded(x), _bounded(before)
+    with np.errstate(over="ignore"):
+        signed = x - before
+        distance = np.abs(signed)
+        size, size_before = np.abs(x), np.abs(before)
+        larger = np.where(
+            x * np.sign(before) < 0, size + size_before, np.maximum(size, size_before)
+        )
+        squares = _total(distance * distance)
+    crossed: tuple[int, ...] = ()
+    above: tuple[int, ...] = ()
+    if levels is not None:
+        now, then = x[:, None] > levels, before[:, None] > levels
+        crossed = tuple((now != then).sum(0).tolist())
+        more = (now.sum(0) - then.sum(0)).tolist()
+        above = tuple(a + b for a, b in zip(version.above, more, strict=True))
+    return Impact(
+        changed=len(x),
+        elements=elements,
+        difference=_total(distance),
+        largest=float(distance.max(initial=0.0)),
+        squares=squares,
+        signed=_exact(_bounded(signed)),
+        changed_magnitude=min(_total(larger), LARGEST),
+        magnitude=_moved(version.magnitude, larger, size_before),
+        current=_moved(version.magnitude, size, size_before),
+        sum=_exact(np.concatenate(([version.sum], x, -before))),
+        unknown=int(np.count_nonzero(numberless)),
+        crossed=crossed,
+        above=above,
+    )
+
+
+def _bounded(values: Values) -> Values:
+    return np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST)
+
+
+def _moved(magnitude: float, added: Values, gone: Values) -> float:
+    return max(0.0, min(_exact(np.concatenate(([magnitude], added, -gone))), LARGEST))
+
+
+def _total(terms: Values) -> float:
+    """Return a sum of terms of at least 0, rounded once; infinity where it is too large."""
+    try:
+        return math.fsum(terms.tolist())
+    except OverflowError:
+        return math.inf
+
+
+def _exact(terms: Values) -> float:
+    """Return a sum of terms of either sign, rounded once; the largest number where it is more."""
+    try:
+        return math.fsum(terms.tolist())
+    except OverflowError:
+        return math.copysign(LARGEST, math.fsum((terms / (2.0 * len(terms))).tolist()))
+
+
+def _share(part: float, whole: float) -> float:
+    """Return part / whole in [0, 1], with 0/0 = 0."""
+    if whole == 0.0:
+        return 1.0 if part else 0.0
+    return min(1.0, part / whole)
+
+
+class ImpactMetric(StrEnum):
+    """How much the input of a step has changed; in brackets the paper's equation."""
+
+    ABSOLUTE = "absolute"
+    """m · Σₘ|x−x′| (1)."""
+    RELATIVE = "relative"
+    """m · Σₘ|x−x′| / (n · Σₘ max(|x|, |x′|)), in [0, 1] (2)."""
+
+
+class ErrorMetric(StrEnum):
+    """How far an output is from what it would be; in brackets the paper's equation."""
+
+    RELATIVE = "relative"
+    """Σₘ|x−x′| / Σₙ max(|x|, |x′|), in [0, 1] (3)."""
+    RMSE = "rmse"
+    """√(Σₘ(x−x′)² / n), in the values' units (4)."""
+
+
+def impact(measured: Impact, metric: ImpactMetric) -> float:
+    """Return ι."""
+    if metric is ImpactMetric.ABSOLUTE:
+        return min(measured.changed * measured.difference, sys.float_info.max)
+    return _share(measured.changed, measured.elements) * _share(
+        measured.difference, measured.changed_magnitude
+    )
+
+
+def error(measured: Impact, metric: ErrorMetric) -> float:
+    """Return ε; infinity where values are not known, which no bound admits."""
+    if measured.unknown:
+        return math.inf
+    if metric is ErrorMetric.RELATIVE:
+        return _share(measured.difference, measured.magnitude)
+    return math.sqrt(measured.squares / measured.elements) if measured.elements else 0.0
+
+
+def error_of_current(measured: Impact) -> float:
+    """Return Σₘ|x−x′| / Σₙ|x|: the other denominator that equation 3 allows; may be infinite."""
+    if measured.unknown:
+        return math.inf
+    if measured.current == 0.0:
+        return math.inf if measured.difference else 0.0
+    return measured.difference / measured.current
+
+
+def geometric_mean(impacts: Iterable[float]) -> float:
+    """Return the mean of the impacts of several predecessors; 0 where one of them is quiet."""
+    found = tuple(impacts)
+    if not found or min(found) == 0.0:
+        return 0.0
+    return math.exp(math.fsum(map(math.log, found)) / len(found))

@@ -1,0 +1,206 @@
+"""What scores and thresholds would have skipped, over waves of which everything is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from headgate.learning.pairs import Table
+
+Flags = npt.NDArray[np.bool_]
+"""By wave, shape (w,)."""
+
+
+class ClosedLoop(Struct, frozen=True, eq=False):
+    """One output under a policy, wave by wave from the first; the first always runs."""
+
+    ran: Flags
+    violated: Flags
+    """Whether what was shown was out of bounds; never where it ran."""
+
+    @property
+    def saved(self) -> float:
+        """Share of the waves in which it was skipped."""
+        return 1.0 - float(self.ran.mean())
+
+    @property
+    def confidence(self) -> float:
+        """Share of the waves in which what was shown was within bounds."""
+        return 1.0 - float(self.violated.mean())
+
+
+def closed_loop(
+    errors: Table, scores: Table, threshold: float, bound: float, first: int, last: int
+) -> ClosedLoop:
+    """Return what becomes of an output that runs where the score passes the threshold.
+
+    Args:
+        errors: ε by wave and age, shape (T, H+1). Past the horizon it always runs.
+        scores: predicted violations, likewise; what is NaN runs.
+        threshold: λ; what is above it runs.
+        bound: of ε.
+        first: the wave from which on it is looked at.
+        last: the wave before which it ends.
+    """
+    count, horizon = last - first, errors.shape[1] - 1
+    ran, violated = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    ages = np.arange(1, horizon + 1)
+    version = first
+    while version < last:
+        ran[version - first] = True
+        waves = version + ages
+        waves = waves[waves < last]
+        known = ages[: len(waves)]
+        skipped = scores[waves, known] <= threshold
+        until = int(np.argmin(skipped)) if not skipped.all() else len(waves)
+        wrong = ~(errors[waves[:until], known[:until]] <= bound)
+        violated[version - first + 1 : version - first + 1 + until] = wrong
+        version += 1 + until
+    return ClosedLoop(ran, violated)
+
+
+class Step(Struct, frozen=True):
+    """A step of a dataflow: what it reads and what it writes."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+class Graph:
+    """The steps of a dataflow, predecessors first.
+
+    Args:
+        steps: in an order in which every container is written before it is read.
+
+    Raises:
+        ValueError: a container is read before the step that writes it, or two write one.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = tuple(steps)
+        self.writers: dict[str, str] = {}
+        self.ancestors: dict[str, tuple[str, ...]] = {}
+        """By step, all steps before it, predecessors first."""
+        read: set[str] = set()
+        for step in steps:
+            read.update(step.reads)
+            before = {
+                name
+                for container in step.reads
+                if container in self.writers
+                for name in (*self.ancestors[self.writers[container]], self.writers[container])
+            }
+            self.ancestors[step.name] = tuple(s.name for s in steps if s.name in before)
+            for container in step.writes:
+                if container in read or container in self.writers:
+                    message = (
+                        f"step {step.name} writes {container}, which a step before it reads or "
+                        "writes; name the steps in their order"
+                    )
+                    raise ValueError(message)
+                self.writers[container] = step.name
+        self.sources = frozenset(read - self.writers.keys())
+        """Containers that no step writes: they change in every wave."""
+
+    def above(self, output: str) -> tuple[str, ...]:
+        """Return the containers from which an output is predicted: those that its steps read."""
+        writer = self.writers[output]
+        steps = {*self.ancestors[writer], writer}
+        read = (c for step in self.steps if step.name in steps for c in step.reads)
+        return tuple(dict.fromkeys(read))
+
+
+class Bounded(Struct, frozen=True, eq=False):
+    """An output with a bound, and what predicts that it is passed."""
+
+    errors: Table
+    """ε by wave and age against the synchronous output."""
+    bound: float
+    scores: Mapping[str, Table]
+    """By container above it, the predicted violation by wave and age."""
+
+
+class StagedLoop(Struct, frozen=True, eq=False):
+    """A whole dataflow under a policy, wave by wave from the first, in which all steps run."""
+
+    ran: Mapping[str, Flags]
+    """By step."""
+    violated: Mapping[str, Flags]
+    """By bounded output."""
+
+    @property
+    def saved(self) -> float:
+        """Share of all runs that were skipped."""
+        return 1.0 - float(np.mean([flags.mean() for flags in self.ran.values()]))
+
+
+def staged_loop(
+    graph: Graph,
+    outputs: Mapping[str, Bounded],
+    thresholds: Mapping[str, float],
+    first: int,
+    last: int,
+) -> StagedLoop:
+    """Return what becomes of a dataflow whose steps are decided on one after the other.
+
+    A step is looked at when a container that it reads is of this wave. It runs if the violation of
+    any bounded output at or below it, predicted from that container, passes the output's threshold;
+    its stale ancestors run before it. So whatever is shown is the synchronous output of one wave.
+
+    Args:
+        graph: of the steps that lead to bounded outputs; others never run.
+        outputs: by container.
+        thresholds: λ by output.
+        first: the wave from which on it is looked at.
+        last: the wave before which it ends.
+    """
+    below = {
+        step.name: tuple(
+            output
+            for output in outputs
+            if step.name in (*graph.ancestors[graph.writers[output]], graph.writers[output])
+        )
+        for step in graph.steps
+    }
+    writes = {step.name: step.writes for step in graph.steps}
+    ran = {name: np.zeros(last - first, np.bool_) for name, served in below.items() if served}
+    violated = {output: np.zeros(last - first, np.bool_) for output in outputs}
+    versions = dict.fromkeys(outputs, first)
+    for flags in ran.values():
+        flags[0] = True
+    for wave in range(first + 1, last):
+        fresh = set(graph.sources)
+        done: set[str] = set()
+
+        def wanted(output: str, container: str, wave: int = wave) -> bool:
+            bounded = outputs[output]
+            age = wave - versions[output]
+            if age >= bounded.errors.shape[1]:
+                return True
+            return age > 0 and not bounded.scores[container][wave, age] <= thresholds[output]
+
+        for step in graph.steps:
+            if step.name in done or not any(
+                wanted(output, container)
+                for container in step.reads
+                if container in fresh
+                for output in below[step.name]
+            ):
+                continue
+            for name in (*graph.ancestors[step.name], step.name):
+                if name in done:
+                    continue
+                done.add(name)
+                ran[name][wave - first] = True
+                fresh.update(writes[name])
+                versions.update(dict.fromkeys(set(writes[name]) & versions.keys(), wave))
+        for output, bounded in outputs.items():
+            age = wave - versions[output]
+            violated[output][wave - first] = age > 0 and not (
+                age < bounded.errors.shape[1] and bounded.errors[wave, age] <= bounded.bound
+            )
+    return StagedLoop(ran, violated)

@@ -1,0 +1,77 @@
+"""The row of numbers that a model is shown."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from headgate.learning.features import FEATURES, LEVELS, Row, WaveContext, levels_of, row_of
+from headgate.learning.impact import Values, measure, version_of
+
+MONDAY = 1_700_438_400.0  # 20 November 2023, midnight
+
+
+def shown(row: Row) -> dict[str, float]:
+    return dict(zip(FEATURES, row.tolist(), strict=True))
+
+
+def row(
+    now: list[float], before: list[float], time: float = MONDAY, levels: Values | None = None
+) -> dict[str, float]:
+    levels = np.arange(1.0, LEVELS + 1) if levels is None else levels
+    version = version_of(np.array(before), levels)
+    measured = measure(np.array(now), np.array(before), version, len(now), levels)
+    return shown(row_of(measured, WaveContext(time, age=3, updates=6, last_updates=2, shown=7.5)))
+
+
+def test_it_says_how_far_the_container_has_moved_and_in_which_direction() -> None:
+    found = row([1.0, 5.0, 5.0, 5.0], [3.0, 5.0, 5.0, 5.0])
+    assert found["impact"] == 2.0
+    assert found["relative_impact"] == pytest.approx(1 / 4 * 2 / 3)
+    assert found["relative_error"] == pytest.approx(2 / 18)
+    assert found["signed"] == pytest.approx(-2 / 18)
+    assert found["largest"] == 2.0
+    assert found["changed"] == 0.25
+    assert found["rmse"] == 1.0
+    assert found["level"] == 4.0
+    assert (found["updates"], found["last_updates"]) == (1.5, 0.5)
+    assert (found["age"], found["shown"]) == (3.0, 7.5)
+
+
+def test_it_says_which_share_of_elements_crossed_each_level_and_lies_above_it() -> None:
+    found = row([1.0, 5.0, 5.0, 5.0], [3.0, 5.0, 5.0, 5.0])
+    crossed = [found[f"crossed_{decile}0"] for decile in range(1, 10)]
+    assert crossed == [0.25, 0.25, *[0.0] * 7]
+    above = [found[f"above_{decile}0"] for decile in range(1, 10)]
+    assert above == [0.75] * 4 + [0.0] * 5
+
+
+@pytest.mark.parametrize(
+    ("hours", "weekend"), [(0, 0), (4 * 24 + 23.9, 0), (5 * 24, 1), (7 * 24 - 0.1, 1), (7 * 24, 0)]
+)
+def test_weekends_are_told_from_weekdays_by_the_waves_own_time(hours: float, weekend: int) -> None:
+    assert row([1.0], [1.0], MONDAY + hours * 3600)["weekend"] == weekend
+
+
+def test_the_hour_goes_round() -> None:
+    six = row([1.0], [1.0], MONDAY + 6 * 3600)
+    assert (six["hour_sine"], six["hour_cosine"]) == pytest.approx((1.0, 0.0), abs=1e-6)
+    late, early = row([1.0], [1.0], MONDAY - 60), row([1.0], [1.0], MONDAY + 60)
+    assert late["hour_cosine"] == pytest.approx(early["hour_cosine"])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1.7e308])
+def test_a_row_is_of_finite_numbers_whatever_the_container_holds(value: float) -> None:
+    assert all(map(math.isfinite, row([value, 1.0], [1.0, 1.0]).values()))
+
+
+def test_an_empty_container_has_a_row() -> None:
+    assert all(map(math.isfinite, row([], []).values()))
+
+
+def test_levels_are_the_deciles_of_what_has_a_number() -> None:
+    values = np.array([math.nan, *range(11), math.inf])
+    assert levels_of(values).tolist() == pytest.approx(list(range(1, 10)))
+    assert levels_of(np.array([math.nan])).tolist() == [0.0] * LEVELS

@@ -1,0 +1,141 @@
+"""Forests of arrays say what scikit-learn says, and nothing that is not whole is taken."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+
+from headgate.learning.forest import (
+    VERSION,
+    Forest,
+    UnusableModel,
+    decode_forest,
+    encode_forest,
+    forest_of,
+)
+
+NAMES = ("one", "two", "three", "four")
+LABELS = ("index", "map")
+
+
+def examples(count: int = 120) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(5)
+    rows = random.normal(size=(count, len(NAMES))).astype(np.float32)
+    labels = (rows[:, :2].cumsum(1) + 0.5 * random.normal(size=(count, 2)) > 0).astype(int)
+    return rows, labels
+
+
+def fitted(kind: type = RandomForestClassifier, trees: int = 7) -> tuple[object, Forest]:
+    model = kind(trees, min_samples_leaf=2, random_state=1).fit(*examples())
+    return model, forest_of([tree.tree_ for tree in model.estimators_], NAMES, LABELS)
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
+def test_it_predicts_what_was_fitted(kind: type) -> None:
+    model, forest = fitted(kind)
+    rows = np.concatenate([examples()[0], 3 * examples()[0], np.zeros((1, 4), np.float32)])
+    expected = np.stack([each[:, 1] for each in model.predict_proba(rows)], 1)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(forest.predict(rows), expected, rtol=0, atol=1e-12)
+
+
+def test_a_value_on_a_threshold_goes_where_it_went_in_training() -> None:
+    """Thresholds are of float64, and values are compared as float32."""
+    model, forest = fitted()
+    rows = np.repeat(examples()[0][:1], forest.threshold.size, 0)
+    rows[np.arange(len(rows)), forest.feature.ravel()] = forest.threshold.ravel()
+    expected = np.stack([each[:, 1] for each in model.predict_proba(rows)], 1)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(forest.predict(rows), expected, rtol=0, atol=1e-12)
+
+
+def test_one_label_is_a_forest_too() -> None:
+    rows, labels = examples()
+    model = RandomForestClassifier(3, random_state=1).fit(rows, labels[:, 0])
+    forest = forest_of([tree.tree_ for tree in model.estimators_], NAMES, ("index",))
+    np.testing.assert_allclose(forest.predict(rows)[:, 0], model.predict_proba(rows)[:, 1])
+
+
+def test_trees_that_never_saw_a_violation_are_refused() -> None:
+    rows, labels = examples()
+    model = RandomForestClassifier(3, random_state=1).fit(rows, np.zeros_like(labels))
+    with pytest.raises(ValueError, match="fit it to examples of both classes"):
+        forest_of([tree.tree_ for tree in model.estimators_], NAMES, LABELS)
+    with pytest.raises(ValueError, match="a tree at least"):
+        forest_of([], NAMES, LABELS)
+
+
+def test_rows_of_other_features_are_refused() -> None:
+    with pytest.raises(ValueError, match="not of 4 features"):
+        fitted()[1].predict(np.zeros((2, 3), np.float32))
+    with pytest.raises(ValueError, match="not of 4 features"):
+        fitted()[1].predict(np.zeros(4, np.float32))
+
+
+def test_it_is_the_same_after_it_was_stored() -> None:
+    forest = fitted()[1]
+    again = decode_forest(encode_forest(forest))
+    rows = examples()[0]
+    assert again.predict(rows).tobytes() == forest.predict(rows).tobytes()
+    assert (again.features, again.labels) == (NAMES, LABELS)
+
+
+STORED = encode_forest(fitted()[1])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, len(STORED) - 1), st.integers(1, 255))
+def test_a_flipped_byte_never_makes_another_model(at: int, flip: int) -> None:
+    damaged = bytearray(STORED)
+    damaged[at] ^= flip
+    with pytest.raises(UnusableModel, match="train the dataflow again"):
+        decode_forest(bytes(damaged))
+
+
+@pytest.mark.parametrize("length", [0, 1, len(STORED) // 2, len(STORED) - 1])
+def test_a_part_of_a_model_is_none(length: int) -> None:
+    with pytest.raises(UnusableModel):
+        decode_forest(STORED[:length])
+
+
+def remade(**other: object) -> bytes:
+    """A model whose checksum is right, and whose parts are what somebody else wrote."""
+    kind, version, _, body = msgspec.msgpack.decode(STORED)
+    fields = msgspec.msgpack.decode(body)
+    names = ("features", "labels", "trees", "nodes", "depth", "arrays")
+    fields = [other.get(name, value) for name, value in zip(names, fields, strict=True)]
+    body = msgspec.msgpack.encode(fields)
+    kind, version = other.get("kind", kind), other.get("version", version)
+    digest = hashlib.sha256(f"{kind}/{version}/".encode() + body).digest()
+    return msgspec.msgpack.encode([kind, version, digest, body])
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"version": VERSION + 1}, "of version 2 and this program reads 1 at most; upgrade it"),
+        ({"kind": "neighbours"}, "of kind 'neighbours', not 'forest'"),
+        ({"trees": 8}, "not what it says"),
+        ({"trees": 0}, "0 trees"),
+        ({"nodes": 10**9}, "1000000000 nodes"),
+        ({"labels": ("index",)}, "not what it says"),
+        ({"features": ("one",)}, "a node leads out of its tree"),
+        ({"arrays": b"no zlib"}, "not what it says"),
+    ],
+)
+def test_a_model_of_somebody_else_is_refused_with_what_it_is(
+    other: dict[str, object], words: str
+) -> None:
+    with pytest.raises(UnusableModel, match=words):
+        decode_forest(remade(**other))
+    decode_forest(remade())
+
+
+def test_a_small_model_that_unpacks_to_a_large_one_is_refused() -> None:
+    with pytest.raises(UnusableModel, match="not what it says"):
+        decode_forest(remade(arrays=zlib.compress(bytes(50_000_000))))
