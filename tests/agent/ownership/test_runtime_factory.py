@@ -58,7 +58,7 @@ class Made:
             return context
 
         patch.setattr(runtime_factory, "Runtime", runtime)
-        for name in ("SessionLauncher", "JobsLauncher", "FlowLaunchers", "MetricAdviser"):
+        for name in ("WarmSession", "JobsLauncher", "FlowLaunchers", "MetricAdviser"):
             made = Calls(self.noted, name)
             patch.setattr(runtime_factory, name, lambda *_, made=made: made)
         parts = ("broker", "admission", "scanner", "scans", "retention", "families", "observers")
