@@ -51,6 +51,11 @@ def until(holds: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def children() -> set[int]:
+    """Return the processes that this one has started and that have not ended."""
+    return {child.pid for child in psutil.Process().children()}
+
+
 class SparesHarness:
     """Spare sessions, and dataflows that come to have one."""
 
@@ -65,6 +70,8 @@ class SparesHarness:
         )
         self._pools = SessionPools(directory / "pools", str(self._python), self.spares)
         self.sessions: list[WarmSession] = []
+        # Such as the JVM of another test's Spark.
+        self._others = children()
 
     def warm(self, number: int = 1) -> set[int]:
         """Wait for so many spares and return the processes of all workers."""
@@ -72,7 +79,7 @@ class SparesHarness:
         return self.workers()
 
     def workers(self) -> set[int]:
-        return {child.pid for child in psutil.Process().children()}
+        return children() - self._others
 
     def dataflow(self, start: StartSession) -> queue.Queue[Report]:
         reports: queue.Queue[Report] = queue.Queue()
