@@ -100,6 +100,7 @@ def test_watches_are_in_effect_where_their_owner_says_so(phase: Phase) -> None:
 
 def test_an_error_of_the_owner_is_no_view() -> None:
     assert not watches(b'{"error": "it is with no agent"}', found=False)
+    assert not watches(b"<html>502 Bad Gateway</html>", found=False), "of a proxy in between"
 
 
 def test_pauses_lengthen_up_to_the_longest() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -72,6 +73,20 @@ def test_a_wave_that_is_not_settled_in_time_is_answered_as_it_stands(
     assert answer.status_code == 200
     assert answer.json()["settled"] is False
     # It comes to rest later, when nobody waits any more.
+    flow.runtime.waves.settle(3)
+
+
+def test_a_wave_that_settles_at_the_moment_the_wait_ends_harms_nobody(
+    api: Any, flow: HostedFlow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dataflow's thread has looked whether somebody waits, and answers only now."""
+
+    class Looked(Future[Any]):
+        def done(self) -> bool:
+            return False
+
+    monkeypatch.setattr(routes, "Future", Looked)
+    assert api.answer("GET", "/v1/flows/air/waves/3?wait=0.01").status_code == 200
     flow.runtime.waves.settle(3)
 
 

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx
@@ -200,6 +200,8 @@ class _Api:
 
     async def _wait_settled(self, flow: DataflowThread, number: int, seconds: float) -> None:
         settled: Future[WaveStatus] = Future()
+        # Not to be cancelled: the dataflow's thread may set its result at the same moment.
+        settled.set_running_or_notify_cancel()
 
         def on_settled(status: WaveStatus) -> None:
             if not settled.done():
@@ -209,14 +211,12 @@ class _Api:
             runtime.waves.when_settled(number, on_settled)
 
         await self._agent.call(flow, ask)
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not settled.done():
                     if not flow.alive:
                         raise Refused(f"dataflow {flow.name} has been stopped here")
                     await asyncio.wait([asyncio.wrap_future(settled)], timeout=_LOOK)
-        except TimeoutError:
-            settled.cancel()
 
     # -- the agent itself ------------------------------------------------------------------------
 

@@ -71,11 +71,10 @@ def watches(answer: bytes, *, found: bool) -> bool:
     """Return whether a dataflow's watches are in effect, by its owner's answer.
 
     Args:
-        answer: JSON, a view of the dataflow where the owner has found it.
+        answer: where the owner has found it, JSON, a view of the dataflow.
         found: whether it has.
     """
-    view = msgspec.json.decode(answer)
-    return found and view["status"]["phase"] in _WATCHING
+    return found and msgspec.json.decode(answer)["status"]["phase"] in _WATCHING
 
 
 def not_started_by(row: FlowRow) -> str:
