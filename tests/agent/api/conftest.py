@@ -32,6 +32,8 @@ HERE = str(Path(__file__).parent)
 if HERE not in sys.path:
     sys.path.insert(0, HERE)  # for ``memory_agent``
 
+from memory_agent import HostedFlow, MemoryAgent  # noqa: E402
+
 OWN = "headgate_the-agents-own-token"
 TOKENS = {role: f"headgate_token-of-{role.value}-0123456789" for role in Role}
 
@@ -168,6 +170,16 @@ class Api:
         """Return the answer to somebody who may ask for anything."""
         content = None if body is None else msgspec.json.encode(body)
         return asyncio.run(self.ask(method, path, token=TOKENS[Role.DEFINE], content=content))
+
+
+@pytest.fixture
+def agent() -> MemoryAgent:
+    return MemoryAgent()
+
+
+@pytest.fixture
+def flow(agent: MemoryAgent) -> HostedFlow:
+    return agent.host(agent.save())
 
 
 @pytest.fixture

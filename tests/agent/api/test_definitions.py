@@ -237,11 +237,6 @@ def test_a_taker_is_not_waited_for_without_end(
 # -- updates
 
 
-@pytest.fixture
-def flow(agent: MemoryAgent) -> HostedFlow:
-    return agent.host(agent.save())
-
-
 def test_an_update_without_a_change_saves_nothing(
     api: Any, agent: MemoryAgent, flow: HostedFlow
 ) -> None:

@@ -38,11 +38,6 @@ def network() -> Network:
 
 
 @pytest.fixture
-def agent() -> MemoryAgent:
-    return MemoryAgent()
-
-
-@pytest.fixture
 def other(agent: MemoryAgent) -> MemoryAgent:
     """Another agent, which has the dataflow ``air``."""
     other = MemoryAgent("two", OTHER, agent.memory)

@@ -13,11 +13,6 @@ from headgate.spark import RunKey
 
 
 @pytest.fixture
-def agent() -> MemoryAgent:
-    return MemoryAgent()
-
-
-@pytest.fixture
 def api(make_api: Callable[..., Any], agent: MemoryAgent) -> Any:
     return make_api(agent=agent)
 

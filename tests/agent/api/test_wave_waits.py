@@ -18,16 +18,6 @@ _LONG = 60.0
 
 
 @pytest.fixture
-def agent() -> MemoryAgent:
-    return MemoryAgent()
-
-
-@pytest.fixture
-def flow(agent: MemoryAgent) -> HostedFlow:
-    return agent.host(agent.save())
-
-
-@pytest.fixture
 def api(make_api: Callable[..., Any], agent: MemoryAgent, flow: HostedFlow) -> Any:
     return make_api(agent=agent)
 
