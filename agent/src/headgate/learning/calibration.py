@@ -13,10 +13,15 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 from scipy.special import betaincinv
 
+from headgate.learning.pairs import Table
 from headgate.learning.simulation import ClosedLoop, Flags
+
+Waves = npt.NDArray[np.int64]
+"""Numbers of waves, or of waves between two."""
 
 SURE: Final = 0.95
 """Probability with which the true rate is below the bound (Clopper and Pearson, one-sided)."""
@@ -123,7 +128,7 @@ def _missing(tried: Calibration, confidence: float) -> int | None:
     return math.ceil(high * tried.waves / tried.effective) - tried.waves
 
 
-def candidates(scores: Flags | np.ndarray, count: int = 120) -> list[float]:
+def candidates(scores: Table, count: int = 120) -> list[float]:
     """Return thresholds to try: quantiles of the scores that are known."""
     known = scores[np.isfinite(scores)]
     if not known.size:
@@ -151,7 +156,7 @@ def blocks(first: int, last: int, folds: int) -> list[Fold]:
     return [Fold(a, b) for a, b in pairwise(edges)]
 
 
-def outside(fold: Fold, waves: np.ndarray, ages: np.ndarray, horizon: int) -> Flags:
+def outside(fold: Fold, waves: Waves, ages: Waves, horizon: int) -> Flags:
     """Return which pairs may train for a fold: those whose waves, both, are clear of it.
 
     Args:
