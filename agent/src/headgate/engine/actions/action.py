@@ -40,6 +40,37 @@ class MarkedCut:
 class Action:
     """The state of one action. ``parts`` holds, by container, what its policy watches."""
 
+    __slots__ = (
+        "adjusters",
+        "asking",
+        "ended",
+        "failure",
+        "found",
+        "has_run",
+        "last",
+        "looked_at",
+        "marks",
+        "missed",
+        "moments",
+        "next_evaluation",
+        "number",
+        "parts",
+        "place",
+        "policy",
+        "preceding",
+        "probes",
+        "reading",
+        "requested",
+        "run",
+        "seen",
+        "seen_at",
+        "shown",
+        "since",
+        "spec",
+        "state",
+        "wait_until",
+    )
+
     def __init__(self, spec: ActionSpec, place: int, policy: TriggerPolicy) -> None:
         self.spec = spec
         self.policy = policy

@@ -35,6 +35,18 @@ class LookedUp(Struct, frozen=True):
 class ContainerCells:
     """What is known of a container's part in one table, shared by all actions that watch it."""
 
+    __slots__ = (
+        "columns",
+        "deletes",
+        "detail",
+        "reads",
+        "scans",
+        "strangers",
+        "table",
+        "watched",
+        "watchers",
+    )
+
     def __init__(
         self, watched: WatchedContainer, table: str, detail: Detail, storage: Storage
     ) -> None:

@@ -55,6 +55,23 @@ class Matcher:
 class CellColumns:
     """Which cells exist, what they hold, and how many elements they are."""
 
+    __slots__ = (
+        "_codec",
+        "_decode",
+        "_in_row",
+        "count",
+        "dead_letters",
+        "detail",
+        "grid",
+        "matcher",
+        "numeric",
+        "rows",
+        "rows_apart",
+        "size",
+        "stamps",
+        "values",
+    )
+
     def __init__(
         self, watched: WatchedContainer, table: str, detail: Detail, storage: Storage
     ) -> None:

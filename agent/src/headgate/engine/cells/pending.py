@@ -144,6 +144,28 @@ class Pending:
         own: whether the action's own updates count.
     """
 
+    __slots__ = (
+        "_grid",
+        "_largest",
+        "_values",
+        "action",
+        "begun",
+        "changed",
+        "committed",
+        "difference",
+        "distinct",
+        "fresh",
+        "keeps_distinct",
+        "keeps_values",
+        "magnitude",
+        "own",
+        "past",
+        "received",
+        "uncounted",
+        "updates",
+        "writer",
+    )
+
     def __init__(
         self,
         action: str,

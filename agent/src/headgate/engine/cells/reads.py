@@ -18,6 +18,14 @@ _MILLISECONDS = 1000
 class CellReads:
     """Unsettled cells, and those of them that are being read."""
 
+    __slots__ = (
+        "_columns",
+        "_watchers",
+        "awaited",
+        "reading",
+        "unsettled",
+    )
+
     def __init__(self, columns: CellColumns, watchers: Watchers) -> None:
         self._columns = columns
         self._watchers = watchers

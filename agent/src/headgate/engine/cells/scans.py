@@ -51,6 +51,14 @@ class ScanState:
 class ContainerScans:
     """Takes what scans find, and counts what no event has announced."""
 
+    __slots__ = (
+        "_columns",
+        "_reads",
+        "_watchers",
+        "complete",
+        "current",
+    )
+
     def __init__(self, columns: CellColumns, watchers: Watchers, reads: CellReads) -> None:
         self._columns = columns
         self._watchers = watchers

@@ -36,6 +36,11 @@ class StrangerWrites:
     that the dataflow knows longest; any other counts once.
     """
 
+    __slots__ = (
+        "cells",
+        "others",
+    )
+
     def __init__(self) -> None:
         self.cells: dict[Key, tuple[Version, ...]] = {}
         """In rows that the dataflow knows."""
@@ -125,6 +130,12 @@ class StrangerWrites:
 
 class Strangers:
     """What others wrote into a container of which only a dataflow's own updates count."""
+
+    __slots__ = (
+        "_columns",
+        "_scans",
+        "writes",
+    )
 
     def __init__(self, columns: CellColumns, scans: ContainerScans) -> None:
         self._columns = columns

@@ -15,6 +15,13 @@ from headgate.engine.cells.storage import Array
 class Watchers:
     """What each action that watches the cells has not consumed yet."""
 
+    __slots__ = (
+        "_columns",
+        "_former",
+        "consumed",
+        "pendings",
+    )
+
     def __init__(self, columns: CellColumns) -> None:
         self._columns = columns
         self.pendings: list[Pending] = []

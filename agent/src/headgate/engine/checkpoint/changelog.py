@@ -421,6 +421,11 @@ def remembered_elements(cells: ContainerCells) -> Iterator[Elements[Any]]:
     for pending in cells.watchers.pendings:
         if pending.distinct:
             yield pending.distinct
+    yield from _passing_elements(cells)
+
+
+def _passing_elements(cells: ContainerCells) -> Iterator[Elements[Any]]:
+    """Yield those of them that runs and a scan under way have."""
     for consumed in cells.watchers.consumed.values():
         if consumed.distinct:
             yield consumed.distinct
@@ -443,10 +448,14 @@ def remembered_pasts(cells: ContainerCells, number: Callable[[], int]) -> Iterat
 
 def remembered(state: EngineState) -> int:
     """Return how many cells and elements the engine remembers."""
-    return sum(
-        cells.columns.size + sum(map(len, remembered_elements(cells)))
-        for cells in state.cells.values()
-    )
+    found = 0
+    for cells in state.cells.values():
+        found += cells.columns.size
+        for pending in cells.watchers.pendings:  # without a generator: there may be thousands
+            found += len(pending.distinct)
+        if cells.watchers.consumed or cells.scans.current is not None:
+            found += sum(map(len, _passing_elements(cells)))
+    return found
 
 
 def _since(elements: Elements[Any]) -> Callable[[int], Iterable[Element]]:

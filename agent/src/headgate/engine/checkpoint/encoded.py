@@ -8,7 +8,7 @@ pending, stands beside them in columns.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,17 +19,15 @@ from headgate.engine.actions.action import Action
 from headgate.engine.actions.state import EngineState
 from headgate.engine.cells.cells import ContainerCells
 from headgate.engine.cells.columns import Detail
-from headgate.engine.cells.pending import Pending
 from headgate.engine.checkpoint.changelog import Changelog
 from headgate.engine.checkpoint.saved import LEVEL, SNAPSHOT_VERSION, Counts, plain_of
 from headgate.engine.checkpoint.snapshot import action_state, cells_state, frame_of, list_state
 
-Mark = tuple[Any, ...]
+Mark = Sequence[Any]
 """Of two states with equal marks the bytes are the same, but for how many updates are pending."""
 Known = tuple[Mark | None, Raw]
 """Bytes, and the mark of what they say; None where that may change and the mark would not."""
-N = TypeVar("N", bound=Hashable)
-T = TypeVar("T")
+T = TypeVar("T", bound=Hashable)
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -38,14 +36,19 @@ class EncodedState:
     """An engine's state in bytes, as it was written last."""
 
     def __init__(self) -> None:
-        self._actions: dict[Hashable, Known] = {}
-        self._cells: dict[Hashable, Known] = {}
+        self._actions: dict[Action, Known] = {}
+        self._cells: dict[ContainerCells, Known] = {}
 
     def write(self, state: EngineState, log: Changelog | None = None) -> bytes:
         """Return a snapshot of the state, without what the log has where there is one."""
-        self._actions = _renewed(self._actions, state.actions, _mark_of_action, action_state)
+        self._actions = _renewed(
+            self._actions, state.actions.values(), _mark_of_action, action_state
+        )
         self._cells = _renewed(
-            self._cells, state.cells, partial(_mark_of_cells, log), partial(_state_of_cells, log)
+            self._cells,
+            state.cells.values(),
+            partial(_mark_of_cells, log),
+            partial(_state_of_cells, log),
         )
         head = msgspec.structs.asdict(frame_of(state, log)) | {
             "version": SNAPSHOT_VERSION,
@@ -57,26 +60,27 @@ class EncodedState:
 
 
 def _renewed(
-    known: Mapping[Hashable, Known],
-    things: Mapping[N, T],
+    known: Mapping[T, Known],
+    things: Iterable[T],
     mark_of: Callable[[T], Mark | None],
     state_of: Callable[[T], Struct],
-) -> dict[Hashable, Known]:
+) -> dict[T, Known]:
     """Return the bytes of things: those of before, where their marks are what they were."""
-    renewed: dict[Hashable, Known] = {}
-    for name, thing in things.items():
+    renewed: dict[T, Known] = {}
+    for thing in things:
         mark = mark_of(thing)
-        found = known.get(name)
+        found = known.get(thing)
         if mark is None or found is None or found[0] != mark:
             found = mark, Raw(_encode(state_of(thing)))
-        renewed[name] = found
+        renewed[thing] = found
     return renewed
 
 
 def _mark_of_action(action: Action) -> Mark | None:
     if action.run is not None or action.adjusters or action.marks:
         return None  # these change in place
-    return (*plain_of(action), *action.ended, action.policy.save())
+    ended = action.ended
+    return plain_of(action), frozenset(ended) if ended else (), action.policy.save()
 
 
 def _state_of_cells(log: Changelog | None, cells: ContainerCells) -> Struct:
@@ -84,47 +88,39 @@ def _state_of_cells(log: Changelog | None, cells: ContainerCells) -> Struct:
 
 
 def _mark_of_cells(log: Changelog | None, cells: ContainerCells) -> Mark | None:
-    if (
-        cells.reads.unsettled
-        or cells.strangers.writes
-        or cells.watchers.consumed
-        or cells.scans.current is not None
-    ):
-        return None
-    logged: Mark = ()
+    reads, watchers, scans = cells.reads, cells.watchers, cells.scans
+    if reads.unsettled or watchers.consumed or scans.current is not None or cells.strangers.writes:
+        return None  # these change in place
+    columns = cells.columns
+    logged: tuple[object, ...] = ()
     if cells.detail is not Detail.COUNTS:
         if log is None:
             return None  # they are among the bytes themselves
-        known, grid = log.of(cells), cells.columns.grid
+        known, grid = log.of(cells), columns.grid
         logged = (known.keys.number, grid.keys_known, known.keys.merged)
         logged += (known.names.number, grid.names_known, known.names.merged, grid.shape)
-    elif cells.columns.stamps is not None:
+    elif columns.stamps is not None:
         return None
-    pendings = []
-    for pending in cells.watchers.pendings:
-        if log is None and pending.distinct:
-            return None
-        pendings.append(_mark_of_pending(pending))
-    return (
+    mark = [
         log is None,
         cells.watched,
         cells.detail,
         cells.deletes,
-        cells.reads.awaited,
-        cells.scans.complete,
-        cells.columns.dead_letters,
+        reads.awaited,
+        scans.complete,
+        columns.dead_letters,
         logged,
-        *pendings,
-    )
-
-
-def _mark_of_pending(pending: Pending) -> Mark:
-    past, distinct = pending.past, pending.distinct
-    return (
-        pending.action,
-        pending.keeps_values,
-        pending.fresh,
-        pending.uncounted,
-        0 if past is None else past.logged,
-        list_state(distinct) if distinct else None,
-    )
+    ]
+    for pending in watchers.pendings:
+        past, distinct = pending.past, pending.distinct
+        if log is None and distinct:
+            return None
+        mark += (
+            pending.action,
+            pending.keeps_values,
+            pending.fresh,
+            pending.uncounted,
+            0 if past is None else past.logged,
+            list_state(distinct) if distinct else None,
+        )
+    return mark
