@@ -8,6 +8,7 @@ through ``Engine.arrive``, everything else through ``Engine.handle``) and instru
 
 from headgate.engine.actions.runs import PastRun, RunState
 from headgate.engine.cells.storage import Array, Index, MemoryIndex, MemoryStorage, Storage, blank
+from headgate.engine.cells.sums import LARGEST_TOTAL, exact_total
 from headgate.engine.checkpoint.changelog import (
     Checkpoint,
     Kept,
@@ -170,6 +171,7 @@ from headgate.engine.triggers.policy import (
 
 __all__ = [
     "BOUNDS",
+    "LARGEST_TOTAL",
     "METRICS",
     "NAMED_TRIGGERS",
     "RESOURCES",
@@ -317,6 +319,7 @@ __all__ = [
     "decoder_of",
     "definition_of",
     "encode_metrics",
+    "exact_total",
     "launch_order",
     "launched",
     "leaves",

@@ -8,17 +8,14 @@ measured again from a recording.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-LARGEST: Final = sys.float_info.max
-"""What stands for sums of magnitudes that are larger."""
+from headgate.engine import LARGEST_TOTAL, exact_total
 
 Values = npt.NDArray[np.float64]
 
@@ -75,9 +72,9 @@ def version_of(values: Values, levels: Values | None = None) -> Version:
         values: x of all its elements, shape (n,).
         levels: in rising order, shape (k,); none where crossings are not asked for.
     """
-    known = np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST)
+    known = np.nan_to_num(values, posinf=LARGEST_TOTAL, neginf=-LARGEST_TOTAL)
     above = () if levels is None else tuple((known[:, None] > levels).sum(0).tolist())
-    return Version(min(_total(np.abs(known)), LARGEST), _exact(known), above)
+    return Version(min(exact_total(np.abs(known)), LARGEST_TOTAL), _signed_total(known), above)
 
 
 def measure(
@@ -113,7 +110,7 @@ def measure(
         larger = np.where(
             x * np.sign(before) < 0, size + size_before, np.maximum(size, size_before)
         )
-        squares = _total(distance * distance)
+        squares = exact_total(distance * distance)
     crossed: tuple[int, ...] = ()
     above: tuple[int, ...] = ()
     if levels is not None:
@@ -124,14 +121,14 @@ def measure(
     return Impact(
         changed=len(x),
         elements=elements,
-        difference=_total(distance),
+        difference=exact_total(distance),
         largest=float(distance.max(initial=0.0)),
         squares=squares,
-        signed=_exact(_bounded(signed)),
-        changed_magnitude=min(_total(larger), LARGEST),
+        signed=_signed_total(_bounded(signed)),
+        changed_magnitude=min(exact_total(larger), LARGEST_TOTAL),
         magnitude=_moved(version.magnitude, larger, size_before),
         current=_moved(version.magnitude, size, size_before),
-        sum=_exact(np.concatenate(([version.sum], x, -before))),
+        sum=_signed_total(np.concatenate(([version.sum], x, -before))),
         unknown=int(np.count_nonzero(numberless)),
         crossed=crossed,
         above=above,
@@ -139,27 +136,19 @@ def measure(
 
 
 def _bounded(values: Values) -> Values:
-    return np.nan_to_num(values, posinf=LARGEST, neginf=-LARGEST)
+    return np.nan_to_num(values, posinf=LARGEST_TOTAL, neginf=-LARGEST_TOTAL)
 
 
 def _moved(magnitude: float, added: Values, gone: Values) -> float:
-    return max(0.0, min(_exact(np.concatenate(([magnitude], added, -gone))), LARGEST))
+    return max(0.0, min(_signed_total(np.concatenate(([magnitude], added, -gone))), LARGEST_TOTAL))
 
 
-def _total(terms: Values) -> float:
-    """Return a sum of terms of at least 0, rounded once; infinity where it is too large."""
-    try:
-        return math.fsum(terms.tolist())
-    except OverflowError:
-        return math.inf
-
-
-def _exact(terms: Values) -> float:
+def _signed_total(terms: Values) -> float:
     """Return a sum of terms of either sign, rounded once; the largest number where it is more."""
     try:
         return math.fsum(terms.tolist())
     except OverflowError:
-        return math.copysign(LARGEST, math.fsum((terms / (2.0 * len(terms))).tolist()))
+        return math.copysign(LARGEST_TOTAL, math.fsum((terms / (2.0 * len(terms))).tolist()))
 
 
 def _share(part: float, whole: float) -> float:
@@ -190,7 +179,7 @@ class ErrorMetric(StrEnum):
 def impact(measured: Impact, metric: ImpactMetric) -> float:
     """Return ι."""
     if metric is ImpactMetric.ABSOLUTE:
-        return min(measured.changed * measured.difference, sys.float_info.max)
+        return min(measured.changed * measured.difference, LARGEST_TOTAL)
     return _share(measured.changed, measured.elements) * _share(
         measured.difference, measured.changed_magnitude
     )

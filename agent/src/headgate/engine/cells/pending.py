@@ -10,7 +10,13 @@ from msgspec import Struct
 from headgate.engine.cells.elements import Element, Elements
 from headgate.engine.cells.grid import Column, Grid
 from headgate.engine.cells.storage import Array, blank
-from headgate.engine.cells.sums import RunningSum, magnitude, rough_magnitude, rough_total, total
+from headgate.engine.cells.sums import (
+    RunningSum,
+    exact_total,
+    magnitude,
+    rough_magnitude,
+    rough_total,
+)
 from headgate.engine.spec.codecs import Number
 
 Value = Number | bytes
@@ -438,7 +444,7 @@ class Pending:
         found = distances(new, before)
         return (
             int(np.count_nonzero(new != before)),
-            total(found),
+            exact_total(found),
             float(found.max()) if len(found) else 0.0,
         )
 

@@ -12,7 +12,7 @@ from headgate.engine.spec.codecs import Number
 
 _ROUNDING = 2.0**-52
 """Relative error of one addition and of one subtraction together, at most."""
-LARGEST = sys.float_info.max
+LARGEST_TOTAL = sys.float_info.max
 """What stands for sums of magnitudes that are larger."""
 
 
@@ -54,8 +54,8 @@ class RunningSum:
         return max(0.0, self.value - self.error) if self.error < math.inf else 0.0
 
 
-def total(terms: Array) -> Number:
-    """Return Σ of terms that are at least 0, exactly rounded; infinity where it is too large."""
+def exact_total(terms: Array) -> Number:
+    """Return Σ of terms that are at least 0, rounded once; infinity where it is too large."""
     try:
         return math.fsum(terms.tolist())
     except OverflowError:
@@ -76,10 +76,10 @@ def magnitude(values: Array) -> Number:
     """
     if values.dtype == object:
         return 0.0
-    found = total(np.abs(values))
+    found = exact_total(np.abs(values))
     if found != found:
-        found = total(np.abs(np.nan_to_num(values)))
-    return min(found, LARGEST)
+        found = exact_total(np.abs(np.nan_to_num(values)))
+    return min(found, LARGEST_TOTAL)
 
 
 def rough_magnitude(values: Array) -> Number:

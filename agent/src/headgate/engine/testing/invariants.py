@@ -112,7 +112,7 @@ def _check_pending(
     pairs = [(known.get(key), before) for key, before in previous.items()]
     changed = sum(differs(new, before) for new, before in pairs)
     differences = [distance(new, before) for new, before in pairs]
-    difference, largest = sums.total(np.array(differences)), max(differences, default=0.0)
+    difference, largest = sums.exact_total(np.array(differences)), max(differences, default=0.0)
     _require(
         holds=(changed, difference, largest) == pending.measured(),
         words=f"{place}: measured are {pending.measured()}, not {changed, difference, largest}",
