@@ -35,6 +35,7 @@ from headgate.learning import (
     errors,
     features,
     levels_of,
+    measured_pairs,
     outside,
 )
 
@@ -111,7 +112,8 @@ def plugged_in(known: Table, scores: Table, tried: list[float], bound: float) ->
 
 def measured(flow: SyntheticDataflow) -> Outcome | None:
     """Return a dataflow's outcome; None where no bound of ours is one that a user might set."""
-    known = errors(flow.output, ErrorMetric.RELATIVE, HORIZON)
+    output = measured_pairs(flow.output, HORIZON)
+    known = errors(output, ErrorMetric.RELATIVE)
     for bound in BOUNDS:
         saved = closed_loop(known, known, bound, bound, 0, TRAINING).saved
         if _SAVES[0] < saved < _SAVES[1]:
@@ -119,7 +121,7 @@ def measured(flow: SyntheticDataflow) -> Outcome | None:
     else:
         return None
     levels = levels_of(flow.input.values[:TRAINING].ravel())
-    table = features(flow.input, flow.output.values.mean(1), levels, HORIZON)
+    table = features(measured_pairs(flow.input, HORIZON, levels), output.means)
     scores, seconds = predicted(known, table)
     tried = candidates(scores[:TRAINING])
     found = calibrate(

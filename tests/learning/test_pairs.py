@@ -9,7 +9,7 @@ import pytest
 
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
 from headgate.learning.impact import ErrorMetric, error, measure, version_of
-from headgate.learning.pairs import ContainerHistory, errors, features
+from headgate.learning.pairs import ContainerHistory, errors, features, measured_pairs
 
 HORIZON = 4
 WAVES = 9
@@ -37,7 +37,7 @@ def history(seed: int = 0) -> ContainerHistory:
 @pytest.mark.parametrize("metric", ErrorMetric)
 def test_an_error_is_that_of_one_waves_output_shown_at_another(metric: ErrorMetric) -> None:
     known = history()
-    table = errors(known, metric, HORIZON)
+    table = errors(measured_pairs(known, HORIZON), metric)
     assert table.shape == (WAVES, HORIZON + 1)
     for wave in range(WAVES):
         assert table[wave, 0] == 0.0
@@ -55,7 +55,7 @@ def test_a_row_is_what_would_be_seen_of_touched_cells_at_that_moment() -> None:
     """A run that decides sees the cells that were touched since the version, and no others."""
     known, levels = history(), levels_of(history().values[:5])
     shown = np.arange(WAVES, dtype=np.float64) + 0.5
-    table = features(known, shown, levels, HORIZON)
+    table = features(measured_pairs(known, HORIZON, levels), shown)
     assert table.shape == (WAVES, HORIZON + 1, len(FEATURES))
     random = np.random.default_rng(1)
     for wave in range(1, WAVES):
@@ -81,6 +81,23 @@ def test_parts_of_different_numbers_of_waves_are_refused() -> None:
     known = history()
     short = ContainerHistory(known.values, known.elements, known.updates[1:], known.times)
     with pytest.raises(ValueError, match=r"parts of \[8, 9\] waves"):
-        errors(short, ErrorMetric.RELATIVE, HORIZON)
-    with pytest.raises(ValueError, match=r"parts of \[8, 9\] waves"):
-        features(short, np.zeros(WAVES), np.zeros(9), HORIZON)
+        measured_pairs(short, HORIZON)
+
+
+def test_one_measurement_serves_errors_and_features() -> None:
+    """Levels add crossings to an impact and change nothing else of it."""
+    known = history()
+    alone, both = measured_pairs(known, HORIZON), measured_pairs(known, HORIZON, np.arange(9.0))
+    for metric in ErrorMetric:
+        np.testing.assert_array_equal(errors(both, metric), errors(alone, metric))
+    whole = [wave for wave in range(WAVES) if not np.isnan(known.values[wave]).any()]
+    means = known.values.sum(1) / known.elements
+    np.testing.assert_allclose(both.means[whole], means[whole])
+
+
+def test_features_of_what_was_measured_otherwise_are_refused() -> None:
+    known = history()
+    with pytest.raises(ValueError, match="measured with its levels; give its deciles"):
+        features(measured_pairs(known, HORIZON), np.zeros(WAVES))
+    with pytest.raises(ValueError, match="output of 8 waves is below a container of 9"):
+        features(measured_pairs(known, HORIZON, np.zeros(9)), np.zeros(WAVES - 1))

@@ -36,7 +36,13 @@ from headgate.learning.impact import (
     measure,
     version_of,
 )
-from headgate.learning.pairs import ContainerHistory, errors, features
+from headgate.learning.pairs import (
+    ContainerHistory,
+    MeasuredPairs,
+    errors,
+    features,
+    measured_pairs,
+)
 from headgate.learning.simulation import (
     Bounded,
     ClosedLoop,
@@ -60,6 +66,7 @@ __all__ = [
     "Graph",
     "Impact",
     "ImpactMetric",
+    "MeasuredPairs",
     "StagedLoop",
     "Step",
     "UnusableModel",
@@ -81,6 +88,7 @@ __all__ = [
     "impact",
     "levels_of",
     "measure",
+    "measured_pairs",
     "outside",
     "row_of",
     "staged_loop",

@@ -7,7 +7,7 @@ them all, up to an age, and every policy can be tried on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ from headgate.learning.impact import (
     ErrorMetric,
     Impact,
     Values,
-    Version,
     error,
     measure,
     version_of,
@@ -48,66 +47,104 @@ class ContainerHistory(Struct, frozen=True, eq=False):
         return len(self.values)
 
 
-def check_history(history: ContainerHistory) -> None:
-    """Raise if the parts of a history do not belong together.
+class MeasuredPairs(Struct, frozen=True, eq=False):
+    """How far a container has moved between any two of its waves that are not too far apart."""
+
+    impacts: tuple[tuple[Impact, ...], ...]
+    """By wave, then by age from 1 on, up to the horizon or the first wave."""
+    horizon: int
+    """H, in waves."""
+    means: Values
+    """Mean of the container's values by wave, shape (T,)."""
+    updates: npt.NDArray[np.int64]
+    """Updates in each wave, shape (T,)."""
+    times: Values
+    """The waves' own times in Unix seconds, shape (T,)."""
+    levels: Values | None = None
+    """Deciles by which crossings were counted, shape (9,); None where it is above no output."""
+
+    @property
+    def waves(self) -> int:
+        """How many waves there are."""
+        return len(self.impacts)
+
+
+def measured_pairs(
+    history: ContainerHistory, horizon: int, levels: Values | None = None
+) -> MeasuredPairs:
+    """Return the impacts of all waves and ages of a container, of which errors and features come.
+
+    Args:
+        history: of the container.
+        horizon: H, in waves.
+        levels: deciles of the container in training, shape (9,); None where it is above none.
 
     Raises:
-        ValueError: they are of different numbers of waves.
+        ValueError: parts of the history are of different numbers of waves.
     """
     lengths = {len(history.values), len(history.elements), len(history.updates), len(history.times)}
     if len(lengths) != 1:
         message = f"a container's history has parts of {sorted(lengths)} waves; they must be equal"
         raise ValueError(message)
+    versions = [version_of(values, levels) for values in history.values]
+    impacts = tuple(
+        tuple(
+            measure(
+                history.values[wave],
+                history.values[wave - age],
+                versions[wave - age],
+                int(history.elements[wave]),
+                levels,
+            )
+            for age in range(1, min(wave, horizon) + 1)
+        )
+        for wave in range(history.waves)
+    )
+    sums = np.array([version.sum for version in versions])
+    means = sums / np.maximum(1, history.elements)
+    return MeasuredPairs(impacts, horizon, means, history.updates, history.times, levels)
 
 
-def errors(history: ContainerHistory, metric: ErrorMetric, horizon: int) -> Table:
+def errors(pairs: MeasuredPairs, metric: ErrorMetric) -> Table:
     """Return ε of an output for all waves and ages up to the horizon."""
-    check_history(history)
-    table = np.full((history.waves, horizon + 1), np.nan)
+    table = np.full((pairs.waves, pairs.horizon + 1), np.nan)
     table[:, 0] = 0.0
-    versions = [version_of(values) for values in history.values]
-    for wave, age in _pairs(history.waves, horizon):
-        table[wave, age] = error(_measured(history, versions, None, wave, age), metric)
+    for wave, age, measured in _each(pairs):
+        table[wave, age] = error(measured, metric)
     return table
 
 
-def features(
-    history: ContainerHistory, shown: Values, levels: Values, horizon: int
-) -> FeatureTable:
+def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:
     """Return what a model is shown of a container for all waves and ages up to the horizon.
 
     Args:
-        history: of the container.
+        pairs: of the container, with its levels.
         shown: means of the values of the output that is decided on, by wave; shape (T,).
-        levels: deciles of the container in training, shape (9,).
-        horizon: H, in waves.
+
+    Raises:
+        ValueError: the container was measured without levels, or in other waves than the output.
     """
-    check_history(history)
-    table = np.zeros((history.waves, horizon + 1, len(FEATURES)), np.float32)
-    versions = [version_of(values, levels) for values in history.values]
-    counted = np.concatenate(([0], np.cumsum(history.updates)))
-    for wave, age in _pairs(history.waves, horizon):
+    if pairs.levels is None:
+        message = "a container above an output is measured with its levels; give its deciles"
+        raise ValueError(message)
+    if len(shown) != pairs.waves:
+        message = f"an output of {len(shown)} waves is below a container of {pairs.waves}"
+        raise ValueError(message)
+    table = np.zeros((pairs.waves, pairs.horizon + 1, len(FEATURES)), np.float32)
+    counted = np.concatenate(([0], np.cumsum(pairs.updates)))
+    for wave, age, measured in _each(pairs):
         context = WaveContext(
-            time=float(history.times[wave]),
+            time=float(pairs.times[wave]),
             age=age,
             updates=int(counted[wave + 1] - counted[wave - age + 1]),
-            last_updates=int(history.updates[wave]),
+            last_updates=int(pairs.updates[wave]),
             shown=float(shown[wave - age]),
         )
-        table[wave, age] = row_of(_measured(history, versions, levels, wave, age), context)
+        table[wave, age] = row_of(measured, context)
     return table
 
 
-def _pairs(waves: int, horizon: int) -> list[tuple[int, int]]:
-    return [(wave, age) for wave in range(waves) for age in range(1, min(wave, horizon) + 1)]
-
-
-def _measured(
-    history: ContainerHistory,
-    versions: Sequence[Version],
-    levels: Values | None,
-    wave: int,
-    age: int,
-) -> Impact:
-    now, then = history.values[wave], history.values[wave - age]
-    return measure(now, then, versions[wave - age], int(history.elements[wave]), levels)
+def _each(pairs: MeasuredPairs) -> Iterator[tuple[int, int, Impact]]:
+    for wave, row in enumerate(pairs.impacts):
+        for age, measured in enumerate(row, 1):
+            yield wave, age, measured
