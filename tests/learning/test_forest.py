@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import zlib
 
@@ -10,12 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
+from headgate.learning.envelope import UnusableModel
 from headgate.learning.forest import (
     VERSION,
     Forest,
-    UnusableModel,
+    Predicted,
     decode_forest,
     encode_forest,
     forest_of,
@@ -70,6 +77,45 @@ def test_trees_that_never_saw_a_violation_are_refused() -> None:
         forest_of([], NAMES, LABELS)
 
 
+@pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor])
+@pytest.mark.parametrize("labels", [("index",), LABELS])
+def test_it_predicts_numbers_that_were_fitted(kind: type, labels: tuple[str, ...]) -> None:
+    rows = examples()[0]
+    targets = np.log(np.abs(rows[:, : len(labels)]) + 1e-3)
+    model = kind(7, min_samples_leaf=2, random_state=1).fit(rows, np.squeeze(targets))
+    trees = [tree.tree_ for tree in model.estimators_]
+    forest = forest_of(trees, NAMES, labels, Predicted.LOG_ERROR)
+    asked = np.concatenate([rows, 3 * rows, np.zeros((1, 4), np.float32)])
+    expected = model.predict(asked).reshape(len(asked), -1)
+    assert expected.min() < -1.0
+    for each in (forest, decode_forest(encode_forest(forest))):
+        assert each.predicted is Predicted.LOG_ERROR
+        np.testing.assert_allclose(each.predict(asked), expected, rtol=0, atol=1e-12)
+
+
+def test_classes_are_not_taken_for_numbers() -> None:
+    model = RandomForestClassifier(3, random_state=1).fit(*examples())
+    with pytest.raises(ValueError, match="fit a regressor to one column for each label"):
+        forest_of([tree.tree_ for tree in model.estimators_], NAMES, LABELS, Predicted.LOG_ERROR)
+
+
+WRITTEN_BY_VERSION_1 = base64.b64decode(
+    "lKZmb3Jlc3QBxCDE2tbaHOuGct1mbxZky6YadCjaDFzwYBsNvtQjAF7eLMR8lpKjb25lo3R3b5GjbWFwAgcCxGh4nGNg"
+    "wA0YoRiZjy7HhEMfExQzAzErFLNBxXDpY4Gqh+ljQ9IHBDfuX51mj8e5uECC96nHIH0Puv782o9FvuFm8Vcc5j5BE/9A"
+    "pP0P7D0nqQDRTXuYvrIkdSC6BuW/gIvD1AMAHtYblw=="
+)
+"""Two trees that predict a violation of ``map`` from ``one`` and ``two``."""
+
+
+def test_what_version_1_wrote_is_still_read() -> None:
+    forest = decode_forest(WRITTEN_BY_VERSION_1)
+    assert (forest.features, forest.labels) == (("one", "two"), ("map",))
+    assert forest.predicted is Predicted.PROBABILITY
+    found = forest.predict(np.array([[0.5, 0.0], [-0.5, 0.0]], np.float32))
+    # 1/2 of 1 and 0; and of 9/26 and 9/26: the leaves where they end
+    np.testing.assert_allclose(found[:, 0], [0.5 + 9 / 52, 9 / 52])
+
+
 def test_rows_of_other_features_are_refused() -> None:
     with pytest.raises(ValueError, match="not of 4 features"):
         fitted()[1].predict(np.zeros((2, 3), np.float32))
@@ -107,7 +153,7 @@ def remade(**other: object) -> bytes:
     """A model whose checksum is right, and whose parts are what somebody else wrote."""
     kind, version, _, body = msgspec.msgpack.decode(STORED)
     fields = msgspec.msgpack.decode(body)
-    names = ("features", "labels", "trees", "nodes", "depth", "arrays")
+    names = ("features", "labels", "trees", "nodes", "depth", "arrays", "predicted")
     fields = [other.get(name, value) for name, value in zip(names, fields, strict=True)]
     body = msgspec.msgpack.encode(fields)
     kind, version = other.get("kind", kind), other.get("version", version)
@@ -118,7 +164,7 @@ def remade(**other: object) -> bytes:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"version": VERSION + 1}, "of version 2 and this program reads 1 at most; upgrade it"),
+        ({"version": VERSION + 1}, "of version 3 and this program reads 2 at most; upgrade it"),
         ({"kind": "neighbours"}, "of kind 'neighbours', not 'forest'"),
         ({"trees": 8}, "not what it says"),
         ({"trees": 0}, "0 trees"),
@@ -126,6 +172,7 @@ def remade(**other: object) -> bytes:
         ({"labels": ("index",)}, "not what it says"),
         ({"features": ("one",)}, "a node leads out of its tree"),
         ({"arrays": b"no zlib"}, "not what it says"),
+        ({"predicted": "neighbours"}, "not what it says"),
     ],
 )
 def test_a_model_of_somebody_else_is_refused_with_what_it_is(

@@ -15,11 +15,12 @@ from headgate.learning.calibration import (
     outside,
     upper_rate,
 )
+from headgate.learning.envelope import UnusableModel
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
 from headgate.learning.forest import (
     FittedTree,
     Forest,
-    UnusableModel,
+    Predicted,
     decode_forest,
     encode_forest,
     forest_of,
@@ -67,6 +68,7 @@ __all__ = [
     "Impact",
     "ImpactMetric",
     "MeasuredPairs",
+    "Predicted",
     "StagedLoop",
     "Step",
     "UnusableModel",

@@ -1,14 +1,15 @@
 """Decision forests as arrays: what was fitted elsewhere is kept, sent and applied as plain numbers.
 
-Nothing is ever unpickled. A forest says of each output the probability that skipping violates its
-bound (SmartFlux, section 3: one model, many labels).
+Nothing is ever unpickled. A forest predicts of each output the probability that skipping violates
+its bound (SmartFlux, section 3: one model, many labels), or the logarithm of the error that
+skipping would leave, which serves any bound.
 """
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Sequence
+from enum import StrEnum
 from itertools import pairwise
 from typing import Final, Protocol
 
@@ -17,15 +18,23 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-VERSION: Final = 1
+from headgate.learning.envelope import UnusableModel, seal, unseal
+
+VERSION: Final = 2
+"""1: probabilities only."""
 _KIND: Final = "forest"
 _LARGEST_MODEL = 256 * 1024 * 1024  # bytes, unpacked: beyond what any training here makes
 _NODES = np.dtype("<i4")
 _NUMBERS = np.dtype("<f8")
 
 
-class UnusableModel(Exception):
-    """A model that is damaged, newer than this program, or of something else."""
+class Predicted(StrEnum):
+    """What the values of a forest are."""
+
+    PROBABILITY = "probability"
+    """Of a violation, in [0, 1]."""
+    LOG_ERROR = "log error"
+    """Natural logarithm of ε, in whatever way its training has kept it finite."""
 
 
 class Forest(Struct, frozen=True, eq=False):
@@ -43,12 +52,13 @@ class Forest(Struct, frozen=True, eq=False):
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
     values: npt.NDArray[np.float64]
-    """Probability of each label at each node, shape (trees, nodes, labels)."""
+    """What is predicted of each label at each node, shape (trees, nodes, labels)."""
     depth: int
     """Steps from the root to the deepest leaf."""
+    predicted: Predicted = Predicted.PROBABILITY
 
     def predict(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Return the probability of each label, shape (rows, labels).
+        """Return the mean of all trees for each label, shape (rows, labels).
 
         Raises:
             ValueError: the rows have another number of features.
@@ -63,8 +73,8 @@ class Forest(Struct, frozen=True, eq=False):
         for _ in range(self.depth):
             goes_left = inputs[lines, self.feature[trees, nodes]] <= self.threshold[trees, nodes]
             nodes = np.where(goes_left, self.left[trees, nodes], self.right[trees, nodes])
-        probabilities: npt.NDArray[np.float64] = self.values[trees, nodes].mean(1)
-        return probabilities
+        means: npt.NDArray[np.float64] = self.values[trees, nodes].mean(1)
+        return means
 
 
 class FittedTree(Protocol):
@@ -77,13 +87,22 @@ class FittedTree(Protocol):
     feature: npt.NDArray[np.int64]
     threshold: npt.NDArray[np.float64]
     value: npt.NDArray[np.float64]
-    """Weights of both classes of each label, shape (nodes, labels, 2)."""
+    """Weights of both classes of each label, shape (nodes, labels, 2), or its mean, (…, 1)."""
 
 
 def forest_of(
-    trees: Sequence[FittedTree], features: Sequence[str], labels: Sequence[str]
+    trees: Sequence[FittedTree],
+    features: Sequence[str],
+    labels: Sequence[str],
+    predicted: Predicted = Predicted.PROBABILITY,
 ) -> Forest:
     """Return fitted trees as one forest.
+
+    Args:
+        trees: of a classifier for probabilities, of a regressor for logarithms of errors.
+        features: names of the columns that they were fitted to.
+        labels: names of what they predict.
+        predicted: what that is.
 
     Raises:
         ValueError: there is no tree, or one is of another number of labels or of more classes than
@@ -96,12 +115,6 @@ def forest_of(
     feature, left, right = (np.zeros(shape, np.int32) for _ in range(3))
     threshold, values = np.zeros(shape), np.zeros((*shape, len(labels)))
     for at, tree in enumerate(trees):
-        if tree.value.shape[1:] != (len(labels), 2):
-            message = (
-                f"tree {at} is of {tree.value.shape[1:]} labels and classes, not of "
-                f"{(len(labels), 2)}: fit it to examples of both classes of each label"
-            )
-            raise ValueError(message)
         count = tree.node_count
         own = np.arange(count)
         leaf = tree.children_left < 0
@@ -109,17 +122,33 @@ def forest_of(
         right[at, :count] = np.where(leaf, own, tree.children_right)
         feature[at, :count] = np.where(leaf, 0, tree.feature)
         threshold[at, :count] = np.where(leaf, 0.0, tree.threshold)
-        values[at, :count] = tree.value[:, :, 1] / tree.value.sum(2)
+        values[at, :count] = _values(tree, len(labels), predicted, at)
     depth = max(tree.max_depth for tree in trees)
-    return Forest(tuple(features), tuple(labels), feature, threshold, left, right, values, depth)
+    return Forest(
+        tuple(features), tuple(labels), feature, threshold, left, right, values, depth, predicted
+    )
 
 
-class _Saved(Struct, frozen=True, array_like=True):
-    kind: str
-    version: int
-    checksum: bytes
-    """SHA-256 of kind, version and body."""
-    body: bytes
+def _values(
+    tree: FittedTree, labels: int, predicted: Predicted, at: int
+) -> npt.NDArray[np.float64]:
+    if predicted is Predicted.LOG_ERROR:
+        if tree.value.shape[1:] != (labels, 1):
+            message = (
+                f"tree {at} is of {tree.value.shape[1:]} labels and values, not of {(labels, 1)}: "
+                "fit a regressor to one column for each label"
+            )
+            raise ValueError(message)
+        means: npt.NDArray[np.float64] = tree.value[:, :, 0]
+        return means
+    if tree.value.shape[1:] != (labels, 2):
+        message = (
+            f"tree {at} is of {tree.value.shape[1:]} labels and classes, not of {(labels, 2)}: "
+            "fit it to examples of both classes of each label"
+        )
+        raise ValueError(message)
+    shares: npt.NDArray[np.float64] = tree.value[:, :, 1] / tree.value.sum(2)
+    return shares
 
 
 class _Body(Struct, frozen=True, array_like=True):
@@ -130,10 +159,7 @@ class _Body(Struct, frozen=True, array_like=True):
     depth: int
     arrays: bytes
     """Compressed: feature, left, right as int32, threshold and values as float64, little-endian."""
-
-
-def _checksum(kind: str, version: int, body: bytes) -> bytes:
-    return hashlib.sha256(f"{kind}/{version}/".encode() + body).digest()
+    predicted: Predicted = Predicted.PROBABILITY
 
 
 def encode_forest(forest: Forest) -> bytes:
@@ -150,9 +176,17 @@ def encode_forest(forest: Forest) -> bytes:
     )
     trees, nodes = forest.feature.shape
     body = msgspec.msgpack.encode(
-        _Body(forest.features, forest.labels, trees, nodes, forest.depth, zlib.compress(arrays))
+        _Body(
+            forest.features,
+            forest.labels,
+            trees,
+            nodes,
+            forest.depth,
+            zlib.compress(arrays),
+            forest.predicted,
+        )
     )
-    return msgspec.msgpack.encode(_Saved(_KIND, VERSION, _checksum(_KIND, VERSION, body), body))
+    return seal(_KIND, VERSION, body)
 
 
 def decode_forest(data: bytes) -> Forest:
@@ -161,25 +195,9 @@ def decode_forest(data: bytes) -> Forest:
     Raises:
         UnusableModel: they are no forest, are damaged, or were written by a newer program.
     """
+    body = unseal(data, _KIND, VERSION)
     try:
-        saved = msgspec.msgpack.decode(data, type=_Saved)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        message = f"this is no model ({error}); train the dataflow again"
-        raise UnusableModel(message) from error
-    if saved.kind != _KIND:
-        message = f"this is a model of kind {saved.kind!r}, not {_KIND!r}; train the dataflow again"
-        raise UnusableModel(message)
-    if saved.version > VERSION:
-        message = (
-            f"the model is of version {saved.version} and this program reads {VERSION} at most; "
-            "upgrade it, or train the dataflow again"
-        )
-        raise UnusableModel(message)
-    if _checksum(saved.kind, saved.version, saved.body) != saved.checksum:
-        message = "the model is damaged: its checksum differs; train the dataflow again"
-        raise UnusableModel(message)
-    try:
-        return _unpacked(msgspec.msgpack.decode(saved.body, type=_Body))
+        return _unpacked(msgspec.msgpack.decode(body, type=_Body))
     except (msgspec.MsgspecError, zlib.error, ValueError) as error:
         message = f"the model is not what it says ({error}); train the dataflow again"
         raise UnusableModel(message) from error
@@ -209,4 +227,14 @@ def _unpacked(body: _Body) -> Forest:
         if array.min() < 0 or array.max() >= limit:
             message = "a node leads out of its tree"
             raise ValueError(message)
-    return Forest(body.features, body.labels, feature, threshold, left, right, values, body.depth)
+    return Forest(
+        body.features,
+        body.labels,
+        feature,
+        threshold,
+        left,
+        right,
+        values,
+        body.depth,
+        body.predicted,
+    )
