@@ -29,6 +29,7 @@ from headgate.engine import (
     TriggerResult,
     Verdict,
     WatchedContainer,
+    Wave,
     with_triggers,
 )
 from headgate.engine.cells.columns import Detail
@@ -59,7 +60,7 @@ class Steered(TriggerPolicy):
             return RunNow(TriggerResult(True, "steered"), self.launching)
         return Nothing(TriggerResult(False, "rests"))
 
-    def wave_ended(self, inputs: Moment) -> Sequence[Response]:
+    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
         if self.fixing is not None:
             inputs.mark(self.fixing)
         return ()

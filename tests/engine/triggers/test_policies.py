@@ -41,6 +41,7 @@ from headgate.engine import (
     Verdict,
     WaitUntil,
     WatchedContainer,
+    Wave,
     launched,
     with_triggers,
 )
@@ -91,7 +92,7 @@ class Learned(TriggerPolicy):
         self.heard.append("begun")
         return (Ask(b"train"),) if not self.effects else ()
 
-    def wave_ended(self, inputs: Moment) -> Sequence[Response]:
+    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
         self.heard.append("wave")
         inputs.mark("wave")
         self.answer = None

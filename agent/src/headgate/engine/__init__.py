@@ -7,6 +7,7 @@ through ``Engine.arrive``, everything else through ``Engine.handle``) and instru
 """
 
 from headgate.engine.actions.runs import PastRun, RunState
+from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.storage import Array, Index, MemoryIndex, MemoryStorage, Storage, blank
 from headgate.engine.cells.sums import LARGEST_TOTAL, exact_total
 from headgate.engine.checkpoint.changelog import (
@@ -159,14 +160,17 @@ from headgate.engine.triggers.policy import (
     NeedsAnswer,
     NeedsReading,
     Nothing,
+    Part,
     PolicyFactory,
     PolicyReport,
     Probe,
     Response,
+    RunFirst,
     RunNow,
     TriggerPolicy,
     Verdict,
     WaitUntil,
+    Wave,
 )
 
 __all__ = [
@@ -215,6 +219,7 @@ __all__ = [
     "Decision",
     "DecisionKind",
     "Deliveries",
+    "Detail",
     "Dimension",
     "Engine",
     "EngineTester",
@@ -248,6 +253,7 @@ __all__ = [
     "NotifyAt",
     "ObserverLost",
     "OnUndecodable",
+    "Part",
     "PartitionReset",
     "PastRun",
     "Paused",
@@ -274,6 +280,7 @@ __all__ = [
     "Rivals",
     "RunFailed",
     "RunFinished",
+    "RunFirst",
     "RunNow",
     "RunRehearsed",
     "RunRequested",
@@ -304,6 +311,7 @@ __all__ = [
     "Vote",
     "WaitUntil",
     "WatchedContainer",
+    "Wave",
     "WaveEnded",
     "WriteReference",
     "all_of",

@@ -108,8 +108,8 @@ class Action:
         self.next_evaluation: float | None = None
         self.adjusters: list[Adjuster] = []
         """One for each bound with an interval."""
-        self.probes: dict[str, list[Part]] = {}
-        """What its policy measures besides, by the probe's name."""
+        self.probes: Mapping[str, list[Part]] = {}
+        """What policies of the dataflow measure besides, by the probe's name."""
         self.marks: dict[str, MarkedCut] = {}
         """Cuts that its policy fixes, by name; those that are fixed in this order."""
         self.preceding: tuple[Action, ...] = ()
@@ -284,6 +284,10 @@ class ActionInputs:
         """Return the cut that is fixed under this name; None where there is none any more."""
         return self._action.marks[mark].cut
 
+    def probe(self, name: str) -> list[Part]:
+        """Return what a probe has measured since its last reset, whichever action needs it."""
+        return self._action.probes[name]
+
 
 class ActionMoment(ActionInputs):
     """The same while the policy hears of something.
@@ -298,12 +302,8 @@ class ActionMoment(ActionInputs):
         super().__init__(action, now)
         self._arrived = arrived
 
-    def probe(self, name: str) -> list[Part]:
-        """Return what a probe has measured since its last reset."""
-        return self._action.probes[name]
-
     def reset(self, probe: str) -> None:
-        """Have a probe measure from here on."""
+        """Have a probe measure from here on, whichever action needs it."""
         for _, pending in self._action.probes[probe]:
             pending.reset()
 

@@ -48,8 +48,9 @@ class Graph:
         """Inputs, by each container that they feed."""
         self.watchers: dict[ContainerId, list[Action]] = {}
         """Actions that are evaluated at writes, by each container that they watch."""
+        probes: dict[str, list[Part]] = {}
         for action in self.actions.values():
-            self._connect(action)
+            self._connect(action, probes)
         for cells in known.values():
             cells.watchers.end_change()
         for action in self.actions.values():
@@ -57,7 +58,7 @@ class Graph:
             action.adjusters = [one for one in adjusters if one.intervals]
             action.take_limits()
 
-    def _connect(self, action: Action) -> None:
+    def _connect(self, action: Action, probes: dict[str, list[Part]]) -> None:
         action.preceding = tuple(self.actions[name] for name in action.spec.after)
         for name in action.spec.after:
             self.successors[name].append(action)
@@ -69,8 +70,9 @@ class Graph:
             action.parts[watch.container] = list(self._watched(action, watch))
             if action.moments.write:
                 self.watchers.setdefault(watch.container, []).append(action)
+        action.probes = probes
         for probe in needs.probes:
-            action.probes[probe.name] = list(self._probed(probe))
+            probes[probe.name] = list(self._probed(probe))
         for mark in needs.marks:
             action.marks[mark] = MarkedCut(
                 {

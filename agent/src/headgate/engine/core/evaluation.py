@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from headgate.engine.actions.action import Action, ActionInputs, needs_reading
+from headgate.engine.actions.runs import RunState
 from headgate.engine.actions.state import EngineState
 from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.launching import Launching
@@ -15,7 +16,7 @@ from headgate.engine.core.table_reads import TableReads
 from headgate.engine.protocol.instructions import Cause, DecisionKind
 from headgate.engine.protocol.stimuli import Consulted
 from headgate.engine.spec.conditions import ConditionResult, leaves, missing, reasons
-from headgate.engine.triggers.policy import NeedsAnswer, NeedsReading, RunNow, WaitUntil
+from headgate.engine.triggers.policy import NeedsAnswer, NeedsReading, RunFirst, RunNow, WaitUntil
 from headgate.events import ContainerId
 
 AT_WRITE = "write"
@@ -106,6 +107,8 @@ class Evaluator:
         elif isinstance(verdict, NeedsReading):
             action.missed = moment
             self._hold_for_reading(action, moment, verdict.result)
+        elif isinstance(verdict, RunFirst):
+            self._hold_for_others(action, moment, verdict)
         elif isinstance(verdict, NeedsAnswer):
             if not unanswered:
                 action.missed = moment
@@ -144,6 +147,16 @@ class Evaluator:
                     self._reads.read(cells)
         what = "cells are read again" if action.reading else "a container is scanned first"
         self._skip(action, moment, result, kind=DecisionKind.HELD, prefix=f"{what}; ")
+
+    def _hold_for_others(self, action: Action, moment: str, verdict: RunFirst) -> None:
+        """Have others asked; what waits for one in quarantine is asked when that has run."""
+        others = [self._state.actions[name] for name in verdict.actions]
+        if not any(other.state is RunState.QUARANTINED for other in others):
+            action.missed = moment
+        self._skip(action, moment, verdict.result, kind=DecisionKind.HELD)
+        for other in others:
+            if other.run is None:
+                self.consider(other, f"`{action.name}` waits for it")
 
     def _skip(
         self,

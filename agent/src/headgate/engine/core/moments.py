@@ -13,6 +13,7 @@ from headgate.engine.core.output import Output
 from headgate.engine.core.policies import Policies
 from headgate.engine.protocol.instructions import DecisionKind
 from headgate.engine.protocol.stimuli import WaveEnded
+from headgate.engine.triggers.policy import Wave
 
 
 class Moments:
@@ -51,7 +52,8 @@ class Moments:
                 self._evaluator.first_run(action)
             inputs.append(name)
         if inputs:
-            self._policies.wave_ended()
+            time = stimulus.now if stimulus.time is None else stimulus.time
+            self._policies.wave_ended(Wave(stimulus.number, time))
             names = ", ".join(f"`{name}`" for name in inputs)
             self._evaluator.ended(inputs, f"end of the wave of {names}")
             for name in inputs:

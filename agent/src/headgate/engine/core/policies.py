@@ -10,7 +10,7 @@ from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
 from headgate.engine.protocol.instructions import Consult, DecisionKind
 from headgate.engine.protocol.stimuli import Consulted
-from headgate.engine.triggers.policy import Ask, Response
+from headgate.engine.triggers.policy import Ask, Response, Wave
 
 
 class Policies:
@@ -26,10 +26,10 @@ class Policies:
         for action in reversed(self._state.actions.values()):
             self._respond(action, action.policy.begun())
 
-    def wave_ended(self) -> None:
+    def wave_ended(self, wave: Wave) -> None:
         """Have them hear of the end of a wave of input."""
         for action in reversed(self._state.actions.values()):
-            self._respond(action, action.policy.wave_ended(self._moment(action)))
+            self._respond(action, action.policy.wave_ended(wave, self._moment(action)))
 
     def launching(self, action: Action) -> None:
         """Have one hear of what a run is about to consume."""

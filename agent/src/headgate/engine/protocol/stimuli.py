@@ -63,6 +63,10 @@ class WaveEnded(Struct, frozen=True):
 
     now: float
     actions: tuple[str, ...]
+    number: int = 0
+    """Of the wave, among those of the dataflow, from 1 on; 0 where nobody has counted them."""
+    time: float | None = None
+    """What the wave is about, in Unix seconds; the time of its end where None."""
 
 
 class RunStarted(Struct, frozen=True):

@@ -197,9 +197,9 @@ class EngineTester:
             RecordArrived(self.now, topic, partition, offset, message, self.partitions)
         )
 
-    def wave(self, *actions: str) -> list[Instruction]:
+    def wave(self, *actions: str, number: int = 0, time: float | None = None) -> list[Instruction]:
         """End the wave of these input actions."""
-        return self.handle(WaveEnded(self.now, actions))
+        return self.handle(WaveEnded(self.now, actions, number, time))
 
     def finish(self, action: str) -> list[Instruction]:
         """Let the active run of the action start and commit."""

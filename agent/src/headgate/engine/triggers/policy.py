@@ -57,6 +57,16 @@ class Needs(Struct, frozen=True):
 
 # -- what it sees
 
+
+class Wave(Struct, frozen=True):
+    """A wave of input that has ended."""
+
+    number: int
+    """Among those of the dataflow, from 1 on; 0 where nobody has counted them."""
+    time: float
+    """What it is about, in Unix seconds: that of whoever decides may be another."""
+
+
 Part = tuple[ContainerCells, Pending]
 """A container's part in one table, with what is pending there."""
 PossibleIncreases = Mapping[Pending, PossibleIncrease]
@@ -112,15 +122,15 @@ class Inputs(Protocol):
     def marked(self, mark: str) -> Cut | None:
         """Return the cut that is fixed under this name; None where there is none any more."""
 
+    def probe(self, name: str) -> Sequence[Part]:
+        """Return what a probe has measured since its last reset, whichever action needs it."""
+
 
 class Moment(Inputs, Protocol):
     """The same while something is heard: then probes may be reset, and cuts be fixed."""
 
-    def probe(self, name: str) -> Sequence[Part]:
-        """Return what a probe has measured since its last reset."""
-
     def reset(self, probe: str) -> None:
-        """Have a probe measure from here on."""
+        """Have a probe measure from here on, whichever action needs it."""
 
     def mark(self, name: str) -> None:
         """Fix a cut of all that has arrived; ``RunNow`` may name it later."""
@@ -163,7 +173,14 @@ class NeedsAnswer(Struct, frozen=True):
     result: ConditionResult
 
 
-Verdict = RunNow | WaitUntil | Nothing | NeedsReading | NeedsAnswer
+class RunFirst(Struct, frozen=True):
+    """Run when others have: have them asked, in this order, and this one again when they have."""
+
+    actions: tuple[str, ...]
+    result: ConditionResult
+
+
+Verdict = RunNow | WaitUntil | Nothing | NeedsReading | NeedsAnswer | RunFirst
 
 
 class LimitsMoved(Struct, frozen=True):
@@ -259,7 +276,7 @@ class TriggerPolicy(ABC):
         """Take note that a run was given up."""
         return ()
 
-    def wave_ended(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Take note of the end of a wave of input. Successors first."""
         return ()
 

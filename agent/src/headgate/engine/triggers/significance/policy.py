@@ -24,6 +24,7 @@ from headgate.engine.triggers.policy import (
     Probe,
     Response,
     TriggerPolicy,
+    Wave,
 )
 from headgate.engine.triggers.significance.search import Search, SearchState, Taken
 from headgate.events import ContainerId
@@ -126,7 +127,7 @@ class Searched(Bounded):
         self.search.failed()
         return ()
 
-    def wave_ended(self, inputs: Moment) -> Sequence[Response]:
+    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Note how much the wave has brought."""
         parts = inputs.all_parts()
         received = sum(pending.received for _, pending in parts)
