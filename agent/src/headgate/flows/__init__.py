@@ -1,5 +1,6 @@
 """Dataflow files: YAML in, a checked dataflow or every problem with its line and cure out."""
 
+from headgate.flows import launchers
 from headgate.flows.building import load_dataflow, parse_dataflow
 from headgate.flows.dataflow import (
     Dataflow,
@@ -66,6 +67,7 @@ __all__ = [
     "changes",
     "export_workflow",
     "import_workflow",
+    "launchers",
     "load_dataflow",
     "load_workflow_text",
     "nearest",
