@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from headgate.agent import FlowReplay
 from headgate.cli.app import app
-from headgate.cli.replay import result_of
-from headgate.cli.replay_picture import draw
+from headgate.cli.replay.commands import result_of
+from headgate.cli.replay.picture import draw
 from headgate.replay import (
     Difference,
     OutputError,

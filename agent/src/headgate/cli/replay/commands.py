@@ -130,7 +130,7 @@ def replay(
         result = result_of(found)
         if picture is not None:
             # Drawing needs an extra that `headgate flow tune`, which imports this, does not.
-            from headgate.cli.replay_picture import draw
+            from headgate.cli.replay.picture import draw
 
             result = msgspec.structs.replace(result, picture=str(draw(found.report, picture)))
     if json:
