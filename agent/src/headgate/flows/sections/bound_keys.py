@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from headgate.engine import METRICS, ValueMetric
+from collections.abc import Callable
+
+from headgate.engine import METRICS, Metric, ValueMetric
 from headgate.flows.grammar.kinds import Either, Key, ListOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.quantities import PERCENTAGE, why_no_percentage
 from headgate.flows.grammar.values import DURATION_VALUE, TRUTH_VALUE, name_value
@@ -40,13 +42,16 @@ def _why_no_divergence(value: str) -> tuple[str, str]:
     )
 
 
-def _why_no_units(value: str) -> tuple[str, str]:
-    if "%" in value:
-        return (
-            "an absolute divergence is in the values' own units, not in percent",
-            f"write `absolute: 2`, or `relative: {value}`",
-        )
-    return _why_no_divergence(value)
+def _why_no_units(metric: Metric) -> Callable[[str], tuple[str, str]]:
+    def why_not(value: str) -> tuple[str, str]:
+        if "%" in value:
+            return (
+                f"`{metric}` is in the values' own units, not in percent",
+                f"write `{metric}: 2`, or `relative: {value}`",
+            )
+        return _why_no_divergence(value)
+
+    return why_not
 
 
 def _why_no_share(value: str) -> tuple[str, str]:
@@ -81,7 +86,6 @@ _DIVERGENCE = Single(
     why_not=_why_no_divergence,
 )
 _SHARE = Single("a percentage such as `5%`", pattern=PERCENTAGE, why_not=_why_no_share)
-_UNITS = Single("a number in the values' units", numbers=Numbers(above=0), why_not=_why_no_units)
 _OWN_UNITS = Single("a number above zero", numbers=Numbers(above=0))
 
 _SEQUENCE_KEYS = RecordOf(
@@ -98,10 +102,15 @@ _SEQUENCE_KEYS = RecordOf(
 )
 
 
-def _metric_key(metric: ValueMetric) -> Key:
+def _metric_key(name: Metric, metric: ValueMetric) -> Key:
     if metric.constant:
         return Key(Single("a number above zero", numbers=Numbers(above=0)), metric.constant)
-    return Key(_limit(_SHARE if metric.percent else _UNITS), metric.doc)
+    if metric.percent:
+        return Key(_limit(_SHARE), metric.doc)
+    units = Single(
+        "a number in the values' units", numbers=Numbers(above=0), why_not=_why_no_units(name)
+    )
+    return Key(_limit(units), metric.doc)
 
 
 _PYTHON_KEYS = RecordOf(
@@ -122,7 +131,7 @@ _PYTHON_KEYS = RecordOf(
 _VALUE_KEYS = RecordOf(
     "the value",
     {
-        **{metric.value: _metric_key(each) for metric, each in METRICS.items()},
+        **{metric.value: _metric_key(metric, each) for metric, each in METRICS.items()},
         "python": Key(_PYTHON_KEYS, "a metric of your own, computed in a worker"),
         "limit": Key(
             _limit(_SHARE), " or ".join(each.doc for each in METRICS.values() if each.constant)
