@@ -1,0 +1,251 @@
+"""Models of bounded outputs: what predicts from a container above one that a skip would violate.
+
+A model is made of plain numbers, is stored under a checksum, and says in words how far it is to be
+believed. Where it is asked about something unlike all that it was trained on, the step runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Final, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta, Struct
+
+from headgate.learning.envelope import UnusableModel, seal, unseal
+from headgate.learning.features import FEATURES, LEVELS, Row
+from headgate.learning.forest import Forest, Predicted, decode_forest, encode_forest
+from headgate.learning.impact import ErrorMetric, Values
+
+MODEL_VERSION: Final = 1
+_KIND: Final = "output model"
+_SMALLEST = 0.01
+"""Of the bound: errors below are alike, and an error of 0 has a logarithm."""
+_LARGEST = 20.0
+"""Bounds: errors beyond are alike; ε = 1 is as much where the bound is 5 %."""
+
+
+def log_ratio(errors: npt.NDArray[np.float64], bound: float) -> npt.NDArray[np.float64]:
+    """Return ln(ε / bound), kept finite, in the shape of the errors: what forests predict.
+
+    It is about 0 at the bound, in units of any metric. An error that is not known is a large one.
+    """
+    ratio = np.nan_to_num(errors / bound, nan=_LARGEST, posinf=_LARGEST)
+    logs: npt.NDArray[np.float64] = np.log(np.minimum(ratio, _LARGEST) + _SMALLEST)
+    return logs
+
+
+class Predictor(Protocol):
+    """Whatever says of a container, at one moment, how near to a violation a skip would be."""
+
+    def score(self, row: Row) -> float:
+        """Return the predicted violation, shape of the row (k,); infinity where it is not known.
+
+        What is above the output's threshold runs. Units are the predictor's own.
+        """
+
+
+class Residuals(Struct, frozen=True):
+    """How far ln ε was from what was predicted of it, out of fold, where training would run."""
+
+    upper: float
+    """The quantile of measured minus predicted that feedback follows."""
+    spread: float
+    """Standard deviation, above 0: the unit of feedback's steps."""
+
+
+class ContainerModel(Struct, frozen=True, eq=False):
+    """What predicts an output's error from one container above it: a ``Predictor``."""
+
+    forest: Forest
+    lowest: Row
+    """Smallest of each feature in training, shape (k,)."""
+    highest: Row
+    levels: Values
+    """Deciles of the container's values in training, shape (9,)."""
+    residuals: Residuals
+
+    def score(self, row: Row) -> float:
+        """Return predicted ln(ε / bound); infinity where a feature is outside training's range.
+
+        Raises:
+            ValueError: the row has another number of features.
+        """
+        return float(self.scores(row[None])[0])
+
+    def scores(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return the scores of many rows, shape (n, k), as (n,)."""
+        predicted = self.forest.predict(rows)[:, 0]
+        known = ((rows >= self.lowest) & (rows <= self.highest)).all(1)
+        return np.where(known, predicted, math.inf)
+
+
+class Model(Struct, frozen=True, eq=False):
+    """What decides on one bounded output."""
+
+    output: str
+    """The container."""
+    metric: ErrorMetric
+    bound: float
+    """Of ε by the metric."""
+    confidence: float
+    """Share of the waves that shall be within the bound."""
+    threshold: float
+    """λ: what scores above it runs."""
+    containers: Mapping[str, ContainerModel]
+    """By container above the output."""
+    horizon: int
+    """Waves after which the step runs whatever is predicted."""
+    waves: int
+    """Trained on, synchronous."""
+    first_time: float
+    """Of the first of them, in Unix seconds."""
+    last_time: float
+    upper: float
+    """Bound of the rate of violations in training, at the threshold."""
+    calibration: str
+    """The result in words."""
+
+    def score(self, container: str, row: Row) -> float:
+        """Return the predicted violation as seen from a container.
+
+        Raises:
+            ValueError: the model knows no such container, or the row has other features.
+        """
+        known = self.containers.get(container)
+        if known is None:
+            message = (
+                f"the model of {self.output} predicts from {', '.join(self.containers)}, not from "
+                f"{container}; train the dataflow again, as it has changed"
+            )
+            raise ValueError(message)
+        return known.score(row)
+
+
+_Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
+
+
+class _Container(Struct, frozen=True, array_like=True):
+    name: str
+    forest: bytes
+    """Sealed by itself."""
+    lowest: tuple[float, ...]
+    highest: tuple[float, ...]
+    levels: tuple[float, ...]
+    upper: float
+    spread: Annotated[float, Meta(gt=0.0)]
+
+
+class _Body(Struct, frozen=True, array_like=True):
+    output: str
+    metric: ErrorMetric
+    bound: Annotated[float, Meta(gt=0.0)]
+    confidence: _Share
+    threshold: float
+    containers: Annotated[tuple[_Container, ...], Meta(min_length=1)]
+    horizon: Annotated[int, Meta(ge=1)]
+    waves: Annotated[int, Meta(ge=1)]
+    first_time: float
+    last_time: float
+    upper: Annotated[float, Meta(ge=0.0, le=1.0)]
+    calibration: str
+
+
+def encode_model(model: Model) -> bytes:
+    """Return a model as bytes that say what they are and whether they are whole."""
+    containers = tuple(
+        _Container(
+            name,
+            encode_forest(each.forest),
+            tuple(each.lowest.tolist()),
+            tuple(each.highest.tolist()),
+            tuple(each.levels.tolist()),
+            each.residuals.upper,
+            each.residuals.spread,
+        )
+        for name, each in model.containers.items()
+    )
+    body = _Body(
+        model.output,
+        model.metric,
+        model.bound,
+        model.confidence,
+        model.threshold,
+        containers,
+        model.horizon,
+        model.waves,
+        model.first_time,
+        model.last_time,
+        model.upper,
+        model.calibration,
+    )
+    return seal(_KIND, MODEL_VERSION, msgspec.msgpack.encode(body))
+
+
+def decode_model(data: bytes) -> Model:
+    """Return a model from its bytes.
+
+    Raises:
+        UnusableModel: they are no model of an output, are damaged, were written by a newer program,
+            or were trained on other features than this one computes.
+    """
+    try:
+        body = msgspec.msgpack.decode(unseal(data, _KIND, MODEL_VERSION), type=_Body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        message = f"the model is not what it says ({error}); train the dataflow again"
+        raise UnusableModel(message) from error
+    numbers = body.bound, body.threshold, body.first_time, body.last_time
+    if not all(map(math.isfinite, numbers)):
+        message = f"the model of {body.output} has numbers that are none; train the dataflow again"
+        raise UnusableModel(message)
+    return Model(
+        body.output,
+        body.metric,
+        body.bound,
+        body.confidence,
+        body.threshold,
+        {each.name: _container_model(body.output, each) for each in body.containers},
+        body.horizon,
+        body.waves,
+        body.first_time,
+        body.last_time,
+        body.upper,
+        body.calibration,
+    )
+
+
+def _container_model(output: str, saved: _Container) -> ContainerModel:
+    forest = decode_forest(saved.forest)
+    if (
+        forest.features != FEATURES
+        or forest.labels != (output,)
+        or forest.predicted is not Predicted.LOG_ERROR
+    ):
+        message = (
+            f"what predicts {output} from {saved.name} was trained on {len(forest.features)} "
+            f"features to give {forest.predicted} of {', '.join(forest.labels)}, and this program "
+            f"computes {len(FEATURES)}; train the dataflow again"
+        )
+        raise UnusableModel(message)
+    if (
+        not len(saved.lowest) == len(saved.highest) == len(FEATURES)
+        or len(saved.levels) != LEVELS
+        or not np.isfinite((*saved.lowest, *saved.highest, *saved.levels)).all()
+        or not math.isfinite(saved.upper)
+        or not math.isfinite(saved.spread)
+    ):
+        message = (
+            f"what predicts {output} from {saved.name} has no range of every feature; train the "
+            "dataflow again"
+        )
+        raise UnusableModel(message)
+    return ContainerModel(
+        forest,
+        np.array(saved.lowest, np.float32),
+        np.array(saved.highest, np.float32),
+        np.array(saved.levels),
+        Residuals(saved.upper, saved.spread),
+    )

@@ -1,0 +1,148 @@
+"""Models predict what their forests do, run where they know nothing, and are stored whole."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from fitted_models import OUTPUT, SOURCE, container_model, drawn_rows, model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.learning.envelope import UnusableModel, seal, unseal
+from headgate.learning.features import FEATURES
+from headgate.learning.forest import Predicted, encode_forest
+from headgate.learning.predictor import (
+    MODEL_VERSION,
+    Model,
+    decode_model,
+    encode_model,
+    log_ratio,
+)
+
+
+def test_what_is_predicted_is_0_at_the_bound_and_finite_everywhere() -> None:
+    errors = np.array([0.0, 0.0999, 0.1, 0.2, 5.0, math.inf, math.nan])
+    logs = log_ratio(errors, 0.1)
+    assert logs[2] == pytest.approx(0.0, abs=0.01)
+    assert logs[0] == pytest.approx(math.log(0.01))
+    assert logs[3] - logs[2] == pytest.approx(math.log(2.0), abs=0.01)
+    assert (logs[4:] == logs[4]).all()
+    assert (np.diff(logs[:5]) > 0).all()
+
+
+def test_a_score_is_what_the_forest_says() -> None:
+    predictor = container_model()
+    for row in drawn_rows(count=10):
+        assert predictor.score(row) == predictor.forest.predict(row[None])[0, 0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, len(FEATURES) - 1), st.booleans())
+def test_a_feature_outside_trainings_range_is_never_within_a_threshold(
+    at: int, above: bool
+) -> None:
+    predictor = container_model()
+    row = drawn_rows()[3]
+    edge, away = (predictor.highest, np.inf) if above else (predictor.lowest, -np.inf)
+    row[at] = edge[at]
+    assert math.isfinite(predictor.score(row))
+    row[at] = np.nextafter(edge[at], np.float32(away))
+    assert predictor.score(row) == math.inf
+    row[at] = math.nan
+    assert predictor.score(row) == math.inf
+
+
+def test_a_container_that_was_not_there_in_training_is_named() -> None:
+    row = drawn_rows()[0]
+    assert model().score(SOURCE, row) == container_model().score(row)
+    with pytest.raises(ValueError, match="predicts from sensors, areas, not from hills; train"):
+        model().score("hills", row)
+
+
+def test_a_model_is_the_same_after_it_was_stored() -> None:
+    known, again = model(), decode_model(encode_model(model()))
+    rows = np.concatenate([drawn_rows(), drawn_rows() + np.float32(0.1)])
+    for name in (SOURCE, "areas"):
+        expected, found = known.containers[name], again.containers[name]
+        assert found.scores(rows).tobytes() == expected.scores(rows).tobytes()
+        assert (found.levels == expected.levels).all()
+        assert found.residuals == expected.residuals
+    for name in set(Model.__struct_fields__) - {"containers"}:
+        assert getattr(again, name) == getattr(known, name)
+
+
+STORED = encode_model(model())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, len(STORED) - 1), st.integers(1, 255))
+def test_a_flipped_byte_never_makes_another_model(at: int, flip: int) -> None:
+    damaged = bytearray(STORED)
+    damaged[at] ^= flip
+    with pytest.raises(UnusableModel, match="train the dataflow again"):
+        decode_model(bytes(damaged))
+
+
+def test_a_forest_alone_or_a_newer_model_is_refused_with_what_it_is() -> None:
+    with pytest.raises(UnusableModel, match="of kind 'forest', not 'output model'"):
+        decode_model(encode_forest(container_model().forest))
+    body = unseal(STORED, "output model", MODEL_VERSION)
+    with pytest.raises(UnusableModel, match="of version 2 and this program reads 1 at most"):
+        decode_model(seal("output model", MODEL_VERSION + 1, body))
+
+
+BODY = msgspec.msgpack.decode(unseal(STORED, "output model", MODEL_VERSION))
+CONTAINER = BODY[5][0]
+
+
+def remade(at: int, value: object, container: bool = False) -> bytes:
+    """A model whose checksum is right, and of which a part is what somebody else wrote."""
+    body = list(BODY)
+    if container:
+        part = list(CONTAINER)
+        part[at] = value
+        at, value = 5, [part]
+    body[at] = value
+    return seal("output model", MODEL_VERSION, msgspec.msgpack.encode(body))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (remade(0, "hills"), "predicts hills from sensors was trained on 33 features"),
+        (remade(1, "median"), "not what it says"),
+        (remade(2, 0.0), "not what it says"),
+        (remade(3, 1.0), "not what it says"),
+        (remade(4, math.nan), "numbers that are none"),
+        (remade(5, []), "not what it says"),
+        (remade(2, 1, container=True), "not what it says"),
+        (remade(2, CONTAINER[2][1:], container=True), "no range of every feature"),
+        (remade(4, CONTAINER[4][1:], container=True), "no range of every feature"),
+        (remade(5, math.inf, container=True), "no range of every feature"),
+        (remade(6, 0.0, container=True), "not what it says"),
+        (
+            remade(
+                1,
+                encode_forest(
+                    msgspec.structs.replace(
+                        container_model().forest, predicted=Predicted.PROBABILITY
+                    )
+                ),
+                container=True,
+            ),
+            "to give probability of map",
+        ),
+    ],
+)
+def test_a_model_of_somebody_else_is_refused(data: bytes, words: str) -> None:
+    with pytest.raises(UnusableModel, match=words) as refused:
+        decode_model(data)
+    assert "train the dataflow again" in str(refused.value)
+
+
+def test_what_was_remade_is_refused_for_what_was_changed_only() -> None:
+    assert decode_model(remade(0, OUTPUT)).output == OUTPUT
+    assert decode_model(remade(0, CONTAINER[0], container=True)).containers.keys() == {SOURCE}
