@@ -5,6 +5,7 @@ Execution" (SmartFlux). Waves, containers and steps are the engine's; whoever tr
 stands above.
 """
 
+from headgate.learning.audits import AuditedRate, Interval, audit_draw
 from headgate.learning.calibration import (
     Calibration,
     Fold,
@@ -17,6 +18,18 @@ from headgate.learning.calibration import (
 )
 from headgate.learning.envelope import UnusableModel
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
+from headgate.learning.feedback import (
+    FOLLOWED,
+    RELEARNING_AGES,
+    RELEARNING_WAVES,
+    Change,
+    Choice,
+    Feedback,
+    Label,
+    Relearn,
+    decode_feedback,
+    encode_feedback,
+)
 from headgate.learning.forest import (
     FittedTree,
     Forest,
@@ -65,35 +78,48 @@ from headgate.learning.simulation import (
 
 __all__ = [
     "FEATURES",
+    "FOLLOWED",
+    "RELEARNING_AGES",
+    "RELEARNING_WAVES",
+    "AuditedRate",
     "Bounded",
     "Calibration",
+    "Change",
+    "Choice",
     "ClosedLoop",
     "ContainerHistory",
     "ContainerModel",
     "ErrorMetric",
+    "Feedback",
     "FittedTree",
     "Fold",
     "Forest",
     "Graph",
     "Impact",
     "ImpactMetric",
+    "Interval",
+    "Label",
     "MeasuredPairs",
     "Model",
     "Predicted",
     "Predictor",
+    "Relearn",
     "Residuals",
     "StagedLoop",
     "Step",
     "UnusableModel",
     "Version",
     "WaveContext",
+    "audit_draw",
     "blocks",
     "calibrate",
     "candidates",
     "closed_loop",
+    "decode_feedback",
     "decode_forest",
     "decode_model",
     "effective_count",
+    "encode_feedback",
     "encode_forest",
     "encode_model",
     "error",

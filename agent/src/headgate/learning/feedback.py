@@ -1,0 +1,232 @@
+"""Feedback of a running dataflow on a model that decides: labels at the boundary, and audits.
+
+The error of a skip is never seen. A run that was decided on shows what a skip would have left, free
+of cost and only near the threshold; an audit shows it anywhere, without bias and for the price of
+a run. The first follows the upper quantile of measured over predicted errors; the second only ever
+tightens. Where both say that the world has changed, steps run synchronously for a while, and what
+the predictions are off by is fitted anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from headgate.learning.audits import AuditedRate
+from headgate.learning.envelope import UnusableModel, seal, unseal
+from headgate.learning.predictor import Residuals, log_ratio
+
+FOLLOWED: Final = 0.9
+"""The quantile of measured minus predicted ln ε that is followed."""
+RELEARNING_WAVES: Final = 48
+"""Synchronous waves after a change: two days of hours. Twice as many did no better."""
+RELEARNING_AGES: Final = (1, 2, 3, 4, 6, 8)
+"""Waves between the pairs of synchronous waves that are labels."""
+FEEDBACK_VERSION: Final = 1
+_KIND: Final = "feedback"
+
+# Steps are in standard deviations of training's residuals; fitted on dataflows drawn at random.
+_STEP = 0.15
+_TIGHTENING = 0.35
+"""By one violation that an audit has found."""
+_CAUTION = 0.3
+"""Tightening at least, after a change."""
+_LABELS = 8
+"""Labels that are looked at for a jump."""
+_JUMP = 3.5
+"""Standard deviations of the number of those above the quantile."""
+_AUDITS = 6
+"""Audits of which two violations are too many."""
+_BAD_AUDITS = 2
+_FARTHEST = 3.0
+"""Largest shift, in ln ε: a twentyfold error."""
+
+
+class Choice(StrEnum):
+    """What becomes of a step in a wave."""
+
+    SKIP = "skip"
+    RUN = "run"
+    """Its skip is predicted to violate."""
+    AUDIT = "audit"
+    """It is not, and it runs to see."""
+    SYNCHRONOUS = "synchronous"
+    """A change is being learned."""
+
+
+class Change(StrEnum):
+    """What has shown that predictions are of another world."""
+
+    QUANTILE = "measured errors have jumped over the predicted ones"
+    AUDITS = "two of the last six audits found a violation"
+
+
+class Relearn(Struct, frozen=True):
+    """A demand for synchronous waves (or the bounds of ``when``), and for a fit to them."""
+
+    change: Change
+    waves: int = RELEARNING_WAVES
+
+
+class Label(Struct, frozen=True):
+    """What a run has shown of the skip that it was instead of."""
+
+    score: float
+    """Predicted ln(ε / bound); infinity where there was no prediction."""
+    ratio: float
+    """Measured ε / bound; violated above 1, and where it is NaN."""
+
+    @property
+    def violated(self) -> bool:
+        """Whether a skip would have left the output out of bounds."""
+        return not self.ratio <= 1.0
+
+    def residual(self) -> float:
+        """Return measured minus predicted ln(ε / bound)."""
+        return float(log_ratio(np.array(self.ratio), 1.0)) - self.score
+
+
+class Feedback(Struct, frozen=True):
+    """What running has shown of one output's model since it was calibrated."""
+
+    shift: float = 0.0
+    """By which the quantile of residuals is above training's, in ln ε; never below 0, since a
+    threshold that is looser than the calibrated one needs a new calibration."""
+    tightening: float = 0.0
+    """By audits, in ln ε; never falls."""
+    labels: tuple[float, ...] = ()
+    """Latest residuals above training's quantile, oldest first."""
+    audits: tuple[bool, ...] = ()
+    """Whether the latest found a violation, oldest first."""
+    rate: AuditedRate = AuditedRate()
+    synchronous: int = 0
+    """Waves of relearning that are left."""
+    learned: tuple[float, ...] = ()
+    """Residuals above training's quantile in these waves."""
+    changes: int = 0
+    """That were found."""
+
+    def threshold(self, calibrated: float) -> float:
+        """Return λ as it applies now, at most the calibrated one."""
+        return calibrated - self.shift - self.tightening
+
+    def choice(self, calibrated: float, score: float, draw: float, audit: float) -> Choice:
+        """Return what becomes of a step.
+
+        Args:
+            calibrated: λ of the model.
+            score: predicted violation of a skip; NaN runs.
+            draw: in [0, 1), of this dataflow, output and wave.
+            audit: probability of an audit.
+        """
+        if self.synchronous:
+            return Choice.SYNCHRONOUS
+        if not score <= self.threshold(calibrated):
+            return Choice.RUN
+        return Choice.AUDIT if draw < audit else Choice.SKIP
+
+    def after_skip(self, audit: float) -> Feedback:
+        """Return the feedback after a wave that was skipped, and with this probability no audit."""
+        return msgspec.structs.replace(self, rate=self.rate.unaudited(audit))
+
+    def after_run(
+        self, label: Label, residuals: Residuals, choice: Choice, audit: float
+    ) -> tuple[Feedback, Relearn | None]:
+        """Return the feedback after a run that was decided on, and whether the world has changed.
+
+        Args:
+            label: what a skip would have left.
+            residuals: of the predictor in training.
+            choice: why it ran: ``RUN`` or ``AUDIT``.
+            audit: probability of an audit.
+        """
+        if choice is Choice.AUDIT:
+            found = msgspec.structs.replace(
+                self,
+                rate=self.rate.audited(audit, violated=label.violated),
+                audits=(*self.audits, label.violated)[-_AUDITS:],
+                tightening=self.tightening + _TIGHTENING * residuals.spread * label.violated,
+            )
+        else:
+            found = msgspec.structs.replace(self, rate=self.rate.unaudited(audit))
+        residual = label.residual()
+        if math.isfinite(residual):
+            above = residual - residuals.upper
+            step = _STEP * residuals.spread * ((above > self.shift) - (1.0 - FOLLOWED))
+            found = msgspec.structs.replace(
+                found,
+                shift=min(max(self.shift + step, 0.0), _FARTHEST),
+                labels=(*self.labels, above)[-_LABELS:],
+            )
+        change = found.change()
+        if change is None:
+            return found, None
+        begun = msgspec.structs.replace(
+            found,
+            synchronous=RELEARNING_WAVES,
+            learned=(),
+            labels=(),
+            audits=(),
+            changes=self.changes + 1,
+        )
+        return begun, Relearn(change)
+
+    def change(self) -> Change | None:
+        """Return what shows that the world has changed, if anything does."""
+        if sum(self.audits) >= _BAD_AUDITS:
+            return Change.AUDITS
+        expected = _LABELS * (1.0 - FOLLOWED)
+        most = expected + _JUMP * math.sqrt(expected * FOLLOWED)
+        above = sum(label > self.shift for label in self.labels)
+        return Change.QUANTILE if len(self.labels) == _LABELS and above >= most else None
+
+    def after_synchronous(self, labels: Sequence[Label], residuals: Residuals) -> Feedback:
+        """Return the feedback after a wave of relearning; after the last, what was learned applies.
+
+        Args:
+            labels: of this wave against earlier ones of these waves, at ``RELEARNING_AGES``.
+            residuals: of the predictor in training.
+
+        Raises:
+            ValueError: nothing is being learned.
+        """
+        if not self.synchronous:
+            message = "a synchronous wave belongs to a change that is being learned; there is none"
+            raise ValueError(message)
+        shown = (label.residual() - residuals.upper for label in labels)
+        learned = (*self.learned, *(above for above in shown if math.isfinite(above)))
+        left = self.synchronous - 1
+        if left:
+            return msgspec.structs.replace(self, synchronous=left, learned=learned)
+        shift = float(np.quantile(learned, FOLLOWED)) if learned else _FARTHEST
+        return msgspec.structs.replace(
+            self,
+            synchronous=0,
+            learned=(),
+            shift=min(max(shift, 0.0), _FARTHEST),
+            tightening=max(self.tightening, _CAUTION * residuals.spread),
+        )
+
+
+def encode_feedback(feedback: Feedback) -> bytes:
+    """Return feedback as bytes that say what they are and whether they are whole."""
+    return seal(_KIND, FEEDBACK_VERSION, msgspec.msgpack.encode(feedback))
+
+
+def decode_feedback(data: bytes) -> Feedback:
+    """Return feedback from its bytes.
+
+    Raises:
+        UnusableModel: they are no feedback, are damaged, or were written by a newer program.
+    """
+    try:
+        return msgspec.msgpack.decode(unseal(data, _KIND, FEEDBACK_VERSION), type=Feedback)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        message = f"the feedback is not what it says ({error}); train the dataflow again"
+        raise UnusableModel(message) from error
