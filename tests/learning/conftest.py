@@ -5,4 +5,4 @@ from pathlib import Path
 
 HERE = str(Path(__file__).resolve().parent)
 if HERE not in sys.path:
-    sys.path.insert(0, HERE)  # for ``fitted_models``, ``recorded`` and ``synthetic``
+    sys.path.insert(0, HERE)  # for ``fitted_models``, ``lived``, ``recorded`` and ``synthetic``

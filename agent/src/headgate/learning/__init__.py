@@ -16,6 +16,17 @@ from headgate.learning.calibration import (
     outside,
     upper_rate,
 )
+from headgate.learning.consultation import (
+    Lost,
+    Models,
+    ModelsWanted,
+    Question,
+    Train,
+    decode_answer,
+    decode_question,
+    encode_answer,
+    encode_question,
+)
 from headgate.learning.envelope import UnusableModel
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
 from headgate.learning.feedback import (
@@ -66,6 +77,13 @@ from headgate.learning.predictor import (
     encode_model,
     log_ratio,
 )
+from headgate.learning.settings import (
+    LEARNED,
+    LearnedSettings,
+    OutputSettings,
+    decided_on,
+    trigger_of,
+)
 from headgate.learning.simulation import (
     Bounded,
     ClosedLoop,
@@ -75,10 +93,12 @@ from headgate.learning.simulation import (
     closed_loop,
     staged_loop,
 )
+from headgate.learning.trigger import Learned, learned
 
 __all__ = [
     "FEATURES",
     "FOLLOWED",
+    "LEARNED",
     "RELEARNING_AGES",
     "RELEARNING_WAVES",
     "AuditedRate",
@@ -99,14 +119,22 @@ __all__ = [
     "ImpactMetric",
     "Interval",
     "Label",
+    "Learned",
+    "LearnedSettings",
+    "Lost",
     "MeasuredPairs",
     "Model",
+    "Models",
+    "ModelsWanted",
+    "OutputSettings",
     "Predicted",
     "Predictor",
+    "Question",
     "Relearn",
     "Residuals",
     "StagedLoop",
     "Step",
+    "Train",
     "UnusableModel",
     "Version",
     "WaveContext",
@@ -115,13 +143,18 @@ __all__ = [
     "calibrate",
     "candidates",
     "closed_loop",
+    "decided_on",
+    "decode_answer",
     "decode_feedback",
     "decode_forest",
     "decode_model",
+    "decode_question",
     "effective_count",
+    "encode_answer",
     "encode_feedback",
     "encode_forest",
     "encode_model",
+    "encode_question",
     "error",
     "error_of_current",
     "errors",
@@ -129,6 +162,7 @@ __all__ = [
     "forest_of",
     "geometric_mean",
     "impact",
+    "learned",
     "levels_of",
     "log_ratio",
     "measure",
@@ -136,6 +170,7 @@ __all__ = [
     "outside",
     "row_of",
     "staged_loop",
+    "trigger_of",
     "upper_rate",
     "version_of",
 ]

@@ -302,10 +302,18 @@ class ActionMoment(ActionInputs):
         super().__init__(action, now)
         self._arrived = arrived
 
-    def reset(self, probe: str) -> None:
-        """Have a probe measure from here on, whichever action needs it."""
-        for _, pending in self._action.probes[probe]:
-            pending.reset()
+    def reset(self, probe: str, since: str | None = None) -> None:
+        """Have a probe measure from here on, or from the last reset of another of its containers.
+
+        Whichever actions need them.
+        """
+        parts = self._action.probes[probe]
+        others = [None] * len(parts) if since is None else self._pendings(since)
+        for (_, pending), other in zip(parts, others, strict=True):
+            pending.reset(other)
+
+    def _pendings(self, probe: str) -> list[Pending | None]:
+        return [pending for _, pending in self._action.probes[probe]]
 
     def mark(self, name: str) -> None:
         """Fix a cut of all that has arrived."""

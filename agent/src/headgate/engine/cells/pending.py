@@ -391,9 +391,9 @@ class Pending:
         self.follow_all()
         return consumed
 
-    def reset(self) -> None:
-        """Start from zero: what was pending is consumed for good."""
-        consumed = self.take()
+    def reset(self, since: Pending | None = None) -> None:
+        """Start from zero, or from where ``since`` did: what was pending is consumed for good."""
+        consumed = self.take(since)
         self.committed += consumed.updates
         consumed.release()
 
@@ -457,15 +457,20 @@ class Pending:
         differ = new != before
         return new[differ], before[differ]
 
-    def measured_magnitude(self) -> float:
-        """Return Σ|x′| from scratch; it looks at all cells."""
+    def previous(self) -> Array:
+        """Return x′ of all cells that are there or were, those that have not changed too."""
         if self._values is None:
-            return 0.0
+            return np.empty(0)
         values, held = self._values.data, self._grid.present.data
         if self.past is not None:
             values = np.where(self.past.touched.data, self.past.values.data, values)
             held = held | self.past.touched.data
-        return magnitude(values[held])
+        found: Array = values[held]
+        return found
+
+    def measured_magnitude(self) -> float:
+        """Return Σ|x′| from scratch; it looks at all cells."""
+        return 0.0 if self._values is None else magnitude(self.previous())
 
     def largest(self) -> float:
         """Return max |x−x′|."""

@@ -129,8 +129,11 @@ class Inputs(Protocol):
 class Moment(Inputs, Protocol):
     """The same while something is heard: then probes may be reset, and cuts be fixed."""
 
-    def reset(self, probe: str) -> None:
-        """Have a probe measure from here on, whichever action needs it."""
+    def reset(self, probe: str, since: str | None = None) -> None:
+        """Have a probe measure from here on, or from the last reset of another of its containers.
+
+        Whichever actions need them.
+        """
 
     def mark(self, name: str) -> None:
         """Fix a cut of all that has arrived; ``RunNow`` may name it later."""

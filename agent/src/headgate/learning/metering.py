@@ -1,0 +1,89 @@
+"""What the engine's probes have measured, as learning takes it: arrays of x and x′.
+
+The same functions of the same arrays are applied to recorded waves (``pairs``), and their sums are
+rounded once: what is measured while updates arrive is bit for bit what is learned from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headgate.engine import Part
+from headgate.learning.impact import Impact, Values, Version, measure, version_of
+
+
+def is_known(parts: Sequence[Part]) -> bool:
+    """Return whether nothing of a container is still to be scanned or read, and none is missing."""
+    return all(
+        cells.scans.complete and not cells.reads.unsettled and not pending.uncounted
+        for cells, pending in parts
+    )
+
+
+def updates_of(parts: Sequence[Part]) -> int:
+    """Return σ since the probe's last reset."""
+    return sum(pending.updates for _, pending in parts)
+
+
+def elements_of(parts: Sequence[Part]) -> int:
+    """Return n: how many cells are there."""
+    return sum(cells.columns.size for cells, _ in parts)
+
+
+def mean_of(parts: Sequence[Part]) -> float:
+    """Return the mean of a container's values as they are; 0 where it is empty."""
+    values = [
+        cells.columns.values.data[cells.columns.slots]
+        for cells, _ in parts
+        if cells.columns.values is not None
+    ]
+    return version_of(_joined(values)).sum / max(1, elements_of(parts))
+
+
+def version_at_reset(parts: Sequence[Part], levels: Values | None) -> Version:
+    """Return a container as it was when the probe was reset; it looks at all cells."""
+    return version_of(_joined([pending.previous() for _, pending in parts]), levels)
+
+
+def impact_of(parts: Sequence[Part], version: Version, levels: Values | None) -> Impact:
+    """Return how far a container has moved since the probe was reset.
+
+    Args:
+        parts: the container, table by table.
+        version: what ``version_at_reset`` returns of the same parts and levels.
+        levels: deciles of the container in training, shape (9,); None without crossings.
+    """
+    moved = [pending.moved() for _, pending in parts]
+    current = _joined([x for x, _ in moved])
+    previous = _joined([before for _, before in moved])
+    return measure(current, previous, version, elements_of(parts), levels)
+
+
+class Meter:
+    """What one probe is measured against, kept until its next reset.
+
+    Args:
+        levels: see ``impact_of``.
+    """
+
+    def __init__(self, levels: Values | None = None) -> None:
+        self._levels = levels
+        self._against: tuple[tuple[float, ...], Version] | None = None
+
+    def forget(self) -> None:
+        """Take note that the probe was reset."""
+        self._against = None
+
+    def impact(self, parts: Sequence[Part]) -> Impact:
+        """Return how far the container has moved since the reset."""
+        # A first scan, or a read, may find what x′ was after all: its sum moves with it.
+        key = tuple(pending.magnitude.value for _, pending in parts)
+        if self._against is None or self._against[0] != key:
+            self._against = key, version_at_reset(parts, self._levels)
+        return impact_of(parts, self._against[1], self._levels)
+
+
+def _joined(arrays: Sequence[Values]) -> Values:
+    return np.concatenate(arrays) if arrays else np.empty(0)

@@ -1,0 +1,338 @@
+"""One bounded output while its dataflow runs: its model, and what is expected of it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from headgate.engine import Inputs, Moment, PolicyReport, Wave
+from headgate.learning.audits import audit_draw
+from headgate.learning.features import WaveContext, row_of
+from headgate.learning.feedback import Choice, Feedback, Label
+from headgate.learning.impact import error
+from headgate.learning.metering import Meter, is_known, mean_of, updates_of
+from headgate.learning.predictor import Model, Residuals
+from headgate.learning.settings import OutputSettings
+
+
+class Judged(Struct, frozen=True):
+    """What was last found of an output in a wave."""
+
+    wave: int
+    score: float
+    """Predicted ln(ε / bound) of a skip; infinity where nobody knows."""
+    container: str
+    """From which."""
+    choice: Choice
+
+
+class OutputState(Struct):
+    """What is saved of an output."""
+
+    model: str = ""
+    """Which one decides; none where empty."""
+    shown: float = 0.0
+    """Mean of the output's values."""
+    since: int = 0
+    """The wave from which on all runs have been synchronous."""
+    outdated: bool = False
+    """Whether a change was learned of, so that the model is to be fitted anew."""
+    asked: int = 0
+    """The wave in which a model was asked for; 0 where none is awaited."""
+    lost: bool = False
+    """Whether a run was given up: then nobody knows what the output is of."""
+    words: str = ""
+    """Why there is no model yet."""
+    judged: Judged | None = None
+    feedback: Feedback = Feedback()
+    """On the model that decides."""
+
+
+class Wish(Struct, frozen=True):
+    """Whether an output wants to be made, and why."""
+
+    wanted: bool
+    words: str
+    data: dict[str, float | str | None] = {}
+
+
+def _wanted(words: str, data: Mapping[str, float | str | None] | None = None) -> Wish:
+    return Wish(wanted=True, words=words, data=dict(data or {}))
+
+
+def _unwanted(words: str) -> Wish:
+    return Wish(wanted=False, words=words)
+
+
+class BoundedOutput:
+    """Says when an output has to be made.
+
+    Args:
+        dataflow: its name, by which audits are drawn.
+        name: of the container.
+        settings: how far it may be from what it would be.
+        audit: the share of skips that run all the same.
+        waves: synchronous ones after which a model is asked for.
+        horizon: waves after which it is made whatever is predicted.
+        above: the containers from which it is predicted.
+        sources: containers that no step writes, with their updates in the last wave; it is kept up
+            by whoever hears of waves.
+    """
+
+    def __init__(
+        self,
+        dataflow: str,
+        name: str,
+        settings: OutputSettings,
+        audit: float,
+        waves: int,
+        horizon: int,
+        above: Sequence[str],
+        sources: Mapping[str, int],
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.above = tuple(above)
+        self.state = OutputState()
+        self.model: Model | None = None
+        self._dataflow = dataflow
+        self._audit = audit
+        self._waves = waves
+        self._horizon = horizon
+        self._sources = sources
+        self._error = Meter()
+        self._meters: dict[str, Meter] = {}
+
+    # -- probes
+
+    @property
+    def error_probe(self) -> str:
+        """The probe that measures the output since its last run."""
+        return f"error of {self.name}"
+
+    def probe(self, container: str) -> str:
+        """Return the probe that measures a container since the output's last run."""
+        return f"{container} since {self.name}"
+
+    # -- models
+
+    def use(self, data: bytes, model: Model) -> None:
+        """Have a model decide from the next evaluation on; feedback is on one model."""
+        state, version = self.state, version_of_model(data)
+        if state.model != version:
+            state.feedback = Feedback()
+            state.judged = None
+        state.model = version
+        state.outdated = False
+        state.asked = 0
+        state.words = ""
+        self.model = model
+        self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
+
+    def lose(self, reason: str) -> None:
+        """Go on as before without the model that was asked for, or with none."""
+        self.state.words = reason
+        if self.model is None:
+            self.state.model = ""
+
+    def wants_model(self, wave: int) -> bool:
+        """Return whether a model is to be asked for, now that a wave has ended."""
+        state = self.state
+        if state.asked and wave - state.asked < self._horizon:
+            return False
+        if self.model is None:
+            return bool(state.since) and wave - state.since >= self._waves
+        return state.outdated
+
+    # -- what it wants
+
+    def wish(self, containers: Sequence[str], inputs: Inputs, wave: Wave, version: int) -> Wish:
+        """Return whether it has to be made, as seen from containers that are of this wave.
+
+        Args:
+            containers: those that a step reads and that are fresh.
+            inputs: the state of that step's inputs.
+            wave: the one that has ended.
+            version: the wave in which the output was made last; 0 where it never was.
+        """
+        state, age = self.state, wave.number - version
+        if version == 0:
+            return _wanted(f"`{self.name}` was never made")
+        if age <= 0:
+            return _unwanted(f"`{self.name}` is of this wave")
+        if state.lost:
+            return _wanted(f"the last run that was to make `{self.name}` was given up")
+        if self.model is None:
+            return _wanted(f"`{self.name}` is made in every wave: {self.phase(wave.number)}")
+        judged = state.judged
+        if judged is not None and judged.wave == wave.number and judged.choice is Choice.AUDIT:
+            return _wanted(f"`{self.name}` is audited in this wave")
+        if age > self._horizon:
+            return _wanted(f"`{self.name}` is {age} waves old, and no model looks farther")
+        return self._predicted(self.model, containers, inputs, wave, age)
+
+    def phase(self, wave: int) -> str:
+        """Return in words what there is instead of a model."""
+        if self.state.words:
+            return self.state.words
+        done = wave - self.state.since + 1 if self.state.since else 0
+        return f"{min(done, self._waves)} of {self._waves} waves to learn from"
+
+    def _predicted(
+        self, model: Model, containers: Sequence[str], inputs: Inputs, wave: Wave, age: int
+    ) -> Wish:
+        known = [c for c in containers if c in model.containers]
+        if not known:
+            return _wanted(f"nothing in front of `{self.name}` is known to its model")
+        scores = {c: self._score(model, c, inputs, wave, age) for c in known}
+        container = max(scores, key=scores.__getitem__)
+        score, feedback = scores[container], self.state.feedback
+        draw = audit_draw(self._dataflow, self.name, wave.number)
+        choice = feedback.choice(model.threshold, score, draw, self._audit)
+        self.state.judged = Judged(wave.number, score, container, choice)
+        threshold = feedback.threshold(model.threshold)
+        data: dict[str, float | str | None] = {
+            "output": self.name,
+            "container": container,
+            "predicted": _ratio(score),
+            "threshold": _ratio(threshold),
+            "model": self.state.model,
+            "age": float(age),
+            "choice": choice.value,
+        }
+        if choice is Choice.SYNCHRONOUS:
+            return _wanted(f"`{self.name}` is learned anew: {feedback.synchronous} more waves")
+        if score == math.inf:
+            return _wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
+        seen = f"predicted from `{container}`, a skip leaves `{self.name}` at"
+        words = f"{seen} {_ratio(score):.2g} of its bound; more than {_ratio(threshold):.2g} runs"
+        if choice is Choice.AUDIT:
+            return _wanted(f"{words}, and this wave is audited", data)
+        return Wish(choice is Choice.RUN, words, data)
+
+    def _score(self, model: Model, container: str, inputs: Inputs, wave: Wave, age: int) -> float:
+        parts = inputs.probe(self.probe(container))
+        if not is_known(parts):
+            return math.inf
+        measured = self._meters[container].impact(parts)
+        if measured.unknown:
+            return math.inf
+        counted = container in self._sources
+        context = WaveContext(
+            time=wave.time,
+            age=age,
+            updates=updates_of(parts) if counted else 0,
+            last_updates=self._sources[container] if counted else 0,
+            shown=self.state.shown,
+        )
+        return model.score(container, row_of(measured, context))
+
+    # -- what it hears
+
+    def launched(self, inputs: Moment) -> None:
+        """Take note that a run is about to make it of what was there when the wave ended."""
+        for container in self.above:
+            since = wave_probe(container) if container in self._sources else None
+            inputs.reset(self.probe(container), since)
+            if container in self._meters:
+                self._meters[container].forget()
+
+    def committed(self, inputs: Moment, wave: int) -> None:
+        """Take what it is now, and how far that is from what was shown before.
+
+        Args:
+            inputs: of the step that writes it.
+            wave: of which it is.
+        """
+        state, parts = self.state, inputs.probe(self.error_probe)
+        known = is_known(parts)
+        measured = error(self._error.impact(parts), self.settings.metric) if known else math.inf
+        inputs.reset(self.error_probe)
+        self._error.forget()
+        state.shown = mean_of(parts)
+        state.lost = False
+        state.since = state.since or wave
+        judged, model = state.judged, self.model
+        if model is not None and judged is not None and judged.wave == wave:
+            label = Label(judged.score, measured / self.settings.bound)
+            self._take(label, judged, model.containers[judged.container].residuals)
+
+    def _take(self, label: Label, judged: Judged, residuals: Residuals) -> None:
+        state = self.state
+        if judged.choice is Choice.SYNCHRONOUS:
+            state.feedback = state.feedback.after_synchronous((label,), residuals)
+            state.outdated = not state.feedback.synchronous
+            return
+        # One that another output has made run shows as much as one that was decided on.
+        why = Choice.AUDIT if judged.choice is Choice.AUDIT else Choice.RUN
+        state.feedback, changed = state.feedback.after_run(label, residuals, why, self._audit)
+        if changed is not None:
+            state.words = changed.change.value
+
+    def wave_ended(self, wave: int, version: int) -> None:
+        """Take note that a wave is over.
+
+        Args:
+            wave: which one.
+            version: the wave in which the output was made last.
+        """
+        judged = self.state.judged
+        if judged is not None and judged.wave == wave and version < wave:
+            self.state.feedback = self.state.feedback.after_skip(self._audit)
+
+    def failed(self) -> None:
+        """Take note that a run was given up that was to make it."""
+        self.state.lost = True
+
+    def report(self, wave: int) -> PolicyReport:
+        """Return how it is decided on."""
+        state, model = self.state, self.model
+        data: dict[str, Any] = {
+            "bound": self.settings.bound,
+            "metric": self.settings.metric.value,
+            "confidence": self.settings.confidence,
+            "model": state.model,
+        }
+        if model is None:
+            return PolicyReport(f"made in every wave: {self.phase(wave)}", data)
+        feedback, rate = state.feedback, state.feedback.rate
+        interval = rate.interval()
+        data |= {
+            "threshold": _ratio(feedback.threshold(model.threshold)),
+            "trained_on": model.waves,
+            "calibration": model.calibration,
+            "synchronous": feedback.synchronous,
+            "audits": rate.audits,
+            "violations": rate.violations,
+            "audited_rate": rate.rate,
+            "rate_from": interval.low,
+            "rate_to": interval.high,
+            "changes": feedback.changes,
+        }
+        words = (
+            f"decided by model {state.model} of {model.waves} waves; {rate.audits} audits found "
+            f"{rate.violations} violations, so that between {100 * interval.low:.2g} and "
+            f"{100 * interval.high:.2g} % of the skips violate"
+        )
+        if feedback.synchronous:
+            words += f"; made in {feedback.synchronous} more waves, for {state.words}"
+        return PolicyReport(words, data)
+
+
+def wave_probe(container: str) -> str:
+    """Return the probe that measures a source since the last wave ended."""
+    return f"{container} since the wave"
+
+
+def version_of_model(data: bytes) -> str:
+    """Return what a model is called: a digest of its bytes, 16 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _ratio(score: float) -> float:
+    """Return ε / bound of a score, which is its logarithm."""
+    return math.exp(min(score, 50.0))

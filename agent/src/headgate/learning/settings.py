@@ -1,0 +1,156 @@
+"""What users say of learned triggers: bounded outputs, and how much is tried for certainty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from headgate.engine import (
+    ActionRole,
+    ActionSpec,
+    CodecName,
+    DataflowSpec,
+    SpecificationError,
+    Trigger,
+    launch_order,
+)
+from headgate.learning.impact import ErrorMetric
+from headgate.learning.simulation import Graph, Step
+
+LEARNED: Final = "learned"
+"""The kind of these triggers."""
+
+
+class OutputSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How far an output that people see may be from what it would be."""
+
+    bound: float
+    """Of ε, above 0."""
+    metric: ErrorMetric = ErrorMetric.RELATIVE
+    confidence: float = 0.95
+    """Share of the waves in which it shall be within the bound, between ½ and 1."""
+
+
+class LearnedSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the triggers of a dataflow go by."""
+
+    outputs: dict[str, OutputSettings]
+    """By container."""
+    audit: float = 0.05
+    """Share of the skips that run all the same, so that the confidence is measured."""
+    waves: int = 336
+    """Synchronous waves after which a model is tried."""
+    horizon: int = 24
+    """Waves after which an output is made again, whatever is predicted."""
+
+
+def trigger_of(settings: LearnedSettings) -> Trigger:
+    """Return the trigger that each action above a bounded output has."""
+    plain: dict[str, Any] = msgspec.to_builtins(settings)
+    return Trigger(LEARNED, plain)
+
+
+def settings_of(actions: Sequence[ActionSpec]) -> LearnedSettings:
+    """Return the settings that actions with learned triggers share.
+
+    Raises:
+        SpecificationError: they have none, others, or such that make no sense.
+    """
+    found = [action.trigger.settings for action in actions if action.trigger is not None]
+    names = ", ".join(repr(action.name) for action in actions)
+    if not found or any(one != found[0] for one in found):
+        raise SpecificationError((f"actions {names}: learned triggers share their settings",))
+    try:
+        settings = msgspec.convert(found[0], LearnedSettings)
+    except msgspec.ValidationError as error:
+        raise SpecificationError((f"actions {names}: learned trigger: {error}",)) from error
+    problems = []
+    if not settings.outputs:
+        problems.append("`learned` bounds no output; name one with its error, such as `index: 5%`")
+    for name, output in settings.outputs.items():
+        if not 0 < output.bound < math.inf:
+            problems.append(f"output {name!r}: an error above 0 bounds it, not {output.bound:g}")
+        if output.metric is ErrorMetric.RELATIVE and output.bound >= 1:
+            problems.append(f"output {name!r}: with an error of 100 % it need never be made")
+        if not 0.5 <= output.confidence < 1:
+            problems.append(
+                f"output {name!r}: a confidence lies between 50 % and 100 %, not at "
+                f"{100 * output.confidence:g} %"
+            )
+    if not 0 <= settings.audit < 1:
+        problems.append(f"audit: a share of the skips from 0 to 1, not {settings.audit:g}")
+    if settings.waves < 1 or settings.horizon < 1:
+        problems.append("waves and horizon are whole numbers from 1 on")
+    if problems:
+        raise SpecificationError(tuple(problems))
+    return settings
+
+
+def graph_of(spec: DataflowSpec, actions: Sequence[ActionSpec], outputs: Sequence[str]) -> Graph:
+    """Return the steps that learned triggers decide on, predecessors first.
+
+    Raises:
+        SpecificationError: an output is written by none of them or has no numbers, or the actions
+            do not follow each other as their containers do.
+    """
+    named = {action.name: action for action in actions}
+    order = [named[name] for name in launch_order(spec.actions) if name in named]
+    steps = [Step(a.name, tuple(map(str, a.reads)), tuple(map(str, a.writes))) for a in order]
+    try:
+        graph = Graph(steps)
+    except ValueError as error:
+        raise SpecificationError((f"`learned`: {error}",)) from error
+    codecs = {watched.id: watched.codec for watched in spec.containers}
+    problems = [
+        f"output {output!r}: no step writes it; name the step in whose `writes` it is"
+        for output in outputs
+        if output not in graph.writers
+    ]
+    problems += [
+        f"output {watched.id!r} holds no numbers; give it a codec such as `number`"
+        for watched in spec.containers
+        if watched.id in outputs and codecs[watched.id].name is CodecName.OPAQUE
+    ]
+    before = _before(spec)
+    for step in steps:
+        for ancestor in graph.ancestors[step.name]:
+            if ancestor not in before[step.name]:
+                problems.append(
+                    f"action {step.name!r} reads what {ancestor!r} writes and does not come after "
+                    "it: name that in `after`, or leave `after` out"
+                )
+    if problems:
+        raise SpecificationError(tuple(problems))
+    return graph
+
+
+def _before(spec: DataflowSpec) -> dict[str, set[str]]:
+    """Return, by action, all that come before it, directly or by way of others."""
+    actions = {action.name: action for action in spec.actions}
+    before: dict[str, set[str]] = {}
+    for name in launch_order(spec.actions):
+        after = actions[name].after
+        before[name] = {*after, *(b for predecessor in after for b in before[predecessor])}
+    return before
+
+
+def decided_on(actions: Sequence[ActionSpec], outputs: Sequence[str]) -> tuple[str, ...]:
+    """Return the steps that write bounded outputs and those above them, in the order given."""
+    named = {action.name: action for action in actions}
+    writers: dict[str, list[str]] = {}
+    for action in actions:
+        for container in action.writes:
+            writers.setdefault(container, []).append(action.name)
+    found: set[str] = set()
+    waiting = [name for output in outputs for name in writers.get(output, ())]
+    while waiting:
+        name = waiting.pop()
+        if name in found or named[name].role is ActionRole.INPUT:
+            continue
+        found.add(name)
+        waiting += (w for container in named[name].reads for w in writers.get(container, ()))
+    return tuple(action.name for action in actions if action.name in found)

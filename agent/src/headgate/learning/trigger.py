@@ -1,0 +1,367 @@
+"""Learned triggers: a step runs when an output below it would be too far from what it should be.
+
+SmartFlux, sections 2 and 3, with two differences that were measured. The error that is bounded is
+that of the output against the synchronous dataflow, not that of each step against its own input;
+and decisions are taken in stages, each from the freshest container in front of the output. A step
+that runs has its stale ancestors run first, so that what is shown is the output of one wave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from headgate.engine import (
+    ActionSpec,
+    Ask,
+    CodecName,
+    ConditionResult,
+    ContainerWatch,
+    DataflowSpec,
+    Detail,
+    Evaluation,
+    Inputs,
+    Moment,
+    Needs,
+    NeedsReading,
+    Nothing,
+    PolicyReport,
+    Probe,
+    Response,
+    RunFirst,
+    RunNow,
+    TriggerPolicy,
+    TriggerResult,
+    Verdict,
+    Wave,
+    launch_order,
+)
+from headgate.events import ContainerId
+from headgate.learning.consultation import (
+    Lost,
+    ModelsWanted,
+    Train,
+    decode_answer,
+    encode_question,
+)
+from headgate.learning.envelope import UnusableModel
+from headgate.learning.outputs import BoundedOutput, OutputState, Wish, wave_probe
+from headgate.learning.predictor import decode_model
+from headgate.learning.settings import LEARNED, graph_of, settings_of
+
+Data = dict[str, float | str | None]
+
+_RAN = "it has run in this wave"
+
+
+class StepState(Struct):
+    """What is saved of a step, and of the outputs that it writes."""
+
+    wave: int = 0
+    time: float = 0.0
+    """Of that wave, in Unix seconds."""
+    version: int = 0
+    """The wave of the step's last committed run; 0 before the first."""
+    launched: int = 0
+    """The wave of its last run."""
+    demanded: int = 0
+    """The wave in which another step waits for it."""
+    updates: dict[str, int] = {}
+    """Of sources that this step is the first to read, in the last wave."""
+    outputs: dict[str, OutputState] = {}
+
+
+class LearnedFlow:
+    """What the policies of one dataflow share: its steps, its bounded outputs and the wave.
+
+    Raises:
+        SpecificationError: see ``settings_of`` and ``graph_of``.
+    """
+
+    def __init__(self, spec: DataflowSpec, actions: Sequence[ActionSpec]) -> None:
+        self.settings = settings = settings_of(actions)
+        self.graph = graph_of(spec, actions, tuple(settings.outputs))
+        self.name = spec.name
+        self.members: dict[str, Learned] = {}
+        """Predecessors first."""
+        self.wave = Wave(0, 0.0)
+        opaque = {str(w.id) for w in spec.containers if w.codec.name is CodecName.OPAQUE}
+        self.updates: dict[str, int] = dict.fromkeys(sorted(self.graph.sources - opaque), 0)
+        """Of each source in the last wave."""
+        self.outputs = {
+            name: BoundedOutput(
+                spec.name,
+                name,
+                output,
+                settings.audit,
+                settings.waves,
+                settings.horizon,
+                tuple(c for c in self.graph.above(name) if c not in opaque),
+                self.updates,
+            )
+            for name, output in settings.outputs.items()
+        }
+        self.below = {
+            step.name: tuple(
+                output
+                for output in self.outputs
+                if step.name in (*self.graph.ancestors[w := self.graph.writers[output]], w)
+            )
+            for step in self.graph.steps
+        }
+
+    def version(self, output: str) -> int:
+        """Return the wave in which an output was made last."""
+        return self.members[self.graph.writers[output]].state.version
+
+    def is_fresh(self, container: str) -> bool:
+        """Return whether a container is as this wave has it."""
+        writer = self.graph.writers.get(container)
+        return writer is None or self.members[writer].state.version == self.wave.number
+
+    def stale_before(self, step: str) -> tuple[str, ...]:
+        """Return the steps before one that have not run in this wave, predecessors first."""
+        number = self.wave.number
+        return tuple(
+            name for name in self.graph.ancestors[step] if self.members[name].state.version < number
+        )
+
+    def begin(self, wave: Wave) -> None:
+        """Take note of the end of a wave, whoever hears of it first."""
+        number = wave.number or self.wave.number + 1
+        if number > self.wave.number:
+            self.wave = Wave(number, wave.time)
+
+    def probes_of(self, step: str) -> Iterator[Probe]:
+        """Yield the probes that a step needs that no step before it does."""
+        reads = {s.name: s.reads for s in self.graph.steps}
+        earlier = {c for s in reads for c in reads[s] if _precedes(reads, s, step)}
+        first = [c for c in dict.fromkeys(reads[step]) if c not in earlier]
+        for container in first:
+            if container in self.updates:
+                yield Probe(wave_probe(container), (ContainerId(container),))
+            for output in self.outputs.values():
+                if container in output.above:
+                    yield Probe(output.probe(container), (ContainerId(container),))
+        for output in self.outputs.values():
+            if self.graph.writers[output.name] == step:
+                yield Probe(output.error_probe, (ContainerId(output.name),))
+
+
+def _precedes(order: Mapping[str, Any], one: str, other: str) -> bool:
+    names = list(order)
+    return names.index(one) < names.index(other)
+
+
+class Learned(TriggerPolicy):
+    """A step above a bounded output, or the one that writes it."""
+
+    kind: ClassVar[str] = LEARNED
+
+    def __init__(self, spec: ActionSpec, flow: LearnedFlow) -> None:
+        self.name = spec.name
+        self.state = StepState()
+        self._flow = flow
+        self._reads = tuple(map(str, spec.reads))
+        self._writes = tuple(o for o in flow.outputs if flow.graph.writers[o] == spec.name)
+        self._sources = tuple(
+            c for c in self._reads if Probe(wave_probe(c), (ContainerId(c),)) in _probes(flow, spec)
+        )
+        for output in self._writes:
+            self.state.outputs[output] = flow.outputs[output].state
+        measured = {c for o in flow.outputs.values() for c in o.above}
+        self.needs = Needs(
+            tuple(
+                ContainerWatch(c, Detail.VALUES if str(c) in measured else Detail.COUNTS)
+                for c in dict.fromkeys(spec.reads)
+            ),
+            Evaluation(action_end=True),
+            _probes(flow, spec),
+        )
+
+    # -- decisions
+
+    def judge(self, inputs: Inputs, now: float) -> Verdict:  # noqa: ARG002 -- the interface
+        """Return ``RunNow`` where an output at or below the step has to be made.
+
+        Other verdicts: ``RunFirst`` where steps before it are of an older wave, ``NeedsReading``
+        where values are not known.
+        """
+        flow, state = self._flow, self.state
+        if not flow.wave.number:
+            return Nothing(_unreached("no wave has ended", "the end of a wave"))
+        if state.version == flow.wave.number:
+            return Nothing(_unreached(_RAN, "the next wave"))
+        if inputs.unsettled and not inputs.unscanned:
+            return NeedsReading(_unreached("values are not known", "their values"))
+        wish = self._wish(inputs)
+        if not wish.wanted:
+            return Nothing(_result(wish))
+        stale = flow.stale_before(self.name)
+        if stale:
+            for name in (*stale, self.name):
+                flow.members[name].state.demanded = flow.wave.number
+            words = f"{wish.words}; {' and '.join(f'`{n}`' for n in stale)} first"
+            missing = f"{' and '.join(f'`{n}`' for n in stale)} to run on this wave"
+            return RunFirst(stale, _unreached(words, missing, wish.data))
+        return RunNow(_result(wish))
+
+    def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
+        """Return what it would say, changing nothing."""
+        kept = {name: output.state.judged for name, output in self._flow.outputs.items()}
+        try:
+            if self.state.version == self._flow.wave.number:
+                return _unreached(_RAN, "the next wave")
+            return _result(self._wish(inputs))
+        finally:
+            for name, judged in kept.items():
+                self._flow.outputs[name].state.judged = judged
+
+    def _wish(self, inputs: Inputs) -> Wish:
+        flow = self._flow
+        if self.state.demanded == flow.wave.number and flow.wave.number:
+            return Wish(wanted=True, words="a step after it waits for what it makes of this wave")
+        fresh = tuple(c for c in self._reads if flow.is_fresh(c))
+        wishes = [
+            flow.outputs[output].wish(fresh, inputs, flow.wave, flow.version(output))
+            for output in flow.below[self.name]
+        ]
+        wanted = [wish for wish in wishes if wish.wanted]
+        if wanted:
+            return Wish(wanted=True, words="; ".join(w.words for w in wanted), data=wanted[0].data)
+        return Wish(wanted=False, words="; ".join(w.words for w in wishes), data=wishes[0].data)
+
+    # -- what it hears
+
+    def begun(self) -> Sequence[Response]:
+        """Ask for the models by which the outputs of this step were decided on."""
+        wanted = {
+            name: self._flow.outputs[name].state.model
+            for name in self._writes
+            if self._flow.outputs[name].state.model and self._flow.outputs[name].model is None
+        }
+        return (Ask(encode_question(ModelsWanted(wanted))),) if wanted else ()
+
+    def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
+        """Take note of the wave; ask for a model where there was enough to learn from."""
+        flow, state = self._flow, self.state
+        for name in self._writes:
+            flow.outputs[name].wave_ended(state.wave, state.version)
+        flow.begin(wave)
+        state.wave, state.time = flow.wave.number, flow.wave.time
+        for container in self._sources:
+            probe = wave_probe(container)
+            counted = sum(pending.updates for _, pending in inputs.probe(probe))
+            flow.updates[container] = state.updates[container] = counted
+            inputs.reset(probe)
+        wanted = [
+            output
+            for output in map(flow.outputs.__getitem__, self._writes)
+            if output.wants_model(flow.wave.number)
+        ]
+        for output in wanted:
+            output.state.asked = flow.wave.number
+        if not wanted:
+            return ()
+        question = Train(
+            tuple(output.name for output in wanted), flow.wave.number, flow.settings.waves
+        )
+        return (Ask(encode_question(question)),)
+
+    def launched(self, inputs: Moment) -> Sequence[Response]:
+        """Take note that a run begins on this wave."""
+        self.state.launched = self._flow.wave.number
+        for name in self._writes:
+            self._flow.outputs[name].launched(inputs)
+        return ()
+
+    def committed(self, inputs: Moment) -> Sequence[Response]:
+        """Take what the run has made, and how far it was from what was shown before."""
+        self.state.version = self.state.launched
+        for name in self._writes:
+            self._flow.outputs[name].committed(inputs, self.state.version)
+        return ()
+
+    def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take note that nobody knows what the outputs of the step are of."""
+        for name in self._writes:
+            self._flow.outputs[name].failed()
+        return ()
+
+    def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
+        """Take models, or why there are none."""
+        if answer is None:
+            for name in self._writes:
+                self._flow.outputs[name].state.words = reason
+            return ()
+        for name, said in decode_answer(answer).outputs.items():
+            output = self._flow.outputs.get(name)
+            if output is None:
+                continue
+            if isinstance(said, Lost):
+                output.lose(said.reason)
+                continue
+            try:
+                output.use(said, decode_model(said))
+            except UnusableModel as error:
+                output.lose(str(error))
+        return ()
+
+    # -- what people see, and what is kept
+
+    def report(self) -> PolicyReport | None:
+        """Return how the outputs of the step are decided on; None where it writes none."""
+        reports = {
+            name: self._flow.outputs[name].report(self._flow.wave.number) for name in self._writes
+        }
+        if not reports:
+            return None
+        words = " ".join(f"`{name}`: {said.words}." for name, said in reports.items())
+        return PolicyReport(words, {name: said.data for name, said in reports.items()})
+
+    def save(self) -> bytes:
+        """Return the state of the step and of its outputs."""
+        return msgspec.msgpack.encode(self.state)
+
+    def load(self, saved: bytes) -> None:
+        """Go on from what was saved; outputs that are bounded no more are left out."""
+        self.state = msgspec.msgpack.decode(saved, type=StepState)
+        flow = self._flow
+        if self.state.wave > flow.wave.number:
+            flow.wave = Wave(self.state.wave, self.state.time)
+        flow.updates.update({c: n for c, n in self.state.updates.items() if c in flow.updates})
+        kept = {}
+        for name in self._writes:
+            output = flow.outputs[name]
+            output.state = kept[name] = self.state.outputs.get(name, output.state)
+        self.state.outputs = kept
+
+
+def _probes(flow: LearnedFlow, spec: ActionSpec) -> tuple[Probe, ...]:
+    return tuple(flow.probes_of(spec.name))
+
+
+def _unreached(words: str, missing: str, data: Data | None = None) -> TriggerResult:
+    return TriggerResult(reached=False, words=words, missing=missing, data=data or {})
+
+
+def _result(wish: Wish) -> TriggerResult:
+    missing = "" if wish.wanted else "a wave that changes more"
+    return TriggerResult(wish.wanted, wish.words, missing, wish.data)
+
+
+def learned(spec: DataflowSpec, actions: Sequence[ActionSpec]) -> Mapping[str, TriggerPolicy]:
+    """Return the policies of the actions that a dataflow's bounded outputs decide on.
+
+    Raises:
+        SpecificationError: see ``LearnedFlow``.
+    """
+    flow = LearnedFlow(spec, actions)
+    named = {action.name: action for action in actions}
+    for name in launch_order(spec.actions):
+        if name in named:
+            flow.members[name] = Learned(named[name], flow)
+    return flow.members
