@@ -346,6 +346,17 @@ def test_a_decision_that_says_nothing_more_is_read_back_so() -> None:
     assert read_recording("flow", [msgspec.json.encode(said)]).decisions == (SUBMITTED,)
 
 
+def test_waves_of_a_record_without_numbers_and_times_are_all_read() -> None:
+    """A line as it stood in Kafka before waves had times of their own, and without a number."""
+    line = b'{"time":%d.5,"dataflow":"flow","kind":"%b","words":"","inputs":["a"]}'
+    lines = [line % (0, b"submitted"), line % (1, b"wave-ended"), line % (2, b"wave-ended")]
+    decisions = read_recording("flow", lines).decisions
+    assert [(d.time, d.wave, d.wave_time) for d in decisions[1:]] == [
+        (1.5, 0, None),
+        (2.5, 0, None),
+    ]
+
+
 def test_what_an_agent_that_took_over_says_again_stands_once() -> None:
     """A wave where it was evaluated last, a run where it was launched first."""
     said = [

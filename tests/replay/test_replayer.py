@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -12,12 +14,14 @@ from headgate.engine import (
     Bound,
     Count,
     DataflowSpec,
+    Engine,
     Evaluation,
     Metric,
     SequenceBound,
     SequenceUnit,
     ValueBound,
     WatchedContainer,
+    WaveEnded,
 )
 from headgate.events import (
     VERSION,
@@ -213,6 +217,32 @@ def test_a_read_of_a_value_that_events_leave_out_is_missed() -> None:
     world.put("out", rows(1, b"12", first=1), kind=UpdateKind.INCREMENT_DELTA)
     with pytest.raises(NotRecorded, match="container 'out'"):
         world.reach("wave-ended", inputs=("a",))
+
+
+def test_a_wave_ends_with_the_number_and_time_that_were_recorded() -> None:
+    """Where none were, it is the next, and of the time at which it was recorded."""
+    ended: list[WaveEnded] = []
+    world = World(flow(NEVER, NEVER))
+    world.replayer.pass_time(50.0)
+
+    def handle(stimulus: WaveEnded) -> tuple[()]:
+        ended.append(stimulus)
+        return ()
+
+    world.replayer._engine = cast("Engine", SimpleNamespace(handle=handle))
+    for wave, time in ((0, None), (0, None), (7, 3.25), (9, 0.0), (0, None), (8, 5.0)):
+        decision = ReplayedDecision(40.0, "wave-ended", "", wave=wave, wave_time=time)
+        world.replayer.reach(1, decision)
+    assert [(e.number, e.time) for e in ended] == [
+        (1, 40.0),
+        (2, 40.0),
+        (7, 3.25),
+        (9, 0.0),
+        (10, 40.0),
+        (8, 5.0),
+    ]
+    assert {e.now for e in ended} == {50.0}
+    assert world.replayer.outcome().waves == 6
 
 
 def test_what_a_step_writes_into_its_own_input_does_not_count_for_itself() -> None:

@@ -19,6 +19,8 @@ class RecordedDecision(Decision, frozen=True):
     cut: Cut = Cut()
     """What the engine had taken in at this moment; of the kinds in ``PLACED`` only."""
     wave: int = 0
+    wave_time: float | None = None
+    """The wave's own time, in Unix seconds."""
     inputs: tuple[str, ...] = ()
     """Input actions whose wave ended."""
     container: str = ""
@@ -61,6 +63,9 @@ class ReplayedDecision(Struct, frozen=True):
     moment: str = ""
     cut: Cut = Cut()
     wave: int = 0
+    """0 where the recording is from before waves had numbers."""
+    wave_time: float | None = None
+    """None where the recording is from before waves had times of their own."""
     inputs: tuple[str, ...] = ()
     container: str = ""
     table: str = ""
@@ -208,7 +213,7 @@ def read_recording(dataflow: str, lines: Iterable[bytes]) -> Recording:
             places.clear()
         # Agents that take over say some things again. A wave counts where it was last evaluated.
         kind, subject = decision.kind, decision.run
-        if kind == DecisionKind.WAVE_ENDED:
+        if kind == DecisionKind.WAVE_ENDED and decision.wave:
             subject = str(decision.wave)
         elif kind == DecisionKind.RETRIED:
             kind = DecisionKind.LAUNCHED

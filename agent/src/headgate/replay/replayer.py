@@ -141,6 +141,9 @@ class Replayer:
         self._sequences: Counter[tuple[str, int]] = Counter()
         self._intents = 0
         self._wave = 0
+        """Waves that have ended, for the report."""
+        self._number = 0
+        """The last wave's own number."""
         self._runs: dict[str, list[ReplayedRun]] = {
             action.name: [] for action in spec.actions if action.role is ActionRole.STEP
         }
@@ -218,7 +221,9 @@ class Replayer:
                 if self._wave:
                     self.measure()
                 self._wave += 1
-                self._handle(WaveEnded(self._now, decision.inputs))
+                self._number = decision.wave or self._number + 1
+                time = decision.time if decision.wave_time is None else decision.wave_time
+                self._handle(WaveEnded(self._now, decision.inputs, self._number, time))
             case DecisionKind.LAUNCHED:
                 active = self._active.get(decision.action)
                 recorded = active.recorded if active is not None else None
