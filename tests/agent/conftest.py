@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headgate.engine import Engine, Instruction, Stimulus, WaveEnded
 from headgate.flows import Dataflow, parse_dataflow
 
 HERE = str(Path(__file__).parent)
@@ -52,6 +53,21 @@ def dataflow(two_steps: str) -> Dataflow:
 @pytest.fixture
 def world(dataflow: Dataflow) -> World:
     return World(dataflow)
+
+
+@pytest.fixture
+def ended_waves(monkeypatch: pytest.MonkeyPatch) -> list[WaveEnded]:
+    """Ends of waves that engines have been given, whoever drives them."""
+    ended: list[WaveEnded] = []
+    handle = Engine.handle
+
+    def noting(engine: Engine, stimulus: Stimulus) -> list[Instruction]:
+        if isinstance(stimulus, WaveEnded):
+            ended.append(stimulus)
+        return handle(engine, stimulus)
+
+    monkeypatch.setattr(Engine, "handle", noting)
+    return ended
 
 
 @pytest.fixture

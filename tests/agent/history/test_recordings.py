@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from simulation import World
 
-from headgate.engine import DataflowSpec, SequenceBound
+from headgate.engine import DataflowSpec, SequenceBound, WaveEnded
 from headgate.events import updates_topic
 from headgate.flows import Dataflow, parse_dataflow
 from headgate.replay import (
@@ -67,22 +67,23 @@ def bounded(spec: DataflowSpec, limit: float) -> DataflowSpec:
     )
 
 
-def waves(world: World, count: int, chance: random.Random) -> None:
+def waves(world: World, count: int, chance: random.Random, days: float = 0.0) -> None:
+    """Have waves of input; so many days after one another, where there are any."""
     world.run(lambda: True)
     for wave in range(1, count + 1):
         for _ in range(chance.randint(0, 4)):
             world.write("in", b"%d" % chance.randrange(5), b"c:v", b"%d" % wave)
-        mark(world)
+        mark(world, days * 86_400.5 * wave if days else None)
         world.run(lambda: world.agents[-1].settled() >= wave)  # noqa: B023
 
 
-def mark(world: World) -> None:
+def mark(world: World, time: float | None = None) -> None:
     before = world.agents[-1].waves()
     while world.agents[-1].waves() == before or not world.agents[-1].alive:
         if not world.agents[-1].alive:
             world.start_agent()
             continue
-        world.agents[-1].ask(lambda runtime, now: runtime.waves.mark((), now) and None)
+        world.agents[-1].ask(lambda runtime, now: runtime.waves.mark((), now, time) and None)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -108,6 +109,25 @@ def test_it_does_so_when_an_agent_was_replaced_meanwhile(
     assert {(s.action, len(s.runs)) for s in same.steps} == {
         (action, sum(r.action == action for r in world.commits)) for action in ("first", "second")
     }
+
+
+@pytest.mark.parametrize("days", [0.0, 1.0])
+@pytest.mark.parametrize("kill", [0, 30, 42])
+def test_a_replay_ends_waves_with_the_numbers_and_times_that_the_agent_ended_them_with(
+    make_world: MakeWorld,
+    dataflow: Dataflow,
+    ended_waves: list[WaveEnded],
+    days: float,
+    kill: int,
+) -> None:
+    world = make_world(kill=kill, victims=frozenset({"agent"}))
+    waves(world, 5, random.Random(7), days)
+    assert len(world.agents) == 2 - (kill == 0)
+    real = {ended.number: ended.time for ended in ended_waves}
+    ended_waves.clear()
+    replayed(world, dataflow.spec)
+    assert [(ended.number, ended.time) for ended in ended_waves] == list(real.items())
+    assert list(real) == [1, 2, 3, 4, 5]
 
 
 def test_cells_that_no_event_tells_of_are_said(dataflow: Dataflow) -> None:

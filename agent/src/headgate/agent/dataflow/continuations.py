@@ -19,6 +19,8 @@ class EndOfWave(Struct, frozen=True):
 
     number: int
     actions: tuple[str, ...]
+    time: float
+    """The wave's own, in Unix seconds."""
 
 
 class EndOfRun(Struct, frozen=True):

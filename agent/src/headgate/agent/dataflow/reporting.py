@@ -87,6 +87,7 @@ class Reporting:
             profile=state.definition.profile,
             set_aside=self._consumption.set_aside,
             bad_records=self._consumption.bad_records,
+            wave_time=self._waves.times.get(self._waves.number),
         )
 
     def _not_needed(self, action: str) -> int:

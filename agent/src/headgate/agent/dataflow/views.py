@@ -78,6 +78,8 @@ class FlowStatus(Struct, frozen=True):
     """Records that were left out: they could not be read, or the engine failed on them."""
     bad_records: tuple[BadRecord, ...] = ()
     """The newest of them, the newest first."""
+    wave_time: float | None = None
+    """The last wave's own time, in Unix seconds; None where it is not known, or no wave is."""
 
 
 class FlowExplanation(Explanation, frozen=True):

@@ -46,6 +46,8 @@ class Waves:
         """When the wave ends by itself, in Unix seconds."""
         self.turns = Counter(progress.turns)
         """Waves of input that ended before an action, directly or by way of others, by action."""
+        self.times = dict(progress.wave_times)
+        """Waves' own times in Unix seconds, by number: of the last one, and of unsettled ones."""
         self._marked: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=_KEPT)
         """The newest waves and their input actions."""
         self._waiters: list[tuple[int, Callable[[WaveStatus], None]]] = []
@@ -59,12 +61,19 @@ class Waves:
             "new_input": self._new_input,
             "wave_due": self.due_at,
             "turns": dict(self.turns),
+            "wave_times": self.times,
         }
 
     # -- what people ask
 
-    def mark(self, actions: Sequence[str], now: float) -> int:
-        """End a wave of input (of all input actions, where none is named) and return its number.
+    def mark(self, actions: Sequence[str], now: float, time: float | None = None) -> int:
+        """End a wave of input and return its number.
+
+        Args:
+            actions: input actions whose wave ends; all of them, where none is named.
+            now: Unix seconds.
+            time: the wave's own, in Unix seconds; ``now`` where None. It stays what it was at the
+                mark, whenever the barrier passes and whoever goes on.
 
         Raises:
             Refused: a name is no input action.
@@ -77,7 +86,9 @@ class Waves:
                     f"{action!r} is no input action of {self._state.name}; it has: {known}"
                 )
         chosen = tuple(actions) or inputs
+        self.times = {number: self.times[number] for number, _ in self._unsettled}
         self.number += 1
+        self.times[self.number] = now if time is None else time
         self._unsettled = (*self._unsettled, (self.number, chosen))
         self._new_input = False
         self._marked.append((self.number, chosen))
@@ -134,10 +145,12 @@ class Waves:
     def resume(self, now: float) -> None:
         """Await the input of waves again that were asked for before a restart."""
         for number, actions in self._unsettled:
+            self.times.setdefault(number, now)  # of a state that was saved without times
             self._await_input(number, actions, now)
 
     def _await_input(self, number: int, actions: tuple[str, ...], now: float) -> None:
-        self._port.ask(EndOfWave(number, actions), self._state.tables_written(actions), now)
+        end = EndOfWave(number, actions, self.times[number])
+        self._port.ask(end, self._state.tables_written(actions), now)
 
     def ended(self, end: EndOfWave, now: float) -> None:
         """Have actions evaluated on a wave, all input of which was consumed."""
@@ -146,9 +159,9 @@ class Waves:
         ended = tuple(a for a in end.actions if a in inputs)
         words = f"wave {end.number} ended"
         kind = DecisionKind.WAVE_ENDED
-        self._decisions.publish(now, kind, words, wave=end.number, inputs=ended)
+        self._decisions.publish(now, kind, words, wave=end.number, wave_time=end.time, inputs=ended)
         self.turns.update(self._state.engine.followers(ended))
-        self._port.handle(WaveEnded(now, ended))
+        self._port.handle(WaveEnded(now, ended, end.number, end.time))
         self.settle()
 
     def due(self) -> list[float]:

@@ -64,6 +64,8 @@ class FlowProgress(Struct, frozen=True):
     """When the wave ends by itself, in Unix seconds."""
     turns: dict[str, int] = {}
     """Waves of input that ended before an action, directly or by way of others, by action."""
+    wave_times: dict[int, float] = {}
+    """Waves' own times in Unix seconds, by number: of the last wave, and of unsettled ones."""
 
 
 class SavedState(Struct, frozen=True):
