@@ -54,9 +54,11 @@ class ScriptedWaves:
         self._note = note
         self.waiters: list[Callable[[WaveStatus], None]] = []
         self.settled = False
+        self.times: dict[int, float] = {}
 
-    def mark(self, actions: tuple[str, ...], now: float) -> int:
-        self._note("mark", actions, now)
+    def mark(self, actions: tuple[str, ...], now: float, time: float | None) -> int:
+        self._note("mark", actions, now, time)
+        self.times[4] = now if time is None else time
         return 4
 
     def when_settled(self, wave: int, settled: Callable[[WaveStatus], None]) -> None:

@@ -38,8 +38,15 @@ RUN = {"action": "clean", "run": "r2", "waits": "", "follows": False}
         ("POST", "retry", {}, ("retry", None, NOW), {"actions": ["all"]}),
         ("POST", "release", {"action": "clean"}, ("release", "clean", NOW), {"actions": ["clean"]}),
         ("POST", "release", None, ("release", None, NOW), {"actions": ["all"]}),
-        ("POST", "waves", {"actions": ["feed"]}, ("mark", ("feed",), NOW), {"wave": 4}),
-        ("POST", "waves", None, ("mark", (), NOW), {"wave": 4}),
+        (
+            "POST",
+            "waves",
+            {"actions": ["feed"], "time": 7.25},
+            ("mark", ("feed",), NOW, 7.25),
+            {"wave": 4, "time": 7.25},
+        ),
+        ("POST", "waves", {"time": 0}, ("mark", (), NOW, 0.0), {"wave": 4, "time": 0.0}),
+        ("POST", "waves", None, ("mark", (), NOW, None), {"wave": 4, "time": NOW}),
         ("GET", "explain", None, ("explain", NOW), {"explained": NOW}),
     ],
 )
@@ -81,6 +88,35 @@ def test_a_body_that_says_something_else_is_refused(
     assert answer.status_code == 400
     assert words in answer.json()["error"]
     assert flow.runtime.asked == []
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        (b"NaN", "invalid character"),
+        (b"-Infinity", "invalid character"),
+        (b"1e999", "`$.time`"),
+        (b'"2026-01-31T12:00:00Z"', "`$.time`"),
+        (b"-0.5", "time: -0.5 is no time of a wave; give Unix seconds"),
+        (b"1769860800000", "(not milliseconds)"),
+        (b"253402214400", "below 253402214400"),
+    ],
+)
+def test_what_is_no_time_of_a_wave_is_refused(
+    api: Any, flow: HostedFlow, time: bytes, words: str
+) -> None:
+    answer = api.answer("POST", "/v1/flows/air/waves", msgspec.Raw(b'{"time": %b}' % time))
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]
+    assert flow.runtime.asked == []
+
+
+def test_times_of_waves_reach_to_the_last_but_one_day_of_all_dates(
+    api: Any, flow: HostedFlow
+) -> None:
+    answer = api.answer("POST", "/v1/flows/air/waves", {"time": 253_402_214_399.5})
+    assert answer.json() == {"wave": 4, "time": 253_402_214_399.5}
+    assert len(flow.runtime.asked) == 1
 
 
 def test_a_fault_of_the_agent_is_answered_by_its_kind_alone(api: Any, flow: HostedFlow) -> None:

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headgate.agent import Seals
+from headgate.cli.flow import commands
 from headgate.cli.flow.commands import app
 from headgate.settings import read_keys
 
@@ -220,6 +221,55 @@ def test_a_wave_that_is_done_is_settled(agent):
     agent.answers = {"wave": 4, "settled": True, "waiting": "", "troubles": []}
 
     assert agent.run("mark", "bob", "--wait", "5") == "Wave 4 of bob is settled.\n"
+
+
+@pytest.mark.parametrize(
+    ("when", "seconds"),
+    [
+        ((), None),
+        (("--time", "2026-01-31T12:00:00Z"), 1_769_860_800.0),
+        (("--time", "2026-01-31T13:00:00.25+01:00"), 1_769_860_800.25),
+        (("--time", "20260131T120000Z"), 1_769_860_800.0),
+        (("--time", "1769860800.123456"), 1_769_860_800.123456),
+        (("--time=-1",), -1.0),
+    ],
+)
+def test_a_wave_is_marked_with_its_own_time(agent, when, seconds):
+    agent.answers = {"wave": 4, "time": 7.5}
+    told = json.loads(agent.run("mark", "bob", "feed", *when, "--json"))
+
+    asked = {"actions": ["feed"], "time": seconds}
+    assert agent.asked == [("POST", "/v1/flows/bob/waves", asked)]
+    assert (told["wave"], told["time"], told["settled"]) == (4, 7.5, False)
+
+
+def test_the_time_of_a_wave_that_is_waited_for_is_printed_too(monkeypatch):
+    answers: dict[str, dict[str, Any]] = {
+        "POST": {"wave": 4, "time": 7.5},
+        "GET": {"wave": 4, "settled": True, "waiting": "", "troubles": []},
+    }
+    monkeypatch.setattr(commands, "_ask", lambda method, *_, **__: answers[method])
+    result = CliRunner().invoke(app, ["mark", "bob", "--wait", "5", "--json"])
+    assert json.loads(result.output) == answers["POST"] | answers["GET"]
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        ("2026-01-31T12:00:00", "as in 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+01:00"),
+        ("2026-01-31", "as in 2026-01-31T00:00:00Z"),
+        ("yesterday", "write a time as 2026-01-31T12:00:00Z"),
+        ("2026-02-30T12:00:00Z", "write a time as 2026-01-31T12:00:00Z"),
+        ("nan", "or Unix seconds"),
+        ("inf", "or Unix seconds"),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_is_no_moment_marks_no_wave(agent, when, words, options):
+    told = agent.run("mark", "bob", "--time", when, *options, status=1)
+    assert f"--time {when}: " in told
+    assert words in told
+    assert agent.asked == []
 
 
 def test_what_a_check_warns_of_a_submit_and_an_update_warn_of(agent, file):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ RUN: dict[str, Any] = {
     "undecodable": "row d-0002, column s:o3: b'' is no double in codec utf8",
     "code": "0123456789abcdef" * 4,
 }
-VIEW = {
+VIEW: dict[str, Any] = {
     "flow": {"name": "air-quality-of-a-city", "owner": "agent-of-host-17-4711"},
     "status": {
         "phase": "running",
@@ -80,6 +81,16 @@ def test_a_dataflow_fits_the_terminal_and_tells_all(width: int) -> None:
     for words in (CAUSE, REASON, RUN["run"], "278", "and 2 more", "22"):
         assert words in joined(shown)
     assert "x" * 120 in trace
+
+
+@pytest.mark.parametrize("time", [0.0, 1_000_000_000.0, 253_402_214_399.0])
+def test_the_time_of_the_last_wave_is_shown_with_its_year(time: float) -> None:
+    view = {**VIEW, "status": {**VIEW["status"], "wave_time": time}, "runs": []}
+    date = datetime.fromtimestamp(time, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    assert f"waves 300 of 300 settled (the last of {date})," in joined(
+        text_of(show_lines(view, 80))
+    )
+    assert "the last of" not in text_of(show_lines({**VIEW, "runs": []}, 80))
 
 
 def test_a_cause_takes_few_lines() -> None:

@@ -71,16 +71,37 @@ class LogRequest(Struct, frozen=True, forbid_unknown_fields=True):
     lines: Annotated[int, Meta(ge=1)] = 1000
 
 
+_WAVE_TIMES_END = 253_402_214_400.0
+"""Before which times of waves lie, in Unix seconds: 9999-12-31T00:00:00Z. The last day of all
+dates is left out, for it has none in zones east of Greenwich."""
+
+
 class WaveRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Names the input actions whose wave ends; all of them where none is named."""
+    """Names the input actions whose wave ends; all of them where none is named.
+
+    Raises:
+        ValueError: ``time`` is before 1970 or after the year 9999, or no number.
+    """
 
     actions: tuple[str, ...] = ()
+    time: float | None = None
+    """The wave's own, in Unix seconds; that of the request where None."""
+
+    def __post_init__(self) -> None:
+        """Refuse times that are none."""
+        if self.time is not None and not 0 <= self.time < _WAVE_TIMES_END:
+            raise ValueError(
+                f"time: {self.time:.15g} is no time of a wave; give Unix seconds (not "
+                "milliseconds) from 0, which is 1970-01-01T00:00:00Z, to below "
+                f"{_WAVE_TIMES_END:.0f}, which is 9999-12-31T00:00:00Z"
+            )
 
 
 class EndedWave(Struct, frozen=True):
-    """The number of the wave that was ended."""
+    """A wave that was ended: its number and its own time, in Unix seconds."""
 
     wave: int
+    time: float
 
 
 class ReleasedActions(Struct, frozen=True):

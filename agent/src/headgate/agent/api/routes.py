@@ -183,9 +183,12 @@ class _Api:
 
     async def mark(self, request: Request) -> Response:
         body = await body_of(request, WaveRequest)
-        return await self._called(
-            request, lambda runtime, now: EndedWave(runtime.waves.mark(body.actions, now))
-        )
+
+        def mark(runtime: Runtime, now: float) -> EndedWave:
+            number = runtime.waves.mark(body.actions, now, body.time)
+            return EndedWave(number, runtime.waves.times[number])
+
+        return await self._called(request, mark)
 
     async def wave(self, request: Request) -> Response:
         number = int(request.path_params["wave"])

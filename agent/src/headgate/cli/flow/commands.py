@@ -30,6 +30,7 @@ from headgate.cli.flow.check import check, schema, show_problems
 from headgate.cli.flow.oozie import export_file, import_file
 from headgate.cli.flow.tune import flow_tune
 from headgate.cli.flow.views import Line, attempt_words, list_lines, show_lines
+from headgate.cli.flow.wave_times import wave_time
 from headgate.cli.json_document import JsonOption, print_document
 from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
@@ -377,6 +378,13 @@ def mark(
     wait: Annotated[
         float, typer.Option(help="Seconds to wait until the wave's runs have ended.", min=0)
     ] = 0,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="The wave's own time: ISO 8601 with offset or Z, or Unix seconds; now, if none.",
+        ),
+    ] = None,
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -385,12 +393,16 @@ def mark(
     With --wait the exit status is 3 where the wave is not settled in time, or settled although a
     step could not answer it: it is in quarantine, paused, or nothing starts it.
     """
-    body = {"actions": action or []}
-    wave = _ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)["wave"]
-    status: Any = {"wave": wave, "settled": False, "waiting": "", "troubles": []}
+    try:
+        body = {"actions": action or [], "time": None if time is None else wave_time(time)}
+    except ConfigurationError as error:
+        _fail(str(error), json=json)
+    marked = _ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)
+    wave = marked["wave"]
+    status: Any = {**marked, "settled": False, "waiting": "", "troubles": []}
     if wait:
         path = f"/v1/flows/{name}/waves/{wave}?wait={wait:g}"
-        status = _ask("GET", path, agent, json=json, seconds=wait + _ANSWER)
+        status = marked | _ask("GET", path, agent, json=json, seconds=wait + _ANSWER)
     if not _printed(status, json=json):
         if not status["settled"]:
             waiting = f"; waiting for {status['waiting']}" if status["waiting"] else ""

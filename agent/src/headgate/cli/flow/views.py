@@ -118,10 +118,12 @@ def list_lines(rows: Sequence[Any], width: int | None) -> Iterator[Line]:
 def show_lines(view: Any, width: int | None) -> Iterator[Line]:
     """Yield one dataflow: its actions, its newest runs, and tracebacks of those that failed."""
     flow, status, runs = view["flow"], view["status"], view["runs"]
+    time = status.get("wave_time")
+    last = "" if time is None else f" (the last of {when(time, None)})"
     head = (
         f"{flow['name']}: {status['phase']}, with agent {flow['owner']}, epoch {status['epoch']}, "
-        f"waves {status['settled']} of {status['waves']} settled, {status['consumed']} cells "
-        f"consumed, {status['lag']} messages to come"
+        f"waves {status['settled']} of {status['waves']} settled{last}, "
+        f"{status['consumed']} cells consumed, {status['lag']} messages to come"
     )
     yield from _plain(head, width, "bold")
     yield from _plain(f"worker: {status['worker']['words']}", width)
