@@ -11,9 +11,15 @@ from typing import Any
 
 import pytest
 
+from headgate.agent.configuration import KafkaOptions
+from headgate.agent.history.recordings import Recordings
+
 pytestmark = pytest.mark.stack
 
 WAVES = ({1: 10, 2: 20, 3: 30}, {1: 11}, {2: 21, 3: 31}, {1: 16, 2: 22, 3: 34})
+HOUR = 3600.0
+LONG_AGO = 1_700_000_000.125
+"""The first wave's own time, in Unix seconds; the others follow by the hour."""
 
 
 def text(name: str, source: str, tables: dict[str, str], *, bounded: bool) -> str:
@@ -55,6 +61,13 @@ def replay(stand: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def recorded_waves(stand: Any, name: str) -> list[tuple[int, float | None]]:
+    """Return numbers and own times of ends of waves, as Kafka has them."""
+    recording = Recordings(KafkaOptions(str(stand.stack.kafka))).open(name)
+    ends = [recording.decisions[place] for place in recording.waves]
+    return [(end.wave, end.wave_time) for end in ends]
+
+
 def waves_of(replayed: Any) -> dict[str, list[int]]:
     return {step["action"]: step["waves"] for step in replayed["steps"]}
 
@@ -69,11 +82,17 @@ def test_replays_agree_with_real_runs(stand: Any, tmp_path: Path) -> None:
     }
     for kind, name in names.items():
         stand.submit(agent, text(name, source, tables[name], bounded=kind == "bounded"))
-    for wave in WAVES:
+    times = [LONG_AGO + number * HOUR for number in range(len(WAVES))]
+    for wave, when in zip(WAVES, times, strict=True):
         stand.write(source, {b"%d" % row: b"%d" % value for row, value in wave.items()})
-        marks = {name: agent.ask("POST", f"/v1/flows/{name}/waves", {})["wave"] for name in tables}
-        for name, number in marks.items():
-            agent.settle(name, number)
+        marks = {
+            name: agent.ask("POST", f"/v1/flows/{name}/waves", {"time": when}) for name in tables
+        }
+        for name, marked in marks.items():
+            assert marked["time"] == agent.show(name)["status"]["wave_time"] == when
+            agent.settle(name, marked["wave"])
+    for name in tables:
+        assert recorded_waves(stand, name) == list(enumerate(times, 1))
 
     real = json.loads(replay(stand, names["bounded"]).stdout)
     assert real["agrees"], real["disagreement"]
