@@ -171,10 +171,14 @@ def test_a_graph_knows_what_lies_above_an_output() -> None:
     [
         [Step("c", ("b",), ("c",)), Step("b", ("s",), ("b",))],
         [Step("a", ("s",), ("x",)), Step("b", ("s",), ("x",))],
-        [Step("a", ("x",), ("x",))],
     ],
-    ids=["out of order", "two writers", "its own input"],
+    ids=["out of order", "two writers"],
 )
 def test_steps_out_of_order_are_refused(steps: list[Step]) -> None:
     with pytest.raises(ValueError, match="name the steps in their order"):
         Graph(steps)
+
+
+def test_a_step_that_goes_on_from_what_it_has_written_is_refused() -> None:
+    with pytest.raises(ValueError, match="step a reads x, which it writes"):
+        Graph([Step("a", ("s", "x"), ("x",))])

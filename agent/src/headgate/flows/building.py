@@ -48,6 +48,7 @@ from headgate.flows.sections.adjustment import read_adjustment
 from headgate.flows.sections.bounds import check_codec, overridden
 from headgate.flows.sections.graph import ancestors, cycles, implied_predecessors
 from headgate.flows.sections.launching import read_launcher
+from headgate.flows.sections.learned import check_learned, read_learned
 from headgate.flows.sections.modes import Deletes, Mode, read_mode
 from headgate.flows.sections.places import overlap, read_container, read_undecodable
 from headgate.flows.sections.significance import read_significance
@@ -146,6 +147,17 @@ class _Builder:
             chosen, sought = read_significance(
                 significance, chosen, self._containers, self._findings
             )
+        bounded = self._tree.get("learned")
+        if isinstance(bounded, Mapping):
+            if significance is not None:
+                self._findings.error(
+                    self._tree.entries["learned"].key.at,
+                    "`learned` and `significance` both decide when the same steps run",
+                    "keep one of them",
+                )
+            chosen = read_learned(
+                bounded, chosen, self._action_trees, self._containers, self._findings
+            )
         name = self._tree.get("name")
         pool = self._tree.get("spark_pool")
         mode, scans, feeders = read_mode(self._tree, self._findings)
@@ -159,6 +171,8 @@ class _Builder:
             scans.deletes is Deletes.COUNTED,
         )
         self._check_triggers(spec)
+        if isinstance(bounded, Mapping) and not self._findings.failed:
+            check_learned(spec, bounded, self._findings)
         return Dataflow(
             spec,
             self._waves(),
@@ -222,7 +236,7 @@ class _Builder:
         if self._findings.failed:
             return
         for action in spec.actions:
-            if action.trigger is None:
+            if action.trigger is None or "trigger" not in self._action_trees[action.name].entries:
                 continue
             at = self._action_trees[action.name].entries["trigger"].key.at
             if spec.significance is not None and action.name in spec.significance.actions:

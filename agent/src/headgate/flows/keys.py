@@ -21,6 +21,7 @@ from headgate.flows.grammar.values import NAME, name_value, text_value
 from headgate.flows.sections.actions import ACTION
 from headgate.flows.sections.adjustment import ADJUSTMENT
 from headgate.flows.sections.bound_keys import OVERRIDE
+from headgate.flows.sections.learned import LEARNED_TRIGGERS
 from headgate.flows.sections.modes import MODE_KEYS
 from headgate.flows.sections.places import CONTAINER
 from headgate.flows.sections.significance import SIGNIFICANCE
@@ -88,6 +89,10 @@ DATAFLOW = RecordOf(
         ),
         "significance": Key(
             SIGNIFICANCE, "the change of the output that matters, from which limits are found"
+        ),
+        "learned": Key(
+            LEARNED_TRIGGERS,
+            "errors that outputs may have, from which it is learned which waves can be skipped",
         ),
         "spark": Key(
             MapOf(

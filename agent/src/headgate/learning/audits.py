@@ -12,8 +12,6 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
-from scipy.optimize import brentq
-from scipy.special import betaln
 
 SURE_OF_RATE: Final = 0.95
 """Probability with which the interval holds the rate, at all waves of a model together."""
@@ -96,6 +94,9 @@ class AuditedRate(Struct, frozen=True):
         numbers in between and for means that move, too (Howard and others, "Time-uniform,
         nonparametric, nonasymptotic confidence sequences", 2021).
         """
+        from scipy.optimize import brentq  # loading it takes longer than most commands
+        from scipy.special import betaln
+
         n, k = float(self.waves), min(self.weight * self.least, float(self.waves))
         mixture = float(betaln(_PRIOR + k, _PRIOR + n - k) - betaln(_PRIOR, _PRIOR))
         enough = -math.log1p(-sure)

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
-from scipy.special import betaincinv
 
 from headgate.learning.pairs import Table
 from headgate.learning.simulation import ClosedLoop, Flags
@@ -49,6 +48,8 @@ def effective_count(violated: Flags) -> float:
 
 def upper_rate(violations: float, waves: float) -> float:
     """Return the upper confidence bound of a rate; numbers of waves need not be whole."""
+    from scipy.special import betaincinv  # loading it takes longer than most commands
+
     if violations >= waves:
         return 1.0
     return float(betaincinv(violations + 1.0, waves - violations, SURE))

@@ -77,7 +77,8 @@ class Graph:
         steps: in an order in which every container is written before it is read.
 
     Raises:
-        ValueError: a container is read before the step that writes it, or two write one.
+        ValueError: a container is read before the step that writes it or by that step, or two
+            write one.
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -96,6 +97,13 @@ class Graph:
             }
             self.ancestors[step.name] = tuple(s.name for s in steps if s.name in before)
             for container in step.writes:
+                if container in step.reads:
+                    message = (
+                        f"step {step.name} reads {container}, which it writes: what it makes "
+                        "depends on how often it has run, so that none of its runs can be skipped; "
+                        "have it write another container"
+                    )
+                    raise ValueError(message)
                 if container in read or container in self.writers:
                     message = (
                         f"step {step.name} writes {container}, which a step before it reads or "

@@ -1,0 +1,196 @@
+"""Triggers that are learned from the error that outputs may have: the section ``learned``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as AbstractMapping
+from typing import Final
+
+import msgspec
+
+from headgate.engine import (
+    ActionSpec,
+    CodecName,
+    DataflowSpec,
+    SpecificationError,
+    WatchedContainer,
+)
+from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, MapOf, Numbers, RecordOf, Single
+from headgate.flows.grammar.problems import Findings, suggestion
+from headgate.flows.grammar.quantities import PERCENTAGE, percentage_points, why_no_percentage
+from headgate.flows.grammar.tree import Entry, Mapping, Scalar, Tree
+from headgate.learning import (
+    LEARNED,
+    ErrorMetric,
+    LearnedSettings,
+    OutputSettings,
+    decided_on,
+    learned,
+    trigger_of,
+)
+
+_PERCENT: Final = Single("a percentage such as `5%`", pattern=PERCENTAGE, why_not=why_no_percentage)
+_ERROR: Final = Either(
+    "a percentage such as `5%`, or an error such as `rmse: 2`",
+    (
+        _PERCENT,
+        RecordOf(
+            "the error",
+            {
+                "relative": Key(
+                    _PERCENT, "sum of differences in percent of the sum of the larger values"
+                ),
+                "rmse": Key(
+                    Single("a number above zero", numbers=Numbers(above=0)),
+                    "root of the mean squared difference, in the values' own units",
+                ),
+            },
+            one_of=("relative", "rmse"),
+        ),
+    ),
+)
+_OUTPUT: Final = Either(
+    "a percentage such as `5%`, or an error and its confidence",
+    (
+        _PERCENT,
+        RecordOf(
+            "the output",
+            {
+                "error": Key(
+                    _ERROR,
+                    "how far it may be from what it would be if every step ran in every wave",
+                    required=True,
+                ),
+                "confidence": Key(
+                    _PERCENT, "share of the waves in which it is no farther; default 95%"
+                ),
+            },
+        ),
+    ),
+)
+
+LEARNED_TRIGGERS: Final = RecordOf(
+    "the learned triggers",
+    {
+        "outputs": Key(
+            MapOf(_OUTPUT, "errors by container", ANY_TEXT, "container", at_least=1),
+            "the containers that people read, each with the error that it may have",
+            required=True,
+        ),
+        "audit": Key(
+            _PERCENT,
+            "share of the skips that run all the same, so that the confidence is measured; "
+            "default 5%",
+        ),
+        "waves": Key(
+            Single("a number of waves from 1 to 100000", numbers=Numbers(0, 100_000, whole=True)),
+            "in which every step runs, before a model is tried; default 336",
+        ),
+        "horizon": Key(
+            Single("a number of waves from 1 to 1000", numbers=Numbers(0, 1000, whole=True)),
+            "after which an output is made again, whatever is predicted; default 24",
+        ),
+    },
+)
+"""The grammar of the section."""
+
+
+def read_learned(
+    tree: Mapping,
+    actions: AbstractMapping[str, ActionSpec],
+    trees: AbstractMapping[str, Mapping],
+    containers: AbstractMapping[str, WatchedContainer],
+    findings: Findings,
+) -> dict[str, ActionSpec]:
+    """Return the actions, those with learned triggers that lead to a bounded output.
+
+    Args:
+        tree: the section, matched.
+        actions: by name.
+        trees: what the file says of each.
+        containers: by name.
+        findings: problems are added to them.
+    """
+    outputs = tree.get("outputs")
+    bounded = outputs.entries if isinstance(outputs, Mapping) else {}
+    for name, entry in bounded.items():
+        _check_output(name, entry, actions, containers, findings)
+    if findings.failed:
+        return dict(actions)
+    settings = LearnedSettings({name: _output(entry.value) for name, entry in bounded.items()})
+    audit, waves, horizon = (tree.get(key) for key in ("audit", "waves", "horizon"))
+    if isinstance(audit, Scalar):
+        settings = msgspec.structs.replace(settings, audit=percentage_points(audit.text) / 100)
+    if isinstance(waves, Scalar):
+        settings = msgspec.structs.replace(settings, waves=int(waves.text))
+    if isinstance(horizon, Scalar):
+        settings = msgspec.structs.replace(settings, horizon=int(horizon.text))
+    decided = decided_on(tuple(actions.values()), tuple(settings.outputs))
+    for name in decided:
+        for key in ("when", "trigger"):
+            written = trees[name].entries.get(key)
+            if written is not None:
+                findings.error(
+                    written.key.at,
+                    f"`learned` decides when `{name}` runs, since it leads to a bounded output",
+                    f"remove `{key}`, or bound another output",
+                )
+    trigger = trigger_of(settings)
+    return {
+        name: msgspec.structs.replace(action, trigger=trigger) if name in decided else action
+        for name, action in actions.items()
+    }
+
+
+def _check_output(
+    name: str,
+    entry: Entry,
+    actions: AbstractMapping[str, ActionSpec],
+    containers: AbstractMapping[str, WatchedContainer],
+    findings: Findings,
+) -> None:
+    at = entry.key.at
+    if name not in containers:
+        cure = suggestion(name, containers, "container")
+        findings.error(at, f"there is no container `{name}`", cure)
+        return
+    if containers[name].codec.name is CodecName.OPAQUE:
+        findings.error(
+            at,
+            f"the error of `{name}` needs numbers; its values are opaque",
+            f"give `{name}` a codec such as `number`",
+        )
+    if not decided_on(tuple(actions.values()), (name,)):
+        findings.error(
+            at,
+            f"no step writes `{name}`, so that nothing decides how far it is off",
+            "name it in `writes` of the step that makes it",
+        )
+
+
+def _output(tree: Tree) -> OutputSettings:
+    if isinstance(tree, Scalar):
+        return OutputSettings(percentage_points(tree.text) / 100)
+    assert isinstance(tree, Mapping)  # noqa: S101 -- as matched
+    error, confidence = tree.get("error"), tree.get("confidence")
+    metric, bound = ErrorMetric.RELATIVE, error
+    if isinstance(error, Mapping):
+        metric = ErrorMetric(next(iter(error.entries)))
+        bound = error.get(metric.value)
+    assert isinstance(bound, Scalar)  # noqa: S101 -- as matched
+    relative = metric is ErrorMetric.RELATIVE
+    limit = percentage_points(bound.text) / 100 if relative else float(bound.text)
+    settings = OutputSettings(limit, metric)
+    if isinstance(confidence, Scalar):
+        share = percentage_points(confidence.text) / 100
+        settings = msgspec.structs.replace(settings, confidence=share)
+    return settings
+
+
+def check_learned(spec: DataflowSpec, tree: Mapping, findings: Findings) -> None:
+    """Note what keeps the dataflow's learned triggers from being made."""
+    actions = [a for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED]
+    try:
+        learned(spec, actions)
+    except SpecificationError as error:
+        for problem in error.problems:
+            findings.error(tree.at, problem, "correct the section `learned`")

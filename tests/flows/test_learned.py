@@ -1,0 +1,112 @@
+"""The section ``learned``: steps that lead to bounded outputs get triggers that are learned."""
+
+import pytest
+
+from headgate.engine import Engine, Trigger, with_triggers
+from headgate.flows import DataflowErrors, parse_dataflow
+from headgate.learning import LEARNED, Learned, learned
+
+
+CONTAINERS = "in: t f:q, mid: u f:q, out: v f:q, x: w f:q"
+
+
+def parsed(
+    section,
+    *,
+    second="",
+    reads="mid",
+    more="",
+    containers=CONTAINERS,
+):
+    text = (
+        f"name: n\ncontainers: {{{containers}}}\nactions:\n  feed: {{input: in}}\n"
+        f"  first: {{step: 'm:f', reads: in, writes: mid}}\n"
+        f"  second: {{step: 'm:f', reads: {reads}, writes: out{second}}}\n"
+        "  aside: {step: 'm:f', reads: mid, writes: x}\n"
+        f"learned: {{{section}}}\n{more}"
+    )
+    spec = parse_dataflow(text, "flow.yaml").spec
+    return spec, {action.name: action for action in spec.actions}
+
+
+def settings(outputs, **others):
+    plain = {
+        name: {"bound": bound, "metric": metric, "confidence": confidence}
+        for name, (bound, metric, confidence) in outputs.items()
+    }
+    return {"outputs": plain, "audit": 0.05, "waves": 336, "horizon": 24, **others}
+
+
+def test_steps_that_lead_to_the_output_have_learned_triggers_and_others_none():
+    spec, actions = parsed("outputs: {out: 5%}")
+    expected = Trigger(LEARNED, settings({"out": (0.05, "relative", 0.95)}))
+    assert actions["first"].trigger == actions["second"].trigger == expected
+    assert actions["aside"].trigger is None
+    engine = Engine(spec, policies=with_triggers({LEARNED: learned}))
+    assert isinstance(engine.actions["second"].policy, Learned)
+
+
+def test_settings_are_taken():
+    _, actions = parsed(
+        "outputs: {out: {error: {rmse: 2.5}, confidence: 99%}, mid: {error: {relative: 10%}}}, "
+        "audit: 2%, waves: 100, horizon: 12"
+    )
+    expected = settings(
+        {"out": (2.5, "rmse", 0.99), "mid": (0.1, "relative", 0.95)},
+        audit=0.02, waves=100, horizon=12,
+    )  # fmt: skip
+    assert actions["first"].trigger.settings == expected
+
+
+@pytest.mark.parametrize(
+    ("section", "message", "cure"),
+    [
+        ("outputs: {oud: 5%}", "there is no container `oud`", "did you mean `out`"),
+        ("audit: 5%", "has no `outputs`", "outputs"),
+        ("outputs: {}", "there is no container here", "errors by container"),
+        ("outputs: {out: 0%}", "`0%`", "above zero"),
+        ("outputs: {out: 5}", "`5`", "such as `5%`"),
+        ("outputs: {out: {confidence: 99%}}", "has no `error`", "error"),
+        ("outputs: {out: {error: {rmse: 2, relative: 5%}}}", "`relative`", ""),
+        ("outputs: {out: {error: {rmse: -1}}}", "`-1`", "above zero"),
+        ("outputs: {in: 5%}", "no step writes `in`", "`writes`"),
+        ("outputs: {out: 100%}", "need never be made", "`learned`"),
+        ("outputs: {out: {error: 5%, confidence: 100%}}", "between 50 % and 100 %", "`learned`"),
+        ("outputs: {out: {error: 5%, confidence: 40%}}", "between 50 % and 100 %", "`learned`"),
+        ("outputs: {out: 5%}, audit: 100%", "share of the skips", "`learned`"),
+        ("outputs: {out: 5%}, waves: 0", "`0`", "waves"),
+        ("outputs: {out: 5%}, horizon: 1.5", "`1.5`", "waves"),
+    ],
+)
+def test_what_makes_no_sense_is_answered_with_its_cure(section, message, cure):
+    with pytest.raises(DataflowErrors) as caught:
+        parsed(section)
+    problem = caught.value.problems[0]
+    assert message in problem.message
+    assert cure in problem.cure
+    assert problem.line == 8
+
+
+def test_an_output_of_opaque_values_is_refused():
+    opaque = "in: t f:q, mid: u f:q, out: {table: v, column: 'f:q', codec: opaque}, x: w f:q"
+    with pytest.raises(DataflowErrors, match="its values are opaque"):
+        parsed("outputs: {out: 5%}", containers=opaque)
+
+
+@pytest.mark.parametrize("own", ["when: {mid: {sequence: 7}}", "trigger: synchrony"])
+def test_a_step_that_says_itself_when_it_runs_is_refused_at_its_place(own):
+    with pytest.raises(DataflowErrors) as caught:
+        parsed("outputs: {out: 5%}", second=f", {own}")
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("`learned` decides when `second` runs")
+    assert problem.line == 6
+
+
+def test_beside_significance_it_is_refused():
+    with pytest.raises(DataflowErrors, match="both decide when the same steps run"):
+        parsed("outputs: {out: 5%}", more="significance: {output: out, change: 5%}\n")
+
+
+def test_a_step_that_goes_on_from_its_own_output_is_refused():
+    with pytest.raises(DataflowErrors, match="depends on how often it has run"):
+        parsed("outputs: {out: 5%}", reads="[mid, out]")
