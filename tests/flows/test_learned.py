@@ -6,7 +6,6 @@ from headgate.engine import Engine, Trigger, with_triggers
 from headgate.flows import DataflowErrors, parse_dataflow
 from headgate.learning import LEARNED, Learned, learned
 
-
 CONTAINERS = "in: t f:q, mid: u f:q, out: v f:q, x: w f:q"
 
 

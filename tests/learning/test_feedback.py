@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from headgate.learning.envelope import UnusableModel, seal
 from headgate.learning.feedback import (
-    FOLLOWED,
     RELEARNING_WAVES,
     Change,
     Choice,
@@ -23,7 +22,7 @@ from headgate.learning.feedback import (
     decode_feedback,
     encode_feedback,
 )
-from headgate.learning.predictor import Residuals, log_ratio
+from headgate.learning.predictor import FOLLOWED, Residuals, log_ratio
 
 TRAINED = Residuals(upper=0.3, spread=0.5)
 AUDIT = 0.05

@@ -164,6 +164,8 @@ def test_a_graph_knows_what_lies_above_an_output() -> None:
     assert graph.above("b") == ("r",)
     assert graph.sources == {"s", "r"}
     assert graph.ancestors["j"] == ("a", "b")
+    assert (graph.readers("a", "j"), graph.readers("s", "j")) == (("j",), ("a",))
+    assert graph.readers("r", "a") == ()
 
 
 @pytest.mark.parametrize(

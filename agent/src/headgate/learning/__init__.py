@@ -30,7 +30,6 @@ from headgate.learning.consultation import (
 from headgate.learning.envelope import UnusableModel
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
 from headgate.learning.feedback import (
-    FOLLOWED,
     RELEARNING_AGES,
     RELEARNING_WAVES,
     Change,
@@ -41,6 +40,15 @@ from headgate.learning.feedback import (
     decode_feedback,
     encode_feedback,
 )
+from headgate.learning.fitting.models import (
+    FitReport,
+    Fitted,
+    OutputReport,
+    StepQuality,
+    fit,
+)
+from headgate.learning.fitting.quality import Quality
+from headgate.learning.fitting.training import Fitter, Target, extra_trees, fewest_waves
 from headgate.learning.forest import (
     FittedTree,
     Forest,
@@ -69,6 +77,7 @@ from headgate.learning.pairs import (
     measured_pairs,
 )
 from headgate.learning.predictor import (
+    FOLLOWED,
     ContainerModel,
     Model,
     Predictor,
@@ -111,7 +120,10 @@ __all__ = [
     "ContainerModel",
     "ErrorMetric",
     "Feedback",
+    "FitReport",
+    "Fitted",
     "FittedTree",
+    "Fitter",
     "Fold",
     "Forest",
     "Graph",
@@ -126,14 +138,18 @@ __all__ = [
     "Model",
     "Models",
     "ModelsWanted",
+    "OutputReport",
     "OutputSettings",
     "Predicted",
     "Predictor",
+    "Quality",
     "Question",
     "Relearn",
     "Residuals",
     "StagedLoop",
     "Step",
+    "StepQuality",
+    "Target",
     "Train",
     "UnusableModel",
     "Version",
@@ -158,7 +174,10 @@ __all__ = [
     "error",
     "error_of_current",
     "errors",
+    "extra_trees",
     "features",
+    "fewest_waves",
+    "fit",
     "forest_of",
     "geometric_mean",
     "impact",

@@ -73,6 +73,14 @@ class Calibration(Struct, frozen=True):
     or where no number would do."""
 
 
+def calibration_of(threshold: float, loop: ClosedLoop) -> Calibration:
+    """Return what a closed loop says of its threshold."""
+    effective = effective_count(loop.violated)
+    upper = upper_rate(float(loop.violated.mean()) * effective, effective)
+    count, violations = len(loop.violated), int(loop.violated.sum())
+    return Calibration(threshold, count, violations, effective, upper, loop.saved)
+
+
 def calibrate(
     loop: Callable[[float], ClosedLoop], thresholds: Iterable[float], confidence: float
 ) -> Calibration:
@@ -88,13 +96,8 @@ def calibrate(
         tried = loop(threshold)
         if tried.ran.all():
             continue
-        count = len(tried.violated)
-        effective = effective_count(tried.violated)
-        upper = upper_rate(float(tried.violated.mean()) * effective, effective)
-        here = Calibration(
-            threshold, count, int(tried.violated.sum()), effective, upper, tried.saved
-        )
-        if upper > 1.0 - confidence:
+        here = calibration_of(threshold, tried)
+        if here.upper > 1.0 - confidence:
             return found or _none(here, confidence)
         found = here
     return found or Calibration(None, 0, 0, 0.0, 1.0, 0.0)

@@ -20,10 +20,8 @@ from msgspec import Struct
 
 from headgate.learning.audits import AuditedRate
 from headgate.learning.envelope import UnusableModel, seal, unseal
-from headgate.learning.predictor import Residuals, log_ratio
+from headgate.learning.predictor import FOLLOWED, Residuals, log_ratio
 
-FOLLOWED: Final = 0.9
-"""The quantile of measured minus predicted ln ε that is followed."""
 RELEARNING_WAVES: Final = 48
 """Synchronous waves after a change: two days of hours. Twice as many did no better."""
 RELEARNING_AGES: Final = (1, 2, 3, 4, 6, 8)

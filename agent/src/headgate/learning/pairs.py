@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from headgate.learning.features import FEATURES, WaveContext, row_of
+from headgate.learning.features import FEATURES, LEVELS, WaveContext, row_of
 from headgate.learning.impact import (
     ErrorMetric,
     Impact,
@@ -67,6 +67,18 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
     def waves(self) -> int:
         """How many waves there are."""
         return len(self.impacts)
+
+    @property
+    def deciles(self) -> Values:
+        """The levels, shape (9,).
+
+        Raises:
+            ValueError: the container was measured without them.
+        """
+        if self.levels is None:
+            message = "a container above an output is measured with its levels; give its deciles"
+            raise ValueError(message)
+        return self.levels
 
 
 def measured_pairs(
@@ -124,8 +136,10 @@ def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:
     Raises:
         ValueError: the container was measured without levels, or in other waves than the output.
     """
-    if pairs.levels is None:
-        message = "a container above an output is measured with its levels; give its deciles"
+    if len(pairs.deciles) != LEVELS:
+        message = (
+            f"a container has {LEVELS} deciles, not the {len(pairs.deciles)} it is measured by"
+        )
         raise ValueError(message)
     if len(shown) != pairs.waves:
         message = f"an output of {len(shown)} waves is below a container of {pairs.waves}"

@@ -38,6 +38,10 @@ def log_ratio(errors: npt.NDArray[np.float64], bound: float) -> npt.NDArray[np.f
     return logs
 
 
+FOLLOWED: Final = 0.9
+"""The quantile of measured minus predicted ln ε that feedback follows."""
+
+
 class Predictor(Protocol):
     """Whatever says of a container, at one moment, how near to a violation a skip would be."""
 
@@ -52,7 +56,7 @@ class Residuals(Struct, frozen=True):
     """How far ln ε was from what was predicted of it, out of fold, where training would run."""
 
     upper: float
-    """The quantile of measured minus predicted that feedback follows."""
+    """The quantile ``FOLLOWED`` of measured minus predicted."""
     spread: float
     """Standard deviation, above 0: the unit of feedback's steps."""
 

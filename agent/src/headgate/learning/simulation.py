@@ -121,6 +121,12 @@ class Graph:
         read = (c for step in self.steps if step.name in steps for c in step.reads)
         return tuple(dict.fromkeys(read))
 
+    def readers(self, container: str, output: str) -> tuple[str, ...]:
+        """Return the steps that are decided on by a container, for an output at or below them."""
+        writer = self.writers[output]
+        steps = {*self.ancestors[writer], writer}
+        return tuple(s.name for s in self.steps if s.name in steps and container in s.reads)
+
 
 class Bounded(Struct, frozen=True, eq=False):
     """An output with a bound, and what predicts that it is passed."""

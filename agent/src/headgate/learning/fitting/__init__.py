@@ -1,0 +1,1 @@
+"""From recorded waves to models: forests, thresholds, and the test phase."""

@@ -1,0 +1,215 @@
+"""Forests of the bounded outputs of a dataflow, and what they say of waves that they have not seen.
+
+The training phase of SmartFlux (section 3), on pairs of recorded synchronous waves. Scores are out
+of fold: each block of waves is predicted by a forest that has seen no wave near it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from headgate.learning.calibration import Waves, blocks, outside
+from headgate.learning.features import FEATURES
+from headgate.learning.fitting.quality import (
+    Examples,
+    Quality,
+    decided_pairs,
+    quality,
+    simulated_runs,
+)
+from headgate.learning.forest import Forest, Predicted, forest_of
+from headgate.learning.impact import ErrorMetric, Values
+from headgate.learning.pairs import FeatureTable, MeasuredPairs, Table, errors, features
+from headgate.learning.predictor import FOLLOWED, ContainerModel, Residuals, log_ratio
+from headgate.learning.simulation import Bounded, Flags, Graph
+
+FOLDS: Final = 4
+"""Blocks of waves for scores out of fold; a quarter is a few days of two weeks of hours."""
+TENFOLD: Final = 10
+"""Of the paper's cross-validation."""
+_AGES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96])
+"""Of the pairs that train: all would take three times as long for the same forests."""
+_RESIDUAL_AGES = 8
+"""Waves up to which residuals of pairs are counted: the ages at which most runs are."""
+_FEWEST_RUNS = 20
+"""Runs in training whose quantile of residuals means something."""
+_SHORTEST_BLOCK = 6
+"""Waves of a block at least, however short the horizon."""
+_TREES = 50
+_SMALLEST_SPREAD = 1e-6
+_ROUNDING = 1e-9
+"""Of a share times a count that is meant to be whole."""
+
+Rows = npt.NDArray[np.float32]
+Fitter = Callable[[Rows, Values, str], Forest]
+"""From rows (n, k) and ln(ε / bound) (n,) of an output to a forest with its name as the label."""
+
+
+def extra_trees(rows: Rows, logs: Values, output: str) -> Forest:
+    """Return extremely randomised trees, fitted; the same for the same rows."""
+    from sklearn.ensemble import ExtraTreesRegressor  # whoever only predicts goes without it
+
+    fitted = ExtraTreesRegressor(_TREES, min_samples_leaf=4, max_features=0.4, random_state=0)
+    fitted.fit(rows, logs)
+    trees = [tree.tree_ for tree in fitted.estimators_]
+    return forest_of(trees, FEATURES, (output,), Predicted.LOG_ERROR)
+
+
+class Target(Struct, frozen=True):
+    """An output with its bound."""
+
+    output: str
+    """The container."""
+    metric: ErrorMetric
+    bound: float
+    confidence: float = 0.95
+    recall: float | None = None
+    """Share of the violations that shall be predicted as such at least; it tightens λ only."""
+
+
+class TrainedOutput(Struct, frozen=True, eq=False):
+    """An output's forests, and what is predicted of its own waves out of fold."""
+
+    target: Target
+    bounded: Bounded
+    forests: Mapping[str, Forest]
+    """By container above it, of all waves."""
+    tables: Mapping[str, FeatureTable]
+    """By container above it."""
+
+    @property
+    def waves(self) -> int:
+        """How many there are."""
+        return len(self.bounded.errors)
+
+    @property
+    def horizon(self) -> int:
+        """H, in waves."""
+        return int(self.bounded.errors.shape[1]) - 1
+
+    def violated(self, examples: Examples) -> Flags:
+        """Return whether skips would be out of bounds, shape (n,)."""
+        return ~(self.bounded.errors[examples.waves, examples.ages] <= self.bounded.bound)
+
+    def blocked(self, container: str, threshold: float) -> Quality:
+        """Return the quality of a threshold at simulated runs, out of fold."""
+        examples = simulated_runs(self.bounded.errors, self.bounded.bound)
+        scores = self.bounded.scores[container][examples.waves, examples.ages]
+        return quality(self.violated(examples), scores, threshold)
+
+    def tenfold(self, container: str, threshold: float, fitter: Fitter) -> Quality:
+        """Return the quality of a threshold in the paper's cross-validation.
+
+        Ten parts of the simulated runs, drawn at random, are each predicted by a forest that is
+        fitted to the other nine.
+        """
+        examples = simulated_runs(self.bounded.errors, self.bounded.bound)
+        where = examples.waves, examples.ages
+        rows = self.tables[container][where]
+        logs = log_ratio(self.bounded.errors[where], self.bounded.bound)
+        parts = np.random.default_rng(0).permutation(len(logs)) % TENFOLD
+        scores = np.empty(len(logs))
+        for part in range(TENFOLD):
+            forest = fitter(rows[parts != part], logs[parts != part], self.target.output)
+            scores[parts == part] = forest.predict(rows[parts == part])[:, 0]
+        return quality(self.violated(examples), scores, threshold)
+
+    def recall_threshold(self, wanted: float) -> float:
+        """Return the largest λ at which so many violations are predicted from every container.
+
+        It is just below a score, or infinity where there is no violation. Violations are those at
+        simulated runs; scores are out of fold.
+        """
+        examples = simulated_runs(self.bounded.errors, self.bounded.bound)
+        violated = self.violated(examples)
+        if not violated.any():
+            return math.inf
+        found = []
+        for scores in self.bounded.scores.values():
+            ordered = np.sort(scores[examples.waves, examples.ages][violated])
+            missed = math.floor((1.0 - wanted) * len(ordered) + _ROUNDING)
+            found.append(ordered[missed] if missed < len(ordered) else math.inf)
+        return float(np.nextafter(min(found), -math.inf))
+
+    def container_model(self, container: str, levels: Values, ran: Flags) -> ContainerModel:
+        """Return what predicts the output from a container.
+
+        Args:
+            container: above the output.
+            levels: its deciles, shape (9,).
+            ran: when the output's step ran in the closed loop of training, shape (T,).
+        """
+        table = self.tables[container]
+        waves, ages = pairs_of(self.waves, self.horizon)
+        rows = table[waves, ages]
+        logs = log_ratio(self.bounded.errors, self.bounded.bound)
+        residuals = logs - self.bounded.scores[container]
+        near = residuals[waves[ages <= _RESIDUAL_AGES], ages[ages <= _RESIDUAL_AGES]]
+        decided = decided_pairs(ran, self.horizon)
+        runs = ran[decided.waves]
+        at_runs = residuals[decided.waves[runs], decided.ages[runs]]
+        followed = at_runs if len(at_runs) >= _FEWEST_RUNS else near
+        return ContainerModel(
+            forest=self.forests[container],
+            lowest=rows.min(0),
+            highest=rows.max(0),
+            levels=levels,
+            residuals=Residuals(
+                float(np.quantile(followed, FOLLOWED)), max(float(near.std()), _SMALLEST_SPREAD)
+            ),
+        )
+
+
+def fewest_waves(horizon: int) -> int:
+    """Return the waves that blocks with gaps of the horizon take."""
+    return FOLDS * max(horizon, _SHORTEST_BLOCK)
+
+
+def pairs_of(waves: int, horizon: int) -> tuple[Waves, Waves]:
+    """Return the later wave and the age of all pairs, shape (n,) each."""
+    later, ages = (grid.ravel() for grid in np.indices((waves, horizon + 1)))
+    there = (ages >= 1) & (ages <= later)
+    return later[there], ages[there]
+
+
+def train(
+    graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target, fitter: Fitter
+) -> TrainedOutput:
+    """Return an output's forests, one for each container above it, and their scores.
+
+    Raises:
+        ValueError: a container above it was measured without levels.
+    """
+    measured = pairs[target.output]
+    known = errors(measured, target.metric)
+    logs = log_ratio(known, target.bound)
+    tables, forests, scores = {}, {}, {}
+    for container in graph.above(target.output):
+        table = tables[container] = features(pairs[container], measured.means)
+        forests[container], scores[container] = _scored(table, logs, target.output, fitter)
+    return TrainedOutput(target, Bounded(known, target.bound, scores), forests, tables)
+
+
+def _scored(table: FeatureTable, logs: Table, output: str, fitter: Fitter) -> tuple[Forest, Table]:
+    """Return a forest of all waves, and the scores of all pairs out of fold."""
+    horizon = logs.shape[1] - 1
+    waves, ages = pairs_of(len(logs), horizon)
+    trains = np.isin(ages, _AGES)
+
+    def fitted(chosen: Flags) -> Forest:
+        where = waves[chosen], ages[chosen]
+        return fitter(table[where], logs[where], output)
+
+    scores = np.full(logs.shape, np.nan)
+    for fold in blocks(0, len(logs), FOLDS):
+        inside = (waves >= fold.first) & (waves < fold.last)
+        forest = fitted(trains & outside(fold, waves, ages, horizon))
+        where = waves[inside], ages[inside]
+        scores[where] = forest.predict(table[where])[:, 0]
+    return fitted(trains), scores

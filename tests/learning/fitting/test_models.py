@@ -1,0 +1,192 @@
+"""Models of recorded dataflows, and the report of how far they are to be believed."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from recorded import AREAS, GRAPH, HORIZON, INDEX, MAP, few_trees, recorded, stump
+
+from headgate.learning import (
+    Calibration,
+    ErrorMetric,
+    Fitted,
+    MeasuredPairs,
+    Target,
+    decode_model,
+    encode_model,
+    fewest_waves,
+    fit,
+)
+from headgate.learning.calibration import calibration_of, upper_rate
+from headgate.learning.fitting.models import words_of
+from headgate.learning.simulation import ClosedLoop
+
+WAVES = 240
+
+
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, MeasuredPairs]:
+    return recorded(WAVES)
+
+
+@pytest.fixture(scope="module")
+def fitted(pairs: dict[str, MeasuredPairs]) -> Fitted:
+    return fit(GRAPH, pairs, [AREAS, INDEX, MAP], few_trees)
+
+
+def test_every_output_has_a_model_that_predicts_from_all_above_it(
+    fitted: Fitted, pairs: dict[str, MeasuredPairs]
+) -> None:
+    assert {name: set(each.containers) for name, each in fitted.models.items()} == {
+        "areas": {"sensors"},
+        "index": {"sensors", "areas"},
+        "map": {"sensors", "areas"},
+    }
+    model = fitted.models["map"]
+    assert (model.metric, model.bound, model.confidence) == (ErrorMetric.RMSE, 12.0, 0.95)
+    assert (model.horizon, model.waves) == (HORIZON, WAVES)
+    assert (model.first_time, model.last_time) == tuple(pairs["map"].times[[0, -1]])
+    assert model.upper <= 0.05
+    assert model.calibration.startswith("95.0% kept with ")
+    assert (model.containers["areas"].levels == pairs["areas"].levels).all()
+    assert decode_model(encode_model(model)).threshold == model.threshold
+
+
+def test_the_report_is_of_every_step_and_output(fitted: Fitted) -> None:
+    report = fitted.report
+    assert report.waves == WAVES
+    assert [(each.output, each.container, each.steps) for each in report.steps] == [
+        ("areas", "sensors", ("average",)),
+        ("index", "sensors", ("average",)),
+        ("index", "areas", ("rate",)),
+        ("map", "sensors", ("average", "draw")),
+        ("map", "areas", ("draw",)),
+    ]
+    assert 0.2 < report.saved < 1.0
+    for output in report.outputs:
+        assert output.threshold == fitted.models[output.output].threshold
+        assert output.confidence >= 0.95
+        assert output.missing is None
+        assert output.calibration.upper <= 0.05
+    for step in report.steps:
+        assert step.blocked.roc_area is None or step.blocked.roc_area > 0.7
+
+
+def test_outputs_that_hold_alone_hold_together(fitted: Fitted) -> None:
+    for output in fitted.report.outputs:
+        assert output.threshold is not None
+        assert output.calibration.threshold is not None
+        assert output.threshold <= output.calibration.threshold
+
+
+def test_a_higher_confidence_runs_more(pairs: dict[str, MeasuredPairs]) -> None:
+    loose, strict = (
+        fit(GRAPH, pairs, [msgspec.structs.replace(MAP, confidence=confidence)], few_trees)
+        for confidence in (0.8, 0.97)
+    )
+    assert strict.models["map"].threshold < loose.models["map"].threshold
+    assert strict.report.saved < loose.report.saved
+
+
+def test_a_preference_for_recall_tightens_and_never_loosens(
+    pairs: dict[str, MeasuredPairs],
+) -> None:
+    plain = fit(GRAPH, pairs, [MAP], few_trees).models["map"].threshold
+    thresholds = []
+    for recall in (0.1, 0.9, 0.97, 1.0):
+        found = fit(GRAPH, pairs, [msgspec.structs.replace(MAP, recall=recall)], few_trees)
+        thresholds.append(found.models["map"].threshold)
+        for step in found.report.steps:
+            assert step.blocked.recall is not None
+            assert step.blocked.recall >= recall - 1e-9
+    assert thresholds[0] == plain
+    assert thresholds == sorted(thresholds, reverse=True)
+    assert thresholds[-1] < plain
+
+
+def test_where_no_threshold_holds_there_is_no_model_and_waves_are_missing(
+    pairs: dict[str, MeasuredPairs],
+) -> None:
+    certain = msgspec.structs.replace(AREAS, confidence=0.99)
+    found = fit(GRAPH, pairs, [certain, MAP], few_trees)
+    assert set(found.models) == {"map"}
+    areas = found.report.outputs[0]
+    assert (areas.threshold, areas.confidence) == (None, 1.0)
+    assert areas.missing is not None
+    assert areas.missing > 0
+    assert f"about {areas.missing} more waves are missing" in areas.words
+    assert found.report.outputs[1].threshold is not None
+
+
+def test_what_predicts_nothing_makes_no_model(pairs: dict[str, MeasuredPairs]) -> None:
+    """A forest of one leaf skips either everything or nothing."""
+    found = fit(GRAPH, pairs, [msgspec.structs.replace(MAP, bound=3.0)], stump)
+    assert found.models == {}
+    assert "95.0%" in found.report.outputs[0].words
+    assert found.report.saved == 0.0
+
+
+def test_too_few_waves_are_counted_before_anything_is_fitted() -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    few = recorded(30)
+    found = fit(GRAPH, few, [INDEX], never)  # type: ignore[arg-type]
+    assert (found.models, found.report.steps) == ({}, ())
+    assert found.report.outputs[0].missing == fewest_waves(HORIZON) - 30 == 2
+    assert "2 more are missing" in found.report.outputs[0].words
+    enough = fit(GRAPH, recorded(32), [INDEX], few_trees)
+    assert len(enough.report.steps) == 2
+
+
+def test_the_fewest_waves_leave_something_to_train_on_for_every_block() -> None:
+    for horizon in (1, 3, 12):
+        waves = fewest_waves(horizon)
+        found = fit(GRAPH, recorded(waves, horizon), [AREAS], few_trees)
+        assert len(found.report.steps) == 1
+
+
+@pytest.mark.parametrize(
+    ("targets", "left_out", "words"),
+    [
+        ([], "", "no output has a bound"),
+        ([Target("hills", ErrorMetric.RELATIVE, 0.1)], "", "no step writes hills"),
+        ([INDEX], "areas", "areas was not measured, and index depends on it"),
+        ([INDEX], "index", "index was not measured"),
+    ],
+)
+def test_what_is_not_there_is_named(
+    pairs: dict[str, MeasuredPairs], targets: list[Target], left_out: str, words: str
+) -> None:
+    known = {name: each for name, each in pairs.items() if name != left_out}
+    with pytest.raises(ValueError, match=words):
+        fit(GRAPH, known, targets, few_trees)
+
+
+def test_containers_of_different_waves_or_without_levels_are_refused(
+    pairs: dict[str, MeasuredPairs],
+) -> None:
+    with pytest.raises(ValueError, match=r"\[\(238, 8\), \(240, 8\)\]"):
+        fit(GRAPH, pairs | {"areas": recorded(238)["areas"]}, [INDEX], few_trees)
+    bare = msgspec.structs.replace(pairs["areas"], levels=None)
+    with pytest.raises(ValueError, match="give its deciles"):
+        fit(GRAPH, pairs | {"areas": bare}, [INDEX], few_trees)
+
+
+def loop(violations: int, waves: int = 200) -> ClosedLoop:
+    violated = np.zeros(waves, np.bool_)
+    violated[np.linspace(1, waves - 1, violations).astype(int)] = True
+    return ClosedLoop(np.arange(waves) % 2 == 0, violated)
+
+
+def test_a_calibration_is_a_sentence_that_names_the_cure() -> None:
+    held = calibration_of(0.2, loop(2))
+    sentence = words_of(held, 0.95)
+    assert sentence.startswith("95.0% kept with 50% of the runs skipped; 2 of 200 waves were out")
+    assert f"at most {upper_rate(2, 200):.1%} are" in sentence
+    failed = Calibration(None, 200, 20, 180.0, 0.15, 0.0)
+    assert words_of(failed, 0.95).endswith("raise the bound or lower the confidence")
+    few = Calibration(None, 40, 0, 40.0, 0.07, 0.0, 19)
+    assert words_of(few, 0.95).endswith("about 19 more waves are missing")
+    assert words_of(Calibration(None, 0, 0, 0.0, 1.0, 0.0), 0.95).endswith("raise the bound")
