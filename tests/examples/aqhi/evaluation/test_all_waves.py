@@ -1,12 +1,13 @@
 """All waves in one Spark application, against the formulas wave after wave."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from aqhi.evaluation.all_waves import all_waves
 from aqhi.evaluation.synchronous import synchronous
-from aqhi.generator import CALM, Trend, generate
+from aqhi.generator import WEATHERS, Trend, generate
 from aqhi.grid import Grid
 from aqhi.readings import Readings
 
@@ -16,8 +17,8 @@ WAVES = 4
 
 @dataclass
 class Outputs:
-    spark: object
-    formulas: object
+    spark: Any
+    formulas: Any
 
 
 def silent(waves):
@@ -30,9 +31,9 @@ def silent(waves):
         yield Readings(wave.label, wave.detectors[kept], values)
 
 
-@pytest.fixture(scope="module")
-def outputs(spark):
-    waves = list(silent(generate(GRID, WAVES, 3, Trend.UNIFORM, CALM)))
+@pytest.fixture(scope="module", params=WEATHERS)
+def outputs(spark, request):
+    waves = list(silent(generate(GRID, WAVES, 3, Trend.UNIFORM, WEATHERS[request.param])))
     return Outputs(all_waves(spark, waves, GRID, 50.0), synchronous(waves, GRID, 50.0))
 
 
