@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -29,11 +29,8 @@ def synchronous(
     Returns:
         The outputs of C to F, and that of B with shape (waves, side, side).
     """
-    known = np.full((grid.detectors, len(model.SENSORS)), np.nan)
     changed, concentrations, zones = [], [], []
-    for wave in readings:
-        news = np.isnan(wave.values)
-        known[wave.detectors] = np.where(news, known[wave.detectors], wave.values)
+    for wave, known in last_readings(readings, grid):
         changed.append(len(wave.detectors) / grid.detectors)
         concentrations.append(model.combined(known).reshape(grid.side, grid.side))
         zones.append(model.stored(model.zones(concentrations[-1]), resolution))
@@ -46,3 +43,17 @@ def synchronous(
         index=np.array([model.index(square) for square in hotspots]),
     )
     return waves, np.array(concentrations)
+
+
+def last_readings(readings: Iterable[Readings], grid: Grid) -> Iterator[tuple[Readings, Series]]:
+    """Yield each wave with what all sensors have said last: shape (detectors, 3), NaN for silence.
+
+    Args:
+        readings: of each wave.
+        grid: where the detectors stand.
+    """
+    known = np.full((grid.detectors, len(model.SENSORS)), np.nan)
+    for wave in readings:
+        silent = np.isnan(wave.values)
+        known[wave.detectors] = np.where(silent, known[wave.detectors], wave.values)
+        yield wave, known.copy()
