@@ -81,6 +81,13 @@ def aqhi(
         Literal["increasing", "decreasing", "uniform"],
         typer.Option(help="The pollution's tendency, of the generator."),
     ] = "uniform",
+    weather: Annotated[
+        Literal["drifting", "calm", "weekly"],
+        typer.Option(
+            help="How the generator's fields behave: hills that cross the city, hills that hardly "
+            "move under noisy sensors, or hours and weekends with hills and noise."
+        ),
+    ] = "drifting",
     data: Annotated[
         Path | None,
         typer.Option(
@@ -111,7 +118,7 @@ def aqhi(
     console = Console(stderr=as_json)
     find_examples()
     sigmas = sorted(set(sigma or (_REAL_SIGMAS if data else _SIGMAS)))
-    city = _Input(waves, grid, seed, trend, data, start)
+    city = _Input(waves, grid, seed, trend, weather, data, start)
     began = time.monotonic()
     from aqhi.stations import StationDataError
 
@@ -145,6 +152,7 @@ class _Input:
         side: int | None,
         seed: int,
         trend: str,
+        weather: str,
         data: Path | None,
         start: datetime,
     ) -> None:
@@ -152,6 +160,7 @@ class _Input:
         self.side = side or (_REAL_SIDE if data else _SIDE)
         self._seed = seed
         self._trend = trend
+        self._weather = weather
         self._data = data
         self._start = start
 
@@ -173,16 +182,17 @@ class _Input:
             return (
                 f"hourly record of 12 stations in Beijing from {self._start:%Y-%m-%d}, interpolated"
             )
-        return f"seeded generator (seed {self._seed}, trend {self._trend})"
+        return f"seeded generator (seed {self._seed}, trend {self._trend}, weather {self._weather})"
 
     def readings(self) -> Iterator[Readings]:
         """Return the waves; what cannot be read is found out now, before anything is started."""
-        from aqhi.generator import Trend, generate
+        from aqhi.generator import WEATHERS, Trend, generate
         from aqhi.stations import read_stations, replay
 
         if self._data:
             return replay(self.grid, read_stations(self._data, self._start, self.waves))
-        return generate(self.grid, self.waves, self._seed, Trend(self._trend))
+        weather = WEATHERS[self._weather]
+        return generate(self.grid, self.waves, self._seed, Trend(self._trend), weather)
 
 
 def _compare(
