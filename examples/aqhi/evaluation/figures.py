@@ -16,7 +16,7 @@ import yaml
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from aqhi.generator import CALM, DRIFTING, Trend, Weather
+from aqhi.generator import CALM, DRIFTING, WEEKLY, Trend, Weather
 from aqhi.model import ZONE_RESOLUTION
 
 Series = NDArray[np.float64]
@@ -76,8 +76,9 @@ CHOICES = (
     Choices(
         "those of `headgate demo aqhi`: fields cross the city in days, exact sensors", DRIFTING
     ),
+    Choices("weeks with hours, weekends and days of their own", WEEKLY),
 )
-"""Each but the last differs from the first in one."""
+"""Each but the last two differs from the first in one."""
 
 
 class Experiment(Struct, frozen=True):
