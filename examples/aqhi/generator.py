@@ -59,7 +59,7 @@ Chosen so that step F runs about as often as the paper says: see ``evaluation.Ch
 
 WEEKLY = Weather(periods=(18.0, 60.0), noise=2.0, swing=12.0, cycle=CITY_WEEK)
 """Every hour of the week has its own concentrations and every day its own strength; hills of
-pollution cross the city within hours, and cheap sensors are noisy.
+pollution cross the city in a day or two, and cheap sensors are noisy.
 
 Fitted so that step B's output changes by 5 to 6 % in the median wave, by SmartFlux's error (3):
 "the error variation, from wave to wave, was most of the time above 5% for the first 2 steps"
