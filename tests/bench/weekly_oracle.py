@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headgate.learning import ErrorMetric, closed_loop, errors
+from headgate.learning import ErrorMetric, closed_loop, errors, measured_pairs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 from aqhi.evaluation.histories import histories
@@ -41,7 +41,7 @@ def measured(weather: Weather, grid: Grid, seed: int) -> dict[str, dict[str, flo
     containers = histories(waves, grid)
     found = {}
     for step, container in STEPS.items():
-        known = errors(containers[container], ErrorMetric.RELATIVE, HORIZON)
+        known = errors(measured_pairs(containers[container], HORIZON), ErrorMetric.RELATIVE)
         loops = {b: closed_loop(known, known, b, b, TRAINING, WAVES) for b in BOUNDS}
         found[step] = {
             "change": float(np.median(known[1:, 1])),
