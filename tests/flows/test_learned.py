@@ -106,6 +106,30 @@ def test_beside_significance_it_is_refused():
         parsed("outputs: {out: 5%}", more="significance: {output: out, change: 5%}\n")
 
 
-def test_a_step_that_goes_on_from_its_own_output_is_refused():
-    with pytest.raises(DataflowErrors, match="depends on how often it has run"):
-        parsed("outputs: {out: 5%}", reads="[mid, out]")
+def test_of_a_step_that_reads_its_own_output_a_warning_says_what_is_taken_for_granted():
+    text = (
+        f"name: n\ncontainers: {{{CONTAINERS}}}\nactions:\n  feed: {{input: in}}\n"
+        "  only: {step: 'm:f', reads: [in, out], writes: out}\n"
+        "learned: {outputs: {out: 5%}}\n"
+    )
+    found = parse_dataflow(text, "flow.yaml")
+    (warning,) = [w for w in found.warnings if "take for granted" in w.message]
+    assert warning.line == 5
+    engine = Engine(found.spec, policies=with_triggers({LEARNED: learned}))
+    assert set(engine.actions["only"].parts) == {"in"}
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        ("aside", "comes after 'aside' and reads nothing that it makes"),
+        ("[first, aside]", "comes after 'aside' and reads nothing that it makes"),
+        ("feed", "reads what 'first' makes and does not come after it"),
+    ],
+)
+def test_a_step_follows_those_whose_output_it_reads_and_no_others(after, words):
+    with pytest.raises(DataflowErrors) as caught:
+        parsed("outputs: {out: 5%}", second=f", after: {after}")
+    assert any(
+        words in p.message and "leave `after` out" in p.message for p in caught.value.problems
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -93,13 +93,19 @@ def settings_of(actions: Sequence[ActionSpec]) -> LearnedSettings:
 def graph_of(spec: DataflowSpec, actions: Sequence[ActionSpec], outputs: Sequence[str]) -> Graph:
     """Return the steps that learned triggers decide on, predecessors first.
 
+    What a step reads of its own output is left out: it has to make of its input what it would make
+    from scratch.
+
     Raises:
         SpecificationError: an output is written by none of them or has no numbers, or the actions
             do not follow each other as their containers do.
     """
     named = {action.name: action for action in actions}
     order = [named[name] for name in launch_order(spec.actions) if name in named]
-    steps = [Step(a.name, tuple(map(str, a.reads)), tuple(map(str, a.writes))) for a in order]
+    steps = [
+        Step(a.name, tuple(str(c) for c in a.reads if c not in a.writes), tuple(map(str, a.writes)))
+        for a in order
+    ]
     try:
         graph = Graph(steps)
     except ValueError as error:
@@ -115,27 +121,27 @@ def graph_of(spec: DataflowSpec, actions: Sequence[ActionSpec], outputs: Sequenc
         for watched in spec.containers
         if watched.id in outputs and codecs[watched.id].name is CodecName.OPAQUE
     ]
-    before = _before(spec)
-    for step in steps:
-        for ancestor in graph.ancestors[step.name]:
-            if ancestor not in before[step.name]:
-                problems.append(
-                    f"action {step.name!r} reads what {ancestor!r} writes and does not come after "
-                    "it: name that in `after`, or leave `after` out"
-                )
+    problems += [problem for action in order for problem in _order_problems(action, spec)]
     if problems:
         raise SpecificationError(tuple(problems))
     return graph
 
 
-def _before(spec: DataflowSpec) -> dict[str, set[str]]:
-    """Return, by action, all that come before it, directly or by way of others."""
-    actions = {action.name: action for action in spec.actions}
-    before: dict[str, set[str]] = {}
-    for name in launch_order(spec.actions):
-        after = actions[name].after
-        before[name] = {*after, *(b for predecessor in after for b in before[predecessor])}
-    return before
+def _order_problems(action: ActionSpec, spec: DataflowSpec) -> Iterator[str]:
+    """Yield why an action would not be asked about in every wave in which its input is new."""
+    writers = {
+        other.name
+        for other in spec.actions
+        if other.name != action.name and set(other.writes) & set(action.reads)
+    }
+    cure = "leave `after` out: it then follows those whose output it reads"
+    for name in sorted(writers - set(action.after)):
+        yield f"action {action.name!r} reads what {name!r} makes and does not come after it; {cure}"
+    for name in sorted(set(action.after) - writers):
+        yield (
+            f"action {action.name!r} comes after {name!r} and reads nothing that it makes: where "
+            f"that does not run nobody would ask about it; {cure}"
+        )
 
 
 def decided_on(actions: Sequence[ActionSpec], outputs: Sequence[str]) -> tuple[str, ...]:
@@ -152,5 +158,5 @@ def decided_on(actions: Sequence[ActionSpec], outputs: Sequence[str]) -> tuple[s
         if name in found or named[name].role is ActionRole.INPUT:
             continue
         found.add(name)
-        waiting += (w for container in named[name].reads for w in writers.get(container, ()))
+        waiting += (w for c in named[name].reads for w in writers.get(c, ()) if w != name)
     return tuple(action.name for action in actions if action.name in found)

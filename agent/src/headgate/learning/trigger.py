@@ -165,7 +165,7 @@ class Learned(TriggerPolicy):
         self.name = spec.name
         self.state = StepState()
         self._flow = flow
-        self._reads = tuple(map(str, spec.reads))
+        self._reads = next(s.reads for s in flow.graph.steps if s.name == spec.name)
         self._writes = tuple(o for o in flow.outputs if flow.graph.writers[o] == spec.name)
         self._sources = tuple(
             c for c in self._reads if Probe(wave_probe(c), (ContainerId(c),)) in _probes(flow, spec)
@@ -175,8 +175,8 @@ class Learned(TriggerPolicy):
         measured = {c for o in flow.outputs.values() for c in o.above}
         self.needs = Needs(
             tuple(
-                ContainerWatch(c, Detail.VALUES if str(c) in measured else Detail.COUNTS)
-                for c in dict.fromkeys(spec.reads)
+                ContainerWatch(ContainerId(c), Detail.VALUES if c in measured else Detail.COUNTS)
+                for c in dict.fromkeys(self._reads)
             ),
             Evaluation(action_end=True),
             _probes(flow, spec),

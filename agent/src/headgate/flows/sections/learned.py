@@ -134,6 +134,7 @@ def read_learned(
                     f"`learned` decides when `{name}` runs, since it leads to a bounded output",
                     f"remove `{key}`, or bound another output",
                 )
+        _warn_of_own_input(actions[name], trees[name], findings)
     trigger = trigger_of(settings)
     return {
         name: msgspec.structs.replace(action, trigger=trigger) if name in decided else action
@@ -184,6 +185,17 @@ def _output(tree: Tree) -> OutputSettings:
         share = percentage_points(confidence.text) / 100
         settings = msgspec.structs.replace(settings, confidence=share)
     return settings
+
+
+def _warn_of_own_input(action: ActionSpec, tree: Mapping, findings: Findings) -> None:
+    own = [c for c in dict.fromkeys(action.reads) if c in action.writes]
+    if own:
+        findings.warning(
+            tree.at,
+            f"`{action.name}` reads {', '.join(f'`{c}`' for c in own)}, which it writes; learned "
+            "triggers take for granted that it makes the same of its input without",
+            "leave it out of the learned outputs' way if what it makes depends on how often it ran",
+        )
 
 
 def check_learned(spec: DataflowSpec, tree: Mapping, findings: Findings) -> None:
