@@ -7,27 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from headgate.engine import Inputs, Moment, PolicyReport, Wave
-from headgate.learning.audits import audit_draw
+from headgate.learning.decider import Decider, DeciderState
 from headgate.learning.features import WaveContext, row_of
-from headgate.learning.feedback import Choice, Feedback, Label
+from headgate.learning.feedback import Choice
 from headgate.learning.impact import error
 from headgate.learning.metering import Meter, is_known, mean_of, updates_of
-from headgate.learning.predictor import Model, Residuals
+from headgate.learning.predictor import Model
 from headgate.learning.settings import OutputSettings
-
-
-class Judged(Struct, frozen=True):
-    """What was last found of an output in a wave."""
-
-    wave: int
-    score: float
-    """Predicted ln(ε / bound) of a skip; infinity where nobody knows."""
-    container: str
-    """From which."""
-    choice: Choice
 
 
 class OutputState(Struct):
@@ -47,9 +37,8 @@ class OutputState(Struct):
     """Whether a run was given up: then nobody knows what the output is of."""
     words: str = ""
     """Why there is no model yet."""
-    judged: Judged | None = None
-    feedback: Feedback = Feedback()
-    """On the model that decides."""
+    decided: DeciderState = msgspec.field(default_factory=DeciderState)
+    """By the model that decides."""
 
 
 class Wish(Struct, frozen=True):
@@ -104,6 +93,7 @@ class BoundedOutput:
         self._waves = waves
         self._horizon = horizon
         self._sources = sources
+        self._decider: Decider | None = None
         self._error = Meter()
         self._meters: dict[str, Meter] = {}
 
@@ -124,14 +114,21 @@ class BoundedOutput:
         """Have a model decide from the next evaluation on; feedback is on one model."""
         state, version = self.state, version_of_model(data)
         if state.model != version:
-            state.feedback = Feedback()
-            state.judged = None
+            state.decided = DeciderState()
         state.model = version
         state.outdated = False
         state.asked = 0
         state.words = ""
         self.model = model
         self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
+        self._decider = Decider(
+            self._dataflow,
+            self.name,
+            self._audit,
+            model.threshold,
+            {name: known.residuals for name, known in model.containers.items()},
+            state.decided,
+        )
 
     def lose(self, reason: str) -> None:
         """Go on as before without the model that was asked for, or with none."""
@@ -166,14 +163,13 @@ class BoundedOutput:
             return _unwanted(f"`{self.name}` is of this wave")
         if state.lost:
             return _wanted(f"the last run that was to make `{self.name}` was given up")
-        if self.model is None:
+        if self.model is None or self._decider is None:
             return _wanted(f"`{self.name}` is made in every wave: {self.phase(wave.number)}")
-        judged = state.judged
-        if judged is not None and judged.wave == wave.number and judged.choice is Choice.AUDIT:
+        if self._decider.is_audited(wave.number):
             return _wanted(f"`{self.name}` is audited in this wave")
         if age > self._horizon:
             return _wanted(f"`{self.name}` is {age} waves old, and no model looks farther")
-        return self._predicted(self.model, containers, inputs, wave, age)
+        return self._predicted(self.model, self._decider, containers, inputs, wave, age)
 
     def phase(self, wave: int) -> str:
         """Return in words what there is instead of a model."""
@@ -183,33 +179,40 @@ class BoundedOutput:
         return f"{min(done, self._waves)} of {self._waves} waves to learn from"
 
     def _predicted(
-        self, model: Model, containers: Sequence[str], inputs: Inputs, wave: Wave, age: int
+        self,
+        model: Model,
+        decider: Decider,
+        containers: Sequence[str],
+        inputs: Inputs,
+        wave: Wave,
+        age: int,
     ) -> Wish:
         known = [c for c in containers if c in model.containers]
         if not known:
             return _wanted(f"nothing in front of `{self.name}` is known to its model")
-        scores = {c: self._score(model, c, inputs, wave, age) for c in known}
-        container = max(scores, key=scores.__getitem__)
-        score, feedback = scores[container], self.state.feedback
-        draw = audit_draw(self._dataflow, self.name, wave.number)
-        choice = feedback.choice(model.threshold, score, draw, self._audit)
-        self.state.judged = Judged(wave.number, score, container, choice)
-        threshold = feedback.threshold(model.threshold)
+        judged = decider.judge(
+            wave.number, {c: self._score(model, c, inputs, wave, age) for c in known}
+        )
+        container, score, choice = judged.container, judged.score, judged.choice
         data: dict[str, float | str | None] = {
             "output": self.name,
             "container": container,
             "predicted": _ratio(score),
-            "threshold": _ratio(threshold),
+            "threshold": _ratio(decider.threshold),
             "model": self.state.model,
             "age": float(age),
             "choice": choice.value,
         }
         if choice is Choice.SYNCHRONOUS:
-            return _wanted(f"`{self.name}` is learned anew: {feedback.synchronous} more waves")
+            left = self.state.decided.feedback.synchronous
+            return _wanted(f"`{self.name}` is learned anew: {left} more waves", data)
         if score == math.inf:
             return _wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
         seen = f"predicted from `{container}`, a skip leaves `{self.name}` at"
-        words = f"{seen} {_ratio(score):.2g} of its bound; more than {_ratio(threshold):.2g} runs"
+        words = (
+            f"{seen} {_ratio(score):.2g} of its bound; "
+            f"more than {_ratio(decider.threshold):.2g} runs"
+        )
         if choice is Choice.AUDIT:
             return _wanted(f"{words}, and this wave is audited", data)
         return Wish(choice is Choice.RUN, words, data)
@@ -256,33 +259,19 @@ class BoundedOutput:
         state.shown = mean_of(parts)
         state.lost = False
         state.since = state.since or wave
-        judged, model = state.judged, self.model
-        if model is not None and judged is not None and judged.wave == wave:
-            label = Label(judged.score, measured / self.settings.bound)
-            self._take(label, judged, model.containers[judged.container].residuals)
-
-    def _take(self, label: Label, judged: Judged, residuals: Residuals) -> None:
-        state = self.state
-        if judged.choice is Choice.SYNCHRONOUS:
-            state.feedback = state.feedback.after_synchronous((label,), residuals)
-            state.outdated = not state.feedback.synchronous
+        if self._decider is None:
             return
-        # One that another output has made run shows as much as one that was decided on.
-        why = Choice.AUDIT if judged.choice is Choice.AUDIT else Choice.RUN
-        state.feedback, changed = state.feedback.after_run(label, residuals, why, self._audit)
+        relearning = state.decided.feedback.synchronous
+        changed = self._decider.made(wave, measured / self.settings.bound)
         if changed is not None:
-            state.words = changed.change.value
+            state.words = changed.value
+        if relearning and not state.decided.feedback.synchronous:
+            state.outdated = True
 
-    def wave_ended(self, wave: int, version: int) -> None:
-        """Take note that a wave is over.
-
-        Args:
-            wave: which one.
-            version: the wave in which the output was made last.
-        """
-        judged = self.state.judged
-        if judged is not None and judged.wave == wave and version < wave:
-            self.state.feedback = self.state.feedback.after_skip(self._audit)
+    def wave_over(self, wave: int, version: int) -> None:
+        """Take note that a wave is over, at the end of which the output was of ``version``."""
+        if self._decider is not None:
+            self._decider.wave_over(wave, version)
 
     def failed(self) -> None:
         """Take note that a run was given up that was to make it."""
@@ -299,7 +288,8 @@ class BoundedOutput:
         }
         if model is None:
             return PolicyReport(f"made in every wave: {self.phase(wave)}", data)
-        feedback, rate = state.feedback, state.feedback.rate
+        feedback = state.decided.feedback
+        rate = feedback.rate
         interval = rate.interval()
         data |= {
             "threshold": _ratio(feedback.threshold(model.threshold)),

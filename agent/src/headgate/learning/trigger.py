@@ -197,6 +197,10 @@ class Learned(TriggerPolicy):
             return Nothing(_unreached(_RAN, "the next wave"))
         if inputs.unsettled and not inputs.unscanned:
             return NeedsReading(_unreached("values are not known", "their values"))
+        running = self._running_before(inputs)
+        if running:
+            words = f"{' and '.join(f'`{name}`' for name in running)} runs on this wave"
+            return Nothing(_unreached(words, "its end"))
         wish = self._wish(inputs)
         if not wish.wanted:
             return Nothing(_result(wish))
@@ -211,14 +215,20 @@ class Learned(TriggerPolicy):
 
     def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
         """Return what it would say, changing nothing."""
-        kept = {name: output.state.judged for name, output in self._flow.outputs.items()}
+        kept = {name: output.state.decided.judged for name, output in self._flow.outputs.items()}
         try:
             if self.state.version == self._flow.wave.number:
                 return _unreached(_RAN, "the next wave")
             return _result(self._wish(inputs))
         finally:
             for name, judged in kept.items():
-                self._flow.outputs[name].state.judged = judged
+                self._flow.outputs[name].state.decided.judged = judged
+
+    def _running_before(self, inputs: Inputs) -> list[str]:
+        """Return the predecessors that run on this wave: at the end of each this one is judged."""
+        number, members = self._flow.wave.number, self._flow.members
+        states = {n: members[n].state for n in inputs.predecessors if n in members}
+        return [name for name, s in states.items() if s.launched == number > s.version]
 
     def _wish(self, inputs: Inputs) -> Wish:
         flow = self._flow
@@ -249,7 +259,7 @@ class Learned(TriggerPolicy):
         """Take note of the wave; ask for a model where there was enough to learn from."""
         flow, state = self._flow, self.state
         for name in self._writes:
-            flow.outputs[name].wave_ended(state.wave, state.version)
+            flow.outputs[name].wave_over(state.wave, state.version)
         flow.begin(wave)
         state.wave, state.time = flow.wave.number, flow.wave.time
         for container in self._sources:

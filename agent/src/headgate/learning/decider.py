@@ -1,0 +1,107 @@
+"""What is decided on one output from predicted violations, and what its runs show of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from headgate.learning.audits import audit_draw
+from headgate.learning.feedback import Change, Choice, Feedback, Label
+from headgate.learning.predictor import Residuals
+
+
+class Judged(Struct, frozen=True):
+    """What was last found of an output in a wave."""
+
+    wave: int
+    score: float
+    """Predicted violation of a skip; infinity where nobody knows."""
+    container: str
+    """From which."""
+    choice: Choice
+
+
+class DeciderState(Struct):
+    """What is saved of a decider."""
+
+    feedback: Feedback = Feedback()
+    judged: Judged | None = None
+
+
+class Decider:
+    """Decides by one model whether an output is made in a wave.
+
+    Args:
+        dataflow: its name, by which audits are drawn.
+        output: the container.
+        audit: share of the skips that run all the same.
+        threshold: λ as calibrated.
+        residuals: of the predictors, by container above the output.
+        state: from where it goes on.
+    """
+
+    def __init__(
+        self,
+        dataflow: str,
+        output: str,
+        audit: float,
+        threshold: float,
+        residuals: Mapping[str, Residuals],
+        state: DeciderState,
+    ) -> None:
+        self.state = state
+        self._dataflow = dataflow
+        self._output = output
+        self._audit = audit
+        self._calibrated = threshold
+        self._residuals = residuals
+
+    @property
+    def threshold(self) -> float:
+        """λ as it applies now."""
+        return self.state.feedback.threshold(self._calibrated)
+
+    def is_audited(self, wave: int) -> bool:
+        """Return whether the output was to be skipped in a wave, and is made to see."""
+        judged = self.state.judged
+        return judged is not None and judged.wave == wave and judged.choice is Choice.AUDIT
+
+    def judge(self, wave: int, scores: Mapping[str, float]) -> Judged:
+        """Return what becomes of the output, as seen from containers that are of this wave.
+
+        Args:
+            wave: its number.
+            scores: predicted violations, by container; there is one at least.
+        """
+        container = max(scores, key=scores.__getitem__)
+        draw = audit_draw(self._dataflow, self._output, wave)
+        choice = self.state.feedback.choice(self._calibrated, scores[container], draw, self._audit)
+        self.state.judged = Judged(wave, scores[container], container, choice)
+        return self.state.judged
+
+    def made(self, wave: int, ratio: float) -> Change | None:
+        """Take what a run has shown; return what says that the world has changed, if it does.
+
+        Args:
+            wave: of which the output is now.
+            ratio: ε / bound of what was shown before.
+        """
+        judged, state = self.state.judged, self.state
+        if judged is None or judged.wave != wave:
+            return None  # nobody has predicted it
+        residuals = self._residuals[judged.container]
+        label = Label(judged.score, ratio)
+        if judged.choice is Choice.SYNCHRONOUS:
+            state.feedback = state.feedback.after_synchronous((label,), residuals)
+            return None
+        # One that another output has made run shows as much as one that was decided on.
+        why = Choice.AUDIT if judged.choice is Choice.AUDIT else Choice.RUN
+        state.feedback, changed = state.feedback.after_run(label, residuals, why, self._audit)
+        return None if changed is None else changed.change
+
+    def wave_over(self, wave: int, version: int) -> None:
+        """Take note that a wave is over, at the end of which the output was of ``version``."""
+        judged = self.state.judged
+        if judged is not None and judged.wave == wave and version < wave:
+            self.state.feedback = self.state.feedback.after_skip(self._audit)
