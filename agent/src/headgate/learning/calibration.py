@@ -22,8 +22,11 @@ from headgate.learning.simulation import ClosedLoop, Flags
 Waves = npt.NDArray[np.int64]
 """Numbers of waves, or of waves between two."""
 
-SURE: Final = 0.95
-"""Probability with which the true rate is below the bound (Clopper and Pearson, one-sided)."""
+SURE: Final = 0.98
+"""Probability with which the true rate is below the bound (Clopper and Pearson, one-sided).
+
+Fitted: at 0.95 the stated confidence was later kept by 94 of 100 dataflows drawn at random, as
+waves to come are not drawn from those of training."""
 _LAGS = 12
 """Waves over which violations are looked at for following each other."""
 _UNRELATED = 0.05

@@ -136,6 +136,8 @@ def measure(
 
 
 def _bounded(values: Values) -> Values:
+    if np.isfinite(values).all():
+        return values  # most are, and replacing what is not is half of a measurement
     return np.nan_to_num(values, posinf=LARGEST_TOTAL, neginf=-LARGEST_TOTAL)
 
 

@@ -82,9 +82,12 @@ class ContainerModel(Struct, frozen=True, eq=False):
 
     def scores(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return the scores of many rows, shape (n, k), as (n,)."""
-        predicted = self.forest.predict(rows)[:, 0]
-        known = ((rows >= self.lowest) & (rows <= self.highest)).all(1)
-        return np.where(known, predicted, math.inf)
+        return np.where(self.within(rows), self.forest.predict(rows)[:, 0], math.inf)
+
+    def within(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+        """Return of which rows, shape (n, k), all features are in training's range, shape (n,)."""
+        inside: npt.NDArray[np.bool_] = ((rows >= self.lowest) & (rows <= self.highest)).all(1)
+        return inside
 
 
 class Model(Struct, frozen=True, eq=False):
