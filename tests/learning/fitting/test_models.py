@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 import pytest
@@ -19,8 +21,10 @@ from headgate.learning import (
     fit,
 )
 from headgate.learning.calibration import calibration_of, upper_rate
-from headgate.learning.fitting.models import words_of
-from headgate.learning.simulation import ClosedLoop
+from headgate.learning.fitting.models import _alone, _Found, _together, words_of
+from headgate.learning.fitting.training import TrainedOutput
+from headgate.learning.pairs import Table
+from headgate.learning.simulation import Bounded, ClosedLoop, Graph, Step
 
 WAVES = 240
 
@@ -78,6 +82,38 @@ def test_outputs_that_hold_alone_hold_together(fitted: Fitted) -> None:
         assert output.threshold is not None
         assert output.calibration.threshold is not None
         assert output.threshold <= output.calibration.threshold
+
+
+def by_hand(target: Target, errors: Table, **scores: Table) -> TrainedOutput:
+    return TrainedOutput(target, Bounded(errors, target.bound, scores), {}, {})
+
+
+def test_what_does_not_hold_beside_another_output_is_tightened() -> None:
+    """A run for the first makes the second odd waves old, at which its predictions are wrong."""
+    chain = Graph([Step("b", ("s",), ("b",)), Step("c", ("b",), ("c",))])
+    shape = 40, 5
+    wave, age = np.indices(shape)
+    none, all_of_them = np.zeros(shape), np.ones(shape)
+    trained = {
+        "b": by_hand(Target("b", ErrorMetric.RELATIVE, 0.5, 0.85), none, s=1.0 * (wave == 1)),
+        "c": by_hand(
+            Target("c", ErrorMetric.RELATIVE, 0.5, 0.85),
+            1.0 * ((wave % 2 == 0) & (age == 1)),
+            s=1.0 * (age % 2 == 0),
+            b=all_of_them,
+        ),
+    }
+    some = Calibration(0.5, 40, 0, 40.0, 0.0, 0.5)
+    found = {
+        "b": _Found(some, (0.5,), 0.5),
+        "c": _Found(some, (-2.0, -1.0, 0.5), 0.5),
+    }
+    assert not _alone(chain, trained["c"], 0.5).violated.any()
+    loop, thresholds = _together(chain, trained, found)
+    assert thresholds == {"b": 0.5, "c": -1.0}
+    assert not loop.violated["c"].any()
+    found["c"] = _Found(some, (0.5,), 0.5)
+    assert _together(chain, trained, found)[1] == {"b": 0.5, "c": -math.inf}
 
 
 def test_a_higher_confidence_runs_more(pairs: dict[str, MeasuredPairs]) -> None:
