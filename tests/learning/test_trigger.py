@@ -12,6 +12,7 @@ from headgate.learning import (
     FEATURES,
     Bounded,
     ContainerModel,
+    Deciders,
     ErrorMetric,
     Graph,
     LearnedSettings,
@@ -22,6 +23,7 @@ from headgate.learning import (
     Residuals,
     Step,
     Train,
+    decode_model,
     encode_model,
     errors,
     features,
@@ -30,6 +32,7 @@ from headgate.learning import (
     log_ratio,
     measured_pairs,
     staged_loop,
+    stages,
 )
 
 HORIZON, TRAINED, WAVES = 6, 60, 90
@@ -108,6 +111,38 @@ def test_an_engine_decides_as_the_rules_say_wave_by_wave(
         ran = world.pass_wave(early=kind == "early", between=between)
         assert ran == {step for step in READS if expected.ran[step][wave]}, wave
     assert 0.1 < expected.saved < 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["plain", "restarts"])
+def test_audits_and_what_runs_show_move_an_engine_as_they_move_the_tables(
+    seed: int, kind: str
+) -> None:
+    truth = AllWaves(seed, WAVES)
+    tables, models = fitted(truth, 0.0, Residuals(0.02, 0.3))
+    decoded = {name: decode_model(data) for name, data in models.items()}
+    deciders = Deciders("lived", tables, decoded, audit=0.3, first=1)
+    expected = stages(GRAPH, tables, deciders, 0, WAVES)
+    world = Lived(truth, settings(audit=0.3), check=unchecked)
+    world.use(models)
+
+    def restart() -> None:
+        world.tester.restart()
+        world.use(models)
+
+    for wave in range(WAVES):
+        ran = world.pass_wave(between=restart if kind == "restarts" else lambda: None)
+        assert ran == {step for step in READS if expected.ran[step][wave]}, wave
+    rates = {name: one.state.feedback.rate for name, one in deciders.deciders.items()}
+    assert sum(rate.audits for rate in rates.values()) > 3
+    for step, name in (("index", "level"), ("draw", "map")):
+        # The last wave is not over in the engine.
+        live = world.policy(step).state.outputs[name].decided.feedback
+        assert (live.rate.audits, live.shift, live.tightening) == (
+            rates[name].audits,
+            deciders.deciders[name].state.feedback.shift,
+            deciders.deciders[name].state.feedback.tightening,
+        )
 
 
 def test_without_a_model_all_run_and_one_is_asked_for_when_there_is_enough() -> None:

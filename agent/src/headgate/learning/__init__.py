@@ -27,6 +27,7 @@ from headgate.learning.consultation import (
     encode_answer,
     encode_question,
 )
+from headgate.learning.decider import Decider, Deciders, DeciderState, Judged
 from headgate.learning.envelope import UnusableModel
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
 from headgate.learning.feedback import (
@@ -98,9 +99,12 @@ from headgate.learning.simulation import (
     ClosedLoop,
     Graph,
     StagedLoop,
+    StagePolicy,
     Step,
+    Thresholds,
     closed_loop,
     staged_loop,
+    stages,
 )
 from headgate.learning.trigger import Learned, learned
 
@@ -118,6 +122,9 @@ __all__ = [
     "ClosedLoop",
     "ContainerHistory",
     "ContainerModel",
+    "Decider",
+    "DeciderState",
+    "Deciders",
     "ErrorMetric",
     "Feedback",
     "FitReport",
@@ -130,6 +137,7 @@ __all__ = [
     "Impact",
     "ImpactMetric",
     "Interval",
+    "Judged",
     "Label",
     "Learned",
     "LearnedSettings",
@@ -146,10 +154,12 @@ __all__ = [
     "Question",
     "Relearn",
     "Residuals",
+    "StagePolicy",
     "StagedLoop",
     "Step",
     "StepQuality",
     "Target",
+    "Thresholds",
     "Train",
     "UnusableModel",
     "Version",
@@ -189,6 +199,7 @@ __all__ = [
     "outside",
     "row_of",
     "staged_loop",
+    "stages",
     "trigger_of",
     "upper_rate",
     "version_of",

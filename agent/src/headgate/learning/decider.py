@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from headgate.learning.audits import audit_draw
 from headgate.learning.feedback import Change, Choice, Feedback, Label
-from headgate.learning.predictor import Residuals
+from headgate.learning.predictor import Model, Residuals
+from headgate.learning.simulation import Bounded
 
 
 class Judged(Struct, frozen=True):
@@ -105,3 +107,60 @@ class Decider:
         judged = self.state.judged
         if judged is not None and judged.wave == wave and version < wave:
             self.state.feedback = self.state.feedback.after_skip(self._audit)
+
+
+class Deciders:
+    """Decides on all outputs of a dataflow whose waves are known: a ``StagePolicy``.
+
+    Args:
+        dataflow: its name, by which audits are drawn.
+        outputs: by container; an output without a model is made in every wave.
+        models: by output.
+        audit: share of the skips that run all the same.
+        first: the number of the wave 0 of the tables.
+    """
+
+    def __init__(
+        self,
+        dataflow: str,
+        outputs: Mapping[str, Bounded],
+        models: Mapping[str, Model],
+        audit: float,
+        first: int = 0,
+    ) -> None:
+        self._outputs = outputs
+        self._first = first
+        self.deciders = {
+            output: Decider(
+                dataflow,
+                output,
+                audit,
+                model.threshold,
+                {name: known.residuals for name, known in model.containers.items()},
+                DeciderState(),
+            )
+            for output, model in models.items()
+        }
+
+    def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
+        """See ``StagePolicy``."""
+        decider = self.deciders.get(output)
+        if decider is None or decider.is_audited(self._first + wave):
+            return True
+        scores = self._outputs[output].scores
+        found = {c: float(scores[c][wave, age]) for c in containers if c in scores}
+        return not found or decider.judge(self._first + wave, found).choice is not Choice.SKIP
+
+    def made(self, output: str, wave: int, age: int) -> None:
+        """See ``StagePolicy``."""
+        bounded, decider = self._outputs[output], self.deciders.get(output)
+        if decider is not None:
+            known = age < bounded.errors.shape[1]
+            ratio = float(bounded.errors[wave, age]) / bounded.bound if known else math.inf
+            decider.made(self._first + wave, ratio)
+
+    def wave_over(self, output: str, wave: int, age: int) -> None:
+        """See ``StagePolicy``."""
+        decider = self.deciders.get(output)
+        if decider is not None:
+            decider.wave_over(self._first + wave, self._first + wave - age)

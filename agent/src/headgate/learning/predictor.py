@@ -86,7 +86,8 @@ class ContainerModel(Struct, frozen=True, eq=False):
 
     def within(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Return of which rows, shape (n, k), all features are in training's range, shape (n,)."""
-        inside: npt.NDArray[np.bool_] = ((rows >= self.lowest) & (rows <= self.highest)).all(1)
+        known: npt.NDArray[np.bool_] = (rows >= self.lowest) & (rows <= self.highest)
+        inside: npt.NDArray[np.bool_] = np.all(known, axis=1)
         return inside
 
 

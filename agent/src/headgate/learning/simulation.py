@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -152,6 +153,51 @@ class StagedLoop(Struct, frozen=True, eq=False):
         return 1.0 - float(np.mean([flags.mean() for flags in self.ran.values()]))
 
 
+class StagePolicy(Protocol):
+    """Says of each output whether it is made in a wave."""
+
+    def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
+        """Return whether an output is to be made, as seen from containers that are of this wave.
+
+        Args:
+            output: the container.
+            containers: those that one step reads and that are fresh; there is one at least.
+            wave: its number.
+            age: waves since the output was made, from 1 to the horizon.
+        """
+
+    def made(self, output: str, wave: int, age: int) -> None:
+        """Take note that an output was made, for whatever reason."""
+
+    def wave_over(self, output: str, wave: int, age: int) -> None:
+        """Take note that a wave is over; ``age`` is 0 where the output is of it."""
+
+
+class Thresholds:
+    """Makes an output where a score passes a threshold that stays as it is.
+
+    Args:
+        outputs: by container.
+        thresholds: λ by output.
+    """
+
+    def __init__(self, outputs: Mapping[str, Bounded], thresholds: Mapping[str, float]) -> None:
+        self._outputs = outputs
+        self._thresholds = thresholds
+
+    def wants(self, output: str, containers: Sequence[str], wave: int, age: int) -> bool:
+        """See ``StagePolicy``."""
+        scores = self._outputs[output].scores
+        threshold = self._thresholds[output]
+        return any(not scores[container][wave, age] <= threshold for container in containers)
+
+    def made(self, output: str, wave: int, age: int) -> None:
+        """See ``StagePolicy``."""
+
+    def wave_over(self, output: str, wave: int, age: int) -> None:
+        """See ``StagePolicy``."""
+
+
 def staged_loop(
     graph: Graph,
     outputs: Mapping[str, Bounded],
@@ -159,16 +205,31 @@ def staged_loop(
     first: int,
     last: int,
 ) -> StagedLoop:
-    """Return what becomes of a dataflow whose steps are decided on one after the other.
-
-    A step is looked at when a container that it reads is of this wave. It runs if the violation of
-    any bounded output at or below it, predicted from that container, passes the output's threshold;
-    its stale ancestors run before it. So whatever is shown is the synchronous output of one wave.
+    """Return what becomes of a dataflow by thresholds that stay as they are; see ``stages``.
 
     Args:
         graph: of the steps that lead to bounded outputs; others never run.
         outputs: by container.
         thresholds: λ by output.
+        first: the wave from which on it is looked at.
+        last: the wave before which it ends.
+    """
+    return stages(graph, outputs, Thresholds(outputs, thresholds), first, last)
+
+
+def stages(
+    graph: Graph, outputs: Mapping[str, Bounded], policy: StagePolicy, first: int, last: int
+) -> StagedLoop:
+    """Return what becomes of a dataflow whose steps are decided on one after the other.
+
+    A step is looked at when a container that it reads is of this wave. It runs if the policy wants
+    any bounded output at or below it, seen from there; its stale ancestors run before it. So
+    whatever is shown is the synchronous output of one wave.
+
+    Args:
+        graph: of the steps that lead to bounded outputs; others never run.
+        outputs: by container.
+        policy: decides; past the horizon an output is made without it.
         first: the wave from which on it is looked at.
         last: the wave before which it ends.
     """
@@ -189,21 +250,17 @@ def staged_loop(
     for wave in range(first + 1, last):
         fresh = set(graph.sources)
         done: set[str] = set()
-
-        def wanted(output: str, container: str, wave: int = wave) -> bool:
-            bounded = outputs[output]
-            age = wave - versions[output]
-            if age >= bounded.errors.shape[1]:
-                return True
-            return age > 0 and not bounded.scores[container][wave, age] <= thresholds[output]
-
         for step in graph.steps:
-            if step.name in done or not any(
-                wanted(output, container)
-                for container in step.reads
-                if container in fresh
-                for output in below[step.name]
-            ):
+            seen = [container for container in step.reads if container in fresh]
+            if step.name in done or not seen:
+                continue
+            ages = {output: wave - versions[output] for output in below[step.name]}
+            wanted = [
+                age >= outputs[output].errors.shape[1] or policy.wants(output, seen, wave, age)
+                for output, age in ages.items()
+                if age
+            ]
+            if not any(wanted):
                 continue
             for name in (*graph.ancestors[step.name], step.name):
                 if name in done:
@@ -211,10 +268,13 @@ def staged_loop(
                 done.add(name)
                 ran[name][wave - first] = True
                 fresh.update(writes[name])
-                versions.update(dict.fromkeys(set(writes[name]) & versions.keys(), wave))
+                for output in set(writes[name]) & versions.keys():
+                    policy.made(output, wave, wave - versions[output])
+                    versions[output] = wave
         for output, bounded in outputs.items():
             age = wave - versions[output]
             violated[output][wave - first] = age > 0 and not (
                 age < bounded.errors.shape[1] and bounded.errors[wave, age] <= bounded.bound
             )
+            policy.wave_over(output, wave, age)
     return StagedLoop(ran, violated)
