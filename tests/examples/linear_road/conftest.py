@@ -1,0 +1,8 @@
+"""What the tests of the Linear Road share."""
+
+import sys
+from pathlib import Path
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)  # for ``road_scenes``
