@@ -2,5 +2,5 @@
 
 ``steps`` is what a dataflow runs; ``model`` holds the formulas, ``records`` what vehicles report
 and the reader of recorded input, ``traffic`` the seeded input, ``all_waves`` what all containers
-hold after each wave.
+hold after each wave, ``histories`` the same as learned triggers take it.
 """
