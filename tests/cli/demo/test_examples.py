@@ -69,7 +69,7 @@ def test_codes_at_the_station_are_held_against_the_record():
     assert _against_record(floor, forest, [hour]) == 0.5
 
 
-@pytest.mark.parametrize("example", ["fire_risk", "crawl"])
+@pytest.mark.parametrize("example", ["fire_risk", "crawl", "linear_road"])
 def test_examples_can_run_beside_themselves(example):
     class Nowhere:
         thrift1 = ("127.0.0.1", 1)

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -20,6 +21,10 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
 from crawl.web import Document
 from fire_risk.forest import Forest
 from fire_risk.weather import generated
+from linear_road import model
+from linear_road.all_waves import all_waves
+from linear_road.records import Field, Kind, Minute
+from linear_road.traffic import generate
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -132,3 +137,47 @@ def test_crawl_shows_news_before_static_pages(place: Place, stand: Any) -> None:
     assert index["change"] == ["p00", "p01", "p02"]
     assert "n1" not in index["same"]
     assert "p07" not in index["the"]
+
+
+@pytest.mark.soak
+def test_linear_road_shows_what_its_formulas_say_and_answers_in_every_wave(
+    place: Place, stand: Any
+) -> None:
+    own = f"lr-{stand.identity}"
+    text = (EXAMPLES / "linear_road/linear_road.yaml").read_text()
+    tree = yaml.safe_load(text.replace(" lr-", f" {own}-"))
+    tree["name"] = own
+    # 2a runs in every wave. Of the minutes before, a new one is 100 %, then 50 %: 3b skips a wave.
+    tree["actions"]["positions"]["when"] = {"reports": {"sequence": 1}}
+    tree["actions"]["cars"]["when"] = {"minute-cars": {"value": {"relative": "70%"}}}
+    every = generate(4, seed=1)
+    minutes = [Minute(m.number, m.records[m.records[:, Field.CAR] % 10 == 0]) for m in every]
+    puts = ((minute.label, list(minute.puts())) for minute in minutes)
+    file = EXAMPLES / "linear_road/linear_road.yaml"
+    beside = SynchronousComparison(tree, file, place, Listener())  # type: ignore[arg-type]
+    beside.send(WaveInput(label, {f"{own}-input": rows}) for label, rows in puts)
+
+    steps = beside.steps
+    assert all(step.runs_synchronous == len(minutes) for step in steps.values())
+    assert [steps[name].runs for name in ("split", "positions", "rank", "answer")] == [4] * 4
+    assert steps["accidents"].runs < len(minutes)
+    assert set(steps["positions"].errors) == set(steps["rank"].errors) == {0.0}
+    third = steps["cars"].errors[2]
+    assert 0 < third < 1
+    assert steps["cars"].errors == [0, 0, third, 0], "what was skipped comes with the next run"
+
+    waves = all_waves(minutes)
+    shown = beside.output("positions")
+    positions = {row: float(cell) for (row, name), cell in shown.items() if name == b"p:position"}
+    expected = waves.positions[-1]
+    keys = [b"c%010d" % car for car in expected.cars.tolist()]
+    assert positions == dict(zip(keys, expected.values.tolist(), strict=True))
+    segments = model.segment_keys()
+    seen = {row: float(cell) for (row, name), cell in shown.items() if name == b"m:cars3"}
+    cars = dict(zip(segments, waves.minute_cars[-1, :, 3].tolist(), strict=True))
+    assert {row.decode(): cars for row, cars in seen.items()} == {
+        segment: count for segment, count in cars.items() if not np.isnan(count)
+    }
+    asked = [one.queries[one.queries[:, Field.KIND] == Kind.TRAVEL] for one in minutes]
+    answered = {row.decode() for row, name in beside.output("answer") if name == b"a:minutes"}
+    assert answered == {f"q{query:010d}" for one in asked for query in one[:, Field.QUERY].tolist()}
