@@ -9,7 +9,8 @@ through ``Engine.arrive``, everything else through ``Engine.handle``) and instru
 from headgate.engine.actions.runs import PastRun, RunState
 from headgate.engine.cells.columns import Detail
 from headgate.engine.cells.storage import Array, Index, MemoryIndex, MemoryStorage, Storage, blank
-from headgate.engine.cells.sums import LARGEST_TOTAL, exact_total
+from headgate.engine.cells.sums import LARGEST_TOTAL, exact_total, signed_total
+from headgate.engine.cells.totals import limb_totals, limbs, rounded_totals
 from headgate.engine.checkpoint.changelog import (
     Checkpoint,
     Kept,
@@ -331,10 +332,14 @@ __all__ = [
     "launch_order",
     "launched",
     "leaves",
+    "limb_totals",
+    "limbs",
     "majority",
     "make_policy",
     "parse_condition",
     "policies_of",
+    "rounded_totals",
+    "signed_total",
     "with_triggers",
     "write_condition",
 ]
