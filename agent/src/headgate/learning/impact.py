@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from headgate.engine import LARGEST_TOTAL, exact_total
+from headgate.engine import LARGEST_TOTAL, exact_total, signed_total
 
 Values = npt.NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def version_of(values: Values, levels: Values | None = None) -> Version:
         levels: in rising order, shape (k,); none where crossings are not asked for.
     """
     known = np.nan_to_num(values, posinf=LARGEST_TOTAL, neginf=-LARGEST_TOTAL)
-    above = () if levels is None else tuple((known[:, None] > levels).sum(0).tolist())
+    above = () if levels is None else tuple((known > levels[:, None]).sum(1).tolist())
     return Version(min(exact_total(np.abs(known)), LARGEST_TOTAL), _signed_total(known), above)
 
 
@@ -114,9 +114,9 @@ def measure(
     crossed: tuple[int, ...] = ()
     above: tuple[int, ...] = ()
     if levels is not None:
-        now, then = x[:, None] > levels, before[:, None] > levels
-        crossed = tuple((now != then).sum(0).tolist())
-        more = (now.sum(0) - then.sum(0)).tolist()
+        now, then = x > levels[:, None], before > levels[:, None]
+        crossed = tuple((now != then).sum(1).tolist())
+        more = (now.sum(1) - then.sum(1)).tolist()
         above = tuple(a + b for a, b in zip(version.above, more, strict=True))
     return Impact(
         changed=len(x),
@@ -148,7 +148,7 @@ def _moved(magnitude: float, added: Values, gone: Values) -> float:
 def _signed_total(terms: Values) -> float:
     """Return a sum of terms of either sign, rounded once; the largest number where it is more."""
     try:
-        return math.fsum(terms.tolist())
+        return signed_total(terms)
     except OverflowError:
         return math.copysign(LARGEST_TOTAL, math.fsum((terms / (2.0 * len(terms))).tolist()))
 
