@@ -6,9 +6,23 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from headgate.learning import pairs
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
-from headgate.learning.impact import ErrorMetric, error, measure, version_of
+from headgate.learning.impact import (
+    ErrorMetric,
+    Impact,
+    ImpactMetric,
+    Values,
+    error,
+    errors_of,
+    impact,
+    impacts,
+    measure,
+    version_of,
+)
 from headgate.learning.pairs import ContainerHistory, errors, features, measured_pairs
 
 HORIZON = 4
@@ -32,6 +46,97 @@ def history(seed: int = 0) -> ContainerHistory:
     return ContainerHistory(
         values, elements, updates, 1.7e9 + 3600.0 * np.arange(WAVES, dtype=np.float64)
     )
+
+
+AWKWARD = (0.0, -0.0, 5.0, 5e-324, 1e-300, 1e134, 1e150, 1e308, math.inf, -math.inf, math.nan)
+moderate = st.floats(0.0, 100.0)
+of_both_signs = st.floats(-1e6, 1e6)
+of_any_kind = st.one_of(moderate, of_both_signs, st.floats(), st.sampled_from(AWKWARD))
+
+
+@st.composite
+def states(draw: st.DrawFn) -> Values:
+    """States of a few elements over a few waves; some of which stand still."""
+    waves, width = draw(st.integers(1, 9)), draw(st.integers(0, 7))
+    cell = draw(st.sampled_from((moderate, of_both_signs, of_any_kind)))
+    found = np.zeros((waves, width))
+    for wave in range(waves):
+        for at in range(width):
+            still = wave and draw(st.booleans())
+            found[wave, at] = found[wave - 1, at] if still else draw(cell)
+    return found
+
+
+def alone(known: ContainerHistory, wave: int, age: int, levels: Values | None) -> Impact:
+    """Return a pair measured by itself."""
+    now, then = known.values[wave], known.values[wave - age]
+    return measure(now, then, version_of(then, levels), int(known.elements[wave]), levels)
+
+
+@settings(max_examples=200, deadline=None)
+@given(states(), st.booleans(), st.sampled_from((1, 9, 20, 1_000)))
+@example(np.array([[1.0, 1e200], [2.0, 1.0], [2.0, 1.0]]), True, 1_000)
+@example(np.array([[3.0, -2.0], [-3.0, -2.0], [math.nan, 1.0]]), True, 1_000)
+@example(np.array([[1e134] * 7, [-1e134] * 7]), False, 1_000)
+def test_every_pair_is_bit_for_bit_what_it_is_alone(
+    values: Values, with_levels: bool, block: int
+) -> None:
+    """In blocks of any size, and whatever is in them."""
+    waves, width = values.shape
+    levels = np.array([-1.0, *range(6), 5.0, 1e9]) if with_levels else None
+    elements = np.maximum(0, width - np.arange(waves) % 3)
+    updates = np.arange(waves) * 7 % 5
+    times = 1.7e9 + 20_000.0 * np.arange(waves, dtype=np.float64)
+    known = ContainerHistory(values, elements, updates, times)
+    shown = np.linspace(-3.0, 1e39, waves)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairs, "_BLOCK", block)
+        found = measured_pairs(known, HORIZON, levels)
+    table = features(found, shown) if with_levels else None
+    by_error = {metric: errors_of(found.impacts, metric) for metric in ErrorMetric}
+    by_impact = {metric: impacts(found.impacts, metric) for metric in ImpactMetric}
+    for wave in range(waves):
+        then = version_of(values[wave])
+        assert found.means[wave] == then.sum / max(1, elements[wave])
+        for age in range(1, min(wave, HORIZON) + 1):
+            expected = alone(known, wave, age, levels)
+            assert found.impacts.one((wave, age)) == expected
+            for metric in ErrorMetric:
+                assert by_error[metric][wave, age] == error(expected, metric)
+            for kind in ImpactMetric:
+                assert by_impact[kind][wave, age] == impact(expected, kind)
+            if table is not None:
+                context = WaveContext(
+                    float(times[wave]),
+                    age,
+                    int(updates[wave - age + 1 : wave + 1].sum()),
+                    int(updates[wave]),
+                    float(shown[wave - age]),
+                )
+                assert table[wave, age].tobytes() == row_of(expected, context).tobytes()
+
+
+def test_pairs_of_many_elements_are_what_they_are_alone() -> None:
+    """Where a pair alone is summed by limbs too, and in many blocks of waves."""
+    random = np.random.default_rng(3)
+    values = np.cumsum(random.standard_normal((40, 3_000)), axis=0)
+    values[1::2, ::3] = values[::2, ::3]
+    counts = np.full(len(values), values.shape[1])
+    known = ContainerHistory(values, counts, counts, np.arange(40.0))
+    levels = levels_of(values)
+    found = measured_pairs(known, HORIZON, levels)
+    for wave in range(0, 40, 3):
+        for age in range(1, min(wave, HORIZON) + 1):
+            assert found.impacts.one((wave, age)) == alone(known, wave, age, levels)
+
+
+def test_there_is_nothing_at_age_0_and_before_the_first_wave() -> None:
+    found = measured_pairs(history(), HORIZON, np.arange(9.0))
+    table = features(found, np.ones(WAVES))
+    nothing = Impact(crossed=(0,) * 9, above=(0,) * 9)
+    for at in [(4, 0), (2, 3)]:
+        assert found.impacts.one(at) == nothing
+        assert not table[at].any()
 
 
 @pytest.mark.parametrize("metric", ErrorMetric)
@@ -87,9 +192,9 @@ def test_parts_of_different_numbers_of_waves_are_refused() -> None:
 def test_one_measurement_serves_errors_and_features() -> None:
     """Levels add crossings to an impact and change nothing else of it."""
     known = history()
-    alone, both = measured_pairs(known, HORIZON), measured_pairs(known, HORIZON, np.arange(9.0))
+    less, both = measured_pairs(known, HORIZON), measured_pairs(known, HORIZON, np.arange(9.0))
     for metric in ErrorMetric:
-        np.testing.assert_array_equal(errors(both, metric), errors(alone, metric))
+        np.testing.assert_array_equal(errors(both, metric), errors(less, metric))
     whole = [wave for wave in range(WAVES) if not np.isnan(known.values[wave]).any()]
     means = known.values.sum(1) / known.elements
     np.testing.assert_allclose(both.means[whole], means[whole])

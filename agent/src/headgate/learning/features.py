@@ -14,12 +14,16 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from headgate.learning.impact import (
+    Counts,
     ErrorMetric,
     Impact,
     ImpactMetric,
+    Impacts,
     Values,
     error,
+    errors_of,
     impact,
+    impacts,
 )
 
 Row = npt.NDArray[np.float32]
@@ -72,6 +76,17 @@ class WaveContext(Struct, frozen=True):
     """Mean of the output's values as they are shown."""
 
 
+class WaveContexts(Struct, frozen=True, eq=False):
+    """What rows say besides the impacts: columns that broadcast to the impacts' shape (...)."""
+
+    clock: Values
+    """What ``clocks_of`` returns of the waves' times, shape (..., 3)."""
+    age: Counts
+    updates: Counts
+    last_updates: Counts
+    shown: Values
+
+
 def levels_of(values: Values) -> Values:
     """Return the deciles of a container's values in training, in rising order, shape (9,)."""
     known = values[np.isfinite(values)]
@@ -85,8 +100,6 @@ def row_of(measured: Impact, context: WaveContext) -> Row:
     """Return the features of a container, shape (k,), finite."""
     n = max(1, measured.elements)
     magnitude = measured.magnitude or 1.0
-    angle = 2.0 * math.pi * (context.time % _DAY) / _DAY
-    weekday = (int(context.time // _DAY) + _THURSDAY) % 7
     row: Values = np.array(
         (
             impact(measured, ImpactMetric.ABSOLUTE),
@@ -99,9 +112,7 @@ def row_of(measured: Impact, context: WaveContext) -> Row:
             context.updates / n,
             context.last_updates / n,
             context.age,
-            math.sin(angle),
-            math.cos(angle),
-            float(weekday >= _SATURDAY),
+            *_clock(context.time),
             context.shown,
             measured.sum / n,
             *(crossed / n for crossed in measured.crossed),
@@ -109,3 +120,40 @@ def row_of(measured: Impact, context: WaveContext) -> Row:
         )
     )
     return np.clip(row, -_LARGEST, _LARGEST).astype(np.float32)
+
+
+def rows_of(measured: Impacts, contexts: WaveContexts) -> npt.NDArray[np.float32]:
+    """Return the features of many, shape (..., k): bit for bit what ``row_of`` returns of each."""
+    n = np.maximum(1, measured.elements)
+    magnitude = np.where(measured.magnitude == 0.0, 1.0, measured.magnitude)
+    plain = (
+        impacts(measured, ImpactMetric.ABSOLUTE),
+        impacts(measured, ImpactMetric.RELATIVE),
+        errors_of(measured, ErrorMetric.RELATIVE),
+        measured.largest,
+        measured.signed / magnitude,
+        measured.changed / n,
+        errors_of(measured, ErrorMetric.RMSE),
+        contexts.updates / n,
+        contexts.last_updates / n,
+        contexts.age,
+        *np.moveaxis(contexts.clock, -1, 0),
+        contexts.shown,
+        measured.sum / n,
+    )
+    by_level = (*np.moveaxis(measured.crossed, -1, 0), *np.moveaxis(measured.above, -1, 0))
+    rows = np.empty((*n.shape, len(FEATURES)), np.float32)
+    for at, column in enumerate((*plain, *(counts / n for counts in by_level))):
+        rows[..., at] = np.clip(column, -_LARGEST, _LARGEST)
+    return rows
+
+
+def clocks_of(times: Values) -> Values:
+    """Return sine and cosine of the hour and whether it is a weekend, (t,) as (t, 3)."""
+    return np.array([_clock(time) for time in times.tolist()]).reshape(-1, 3)
+
+
+def _clock(time: float) -> tuple[float, float, float]:
+    angle = 2.0 * math.pi * (time % _DAY) / _DAY
+    weekday = (int(time // _DAY) + _THURSDAY) % 7
+    return math.sin(angle), math.cos(angle), float(weekday >= _SATURDAY)

@@ -18,6 +18,7 @@ from msgspec import Struct
 from headgate.engine import LARGEST_TOTAL, exact_total, signed_total
 
 Values = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 
 
 class Version(Struct, frozen=True):
@@ -65,6 +66,55 @@ class Impact(Struct, frozen=True):
     """By level, the elements with x above it."""
 
 
+class Impacts(Struct, frozen=True, eq=False):
+    """Many impacts as columns of one shape (...), field by field as in ``Impact``."""
+
+    changed: Counts
+    elements: Counts
+    difference: Values
+    largest: Values
+    squares: Values
+    signed: Values
+    changed_magnitude: Values
+    magnitude: Values
+    current: Values
+    sum: Values
+    unknown: Counts
+    crossed: Counts
+    """By level too, shape (..., k)."""
+    above: Counts
+    """By level too, shape (..., k)."""
+
+    @classmethod
+    def blank(cls, shape: tuple[int, ...], levels: int) -> Impacts:
+        """Return impacts of nothing, to be filled in.
+
+        Args:
+            shape: of each column.
+            levels: k.
+        """
+        one = Impact(crossed=(0,) * levels, above=(0,) * levels)
+        columns = {}
+        for field in Impact.__struct_fields__:
+            default = np.array(getattr(one, field), np.int64 if field in _COUNTS else np.float64)
+            columns[field] = np.zeros((*shape, *default.shape), default.dtype)
+        return cls(**columns)
+
+    def put(self, at: tuple[int, ...], one: Impact) -> None:
+        """Fill one in."""
+        for field in Impact.__struct_fields__:
+            getattr(self, field)[at] = getattr(one, field)
+
+    def one(self, at: tuple[int, ...]) -> Impact:
+        """Return one of them."""
+        found = {field: getattr(self, field)[at].tolist() for field in Impact.__struct_fields__}
+        levels = {field: tuple(found[field]) for field in ("crossed", "above")}
+        return Impact(**found | levels)
+
+
+_COUNTS = frozenset(("changed", "elements", "unknown", "crossed", "above"))
+
+
 def version_of(values: Values, levels: Values | None = None) -> Version:
     """Return a container as it is.
 
@@ -72,7 +122,7 @@ def version_of(values: Values, levels: Values | None = None) -> Version:
         values: x of all its elements, shape (n,).
         levels: in rising order, shape (k,); none where crossings are not asked for.
     """
-    known = np.nan_to_num(values, posinf=LARGEST_TOTAL, neginf=-LARGEST_TOTAL)
+    known = bounded(values)
     above = () if levels is None else tuple((known > levels[:, None]).sum(1).tolist())
     return Version(min(exact_total(np.abs(known)), LARGEST_TOTAL), _signed_total(known), above)
 
@@ -102,7 +152,7 @@ def measure(
     moved = current != previous  # NaN differs from all
     x, before = current[moved], previous[moved]
     numberless = np.isnan(x) | np.isnan(before)
-    x, before = _bounded(x), _bounded(before)
+    x, before = bounded(x), bounded(before)
     with np.errstate(over="ignore"):
         signed = x - before
         distance = np.abs(signed)
@@ -124,7 +174,7 @@ def measure(
         difference=exact_total(distance),
         largest=float(distance.max(initial=0.0)),
         squares=squares,
-        signed=_signed_total(_bounded(signed)),
+        signed=_signed_total(bounded(signed)),
         changed_magnitude=min(exact_total(larger), LARGEST_TOTAL),
         magnitude=_moved(version.magnitude, larger, size_before),
         current=_moved(version.magnitude, size, size_before),
@@ -135,9 +185,8 @@ def measure(
     )
 
 
-def _bounded(values: Values) -> Values:
-    if np.isfinite(values).all():
-        return values  # most are, and replacing what is not is half of a measurement
+def bounded(values: Values) -> Values:
+    """Return what is summed of values: 0 for what is no number, the largest for infinities."""
     return np.nan_to_num(values, posinf=LARGEST_TOTAL, neginf=-LARGEST_TOTAL)
 
 
@@ -158,6 +207,13 @@ def _share(part: float, whole: float) -> float:
     if whole == 0.0:
         return 1.0 if part else 0.0
     return min(1.0, part / whole)
+
+
+def _shares(part: Values | Counts, whole: Values | Counts) -> Values:
+    """Return ``_share`` of each, shape (...)."""
+    with np.errstate(over="ignore"):
+        found: Values = np.minimum(1.0, part / np.where(whole == 0, 1, whole))
+    return np.where(whole == 0, np.where(part != 0, 1.0, 0.0), found)
 
 
 class ImpactMetric(StrEnum):
@@ -194,6 +250,26 @@ def error(measured: Impact, metric: ErrorMetric) -> float:
     if metric is ErrorMetric.RELATIVE:
         return _share(measured.difference, measured.magnitude)
     return math.sqrt(measured.squares / measured.elements) if measured.elements else 0.0
+
+
+def impacts(measured: Impacts, metric: ImpactMetric) -> Values:
+    """Return ι of each, shape (...): bit for bit what ``impact`` returns of it."""
+    if metric is ImpactMetric.ABSOLUTE:
+        with np.errstate(over="ignore"):
+            return np.minimum(measured.changed * measured.difference, LARGEST_TOTAL)
+    return _shares(measured.changed, measured.elements) * _shares(
+        measured.difference, measured.changed_magnitude
+    )
+
+
+def errors_of(measured: Impacts, metric: ErrorMetric) -> Values:
+    """Return ε of each, shape (...): bit for bit what ``error`` returns of it."""
+    if metric is ErrorMetric.RELATIVE:
+        found = _shares(measured.difference, measured.magnitude)
+    else:
+        mean = measured.squares / np.maximum(1, measured.elements)
+        found = np.where(measured.elements > 0, np.sqrt(mean), 0.0)
+    return np.where(measured.unknown > 0, math.inf, found)
 
 
 def error_of_current(measured: Impact) -> float:

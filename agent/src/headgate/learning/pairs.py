@@ -7,18 +7,21 @@ them all, up to an age, and every policy can be tried on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from headgate.learning.features import FEATURES, LEVELS, WaveContext, row_of
+from headgate.engine import limb_totals, limbs, rounded_totals
+from headgate.learning.features import LEVELS, WaveContexts, clocks_of, rows_of
 from headgate.learning.impact import (
+    Counts,
     ErrorMetric,
-    Impact,
+    Impacts,
     Values,
-    error,
+    bounded,
+    errors_of,
     measure,
     version_of,
 )
@@ -27,6 +30,11 @@ Table = npt.NDArray[np.float64]
 """By wave and age, shape (T, H+1). What is older than the first wave is NaN; age 0 is 0."""
 FeatureTable = npt.NDArray[np.float32]
 """By wave, age and feature, shape (T, H+1, k); zeros where there is no such pair."""
+
+_BLOCK: Final = 32_768
+"""Values of a block: six arrays of them, 8 bytes each, are about what a core's cache holds."""
+_LARGEST_VALUE: Final = 2.0**450
+"""Up to which values are measured in blocks: squares of their distances have limbs."""
 
 
 class ContainerHistory(Struct, frozen=True, eq=False):
@@ -50,10 +58,8 @@ class ContainerHistory(Struct, frozen=True, eq=False):
 class MeasuredPairs(Struct, frozen=True, eq=False):
     """How far a container has moved between any two of its waves that are not too far apart."""
 
-    impacts: tuple[tuple[Impact, ...], ...]
-    """By wave, then by age from 1 on, up to the horizon or the first wave."""
-    horizon: int
-    """H, in waves."""
+    impacts: Impacts
+    """By wave and age, shape (T, H+1); of nothing at age 0 and before the first wave."""
     means: Values
     """Mean of the container's values by wave, shape (T,)."""
     updates: npt.NDArray[np.int64]
@@ -66,7 +72,12 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
     @property
     def waves(self) -> int:
         """How many waves there are."""
-        return len(self.impacts)
+        return len(self.times)
+
+    @property
+    def horizon(self) -> int:
+        """H, in waves."""
+        return int(self.impacts.changed.shape[1]) - 1
 
     @property
     def deciles(self) -> Values:
@@ -86,6 +97,8 @@ def measured_pairs(
 ) -> MeasuredPairs:
     """Return the impacts of all waves and ages of a container, of which errors and features come.
 
+    Each is bit for bit what ``measure`` returns of the two waves.
+
     Args:
         history: of the container.
         horizon: H, in waves.
@@ -98,36 +111,185 @@ def measured_pairs(
     if len(lengths) != 1:
         message = f"a container's history has parts of {sorted(lengths)} waves; they must be equal"
         raise ValueError(message)
-    versions = [version_of(values, levels) for values in history.values]
-    impacts = tuple(
-        tuple(
-            measure(
-                history.values[wave],
-                history.values[wave - age],
-                versions[wave - age],
-                int(history.elements[wave]),
-                levels,
-            )
-            for age in range(1, min(wave, horizon) + 1)
-        )
-        for wave in range(history.waves)
-    )
-    sums = np.array([version.sum for version in versions])
+    known = bounded(history.values)
+    large = np.abs(known).max(1, initial=0.0) > _LARGEST_VALUE
+    known[large] = 0.0
+    found = Impacts.blank((history.waves, horizon + 1), 0 if levels is None else len(levels))
+    rows = max(1, _BLOCK // max(1, known.shape[1]))
+    states = _States(history, known, levels, rows)
+    block = _Block(states, rows)
+    for first in range(0, history.waves, rows):
+        last = min(first + rows, history.waves)
+        for age in range(1, min(last - 1, horizon) + 1):
+            block.measure(slice(max(first, age), last), age, found)
+    _measure_large(history, large, levels, found)
+    sums = states.sums
+    for wave in np.flatnonzero(large):
+        sums[wave] = version_of(history.values[wave]).sum
     means = sums / np.maximum(1, history.elements)
-    return MeasuredPairs(impacts, horizon, means, history.updates, history.times, levels)
+    return MeasuredPairs(found, means, history.updates, history.times, levels)
+
+
+def _measure_large(
+    history: ContainerHistory, large: npt.NDArray[np.bool_], levels: Values | None, into: Impacts
+) -> None:
+    """Measure pairs with a wave of values too large for blocks one by one."""
+    horizon = into.changed.shape[1] - 1
+    for wave in range(history.waves):
+        for age in range(1, min(wave, horizon) + 1):
+            if large[wave] or large[wave - age]:
+                now, then = history.values[wave], history.values[wave - age]
+                version = version_of(then, levels)
+                into.put(
+                    (wave, age), measure(now, then, version, int(history.elements[wave]), levels)
+                )
+
+
+class _States:
+    """What is known of each wave by itself.
+
+    Args:
+        history: of the container.
+        known: its values without those that cannot be summed, shape (T, elements).
+        levels: see ``measured_pairs``.
+        rows: waves of a block.
+    """
+
+    def __init__(
+        self, history: ContainerHistory, known: Values, levels: Values | None, rows: int
+    ) -> None:
+        blocks = [slice(first, first + rows) for first in range(0, len(known), rows)]
+        self.values = history.values
+        self.elements = history.elements
+        self.known = known
+        self.sizes = np.abs(known)
+        numberless = np.isnan(history.values)
+        self.numberless = numberless if numberless.any() else None
+        self.of_both_signs = bool((known < 0.0).any() and (known > 0.0).any())
+        self.terms = _joined([limb_totals(known[block]) for block in blocks])
+        """Σx of each wave as few terms, shape (k, T)."""
+        self.magnitude_terms = _joined([limb_totals(self.sizes[block]) for block in blocks])
+        """Σ|x| of each wave as few terms, shape (k, T)."""
+        self.sums = rounded_totals(self.terms)
+        """Σx of each wave, rounded once, shape (T,)."""
+        self.magnitudes = rounded_totals(self.magnitude_terms)
+        """Σ|x| of each wave, rounded once, shape (T,)."""
+        self.ranks: npt.NDArray[np.unsignedinteger] | None = None
+        """How many levels each value is above, in the shape of the values."""
+        if levels is not None:
+            kind = np.min_scalar_type(len(levels))
+            self.ranks = np.searchsorted(levels, known).astype(kind)
+            above = [_above(self.ranks[block], len(levels)) for block in blocks]
+            self.above = np.concatenate(above) if above else np.zeros((0, len(levels)), np.int64)
+            """By wave and level, the elements above it, shape (T, k)."""
+
+
+class _Block:
+    """Some waves measured against those of one age before them; its arrays are used again.
+
+    Args:
+        states: of all waves.
+        rows: waves at most.
+    """
+
+    def __init__(self, states: _States, rows: int) -> None:
+        shape = rows, states.known.shape[1]
+        self._states = states
+        self._moved, self._terms, self._gone, self._limb = (np.empty(shape) for _ in range(4))
+
+    def measure(self, waves: slice, age: int, into: Impacts) -> None:
+        """Fill in the impacts of these waves at an age."""
+        states, at, then = self._states, (waves, age), slice(waves.start - age, waves.stop - age)
+        count = waves.stop - waves.start
+        moved, terms, gone, limb = (
+            array[:count] for array in (self._moved, self._terms, self._gone, self._limb)
+        )
+        np.not_equal(states.values[waves], states.values[then], out=moved, casting="unsafe")
+        into.changed[at] = moved.sum(1)
+        into.elements[at] = states.elements[waves]
+        if states.numberless is not None:
+            into.unknown[at] = (states.numberless[waves] | states.numberless[then]).sum(1)
+
+        np.subtract(states.known[waves], states.known[then], out=terms)
+        np.multiply(terms, terms, out=gone)
+        into.squares[at] = rounded_totals(_totals(gone, limb))
+        into.largest[at] = np.abs(terms, out=limb).max(1, initial=0.0)
+        signed, distances = [], []
+        signs = np.copysign(1.0, terms, out=gone)
+        for part in limbs(terms, limb):
+            signed.append(part.sum(1))
+            distances.append(np.vecdot(part, signs))
+        into.signed[at] = rounded_totals(np.reshape(signed, (-1, count)))
+        into.difference[at] = rounded_totals(np.reshape(distances, (-1, count)))
+
+        self._larger(waves, then, terms)
+        if into.changed[at].min() < terms.shape[1]:
+            np.multiply(terms, moved, out=terms)
+            np.multiply(states.sizes[then], moved, out=gone)
+            gone_totals = _totals(gone, limb)
+        else:
+            gone_totals = states.magnitude_terms[:, then]
+        added = _totals(terms, limb)
+        # What has not moved is in both of two waves' sums and cancels out.
+        version = states.magnitudes[None, then]
+        into.changed_magnitude[at] = rounded_totals(added)
+        into.magnitude[at] = np.maximum(0.0, rounded_totals(version, added, -gone_totals))
+        magnitude, total = states.magnitude_terms, states.terms
+        into.current[at] = np.maximum(
+            0.0, rounded_totals(version, magnitude[:, waves], -magnitude[:, then])
+        )
+        into.sum[at] = rounded_totals(states.sums[None, then], total[:, waves], -total[:, then])
+
+        if states.ranks is not None:
+            above = states.above[waves], states.above[then]
+            in_both = _above(np.minimum(states.ranks[waves], states.ranks[then]), len(above[0][0]))
+            into.crossed[at] = above[0] + above[1] - 2 * in_both
+            into.above[at] = above[0]
+
+    def _larger(self, waves: slice, then: slice, into: Values) -> None:
+        """Fill in max(|x|, |x′|), or |x| + |x′| where signs differ."""
+        states = self._states
+        np.maximum(states.sizes[waves], states.sizes[then], out=into)
+        if states.of_both_signs:
+            opposite = states.known[waves] * np.sign(states.known[then]) < 0.0
+            np.add(states.sizes[waves], states.sizes[then], out=into, where=opposite)
+
+
+def _totals(terms: Values, limb: Values) -> Values:
+    """Return ``limb_totals`` of terms that are not needed afterwards, shape (k, r)."""
+    return np.reshape([part.sum(1) for part in limbs(terms, limb)], (-1, len(terms)))
+
+
+def _joined(blocks: list[Values]) -> Values:
+    """Return terms of sums of successive waves, each (k, r) with its own k, as (k, T)."""
+    most = max((len(block) for block in blocks), default=0)
+    padded = [np.pad(block, ((0, most - len(block)), (0, 0))) for block in blocks]
+    return np.concatenate(padded, axis=1) if padded else np.zeros((0, 0))
+
+
+def _above(ranks: npt.NDArray[np.unsignedinteger], levels: int) -> Counts:
+    """Return how many elements are above each level, by row, shape (r, k).
+
+    Args:
+        ranks: how many levels each element is above, shape (r, n).
+        levels: k.
+    """
+    rows, kinds = len(ranks), levels + 1
+    codes = ranks + kinds * np.arange(rows)[:, None]
+    counts = np.bincount(codes.ravel(), minlength=rows * kinds).reshape(rows, kinds)
+    above: Counts = counts[:, :0:-1].cumsum(1)[:, ::-1]
+    return above
 
 
 def errors(pairs: MeasuredPairs, metric: ErrorMetric) -> Table:
     """Return ε of an output for all waves and ages up to the horizon."""
-    table = np.full((pairs.waves, pairs.horizon + 1), np.nan)
-    table[:, 0] = 0.0
-    for wave, age, measured in _each(pairs):
-        table[wave, age] = error(measured, metric)
-    return table
+    return np.where(_there(pairs), errors_of(pairs.impacts, metric), np.nan)
 
 
 def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:
     """Return what a model is shown of a container for all waves and ages up to the horizon.
+
+    Each row is bit for bit what ``row_of`` returns of the pair.
 
     Args:
         pairs: of the container, with its levels.
@@ -144,21 +306,24 @@ def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:
     if len(shown) != pairs.waves:
         message = f"an output of {len(shown)} waves is below a container of {pairs.waves}"
         raise ValueError(message)
-    table = np.zeros((pairs.waves, pairs.horizon + 1, len(FEATURES)), np.float32)
+    waves, ages = np.ogrid[: pairs.waves, : pairs.horizon + 1]
+    then = np.maximum(0, waves - ages)
     counted = np.concatenate(([0], np.cumsum(pairs.updates)))
-    for wave, age, measured in _each(pairs):
-        context = WaveContext(
-            time=float(pairs.times[wave]),
-            age=age,
-            updates=int(counted[wave + 1] - counted[wave - age + 1]),
-            last_updates=int(pairs.updates[wave]),
-            shown=float(shown[wave - age]),
-        )
-        table[wave, age] = row_of(measured, context)
+    contexts = WaveContexts(
+        clock=clocks_of(pairs.times)[:, None],
+        age=ages,
+        updates=counted[waves + 1] - counted[then + 1],
+        last_updates=pairs.updates[:, None],
+        shown=shown[then],
+    )
+    table = rows_of(pairs.impacts, contexts)
+    table[~_there(pairs)] = 0.0
+    table[:, 0] = 0.0
     return table
 
 
-def _each(pairs: MeasuredPairs) -> Iterator[tuple[int, int, Impact]]:
-    for wave, row in enumerate(pairs.impacts):
-        for age, measured in enumerate(row, 1):
-            yield wave, age, measured
+def _there(pairs: MeasuredPairs) -> npt.NDArray[np.bool_]:
+    """Return whether there is a wave of that age, by wave and age, shape (T, H+1)."""
+    waves, ages = np.ogrid[: pairs.waves, : pairs.horizon + 1]
+    there: npt.NDArray[np.bool_] = ages <= waves
+    return there
