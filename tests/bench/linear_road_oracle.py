@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headgate.learning import ErrorMetric, closed_loop, errors
+from headgate.learning import ErrorMetric, closed_loop, errors, measured_pairs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 from linear_road.all_waves import Waves, all_waves
@@ -44,7 +44,9 @@ def saved(waves: Waves) -> dict[str, list[float]]:
     """Return by step the share of its runs that the oracle skips under each bound."""
     found = {}
     for step, container in STEPS.items():
-        known = errors(history(waves, container, HORIZON), ErrorMetric.RELATIVE, HORIZON)
+        known = errors(
+            measured_pairs(history(waves, container, HORIZON), HORIZON), ErrorMetric.RELATIVE
+        )
         found[step] = [
             closed_loop(known, known, bound, bound, 0, len(known)).saved for bound in BOUNDS
         ]

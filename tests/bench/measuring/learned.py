@@ -12,13 +12,12 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from headgate.learning import (
     Calibration,
     ErrorMetric,
     Graph,
-    MeasuredPairs,
     Residuals,
     Step,
     Target,
@@ -72,16 +71,6 @@ class Learned(Struct, frozen=True, eq=False):
         return -math.inf if found is None else found
 
 
-def _until(pairs: MeasuredPairs, waves: int) -> MeasuredPairs:
-    return structs.replace(
-        pairs,
-        impacts=pairs.impacts[:waves],
-        means=pairs.means[:waves],
-        updates=pairs.updates[:waves],
-        times=pairs.times[:waves],
-    )
-
-
 def learned(flows: list[SyntheticDataflow]) -> list[Learned] | None:
     """Return dataflows that are alike in training under one model.
 
@@ -98,7 +87,7 @@ def learned(flows: list[SyntheticDataflow]) -> list[Learned] | None:
     levels = levels_of(flows[0].input.values[:TRAINING].ravel())
     source = measured_pairs(flows[0].input, HORIZON, levels)
     began = time.process_time()
-    pairs = {"input": _until(source, TRAINING), "output": _until(output, TRAINING)}
+    pairs = {"input": source.until(TRAINING), "output": output.until(TRAINING)}
     target = Target("output", ErrorMetric.RELATIVE, bound, CONFIDENCE)
     trained = train(_GRAPH, pairs, target, extra_trees)
     seconds = time.process_time() - began

@@ -8,7 +8,7 @@ from linear_road.records import Kind, Minute
 from linear_road.traffic import generate
 from road_scenes import journey, minute, record, report
 
-from headgate.learning import ErrorMetric, errors
+from headgate.learning import ErrorMetric, errors, measured_pairs
 
 MILE = 5280
 
@@ -166,7 +166,9 @@ def test_a_slot_is_free_again_when_no_pair_of_waves_can_have_both_cars():
 def test_errors_by_slots_are_those_by_cars():
     waves = all_waves(generate(12, seed=3))
     horizon = 3
-    known = errors(history(waves, "positions", horizon), ErrorMetric.RELATIVE, horizon)
+    known = errors(
+        measured_pairs(history(waves, "positions", horizon), horizon), ErrorMetric.RELATIVE
+    )
     for wave, age in ((5, 1), (11, 3)):
         now, then = (
             dict(zip(row.cars.tolist(), row.values.tolist(), strict=True))

@@ -105,6 +105,10 @@ class Impacts(Struct, frozen=True, eq=False):
         for field in Impact.__struct_fields__:
             getattr(self, field)[at] = getattr(one, field)
 
+    def until(self, last: int) -> Impacts:
+        """Return those before a place of the first dimension."""
+        return Impacts(**{field: getattr(self, field)[:last] for field in Impact.__struct_fields__})
+
     def one(self, at: tuple[int, ...]) -> Impact:
         """Return one of them."""
         found = {field: getattr(self, field)[at].tolist() for field in Impact.__struct_fields__}

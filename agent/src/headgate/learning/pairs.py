@@ -91,6 +91,16 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
             raise ValueError(message)
         return self.levels
 
+    def until(self, waves: int) -> MeasuredPairs:
+        """Return the pairs of the first waves: what there would be if none had come after."""
+        return MeasuredPairs(
+            self.impacts.until(waves),
+            self.means[:waves],
+            self.updates[:waves],
+            self.times[:waves],
+            self.levels,
+        )
+
 
 def measured_pairs(
     history: ContainerHistory, horizon: int, levels: Values | None = None
