@@ -28,10 +28,9 @@ TRAINED = Residuals(upper=0.3, spread=0.5)
 AUDIT = 0.05
 
 
-def label(above: float, score: float = -1.0) -> Label:
-    """A label whose residual is so far above training's quantile."""
-    ratio = math.exp(score + TRAINED.upper + above) - 0.01
-    return Label(score, ratio)
+def label(above: float) -> Label:
+    """A label at the bound whose residual is so far above training's quantile."""
+    return Label(-(TRAINED.upper + above), 1.0)
 
 
 def ran(feedback: Feedback, *labels: Label, choice: Choice = Choice.RUN) -> Feedback:
@@ -58,8 +57,8 @@ def test_what_is_not_predicted_runs() -> None:
 
 
 def test_a_label_is_the_logarithm_of_measured_over_predicted() -> None:
-    assert Label(-0.4, 1.5).residual() == pytest.approx(math.log(1.51) + 0.4)
-    assert Label(-0.4, 1.5).residual() == pytest.approx(log_ratio(np.array([0.15]), 0.1)[0] + 0.4)
+    assert Label(-0.1, 1.2).residual() == pytest.approx(math.log(1.2) + 0.1)
+    assert Label(-0.1, 1.2).residual() == pytest.approx(log_ratio(np.array([0.12]), 0.1)[0] + 0.1)
     assert [Label(0.0, ratio).violated for ratio in (0.0, 1.0, 1.001, math.nan)] == [
         *(False, False, True),
         True,

@@ -24,13 +24,12 @@ from headgate.learning.predictor import (
 
 
 def test_what_is_predicted_is_0_at_the_bound_and_finite_everywhere() -> None:
-    errors = np.array([0.0, 0.0999, 0.1, 0.2, 5.0, math.inf, math.nan])
+    errors = np.array([0.0, 0.01, 0.09, 0.1, 0.11, 5.0, math.inf, math.nan])
     logs = log_ratio(errors, 0.1)
-    assert logs[2] == pytest.approx(0.0, abs=0.01)
-    assert logs[0] == pytest.approx(math.log(0.01))
-    assert logs[3] - logs[2] == pytest.approx(math.log(2.0), abs=0.01)
-    assert (logs[4:] == logs[4]).all()
-    assert (np.diff(logs[:5]) > 0).all()
+    assert logs[3] == 0.0
+    assert logs[2:5].tolist() == [pytest.approx(math.log(x)) for x in (0.9, 1.0, 1.1)]
+    assert (logs[:2] == -0.25).all()
+    assert (logs[5:] == 0.25).all()
 
 
 def test_a_score_is_what_the_forest_says() -> None:
@@ -41,7 +40,7 @@ def test_a_score_is_what_the_forest_says() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(FEATURES) - 1), st.booleans())
-def test_a_feature_outside_trainings_range_is_never_within_a_threshold(
+def test_a_feature_well_outside_trainings_range_is_never_within_a_threshold(
     at: int, above: bool
 ) -> None:
     predictor = container_model()
@@ -49,7 +48,11 @@ def test_a_feature_outside_trainings_range_is_never_within_a_threshold(
     edge, away = (predictor.highest, np.inf) if above else (predictor.lowest, -np.inf)
     row[at] = edge[at]
     assert math.isfinite(predictor.score(row))
-    row[at] = np.nextafter(edge[at], np.float32(away))
+    margin = np.float32(0.1) * (predictor.highest[at] - predictor.lowest[at])
+    row[at] = edge[at] + (1 if above else -1) * np.float32(0.9) * margin
+    assert math.isfinite(predictor.score(row))
+    row[at] = np.nextafter(edge[at] + (1 if above else -1) * margin, np.float32(away))
+    row[at] = np.nextafter(row[at], np.float32(away))
     assert predictor.score(row) == math.inf
     row[at] = math.nan
     assert predictor.score(row) == math.inf

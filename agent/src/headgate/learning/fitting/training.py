@@ -55,7 +55,7 @@ def extra_trees(rows: Rows, logs: Values, output: str) -> Forest:
     """Return extremely randomised trees, fitted; the same for the same rows."""
     from sklearn.ensemble import ExtraTreesRegressor  # whoever only predicts goes without it
 
-    fitted = ExtraTreesRegressor(_TREES, min_samples_leaf=4, max_features=0.4, random_state=0)
+    fitted = ExtraTreesRegressor(_TREES, min_samples_leaf=2, max_features=0.4, random_state=0)
     fitted.fit(rows, logs)
     trees = [tree.tree_ for tree in fitted.estimators_]
     return forest_of(trees, FEATURES, (output,), Predicted.LOG_ERROR)
