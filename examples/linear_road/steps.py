@@ -92,7 +92,7 @@ def areas(run: Run) -> None:
 
 def rank(run: Run) -> None:
     """Step 2b: rank the queries that have come, the one whose answer is due first before all."""
-    new = run.changes("queries").where("not deleted").select("row").distinct()
+    new = run.changes("queries").select("row").distinct()
     asked = run.read("queries").join(sql.broadcast(new), "row", "left_semi")
     run.write(ranked_frame(asked), "ranked")
     _delete(run, _keys(expired_frame(run.read("ranked"))), "ranked")
@@ -100,7 +100,7 @@ def rank(run: Run) -> None:
 
 def answer(run: Run) -> None:
     """Step 5b: estimate time and cost of the journeys that were asked for."""
-    new = run.changes("ranked").where("not deleted").select("row").distinct()
+    new = run.changes("ranked").select("row").distinct()
     asked = run.read("ranked").join(sql.broadcast(new), "row", "left_semi")
     run.write(answers_frame(asked, run.read("speeds"), run.read("tolls")), "answers")
     _delete(run, _keys(expired_frame(run.read("answers"))), "answers")

@@ -171,6 +171,26 @@ def test_a_car_that_comes_back_after_more_than_five_minutes_brings_no_old_report
     }
 
 
+def test_two_cars_make_an_accident_where_both_reported_four_times_without_speed(road):
+    def stand(car, mile, reports=4, speed=0, lane=1):
+        return [
+            report(car=car, time=30 * at, feet=mile * MILE + 7, speed=speed, lane=lane)
+            for at in range(reports)
+        ]
+
+    sent = [
+        *(*stand(1, 3), *stand(2, 3), *stand(3, 3, lane=2), *stand(4, 3, lane=2), *stand(5, 3)),
+        *(*stand(6, 5), *stand(7, 5, reports=3), *stand(8, 5, lane=2)),
+        *(*stand(9, 7, speed=1), *stand(10, 7, speed=1)),
+        *(*stand(11, 9), *stand(12, 9)),
+    ]
+    for number in (0, 1):
+        road.feed(minute(*(one for one in sent if one[Field.TIME] // 60 == number)))
+    road.run("split", "positions", "accidents")
+    assert sorted(road.column("standing").values()) == [1, 1, 2, 2, 3]
+    assert road.column("accidents") == {"x00d0s003": 2, "x00d0s009": 1}
+
+
 def test_only_what_differs_is_written(road):
     road.feed(minute(report(car=1, time=0, feet=10), report(car=2, time=0, feet=MILE)))
     road.run(*STEPS)
