@@ -94,6 +94,12 @@ def test_the_terms_are_left_as_they_are() -> None:
     assert terms.tolist() == [[0.1, 1e9]]
 
 
+@pytest.mark.parametrize("term", [math.nextafter(LARGEST_TERM, math.inf), -math.inf, math.nan])
+def test_terms_that_have_no_limbs_are_refused(term: float) -> None:
+    with pytest.raises(ValueError, match=r"has no limbs; sum it with math\.fsum"):
+        limb_totals(np.array([[1.0, 2.0], [1.0, term]]))
+
+
 def test_terms_alike_have_few_limbs() -> None:
     terms = np.random.default_rng(0).uniform(0.1, 1.0, (3, 2_500))
     assert len(limb_totals(terms)) == 2

@@ -30,12 +30,19 @@ def limbs(terms: Terms, limb: Terms) -> Iterator[Terms]:
         terms: of magnitudes up to ``LARGEST_TERM``, shape (..., n). They are used up: what is left
             of them is 0.
         limb: where each limb is put, of the same shape.
+
+    Raises:
+        ValueError: a term is larger, or no number.
     """
     bits = max(2, (terms.shape[-1] - 1).bit_length()) - 1
     while terms.size:
         largest = np.maximum(terms.max(-1, keepdims=True), -terms.min(-1, keepdims=True))
-        if not largest.any():
+        most = float(largest.max())
+        if most == 0.0:
             return
+        if not most <= LARGEST_TERM:
+            message = f"a term of {most:g} has no limbs; sum it with math.fsum"
+            raise ValueError(message)
         grid = np.ldexp(1.5, np.frexp(largest)[1] + bits)
         np.add(terms, grid, out=limb)
         np.subtract(limb, grid, out=limb)
@@ -48,6 +55,9 @@ def limb_totals(terms: Terms) -> Terms:
 
     Args:
         terms: of magnitudes up to ``LARGEST_TERM``, shape (..., n).
+
+    Raises:
+        ValueError: a term is larger, or no number.
     """
     found = [limb.sum(-1) for limb in limbs(terms.copy(), np.empty_like(terms))]
     return np.stack(found) if found else np.zeros((0, *terms.shape[:-1]))
