@@ -128,12 +128,14 @@ class Lived:
     """Waves that come one after the other; each step makes its output of what the tables hold."""
 
     def __init__(
-        self, truth: AllWaves, settings: LearnedSettings, check: Callable[..., None] | None = None
+        self,
+        truth: AllWaves,
+        settings: LearnedSettings,
+        check: Callable[..., None] | None = None,
+        world: type[EngineTester] = EngineTester,
     ) -> None:
         self.truth = truth
-        made = partial(
-            EngineTester, dataflow(settings), policies=with_triggers({"learned": learned})
-        )
+        made = partial(world, dataflow(settings), policies=with_triggers({"learned": learned}))
         self.tester = made() if check is None else made(check=check)
         self.shown: dict[str, Array] = {}
         """Of every container, what its table holds."""

@@ -62,6 +62,7 @@ from headgate.learning.impact import (
     ErrorMetric,
     Impact,
     ImpactMetric,
+    Values,
     Version,
     error,
     error_of_current,
@@ -70,6 +71,8 @@ from headgate.learning.impact import (
     measure,
     version_of,
 )
+from headgate.learning.metering import elements_of, is_known, updates_of
+from headgate.learning.outputs import version_of_model
 from headgate.learning.pairs import (
     ContainerHistory,
     MeasuredPairs,
@@ -92,6 +95,8 @@ from headgate.learning.settings import (
     LearnedSettings,
     OutputSettings,
     decided_on,
+    graph_of,
+    settings_of,
     trigger_of,
 )
 from headgate.learning.simulation import (
@@ -162,6 +167,7 @@ __all__ = [
     "Thresholds",
     "Train",
     "UnusableModel",
+    "Values",
     "Version",
     "WaveContext",
     "audit_draw",
@@ -176,6 +182,7 @@ __all__ = [
     "decode_model",
     "decode_question",
     "effective_count",
+    "elements_of",
     "encode_answer",
     "encode_feedback",
     "encode_forest",
@@ -190,7 +197,9 @@ __all__ = [
     "fit",
     "forest_of",
     "geometric_mean",
+    "graph_of",
     "impact",
+    "is_known",
     "learned",
     "levels_of",
     "log_ratio",
@@ -198,9 +207,12 @@ __all__ = [
     "measured_pairs",
     "outside",
     "row_of",
+    "settings_of",
     "staged_loop",
     "stages",
     "trigger_of",
+    "updates_of",
     "upper_rate",
     "version_of",
+    "version_of_model",
 ]

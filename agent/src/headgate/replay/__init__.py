@@ -26,6 +26,7 @@ from headgate.replay.recording import (
 )
 from headgate.replay.replaying import Candidate, ReplayReport, replay
 from headgate.replay.stream import Fetch, RecordedUpdate, in_order
+from headgate.replay.tables import UNKNOWN, RecordedTables, Write
 from headgate.replay.tuning import (
     ErrorTarget,
     Evaluate,
@@ -39,6 +40,7 @@ from headgate.replay.tuning import (
 
 __all__ = [
     "PLACED",
+    "UNKNOWN",
     "Candidate",
     "Difference",
     "ErrorTarget",
@@ -51,6 +53,7 @@ __all__ = [
     "OutputReplay",
     "RecordedDecision",
     "RecordedRun",
+    "RecordedTables",
     "RecordedUpdate",
     "Recording",
     "RecordingError",
@@ -64,6 +67,7 @@ __all__ = [
     "Target",
     "Trial",
     "Tuned",
+    "Write",
     "differences",
     "in_order",
     "read_recording",
