@@ -142,20 +142,26 @@ class HBaseConnections:
 
 
 class HBaseRows:
-    """The state table in HBase.
+    """A table of agents in HBase.
 
     Args:
         connections: to an observer.
         table: the table's name.
         proof: returns the signature by which an observer knows an agent that writes to some rows.
+        families: of the table.
     """
 
     def __init__(
-        self, connections: HBaseConnections, table: str, proof: Callable[[Sequence[bytes]], bytes]
+        self,
+        connections: HBaseConnections,
+        table: str,
+        proof: Callable[[Sequence[bytes]], bytes],
+        families: Sequence[str] = FAMILIES,
     ) -> None:
         self._connections = connections
         self.table = table
         self._proof = proof
+        self._families = families
 
     def create(self, patience: float) -> None:
         """Create the table where it is missing.
@@ -167,7 +173,7 @@ class HBaseRows:
         def create(connection: Thrift2Connection) -> None:
             if not connection.table_exists(self.table):
                 try:
-                    connection.create_table(self.table, FAMILIES)
+                    connection.create_table(self.table, self._families)
                 except RequestRefused:
                     # Another agent that starts at this moment may have been first.
                     if not connection.table_exists(self.table):

@@ -23,6 +23,10 @@ class Seals:
         self.table = table
         self._ring = ring
 
+    def of(self, table: str) -> Seals:
+        """Return what signs cells of another table with the same keys."""
+        return Seals(self._ring, table)
+
     def seal(self, row: bytes, column: bytes, value: bytes) -> bytes:
         """Return the signature of a cell."""
         return self._ring.sign(_PURPOSE, self.table.encode(), row, column, value)

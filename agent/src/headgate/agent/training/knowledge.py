@@ -1,0 +1,191 @@
+"""What was learned of dataflows, in a table of its own: pairs of waves, and models.
+
+Rows are written once. ``pairs/DATAFLOW/OUTPUT/CONTAINER/SUBMITTED/WAVE`` holds what a wave teaches,
+``models/DATAFLOW/OUTPUT/VERSION`` a model, which is named after its bytes. Models decide when steps
+run, and pairs which models there are: what no agent has signed is never used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+from urllib.parse import quote, unquote
+
+import msgspec
+import numpy as np
+
+from headgate.agent.errors import AgentError
+from headgate.agent.state.log_segments import CHUNK
+from headgate.agent.state.rows import Rows
+from headgate.agent.state.sealed import Seals
+from headgate.agent.training.pairs import FEATURE_SET, PairKey, WavePairs
+from headgate.learning import FEATURES, version_of_model
+
+FAMILIES: Final = ("pairs", "models")
+_FEATURES = b"pairs:features"
+_ERRORS = b"pairs:errors"
+_SET = b"pairs:set"
+_PAIRS = b"pairs:"
+_PAIRS_SEAL = b"pairs:seal"
+_MODEL = b"models:"
+_MODEL_SEAL = b"models:seal"
+_READ = 500
+"""Waves read at once: a few kilobytes each."""
+
+
+class ModelMissing(AgentError):
+    """A model is not there, or nobody has signed it; the message says what to do."""
+
+
+class ForeignPairs(AgentError):
+    """Pairs have other features than this program computes; the message says what to do."""
+
+
+def knowledge_table(state_table: str) -> str:
+    """Return what the table is called beside a state table."""
+    return f"{state_table}-knowledge"
+
+
+class Knowledge:
+    """The table. Every call may raise ``Unreachable``.
+
+    Args:
+        rows: of the table.
+        seals: of the table.
+        waves: for how many waves pairs of a dataflow are kept.
+    """
+
+    def __init__(self, rows: Rows, seals: Seals, waves: int) -> None:
+        self._rows = rows
+        self._seals = seals
+        self._waves = waves
+
+    # -- models
+
+    def keep_model(self, dataflow: str, output: str, model: bytes) -> str:
+        """Keep a model, and return what it is called."""
+        version = version_of_model(model)
+        row = _model_row(dataflow, output, version)
+        for number, start in enumerate(range(0, len(model), CHUNK)):
+            self._rows.put(row, {_MODEL + b"%05d" % number: model[start : start + CHUNK]})
+        # The seal comes last: without it there is no model.
+        self._rows.put(row, {_MODEL_SEAL: self._seals.seal(row, _MODEL, model)})
+        return version
+
+    def model(self, dataflow: str, output: str, version: str) -> bytes:
+        """Return a model's bytes.
+
+        Raises:
+            ModelMissing: it is not there, is not whole, or was signed by nobody.
+        """
+        row = _model_row(dataflow, output, version)
+        columns = self._rows.get(row, (b"models",))
+        again = f"train it again with `headgate flow train {dataflow}`"
+        if not columns:
+            message = f"model {version} of {output} is not in the knowledge table; {again}"
+            raise ModelMissing(message)
+        chunks = sorted(column for column in columns if column != _MODEL_SEAL)
+        model = b"".join(columns[column] for column in chunks)
+        if version_of_model(model) != version:
+            message = f"model {version} of {output} is damaged in the knowledge table; {again}"
+            raise ModelMissing(message)
+        if not self._seals.holds(row, _MODEL, model, columns.get(_MODEL_SEAL, b"")):
+            message = (
+                f"model {version} of {output} was signed by no agent with this agent's key; {again}"
+            )
+            raise ModelMissing(message)
+        return model
+
+    # -- pairs
+
+    def keep_pairs(self, pairs: Iterable[WavePairs]) -> int:
+        """Keep pairs of which there are none yet; return how many waves were new.
+
+        Those that are older than the table's retention go.
+        """
+        new = 0
+        known: dict[bytes, set[bytes]] = {}
+        for one in pairs:
+            prefix = _container_prefix(one.key)
+            row = prefix + _wave_end(one.key)
+            if prefix not in known:
+                known[prefix] = set(self._rows.names(prefix, _after(prefix)))
+            if row in known[prefix]:
+                continue
+            new += 1
+            columns = {
+                _FEATURES: one.features.astype("<f4").tobytes(),
+                _ERRORS: one.errors.astype("<f8").tobytes(),
+                _SET: FEATURE_SET.encode(),
+            }
+            seal = self._seals.seal(row, _PAIRS, _signed(columns))
+            self._rows.put(row, {**columns, _PAIRS_SEAL: seal})
+            known[prefix].add(row)
+        for rows in known.values():
+            kept = sorted(rows)[-self._waves :]
+            gone = sorted(rows - set(kept))
+            if gone:
+                self._rows.drop(gone)
+        return new
+
+    def pairs(self, dataflow: str) -> Iterator[WavePairs]:
+        """Yield all pairs of a dataflow, in the order of their keys.
+
+        Raises:
+            ForeignPairs: some have other features than this program computes, or no agent's
+                signature.
+        """
+        prefix = b"pairs/" + _quoted(dataflow) + b"/"
+        names = self._rows.names(prefix, _after(prefix))
+        for first in range(0, len(names), _READ):
+            some = names[first : first + _READ]
+            for row, columns in self._rows.scan(some[0], some[-1] + b"\0", (b"pairs",)):
+                if not self._seals.holds(
+                    row, _PAIRS, _signed(columns), columns.get(_PAIRS_SEAL, b"")
+                ):
+                    raise ForeignPairs(
+                        f"row {row.decode(errors='replace')} of the knowledge table was signed by "
+                        "no agent with this agent's key, or is damaged; delete it"
+                    )
+                yield _pairs_of(row, columns)
+
+
+def _signed(columns: dict[bytes, bytes]) -> bytes:
+    return msgspec.msgpack.encode([columns.get(c, b"") for c in (_FEATURES, _ERRORS, _SET)])
+
+
+def _pairs_of(row: bytes, columns: dict[bytes, bytes]) -> WavePairs:
+    parts = [unquote(part) for part in row.decode().split("/")]
+    key = PairKey(parts[1], parts[2], parts[3], int(parts[4]), int(parts[5]))
+    written = columns[_SET].decode()
+    if written != FEATURE_SET:
+        raise ForeignPairs(
+            f"pairs of {key.dataflow}, output {key.output}, wave {key.wave} have the features "
+            f"{written!r}, and this program computes {FEATURE_SET!r}; train the dataflow again"
+        )
+    measured = np.frombuffer(columns[_ERRORS], "<f8")
+    shown = columns[_FEATURES]
+    table = np.frombuffer(shown, "<f4").reshape(len(measured), len(FEATURES))
+    return WavePairs(key, table.astype(np.float32), measured.astype(np.float64))
+
+
+def _quoted(text: str) -> bytes:
+    return quote(text, safe="").encode()
+
+
+def _model_row(dataflow: str, output: str, version: str) -> bytes:
+    return b"/".join((b"models", _quoted(dataflow), _quoted(output), _quoted(version)))
+
+
+def _container_prefix(key: PairKey) -> bytes:
+    names = map(_quoted, (key.dataflow, key.output, key.container))
+    return b"/".join((b"pairs", *names, b""))
+
+
+def _wave_end(key: PairKey) -> bytes:
+    return b"%013d/%010d" % (key.submitted, key.wave)
+
+
+def _after(prefix: bytes) -> bytes:
+    """Return the first row behind all that begin so; the prefix ends with a slash."""
+    return prefix[:-1] + b"0"

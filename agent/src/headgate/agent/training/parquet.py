@@ -1,0 +1,109 @@
+"""Pairs as Parquet files, to be looked at elsewhere and to be taken in from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headgate.agent.errors import AgentError
+from headgate.agent.training.pairs import FEATURE_SET, PairKey, WavePairs
+from headgate.learning import FEATURES
+
+_VERSION = b"headgate.features"
+_KEYS = PairKey.__struct_fields__
+_WAVES = 1000
+"""Of which one row group is made."""
+
+_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in _KEYS[:3]),
+        *((name, pa.int64()) for name in (*_KEYS[3:], "pair_age")),
+        ("error", pa.float64()),
+        *((name, pa.float32()) for name in FEATURES),
+    ],
+    {_VERSION: FEATURE_SET.encode()},
+)
+
+
+class UnusableParquet(AgentError):
+    """A file holds no pairs of this program; the message says why and what to do."""
+
+
+def write_pairs(file: BinaryIO, pairs: Iterable[WavePairs]) -> int:
+    """Write a row for each pair, ordered as they come; return how many."""
+    count = 0
+    with pq.ParquetWriter(file, _SCHEMA) as writer:
+        waiting: list[WavePairs] = []
+        for one in pairs:
+            waiting.append(one)
+            count += len(one.errors)
+            if len(waiting) == _WAVES:
+                writer.write_table(_table(waiting))
+                waiting = []
+        if waiting:
+            writer.write_table(_table(waiting))
+    return count
+
+
+def _table(pairs: list[WavePairs]) -> pa.Table:
+    lengths = [len(one.errors) for one in pairs]
+    columns: list[pa.Array] = []
+    for name in _KEYS:
+        values = [getattr(one.key, name) for one in pairs]
+        repeated = np.repeat(np.array(values, object), lengths)
+        columns.append(pa.array(repeated.tolist(), _SCHEMA.field(name).type))
+    columns.append(pa.array(np.concatenate([np.arange(1, n + 1) for n in lengths])))
+    columns.append(pa.array(np.concatenate([one.errors for one in pairs])))
+    shown = np.concatenate([one.features for one in pairs])
+    columns += [pa.array(np.ascontiguousarray(shown[:, i])) for i in range(len(FEATURES))]
+    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+
+
+def read_pairs(file: BinaryIO, name: str, dataflow: str) -> Iterator[WavePairs]:
+    """Yield the pairs of a file, for a dataflow.
+
+    Args:
+        file: the Parquet file.
+        name: how messages call it.
+        dataflow: whose pairs they become, whatever it was called where they were measured.
+
+    Raises:
+        UnusableParquet: it is no such file, or has other features.
+    """
+    try:
+        table = pq.ParquetFile(file).read()
+    except (pa.ArrowException, OSError) as error:
+        message = f"{name} is no Parquet file ({error}); give one that `--export` has written"
+        raise UnusableParquet(message) from error
+    version = (table.schema.metadata or {}).get(_VERSION, b"").decode(errors="replace")
+    if not table.schema.equals(_SCHEMA) or version != FEATURE_SET:
+        raise UnusableParquet(
+            f"{name} has features {version!r} and columns "
+            f"{', '.join(table.column_names[:8])}, ..., and this program computes {FEATURE_SET!r}; "
+            "give a file that `--export` of this version has written"
+        )
+    if any(column.null_count for column in table.columns):
+        message = f"{name} has rows without a value; give a file that `--export` has written"
+        raise UnusableParquet(message)
+    yield from _waves(table, name, dataflow)
+
+
+def _waves(table: pa.Table, name: str, dataflow: str) -> Iterator[WavePairs]:
+    names = [column.to_pylist() for column in table.select(list(_KEYS)).columns]
+    ages = table.column("pair_age").to_numpy()
+    measured = table.column("error").to_numpy()
+    shown = np.stack([table.column(one).to_numpy() for one in FEATURES], axis=1)
+    keys = [PairKey(dataflow, *rest) for rest in zip(*names[1:], strict=True)]
+    for key, group in groupby(range(len(keys)), keys.__getitem__):
+        places = list(group)
+        if ages[places].tolist() != list(range(1, len(places) + 1)):
+            raise UnusableParquet(
+                f"{name}: ages of output {key.output}, wave {key.wave} are not 1 to "
+                f"{len(places)} in their order; give a file that `--export` has written"
+            )
+        yield WavePairs(key, shown[places].astype(np.float32), measured[places])

@@ -1,0 +1,202 @@
+"""What is kept of trainings: pairs and models, as they were and signed."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from lived import AllWaves
+from simulation.rows import SEALS, MemoryRows
+from taught import GRAPH
+
+from headgate.agent.state.sealed import Seals
+from headgate.agent.training.knowledge import ForeignPairs, Knowledge, ModelMissing
+from headgate.agent.training.pairs import WavePairs, wave_pairs
+from headgate.agent.training.parquet import UnusableParquet, read_pairs, write_pairs
+from headgate.learning import (
+    FEATURES,
+    ErrorMetric,
+    errors,
+    features,
+    levels_of,
+    measured_pairs,
+    version_of_model,
+)
+from headgate.settings import KeyRing
+
+WAVES, HORIZON = 9, 4
+METRICS = {"level": ErrorMetric.RELATIVE, "map": ErrorMetric.RMSE}
+
+
+def measured(waves: int = WAVES):
+    truth = AllWaves(3, waves)
+    histories = {c: truth.history(c) for c in truth.values}
+    return {c: measured_pairs(h, HORIZON, levels_of(h.values)) for c, h in histories.items()}
+
+
+def pairs(waves: int = WAVES, first: int = 101, name: str = "lived") -> list[WavePairs]:
+    numbers = range(first, first + waves)
+    return wave_pairs(name, 1.7e9, numbers, GRAPH, METRICS, measured(waves))
+
+
+def knowledge(rows: MemoryRows, waves: int = 1000, seals: Seals = SEALS) -> Knowledge:
+    return Knowledge(rows, seals, waves)
+
+
+def assert_same(found: list[WavePairs], expected: list[WavePairs]) -> None:
+    assert [one.key for one in found] == [one.key for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one.features.tobytes() == other.features.tobytes()
+        assert one.errors.tobytes() == other.errors.tobytes()
+        assert (one.features.dtype.str, one.errors.dtype.str) == ("<f4", "<f8")
+
+
+def test_pairs_are_those_of_each_wave_up_to_the_horizon() -> None:
+    found = pairs()
+    table = measured()
+    containers = {o: GRAPH.above(o) for o in METRICS}
+    assert [(one.key.output, one.key.container) for one in found[:: WAVES - 1]] == [
+        (output, container) for output in METRICS for container in containers[output]
+    ]
+    for one in found:
+        place = one.key.wave - 101
+        ages = range(1, min(place, HORIZON) + 1)
+        shown = features(table[one.key.container], table[one.key.output].means)
+        wrong = errors(table[one.key.output], METRICS[one.key.output])
+        np.testing.assert_array_equal(one.features, shown[place, list(ages)])
+        np.testing.assert_array_equal(one.errors, wrong[place, list(ages)])
+
+
+def test_pairs_come_back_bit_for_bit_and_each_wave_is_written_once() -> None:
+    rows = MemoryRows()
+    assert knowledge(rows).keep_pairs(pairs()) == len(pairs())
+    kept = {row: dict(columns) for row, columns in rows.rows.items()}
+    knowledge(rows).keep_pairs(pairs(name="lived/other"))
+
+    assert knowledge(rows).keep_pairs(pairs(WAVES, first=101)) == 0
+    assert {row: rows.rows[row] for row in kept} == kept
+    assert_same(list(knowledge(rows).pairs("lived")), sorted(pairs(), key=lambda one: one.key))
+
+
+def test_the_oldest_waves_go_when_there_are_more_than_are_kept() -> None:
+    rows = MemoryRows()
+    knowledge(rows, waves=5).keep_pairs(pairs())
+
+    waves = {one.key.wave for one in knowledge(rows).pairs("lived")}
+    assert waves == {105, 106, 107, 108, 109}
+
+
+@pytest.mark.parametrize("column", [b"pairs:features", b"pairs:errors", b"pairs:seal"])
+def test_pairs_that_nobody_has_signed_are_refused_and_named(column: bytes) -> None:
+    rows = MemoryRows()
+    knowledge(rows).keep_pairs(pairs())
+    row = min(rows.rows)
+    rows.rows[row][column] = rows.rows[row][column][:-1] + b"x"
+
+    with pytest.raises(ForeignPairs, match="pairs/lived/level/areas/1700000000000/0000000102"):
+        list(knowledge(rows).pairs("lived"))
+
+
+def test_pairs_with_other_features_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = MemoryRows()
+    with monkeypatch.context() as patched:
+        patched.setattr("headgate.agent.training.knowledge.FEATURE_SET", "of the future")
+        knowledge(rows).keep_pairs(pairs())
+
+    with pytest.raises(ForeignPairs, match="features 'of the future', and this program"):
+        list(knowledge(rows).pairs("lived"))
+
+
+def test_a_model_comes_back_by_its_version() -> None:
+    rows = MemoryRows()
+    model = bytes(range(256)) * 10_000  # in three cells
+    version = knowledge(rows).keep_model("lived", "level", model)
+
+    assert version == version_of_model(model)
+    assert knowledge(rows).model("lived", "level", version) == model
+    with pytest.raises(ModelMissing, match=r"is not in the knowledge table; .* flow train other"):
+        knowledge(rows).model("other", "level", version)
+
+
+@pytest.mark.parametrize("wrong", ["cut short", "unsigned", "another key", "another row"])
+def test_a_model_that_no_agent_has_signed_is_none(wrong: str) -> None:
+    rows, model, output, seals = MemoryRows(), b"a model", "level", SEALS
+    version = knowledge(rows).keep_model("lived", output, model)
+    row = next(iter(rows.rows))
+    if wrong == "cut short":
+        rows.rows[row][b"models:00000"] = model[:-1]
+    elif wrong == "unsigned":
+        del rows.rows[row][b"models:seal"]
+    elif wrong == "another key":
+        seals = Seals(KeyRing([b"the key of some other agents, elsewhere"]), SEALS.table)
+    else:
+        output = "map"
+        rows.rows[row.replace(b"level", b"map")] = rows.rows[row]
+
+    words = "damaged" if wrong == "cut short" else "signed by no agent"
+    with pytest.raises(ModelMissing, match=words):
+        knowledge(rows, seals=seals).model("lived", output, version)
+
+
+def test_a_parquet_file_has_all_pairs_and_gives_them_to_any_dataflow() -> None:
+    file = io.BytesIO()
+    assert write_pairs(file, pairs()) == sum(len(one.errors) for one in pairs())
+    file.seek(0)
+    assert_same(list(read_pairs(file, "a.parquet", "copy")), pairs(name="copy"))
+    table = pq.ParquetFile(file).read()
+    assert table.column_names[:6] == [
+        "dataflow",
+        "output",
+        "container",
+        "submitted",
+        "wave",
+        "pair_age",
+    ]
+    assert table.column_names[6:] == ["error", *FEATURES]
+    assert set(table.column("dataflow").to_pylist()) == {"lived"}
+
+
+def test_what_a_file_has_can_be_more_than_one_group_of_rows() -> None:
+    many = pairs(300)
+    file = io.BytesIO()
+    write_pairs(file, many)
+    assert pq.ParquetFile(file).num_row_groups == -(-len(many) // 1000) == 2
+    assert_same(list(read_pairs(file, "a.parquet", "lived")), many)
+
+
+def spoiled(how: str) -> io.BytesIO:
+    file = io.BytesIO()
+    write_pairs(file, pairs())
+    table = pq.ParquetFile(file).read()
+    if how == "no parquet":
+        return io.BytesIO(b"what is this?")
+    if how == "foreign":
+        table = table.drop_columns(["impact"])
+    elif how == "newer":
+        table = table.replace_schema_metadata({b"headgate.features": b"of the future"})
+    elif how == "null":
+        nothing = pa.array([None] * len(table), pa.float64())
+        table = table.set_column(6, table.schema.field(6), nothing)
+    elif how == "reversed":
+        table = table.take(list(reversed(range(len(table)))))
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("no parquet", "a.parquet is no Parquet file"),
+        ("foreign", "a.parquet has features .* give a file"),
+        ("newer", "a.parquet has features 'of the future'"),
+        ("null", "a.parquet has rows without a value"),
+        ("reversed", "a.parquet: ages of output map, wave 109 are not 1 to 4"),
+    ],
+)
+def test_a_file_that_has_no_such_pairs_is_refused(how: str, words: str) -> None:
+    with pytest.raises(UnusableParquet, match=words):
+        list(read_pairs(spoiled(how), "a.parquet", "lived"))
