@@ -24,6 +24,7 @@ from headgate.agent import (
     Workers,
     parse_configuration,
 )
+from headgate.agent.configuration import TrainingOptions
 from headgate.agent.metrics import AgentMetrics
 from headgate.settings import ServerTls, UpstreamTls
 
@@ -44,6 +45,7 @@ def keys() -> set[str]:
         "cells": CellMemory,
         "access": ApiAccess,
         "tls": ServerTls,
+        "training": TrainingOptions,
         "peers": UpstreamTls,
     }
     own = {field.name for field in msgspec.structs.fields(AgentConfiguration)}

@@ -18,6 +18,7 @@ from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.supervision import Supervision
 from headgate.engine import (
     ChangedValues,
+    DataflowSpec,
     MetricAnswer,
     MetricQuestion,
     MetricQuestions,
@@ -26,6 +27,7 @@ from headgate.engine import (
 )
 
 WAIT = 60.0
+SPEC = DataflowSpec("f", (), ())
 CODE = '''
 import math
 import os
@@ -168,7 +170,7 @@ def make(tmp_path: Path, failures: list[Any]) -> Iterator[Callable[..., Asking]]
         made.append(
             MetricAdviser("f", sys.executable, tmp_path / "w", seconds, start, idle, supervision)
         )
-        made[-1].use((str(tmp_path),))
+        made[-1].use((str(tmp_path),), SPEC)
         return Asking(made[-1])
 
     yield adviser
@@ -271,7 +273,7 @@ def test_a_metric_is_made_once_and_code_is_read_anew_when_that_is_asked_for(
     assert [asking.ask(question("Counts"))[0].amount for _ in range(2)] == [1.0, 2.0]
     (tmp_path / "own_metrics.py").write_text(CODE.replace("total / n", "total / n + 100"))
     assert asking.ask(question("Mean"))[0].amount == 3.0
-    asking.adviser.use((str(tmp_path),))
+    asking.adviser.use((str(tmp_path),), SPEC)
     assert asking.ask(question("Mean"))[0].amount == 103.0
     assert asking.ask(question("Counts"))[0].amount == 1.0
 
@@ -305,7 +307,7 @@ def test_without_a_question_its_process_ends(make: Any) -> None:
 
 def test_a_dataflow_without_such_metrics_has_neither_thread_nor_process(make: Any) -> None:
     asking = make()
-    asking.adviser.use(("elsewhere",))
+    asking.adviser.use(("elsewhere",), SPEC)
     assert not programs()
     assert "metrics-f" not in {thread.name for thread in threading.enumerate()}
 
@@ -337,7 +339,7 @@ def test_one_that_hangs_does_not_outlive_an_agent_that_was_killed(tmp_path: Path
         "from headgate.engine import *\n"
         f"adviser = MetricAdviser('f', sys.executable, pathlib.Path({str(tmp_path)!r}), 1, 1, 0, "
         "Supervision(print))\n"
-        f"adviser.use(({str(tmp_path)!r},))\n"
+        f"adviser.use(({str(tmp_path)!r},), DataflowSpec('f', (), ()))\n"
         f"question = MetricQuestion('k', (), 'own_metrics:Hangs', [ChangedValues({doubles(1.0)!r}, "
         f"{doubles(0.0)!r})], 4)\n"
         "adviser.answer(encode_metrics(MetricQuestions([question])), print)\n"

@@ -58,11 +58,12 @@ class Made:
             return context
 
         patch.setattr(runtime_factory, "Runtime", runtime)
-        for name in ("WarmSession", "JobsLauncher", "FlowLaunchers", "MetricAdviser"):
+        launchers = ("WarmSession", "JobsLauncher", "FlowLaunchers")
+        for name in (*launchers, "MetricAdviser", "LearnedAdviser"):
             made = Calls(self.noted, name)
             patch.setattr(runtime_factory, name, lambda *_, made=made: made)
         parts = ("broker", "admission", "scanner", "scans", "retention", "families", "observers")
-        others = ("spares", "pools", "supervision")
+        others = ("spares", "pools", "supervision", "trainer", "knowledge")
         shared: dict[str, Any] = {part: Calls(self.noted, part) for part in (*parts, *others)}
         connections = SimpleNamespace(call=lambda what: what(Calls(self.noted, "hbase")))
         self.factory = RuntimeFactory(
@@ -156,7 +157,11 @@ def test_nothing_is_left_running_of_a_runtime_that_could_not_be_made(made: Made)
     with pytest.raises(DamagedState):
         made.runtime()
     closed = [(name, method) for name, method, *_ in made.noted if method == "close"]
-    assert closed == [("FlowLaunchers", "close"), ("MetricAdviser", "close")]
+    assert closed == [
+        ("FlowLaunchers", "close"),
+        ("MetricAdviser", "close"),
+        ("LearnedAdviser", "close"),
+    ]
 
 
 def test_a_runtime_that_was_made_keeps_its_launchers(made: Made) -> None:

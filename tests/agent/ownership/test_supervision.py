@@ -31,6 +31,7 @@ from service_stages import (
     users_metrics,
 )
 from thread_faults import WAIT, Heard, Stage
+from training_stages import models, trainings
 
 from headgate.agent import supervision
 from headgate.agent.supervision import Supervision, ThreadKind
@@ -52,6 +53,8 @@ STAGES: Mapping[ThreadKind, Stage] = {
     ThreadKind.SPARES: spares,
     ThreadKind.JOBS: jobs,
     ThreadKind.METRICS: users_metrics,
+    ThreadKind.TRAINING: trainings,
+    ThreadKind.MODELS: models,
     ThreadKind.RETENTION: retention,
     ThreadKind.CERTIFICATES: certificates,
     ThreadKind.API: the_api,

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from lived import READS, WRITES, Lived
+from msgspec import Struct
 
 from headgate.agent.training.teacher import Lesson, Wanted, teach
 from headgate.engine import (
@@ -25,6 +26,7 @@ from headgate.replay import (
     RecordedDecision,
     RecordedUpdate,
     Recording,
+    ReplayedDecision,
     in_order,
     read_recording,
 )
@@ -87,20 +89,16 @@ def recording_of(world: RecordedWorld) -> Recording:
     return read_recording(world.spec.name, world.lines)
 
 
-def lesson_of(
-    lived: Lived,
-    wanted: Wanted,
-    outputs: Iterable[str] = ("level", "map"),
-    lost: frozenset[tuple[str, int]] = frozenset(),
-) -> Lesson:
-    """Return what a teacher makes of all that was recorded.
+class Record(Struct):
+    """What Kafka has of a world."""
 
-    Args:
-        lived: what has happened.
-        wanted: which waves.
-        outputs: the bounded ones.
-        lost: topics and offsets of records that nobody can decode.
-    """
+    recording: Recording
+    events: list[RecordedUpdate | ReplayedDecision]
+    partitions: dict[str, int]
+
+
+def record_of(lived: Lived, lost: frozenset[tuple[str, int]] = frozenset()) -> Record:
+    """Return all that was recorded, but for records (topics, offsets) that nobody can decode."""
     world = lived.tester
     assert isinstance(world, RecordedWorld)
     recording = recording_of(world)
@@ -117,5 +115,23 @@ def lesson_of(
             return msgspec.structs.replace(found, message=None)
         return found
 
-    events = in_order(recording.decisions, topics, fetch)
-    return teach(recording, events, topics, world.spec, GRAPH, tuple(outputs), wanted)
+    return Record(recording, list(in_order(recording.decisions, topics, fetch)), topics)
+
+
+def lesson_of(
+    lived: Lived,
+    wanted: Wanted,
+    outputs: Iterable[str] = ("level", "map"),
+    lost: frozenset[tuple[str, int]] = frozenset(),
+) -> Lesson:
+    """Return what a teacher makes of all that was recorded; see ``record_of``."""
+    record = record_of(lived, lost)
+    return teach(
+        record.recording,
+        record.events,
+        record.partitions,
+        lived.tester.spec,
+        GRAPH,
+        tuple(outputs),
+        wanted,
+    )

@@ -254,6 +254,15 @@ class ApiAccess(Struct, frozen=True, forbid_unknown_fields=True):
     """Of the longest body that is taken."""
 
 
+class TrainingOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """How models of learned triggers are trained, and for how long pairs are kept."""
+
+    seconds: Seconds = 3600.0
+    """How long a training may take."""
+    kept_waves: Count = 8760
+    """Of a dataflow, whose pairs the knowledge table keeps; a year, where waves are hours."""
+
+
 class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of ``headgate agent``."""
 
@@ -265,6 +274,7 @@ class AgentConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_field
     scans: ScanOptions = ScanOptions()
     resources: Resources = Resources()
     cells: CellMemory = CellMemory()
+    training: TrainingOptions = TrainingOptions()
     access: ApiAccess = ApiAccess()
     tls: ServerTls | None = None
     """TLS of the API."""

@@ -75,6 +75,22 @@ class AgentMetrics:
             _SLOW,
         )
         self.run_seconds = self._histogram("run_seconds", "Time a step took.", action, _SLOW)
+        output = (*flow, "output")
+        self.trainings = self._counter(
+            "trainings", "Trainings for an output, by what came of them.", (*output, "outcome")
+        )
+        self.training_seconds = self._histogram(
+            "training_seconds", "Time a training took.", flow, _SLOW
+        )
+        self.model_age = self._gauge(
+            "model_age_waves", "Waves since the model of an output began to decide.", output
+        )
+        self.violation_rate = self._gauge(
+            "audited_violation_ratio",
+            "Share of the audited skips that left an output out of its bound, and the ends of its "
+            "confidence interval.",
+            (*output, "value"),
+        )
         self.scan_seconds = self._histogram(
             "scan_seconds", "Time to scan a table for what went round.", ("table",), _SLOW
         )
@@ -159,6 +175,10 @@ class DataflowMetrics:
         self.lag = _Gauges(metrics.lag, dataflow)
         self.run_seconds = _Labelled(metrics.run_seconds, dataflow)
         self.session_warm = _Gauges(metrics.sessions, dataflow)
+        self.trainings = _Labelled(metrics.trainings, dataflow)
+        self.training_seconds = metrics.training_seconds.labels(dataflow)
+        self.model_age = _Gauges(metrics.model_age, dataflow)
+        self.violation_rate = _Gauges(metrics.violation_rate, dataflow)
 
     def end(self) -> None:
         """Show no gauge any more: the dataflow is with another agent, or gone."""
@@ -169,5 +189,7 @@ class DataflowMetrics:
             self.bound_fill,
             self.lag,
             self.session_warm,
+            self.model_age,
+            self.violation_rate,
         ):
             gauges.replace({})

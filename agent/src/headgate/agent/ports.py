@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from headgate.engine import DataflowSpec
 from headgate.events import Container, Notify, UpdateBatch
 from headgate.flows import Launcher as FlowLauncher
 from headgate.spark import (
@@ -184,8 +185,8 @@ class Adviser(Protocol):
     def answer(self, question: bytes, done: Callable[[bytes | None, str], None]) -> None:
         """Hand the answer to ``done``, from any thread; None and the reason where there is none."""
 
-    def use(self, roots: Sequence[str]) -> None:
-        """Read code of the dataflow anew, from these directories."""
+    def use(self, roots: Sequence[str], spec: DataflowSpec) -> None:
+        """Read code of the dataflow anew, from these directories; ``spec`` is what it is now."""
 
     def close(self) -> None:
         """Answer nothing any more."""

@@ -111,12 +111,13 @@ from headgate.learning.simulation import (
     staged_loop,
     stages,
 )
-from headgate.learning.trigger import Learned, learned
+from headgate.learning.trigger import POLICIES, Learned, learned
 
 __all__ = [
     "FEATURES",
     "FOLLOWED",
     "LEARNED",
+    "POLICIES",
     "RELEARNING_AGES",
     "RELEARNING_WAVES",
     "AuditedRate",

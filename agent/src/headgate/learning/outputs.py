@@ -25,6 +25,8 @@ class OutputState(Struct):
 
     model: str = ""
     """Which one decides; none where empty."""
+    begun: int = 0
+    """The wave from which on it does."""
     shown: float = 0.0
     """Mean of the output's values."""
     since: int = 0
@@ -110,11 +112,12 @@ class BoundedOutput:
 
     # -- models
 
-    def use(self, data: bytes, model: Model) -> None:
-        """Have a model decide from the next evaluation on; feedback is on one model."""
+    def use(self, data: bytes, model: Model, wave: int) -> None:
+        """Have a model decide from the next evaluation on, in a wave; feedback is on one model."""
         state, version = self.state, version_of_model(data)
         if state.model != version:
             state.decided = DeciderState()
+            state.begun = wave
         state.model = version
         state.outdated = False
         state.asked = 0
@@ -293,6 +296,7 @@ class BoundedOutput:
         interval = rate.interval()
         data |= {
             "threshold": _ratio(feedback.threshold(model.threshold)),
+            "model_age": wave - state.begun,
             "trained_on": model.waves,
             "calibration": model.calibration,
             "synchronous": feedback.synchronous,

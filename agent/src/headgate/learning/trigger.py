@@ -9,7 +9,7 @@ that runs has its stale ancestors run first, so that what is shown is the output
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import msgspec
 from msgspec import Struct
@@ -38,6 +38,7 @@ from headgate.engine import (
     Verdict,
     Wave,
     launch_order,
+    with_triggers,
 )
 from headgate.events import ContainerId
 from headgate.learning.consultation import (
@@ -315,7 +316,7 @@ class Learned(TriggerPolicy):
                 output.lose(said.reason)
                 continue
             try:
-                output.use(said, decode_model(said))
+                output.use(said, decode_model(said), self._flow.wave.number)
             except UnusableModel as error:
                 output.lose(str(error))
         return ()
@@ -375,3 +376,7 @@ def learned(spec: DataflowSpec, actions: Sequence[ActionSpec]) -> Mapping[str, T
         if name in named:
             flow.members[name] = Learned(named[name], flow)
     return flow.members
+
+
+POLICIES: Final = with_triggers({LEARNED: learned})
+"""Makes the policies of any dataflow, those of learned triggers included."""

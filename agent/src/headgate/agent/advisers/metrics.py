@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import subprocess
 import threading
 import time
@@ -21,9 +20,11 @@ import msgspec
 from msgspec import Struct
 
 from headgate.agent.advisers import metric_program
+from headgate.agent.advisers.pipes import read_whole, write_whole
 from headgate.agent.configuration import environment_of_steps
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.engine import (
+    DataflowSpec,
     MetricAnswer,
     MetricAnswers,
     MetricQuestion,
@@ -35,7 +36,6 @@ _PROGRAM: Final = str(Path(metric_program.__file__))
 _LENGTH: Final = metric_program.LENGTH
 _ALONE: Final = 2.0
 """How many times as long as it may take a metric lives on whose agent was killed."""
-_CHUNK: Final = 1 << 16
 _TRIES: Final = 2
 """Times the thread may fail on a question before that is left without an answer."""
 
@@ -90,7 +90,7 @@ class MetricAdviser:
         self._thread: threading.Thread | None = None
         """Most dataflows have no metric of their own, and need none."""
 
-    def use(self, roots: Sequence[str]) -> None:
+    def use(self, roots: Sequence[str], spec: DataflowSpec) -> None:  # noqa: ARG002 -- the interface
         """Have modules read again, from these directories."""
         with self._changed:
             self._roots = tuple(roots)
@@ -192,9 +192,9 @@ class MetricAdviser:
         deadline = time.monotonic() + seconds
         message = msgspec.msgpack.encode(question)
         try:
-            _write(process.stdin.fileno(), _LENGTH.pack(len(message)) + message, deadline)
-            head = _read(process.stdout.fileno(), _LENGTH.size, deadline)
-            answer = _read(process.stdout.fileno(), _LENGTH.unpack(head)[0], deadline)
+            write_whole(process.stdin.fileno(), _LENGTH.pack(len(message)) + message, deadline)
+            head = read_whole(process.stdout.fileno(), _LENGTH.size, deadline)
+            answer = read_whole(process.stdout.fileno(), _LENGTH.unpack(head)[0], deadline)
         except TimeoutError:
             raise _Silent(f"did not answer within {seconds:g} s") from None
         except (BrokenPipeError, EOFError):
@@ -217,29 +217,3 @@ class MetricAdviser:
 
 class _Silent(Exception):
     """No answer came; the message says why."""
-
-
-def _write(descriptor: int, data: bytes, deadline: float) -> None:
-    rest = memoryview(data)
-    while rest:
-        _await(select.POLLOUT, descriptor, deadline)
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def _read(descriptor: int, size: int, deadline: float) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        _await(select.POLLIN, descriptor, deadline)
-        some = os.read(descriptor, min(_CHUNK, size - len(found)))
-        if not some:
-            raise EOFError
-        found += some
-    return bytes(found)
-
-
-def _await(event: int, descriptor: int, deadline: float) -> None:
-    poll = select.poll()
-    poll.register(descriptor, event)
-    left = deadline - time.monotonic()
-    if left <= 0 or not poll.poll(1000 * left):
-        raise TimeoutError

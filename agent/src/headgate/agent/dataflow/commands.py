@@ -199,7 +199,7 @@ class Commands:
     def _have_advisers_read(self) -> None:
         roots = python_path(self._state.dataflow.python_path, self._state.definition)
         for adviser in self._context.advisers.values():
-            adviser.use(roots)
+            adviser.use(roots, self._state.dataflow.spec)
 
     def withdraw(self, on_withdrawn: Callable[[], None], now: float) -> None:
         """Publish that the dataflow watches nothing any more; ``stop`` then leaves nothing.

@@ -16,7 +16,8 @@ from headgate.agent.dataflow.waves import Waves
 from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.read_counts import container_reads
 from headgate.engine import ActionRole, BoundResult, ConditionResult, GroupResult
-from headgate.events import updates_topic
+from headgate.events import DECISIONS_TOPIC, updates_topic
+from headgate.learning import LEARNED
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 
@@ -120,13 +121,36 @@ class Reporting:
             }
         )
 
+        self._measure_models()
+
+    def _measure_models(self) -> None:
+        """Show how old models of learned triggers are, and how often audits found them wrong."""
+        ages: dict[tuple[str, ...], float] = {}
+        rates: dict[tuple[str, ...], float] = {}
+        for action in self._state.engine.actions.values():
+            report = action.policy.report() if action.policy.kind == LEARNED else None
+            for output, data in () if report is None else report.data.items():
+                if "model_age" not in data:
+                    continue
+                ages[output,] = data["model_age"]
+                if data["audits"]:
+                    rates[output, "measured"] = data["audited_rate"]
+                    rates[output, "lower"] = data["rate_from"]
+                    rates[output, "upper"] = data["rate_to"]
+        self._context.metrics.model_age.replace(ages)
+        self._context.metrics.violation_rate.replace(rates)
+
     # -- retention
 
     def tick(self, now: float) -> None:
         """Have Kafka keep what next runs need, if it is time to look."""
         if now >= self._needs_at:
             self._needs_at = now + _NEEDS
-            self._context.retention.need(self._ages(now))
+            ages, trained = self._ages(now), self._training_ages(now)
+            topics = ages.keys() | trained.keys()
+            self._context.retention.need(
+                {topic: max(ages.get(topic, 0.0), trained.get(topic, 0.0)) for topic in topics}
+            )
 
     def move_times(self, by: float) -> None:
         """Look so many seconds later."""
@@ -160,6 +184,17 @@ class Reporting:
                 if since != until and not known.seen.has_lost(topic):
                     ages[topic] = max(ages.get(topic, 0.0), now - known.seen_at)
         return ages
+
+    def _training_ages(self, now: float) -> dict[str, float]:
+        """Return how old, in seconds, what learned triggers are trained on is, by topic.
+
+        A recording is read from the submission of its dataflow on.
+        """
+        spec = self._state.dataflow.spec
+        if not any(a.trigger is not None and a.trigger.kind == LEARNED for a in spec.actions):
+            return {}
+        topics = (DECISIONS_TOPIC, *map(updates_topic, self._state.tables))
+        return dict.fromkeys(topics, max(0.0, now - self._state.definition.submitted))
 
     # -- words
 

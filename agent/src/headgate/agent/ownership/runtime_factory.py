@@ -34,9 +34,13 @@ from headgate.agent.state.saved_state import SavedState
 from headgate.agent.state.sealed import Seals
 from headgate.agent.state.store import Ownership, StateStore
 from headgate.agent.supervision import Supervision
+from headgate.agent.training.adviser import LearnedAdviser
+from headgate.agent.training.knowledge import Knowledge
+from headgate.agent.training.trainer import Trainer
 from headgate.engine import BOUNDS, Kept
 from headgate.events import agent_origin
 from headgate.flows import Dataflow
+from headgate.learning import LEARNED, POLICIES
 from headgate.spark import RunKey, RunLedger, RunState, Thrift2Address
 
 
@@ -61,6 +65,8 @@ class RuntimeFactory(Struct, frozen=True):
     supervision: Supervision
     spares: SpareSessions
     pools: SessionPools
+    trainer: Trainer
+    knowledge: Knowledge
     suspects: dict[str, Suspects]
     """By dataflow: what its thread failed on here."""
 
@@ -98,7 +104,15 @@ class RuntimeFactory(Struct, frozen=True):
             configuration.workers.idle_seconds,
             self.supervision,
         )
-        metrics.use(python_path(dataflow.python_path, ownership.definition))
+        learned = LearnedAdviser(
+            dataflow.spec,
+            configuration.kafka,
+            self.trainer,
+            self.knowledge,
+            self.metrics.of(dataflow.name),
+            self.supervision,
+        )
+        metrics.use(python_path(dataflow.python_path, ownership.definition), dataflow.spec)
         try:
             return Runtime(
                 ownership,
@@ -128,12 +142,14 @@ class RuntimeFactory(Struct, frozen=True):
                     post=hosted.post,
                     suspects=self.suspects.setdefault(dataflow.name, Suspects()),
                     deliver=hosted.deliver,
-                    advisers={BOUNDS: metrics},
+                    policies=POLICIES,
+                    advisers={BOUNDS: metrics, LEARNED: learned},
                 ),
             )
         except BaseException:
             launcher.close()
             metrics.close()
+            learned.close()
             raise
 
 

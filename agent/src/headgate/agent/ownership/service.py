@@ -48,6 +48,8 @@ from headgate.agent.state.sealed import (
 )
 from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import Supervision
+from headgate.agent.training.knowledge import FAMILIES, Knowledge, knowledge_table
+from headgate.agent.training.trainer import Trainer
 from headgate.engine import ResourceSample
 from headgate.events import NOTIFY_FAMILY
 from headgate.flows import Dataflow, parse_dataflow
@@ -144,6 +146,7 @@ class Agent:
             workers.start_seconds,
             self.supervision,
         )
+        self._trainer = Trainer(workers.path, configuration.training.seconds, self.supervision)
         factory = RuntimeFactory(
             configuration=configuration,
             requester=requester,
@@ -162,6 +165,8 @@ class Agent:
             supervision=self.supervision,
             spares=self._spares,
             pools=SessionPools(workers.path / ".pools", workers.python, self._spares),
+            trainer=self._trainer,
+            knowledge=self._knowledge(configuration, seals),
             suspects={},
         )
         self._presence = None
@@ -188,6 +193,13 @@ class Agent:
         )
         self._submissions = Submissions(self.store, self._connections, configuration.launchers)
         self._flow_rows = FlowRows(self.owner, self._leases, self._status)
+
+    def _knowledge(self, configuration: AgentConfiguration, seals: Seals) -> Knowledge:
+        table = knowledge_table(configuration.hbase.state_table)
+        own = seals.of(table)
+        rows = HBaseRows(self._connections, table, own.proof, FAMILIES)
+        waves = configuration.training.kept_waves
+        return Knowledge(rows, own, waves, lambda: rows.create(configuration.start_seconds))
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -221,6 +233,7 @@ class Agent:
             self._broker.halt()
             self._leases.join()
         self._spares.close()
+        self._trainer.close()
         self._retention.close()
         self._scans.close()
         self._halting.set()

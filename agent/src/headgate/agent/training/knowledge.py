@@ -7,7 +7,7 @@ run, and pairs which models there are: what no agent has signed is never used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -53,12 +53,24 @@ class Knowledge:
         rows: of the table.
         seals: of the table.
         waves: for how many waves pairs of a dataflow are kept.
+        create: makes the table where it is missing; called at the first use.
     """
 
-    def __init__(self, rows: Rows, seals: Seals, waves: int) -> None:
-        self._rows = rows
+    def __init__(
+        self, rows: Rows, seals: Seals, waves: int, create: Callable[[], None] = lambda: None
+    ) -> None:
+        self._made = rows
+        self._create = create
+        self._there = False
         self._seals = seals
         self._waves = waves
+
+    @property
+    def _rows(self) -> Rows:
+        if not self._there:
+            self._create()
+            self._there = True
+        return self._made
 
     # -- models
 

@@ -1,0 +1,80 @@
+"""The process of one training: ``python -m headgate.agent.training``.
+
+It reads a task from its input and writes what comes of it to its output, both as frames of a length
+and MessagePack. What libraries print goes to the log, its error output. It ends with the agent: its
+input is held open until then, and nothing more comes there.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import threading
+import traceback
+from typing import BinaryIO, Final
+
+import msgspec
+from msgspec import Struct
+
+from headgate.agent.errors import AgentError
+from headgate.agent.history.recordings import Recordings
+from headgate.agent.supervision import Supervision, ThreadKind, describe
+from headgate.agent.training.task import Task, Trained
+from headgate.agent.training.training import train
+from headgate.engine import SpecificationError
+
+LENGTH: Final = struct.Struct(">Q")
+_NICE: Final = 10
+"""Whatever else the machine does comes first."""
+
+
+class Failed(Struct, frozen=True, tag="failed"):
+    """The training failed; ``reason`` is for people."""
+
+    reason: str
+
+
+class Answer(Struct, frozen=True, tag="trained"):
+    """What has come of it."""
+
+    trained: Trained
+
+
+def answer_of(task: Task) -> Answer | Failed:
+    """Return what comes of a training; whatever goes wrong is a reason."""
+    try:
+        return Answer(train(task, Recordings(task.kafka)))
+    except (AgentError, SpecificationError) as error:
+        return Failed(str(error))
+    except Exception as error:  # noqa: BLE001 -- the agent has to hear of whatever it is
+        traceback.print_exc()
+        return Failed(f"the training failed with {describe(error)}")
+
+
+def write_frame(stream: BinaryIO, content: object) -> None:
+    """Write one message."""
+    data = msgspec.msgpack.encode(content)
+    stream.write(LENGTH.pack(len(data)) + data)
+    stream.flush()
+
+
+def main() -> None:
+    """Answer one task."""
+    os.nice(_NICE)
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)
+        questions = sys.stdin.buffer
+        task = msgspec.msgpack.decode(
+            questions.read(LENGTH.unpack(questions.read(LENGTH.size))[0]), type=Task
+        )
+        Supervision(lambda _: None).thread(
+            ThreadKind.TRAINING, "agent", lambda: _end_with(questions), threading.Event()
+        ).start()
+        write_frame(answers, answer_of(task))
+
+
+def _end_with(questions: BinaryIO) -> None:
+    """End the process when its input does: then nobody waits for an answer."""
+    questions.read(1)
+    os._exit(1)

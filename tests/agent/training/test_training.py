@@ -1,0 +1,191 @@
+"""One training: what it is asked for, what comes of it, and what is said where nothing does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lived import READS, AllWaves, Lived, dataflow
+from msgspec.structs import replace
+from taught import RecordedWorld, record_of
+
+from headgate.agent.configuration import KafkaOptions
+from headgate.agent.errors import Unreachable
+from headgate.agent.training import program
+from headgate.agent.training.program import Answer, Failed, answer_of
+from headgate.agent.training.task import Task, Trained, unpack
+from headgate.agent.training.training import learn, learned_by, train
+from headgate.engine import DecisionKind, Engine, SpecificationError
+from headgate.learning import LearnedSettings, OutputSettings, decode_model
+from headgate.replay import NothingRecorded, RetentionPassed
+
+WAVES, HORIZON = 40, 6
+SETTINGS = LearnedSettings(
+    {"level": OutputSettings(0.3, confidence=0.8), "map": OutputSettings(1e-9, confidence=0.8)},
+    0.0,
+    WAVES,
+    HORIZON,
+)
+SPEC = dataflow(SETTINGS)
+KAFKA = KafkaOptions("localhost:1")
+
+
+def task(outputs: tuple[str, ...] = ("level", "map"), last: int = WAVES, waves: int = 30) -> Task:
+    return Task(KAFKA, SPEC, outputs, last, waves)
+
+
+def unchecked(_: Engine) -> None:
+    """Look at nothing: the invariants take longer than the engine."""
+
+
+@pytest.fixture(scope="module")
+def lived() -> Lived:
+    world = Lived(AllWaves(2, WAVES), SETTINGS, unchecked, RecordedWorld)
+    for _ in range(WAVES):
+        assert world.pass_wave() == set(READS)
+    return world
+
+
+def learned(lived: Lived, asked: Task) -> Trained:
+    record = record_of(lived)
+    return learn(asked, record.recording, record.events, record.partitions)
+
+
+def test_outputs_get_models_or_reasons_and_a_report(lived: Lived) -> None:
+    trained = learned(lived, task())
+
+    assert set(trained.models) == {"level"}
+    model = decode_model(trained.models["level"])
+    assert (model.output, model.bound, model.horizon, model.waves) == ("level", 0.3, HORIZON, 30)
+    assert (model.first_time, model.last_time) == (
+        lived.truth.times[WAVES - 30],
+        lived.truth.times[WAVES - 1],
+    )
+    assert set(trained.reasons) == {"map"}
+    assert (trained.waves, trained.last, trained.left_out) == (30, WAVES, "")
+    assert trained.report is not None
+    assert {each.output for each in trained.report.outputs} == {"level", "map"}
+    assert trained.reasons["map"] in {each.words for each in trained.report.outputs}
+    assert trained.report.saved > 0
+
+
+def test_pairs_are_of_the_waves_and_outputs_that_were_learned_from(lived: Lived) -> None:
+    pairs = [unpack(each) for each in learned(lived, task(("map",))).pairs]
+
+    assert {(each.key.output, each.key.container) for each in pairs} == {
+        ("map", "sensors"),
+        ("map", "areas"),
+    }
+    assert {each.key.wave for each in pairs} == set(range(WAVES - 28, WAVES + 1))
+    truth = lived.truth.values["map"]
+    last = next(each for each in pairs if each.key.wave == WAVES)
+    larger = np.maximum(np.abs(truth[-1]), np.abs(truth[-2])).sum()
+    expected = np.abs(truth[-1] - truth[-2]).sum() / larger
+    assert last.errors[0] == pytest.approx(expected)
+
+
+def test_five_waves_are_too_few_and_the_missing_ones_are_counted(lived: Lived) -> None:
+    trained = learned(lived, task(last=5))
+
+    assert trained.models == {}
+    words = "5 waves are too few to train and test on; 19 more are missing"
+    assert trained.reasons == {"level": words, "map": words}
+
+
+def test_without_any_wave_nothing_comes_of_it_and_it_is_said_why() -> None:
+    lived = Lived(AllWaves(2, WAVES), SETTINGS, unchecked, RecordedWorld)
+    trained = learned(lived, task(last=3))
+
+    words = "3 waves are left out, 3 for this: no end of the wave was recorded"
+    assert trained == Trained(reasons={"level": words, "map": words}, left_out=words)
+
+
+FILE = """
+name: lived
+containers: {a: t c:v, b: u c:v}
+actions:
+  feed: {input: a}
+  one: {step: steps:one, reads: a, writes: b, when: {a: {sequence: %s}}}
+"""
+OTHER = FILE.replace("one:", "two:")
+
+
+@pytest.mark.parametrize(
+    ("sources", "left_out"),
+    [
+        ((FILE % 3, FILE % 5), 0),
+        ((FILE % 3, OTHER % 3), 12),
+        ((FILE % 3, OTHER % 3, OTHER % 9), 12),
+        ((FILE % 3, "what is this?"), 12),
+        ((FILE % 3, "what is this?", FILE % 3), 13),
+    ],
+)
+def test_waves_of_other_steps_or_containers_are_left_out_not_those_of_other_bounds(
+    sources: tuple[str, ...], left_out: int
+) -> None:
+    first, *others = sources
+    lived = Lived(AllWaves(2, WAVES), SETTINGS, unchecked, RecordedWorld)
+    world = lived.tester
+    assert isinstance(world, RecordedWorld)
+    world.lines[0] = world.lines[0].replace(b'"source":"x"', b'"source":""')
+    world.lines[0] = world._line(kind=DecisionKind.SUBMITTED, source=first)
+    for wave in range(1, WAVES + 1):
+        lived.pass_wave()
+        if wave >= 12 and others:
+            world.record(DecisionKind.SPECIFICATION_CHANGED, source=others.pop(0))
+
+    trained = learned(lived, task(waves=WAVES))
+
+    assert trained.waves == WAVES - left_out
+    assert ("the dataflow was another then" in trained.left_out) == bool(left_out)
+
+
+def test_a_dataflow_without_learned_triggers_is_refused() -> None:
+    bare = replace(SPEC, actions=tuple(replace(a, trigger=None) for a in SPEC.actions))
+    with pytest.raises(SpecificationError, match="'lived' has no learned triggers; bound"):
+        learned_by(bare)
+    settings, graph = learned_by(SPEC)
+    assert settings == SETTINGS
+    assert {step.name for step in graph.steps} == set(READS)
+
+
+class Kafka:
+    """Recordings that cannot be had."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def open(self, dataflow: str):
+        raise self._error
+
+
+def test_what_kafka_has_deleted_is_a_reason_with_its_cure() -> None:
+    gone = RetentionPassed("Kafka has deleted the beginning")
+    trained = train(task(("map",)), Kafka(gone))  # type: ignore[arg-type]
+
+    assert set(trained.reasons) == {"map"}
+    assert trained.reasons["map"].startswith("Kafka has deleted the beginning; agents keep topics")
+    assert "kafka.longest_retention_days" in trained.reasons["map"]
+    missing = NothingRecorded("nothing was recorded")
+    assert train(task(("map",)), Kafka(missing)).reasons == {  # type: ignore[arg-type]
+        "map": "nothing was recorded"
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Unreachable("Kafka does not answer; start it"), "Kafka does not answer; start it"),
+        (RuntimeError("what?"), "the training failed with RuntimeError: what?"),
+    ],
+)
+def test_whatever_goes_wrong_in_the_process_is_an_answer_with_words(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "Recordings", lambda _: Kafka(error))
+    assert answer_of(task()) == Failed(reason)
+
+
+def test_what_comes_of_a_training_is_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "Recordings", lambda _: Kafka(NothingRecorded("none")))
+    answer = answer_of(task(("map",)))
+    assert answer == Answer(Trained(reasons={"map": "none"}, left_out="none"))
