@@ -7,10 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.engine import (
+    ActionRole,
     Bound,
     DataflowSpec,
+    Evaluation,
     Metric,
     SequenceBound,
     SequenceUnit,
@@ -18,6 +21,7 @@ from headgate.engine import (
     ValueBound,
 )
 from headgate.events import ContainerId
+from headgate.learning import LearnedSettings, OutputSettings, trigger_of
 from headgate.replay import NotRecorded, Replayed, differences
 
 Chain = Callable[..., DataflowSpec]
@@ -127,10 +131,6 @@ def test_one_pass_serves_many_bounds(make_chain: Chain, record: Record) -> None:
 
 
 def test_bounds_evaluated_at_writes_agree_too(make_chain: Chain, record: Record) -> None:
-    from msgspec.structs import replace
-
-    from headgate.engine import Evaluation
-
     def at_writes(spec: DataflowSpec) -> DataflowSpec:
         feed, smooth, *rest = spec.actions
         return replace(
@@ -146,3 +146,15 @@ def test_bounds_evaluated_at_writes_agree_too(make_chain: Chain, record: Record)
     assert differences(same, world.recording()) == ()
     assert 0 < other.runs < same.runs
     assert Counter(len(s.runs) for s in other.steps).total() == 3
+
+
+def test_learned_triggers_are_refused_for_want_of_models(make_chain: Chain, record: Record) -> None:
+    spec = make_chain()
+    world = record(spec, 1, waves=2)
+    trigger = trigger_of(LearnedSettings({"totals": OutputSettings(0.05)}))
+    actions = tuple(
+        replace(a, trigger=trigger) if a.role is ActionRole.STEP else a for a in spec.actions
+    )
+    words = "actions 'smooth', 'high', 'total' of 'chain' have learned triggers, and a replay"
+    with pytest.raises(NotRecorded, match=words):
+        world.replay(spec, replace(spec, actions=actions))

@@ -25,6 +25,7 @@ from headgate.agent.state.run_records import RunOutcome, RunRecord
 from headgate.agent.state.sealed import Definition, Owner, RememberedRevisions
 from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import Supervision
+from headgate.agent.training.knowledge import Knowledge
 from headgate.flows import Dataflow
 
 SOURCE = """
@@ -230,6 +231,7 @@ class MemoryAgent(Agent):
         self._retention = cast("Any", SimpleNamespace(remove=self.rested.append))
         self._spares = cast("Any", SimpleNamespace(warm=2))
         self.store = StateStore(self.memory, SEALS, RememberedRevisions())
+        self.knowledge = Knowledge(MemoryRows(), SEALS, 1000)
         self._leases = LeaseManager(
             LeaseSettings(
                 store=self.store,

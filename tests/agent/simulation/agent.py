@@ -97,6 +97,7 @@ class ScriptedAgent:
             deliver=self._take,
             policies=self.world.policies,
             advisers=self.world.advisers,
+            learning=self.world.learning,
         )
 
     def _take(self, records: Sequence[FeedRecord]) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asked import KAFKA, SPEC
+from kept import knowledge, pairs
 from msgspec.structs import replace
 from simulation.rows import MemoryRows
-from test_knowledge import knowledge, pairs
-from test_training import KAFKA, SPEC
 
 from headgate.agent.errors import Unreachable
 from headgate.agent.metrics import AgentMetrics

@@ -8,42 +8,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lived import AllWaves
+from kept import HORIZON, METRICS, WAVES, knowledge, measured, pairs
 from simulation.rows import SEALS, MemoryRows
 from taught import GRAPH
 
 from headgate.agent.state.sealed import Seals
-from headgate.agent.training.knowledge import ForeignPairs, Knowledge, ModelMissing
-from headgate.agent.training.pairs import WavePairs, wave_pairs
+from headgate.agent.training.knowledge import ForeignPairs, ModelMissing
+from headgate.agent.training.pairs import WavePairs
 from headgate.agent.training.parquet import UnusableParquet, read_pairs, write_pairs
 from headgate.learning import (
     FEATURES,
-    ErrorMetric,
     errors,
     features,
-    levels_of,
-    measured_pairs,
     version_of_model,
 )
 from headgate.settings import KeyRing
-
-WAVES, HORIZON = 9, 4
-METRICS = {"level": ErrorMetric.RELATIVE, "map": ErrorMetric.RMSE}
-
-
-def measured(waves: int = WAVES):
-    truth = AllWaves(3, waves)
-    histories = {c: truth.history(c) for c in truth.values}
-    return {c: measured_pairs(h, HORIZON, levels_of(h.values)) for c, h in histories.items()}
-
-
-def pairs(waves: int = WAVES, first: int = 101, name: str = "lived") -> list[WavePairs]:
-    numbers = range(first, first + waves)
-    return wave_pairs(name, 1.7e9, numbers, GRAPH, METRICS, measured(waves))
-
-
-def knowledge(rows: MemoryRows, waves: int = 1000, seals: Seals = SEALS) -> Knowledge:
-    return Knowledge(rows, seals, waves)
 
 
 def assert_same(found: list[WavePairs], expected: list[WavePairs]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from test_training import SPEC, task
+from asked import SPEC, task
 
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.task import Trained
@@ -132,7 +132,7 @@ def test_a_training_ends_with_an_agent_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time, pathlib\n"
         f"sys.path[:0] = {sys.path!r}\n"
-        "from test_training import task\n"
+        "from asked import task\n"
         "from headgate.agent.supervision import Supervision\n"
         "from headgate.agent.training.trainer import PROGRAM, Trainer\n"
         f"program = (*PROGRAM, {MARK!r})\n"

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lived import READS, AllWaves, Lived, dataflow
+from asked import HORIZON, SETTINGS, SPEC, WAVES, task
+from lived import READS, AllWaves, Lived
 from msgspec.structs import replace
 from taught import RecordedWorld, record_of
 
-from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import Unreachable
 from headgate.agent.training import program
 from headgate.agent.training.program import Answer, Failed, answer_of
 from headgate.agent.training.task import Task, Trained, unpack
 from headgate.agent.training.training import learn, learned_by, train
 from headgate.engine import DecisionKind, Engine, SpecificationError
-from headgate.learning import LearnedSettings, OutputSettings, decode_model
+from headgate.learning import decode_model
 from headgate.replay import NothingRecorded, RetentionPassed
-
-WAVES, HORIZON = 40, 6
-SETTINGS = LearnedSettings(
-    {"level": OutputSettings(0.3, confidence=0.8), "map": OutputSettings(1e-9, confidence=0.8)},
-    0.0,
-    WAVES,
-    HORIZON,
-)
-SPEC = dataflow(SETTINGS)
-KAFKA = KafkaOptions("localhost:1")
-
-
-def task(outputs: tuple[str, ...] = ("level", "map"), last: int = WAVES, waves: int = 30) -> Task:
-    return Task(KAFKA, SPEC, outputs, last, waves)
 
 
 def unchecked(_: Engine) -> None:

@@ -45,6 +45,10 @@ from headgate.agent.resources.sensor import (
     serve_sensor,
 )
 from headgate.agent.state.sealed import Seals, sign, unsigned
+from headgate.agent.training.adviser import TrainingReport
+from headgate.agent.training.parquet import UnusableParquet, read_pairs
+from headgate.agent.training.task import PackedPairs
+from headgate.agent.training.task import pack as pack_pairs
 from headgate.settings import ConfigurationError
 
 __all__ = [
@@ -66,6 +70,7 @@ __all__ = [
     "Held",
     "KafkaOptions",
     "Launchers",
+    "PackedPairs",
     "Refused",
     "Resources",
     "Role",
@@ -75,16 +80,20 @@ __all__ = [
     "SensorKafka",
     "Submit",
     "TokenEntry",
+    "TrainingReport",
     "UnknownDataflow",
     "Unreachable",
+    "UnusableParquet",
     "Workers",
     "find_token",
     "hash_of",
     "load_configuration",
     "load_sensor_configuration",
     "new_token",
+    "pack_pairs",
     "parse_configuration",
     "read_entries",
+    "read_pairs",
     "serve",
     "serve_sensor",
     "sign",

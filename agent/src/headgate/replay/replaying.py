@@ -15,6 +15,7 @@ from headgate.engine import (
     UserMetric,
 )
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
+from headgate.learning import LEARNED
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
 from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
@@ -67,6 +68,7 @@ def replay(
     for candidate in candidates:
         for spec in (candidate.spec, *candidate.changes.values()):
             _refuse_user_metrics(spec)
+            _refuse_models(spec)
     return _Replaying(recording, partitions, candidates).run(events)
 
 
@@ -79,6 +81,16 @@ def _refuse_user_metrics(spec: DataflowSpec) -> None:
                     f"{bound.value.metric.entry!r}, which a replay cannot ask; replay dataflows "
                     "whose bounds have metrics of headgate's alone"
                 )
+
+
+def _refuse_models(spec: DataflowSpec) -> None:
+    learned = [a.name for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED]
+    if learned:
+        raise NotRecorded(
+            f"actions {', '.join(map(repr, learned))} of {spec.name!r} have learned triggers, and "
+            "a replay has no models: replay bounds in their place, or see how the models would "
+            f"have done in the report of `headgate flow train {spec.name}`"
+        )
 
 
 class _Replaying:

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from headgate.agent.dataflow.views import FlowStatus
 from headgate.agent.ownership.flow_rows import FlowRow
 from headgate.agent.state.run_records import RunRecord
+from headgate.agent.training.task import PackedPairs
 from headgate.flows import Change
 
 
@@ -102,6 +103,26 @@ class EndedWave(Struct, frozen=True):
 
     wave: int
     time: float
+
+
+class TrainRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which models are to be trained; of all bounded outputs where none is named."""
+
+    outputs: tuple[str, ...] = ()
+    waves: Annotated[int, Meta(ge=1, le=100_000)] | None = None
+    """To be learned from; as many as the dataflow says where None."""
+
+
+class KnowledgeRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Pairs to be kept for a dataflow, whatever they were measured of."""
+
+    pairs: tuple[PackedPairs, ...]
+
+
+class KeptPairs(Struct, frozen=True):
+    """How many waves were new, counted for each output and container."""
+
+    new: int
 
 
 class ReleasedActions(Struct, frozen=True):

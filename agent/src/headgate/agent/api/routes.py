@@ -10,10 +10,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
+from io import BytesIO
 from typing import Any
 
 import httpx
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -36,10 +38,13 @@ from headgate.agent.api.messages import (
     ActionRequest,
     EndedWave,
     FlowView,
+    KeptPairs,
+    KnowledgeRequest,
     ReleasedActions,
     RetriedActions,
     SignRequest,
     SubmitRequest,
+    TrainRequest,
     UpdateRequest,
     WaveRequest,
 )
@@ -57,6 +62,8 @@ from headgate.agent.ownership.dataflow_thread import DataflowThread
 from headgate.agent.ownership.flow_rows import ELSEWHERE, FlowRow
 from headgate.agent.ownership.service import Agent
 from headgate.agent.state.run_records import RunRecord
+from headgate.agent.training.parquet import PARQUET, write_pairs
+from headgate.agent.training.task import unpack
 
 _FORWARD = 90.0  # seconds another agent may take to answer, beyond any wait that was asked for
 _LOOK = 1.0  # seconds between two looks whether a dataflow runs whose wave is waited for
@@ -179,6 +186,38 @@ class _Api:
     async def decisions(self, request: Request) -> Response:
         return await self._called(request, lambda runtime, _: tuple(runtime.decisions.newest))
 
+    # -- models ----------------------------------------------------------------------------------
+
+    async def train(self, request: Request) -> Response:
+        body = await body_of(request, TrainRequest)
+        return await self._called(
+            request,
+            lambda runtime, _: runtime.consultations.train(
+                body.outputs, body.waves, runtime.waves.settled
+            ),
+        )
+
+    async def training(self, request: Request) -> Response:
+        return await self._called(request, lambda runtime, _: runtime.consultations.training())
+
+    async def knowledge(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        file = BytesIO()
+        await self._agent.blocking(lambda: write_pairs(file, self._agent.knowledge.pairs(name)))
+        return Response(file.getvalue(), media_type=PARQUET)
+
+    async def keep_knowledge(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        await self._agent.row(name)
+        try:
+            pairs = [unpack(one) for one in (await body_of(request, KnowledgeRequest)).pairs]
+        except ValueError as error:
+            raise HTTPException(400, f"the body has pairs that are none: {error}") from error
+        own = [replace(one, key=replace(one.key, dataflow=name)) for one in pairs]
+        return json_answer(
+            KeptPairs(await self._agent.blocking(lambda: self._agent.knowledge.keep_pairs(own)))
+        )
+
     # -- waves -----------------------------------------------------------------------------------
 
     async def mark(self, request: Request) -> Response:
@@ -291,6 +330,10 @@ ROUTES = (
     ApiRoute("GET", f"{_FLOW}/runs", Role.READ, _Api.runs),
     ApiRoute("GET", f"{_FLOW}/decisions", Role.READ, _Api.decisions),
     ApiRoute("GET", f"{_FLOW}/waves/{{wave:int}}", Role.READ, _Api.wave),
+    ApiRoute("GET", f"{_FLOW}/train", Role.READ, _Api.training),
+    ApiRoute("GET", f"{_FLOW}/knowledge", Role.READ, _Api.knowledge),
+    ApiRoute("POST", f"{_FLOW}/train", Role.OPERATE, _Api.train),
+    ApiRoute("POST", f"{_FLOW}/knowledge", Role.DEFINE, _Api.keep_knowledge),
     ApiRoute("POST", f"{_FLOW}/pause", Role.OPERATE, _Api.pause),
     ApiRoute("POST", f"{_FLOW}/resume", Role.OPERATE, _Api.resume),
     ApiRoute("POST", f"{_FLOW}/run", Role.OPERATE, _Api.run),

@@ -2,27 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headgate.agent.dataflow.context import RuntimeContext
-from headgate.agent.dataflow.state import RuntimePort
-from headgate.engine import Consult, Consulted
+from headgate.agent.dataflow.state import FlowState, RuntimePort
+from headgate.agent.errors import Refused
+from headgate.agent.training.adviser import TrainingReport
+from headgate.agent.training.training import learned_by
+from headgate.engine import Consult, Consulted, SpecificationError
+from headgate.learning import LEARNED, Train
 
 
 class Consultations:
-    """Carries questions and answers; it knows what none of them means."""
+    """Carries questions and answers, and has models trained that people ask for."""
 
-    def __init__(self, port: RuntimePort, context: RuntimeContext) -> None:
+    def __init__(self, state: FlowState, port: RuntimePort, context: RuntimeContext) -> None:
+        self._state = state
         self._port = port
         self._context = context
 
+    def train(self, outputs: Sequence[str], waves: int | None, settled: int) -> TrainingReport:
+        """Have models trained whatever the triggers ask; they decide as soon as they are there.
+
+        Args:
+            outputs: bounded ones; all, where none is named.
+            waves: to be learned from; as many as the dataflow says where None.
+            settled: the newest wave that may be among them.
+
+        Raises:
+            Refused: the dataflow has no learned triggers or no such output, no wave has settled, or
+                a training is under way.
+        """
+        name, learning = self._state.name, self._context.learning
+        try:
+            settings, graph = learned_by(self._state.dataflow.spec)
+        except SpecificationError as error:
+            raise Refused(str(error)) from error
+        if learning is None:
+            raise Refused(f"nobody trains models for {name} here")
+        unknown = [output for output in outputs if output not in settings.outputs]
+        if unknown:
+            raise Refused(
+                f"{name} bounds no output {', '.join(map(repr, unknown))}; its outputs are "
+                f"{', '.join(map(repr, settings.outputs))}"
+            )
+        if not settled:
+            raise Refused(f"no wave of {name} has settled; end some with `headgate flow mark`")
+        if learning.report is not None and learning.report.seconds is None:
+            raise Refused(f"a training of {name} is under way; wait until it has ended")
+        chosen = tuple(outputs) or tuple(settings.outputs)
+        writer = graph.writers[chosen[0]]
+
+        def trained(found: bytes | None, reason: str) -> None:
+            if found is not None:
+                self._context.post(lambda now: self._answer(writer, LEARNED, found, reason, now))
+
+        learning.train(Train(chosen, settled + 1, waves or settings.waves), trained)
+        return self.training()
+
+    def training(self) -> TrainingReport:
+        """Return the last training, which may be under way.
+
+        Raises:
+            Refused: there was none on this agent.
+        """
+        learning = self._context.learning
+        if learning is None or learning.report is None:
+            raise Refused(
+                f"no training of {self._state.name} was asked for since this agent has it; "
+                f"`headgate flow train {self._state.name}` does"
+            )
+        return learning.report
+
     def ask(self, consult: Consult) -> None:
         """Have a question worked out; the engine hears of it in any case, later."""
+        action, kind = consult.action, consult.kind
 
         def answer(found: bytes | None, reason: str) -> None:
-            self._context.post(lambda now: answered(found, reason, now))
-
-        def answered(found: bytes | None, reason: str, now: float) -> None:
-            self._port.handle(Consulted(now, consult.action, consult.kind, found, reason))
-            self._port.settle()
+            self._context.post(lambda now: self._answer(action, kind, found, reason, now))
 
         adviser = self._context.advisers.get(consult.kind)
         if adviser is None:
@@ -32,3 +89,7 @@ class Consultations:
             adviser.answer(consult.question, answer)
         except Exception as error:  # noqa: BLE001 -- whatever it is, the engine waits for an answer
             answer(None, f"{type(error).__name__}: {error}")
+
+    def _answer(self, action: str, kind: str, found: bytes | None, reason: str, now: float) -> None:
+        self._port.handle(Consulted(now, action, kind, found, reason))
+        self._port.settle()

@@ -110,12 +110,13 @@ class Runtime:
                 self._lost_observers.saved,
             ),
         )
+        self.consultations = Consultations(state, self, context)
         self._engine = EngineDriver(
             state,
             decisions,
             attempts,
             scans,
-            Consultations(self, context),
+            self.consultations,
             gates,
             waves,
             context.suspects,

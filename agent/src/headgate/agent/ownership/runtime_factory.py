@@ -144,6 +144,7 @@ class RuntimeFactory(Struct, frozen=True):
                     deliver=hosted.deliver,
                     policies=POLICIES,
                     advisers={BOUNDS: metrics, LEARNED: learned},
+                    learning=learned,
                 ),
             )
         except BaseException:

@@ -146,6 +146,7 @@ class Agent:
             workers.start_seconds,
             self.supervision,
         )
+        self.knowledge = self._make_knowledge(configuration, seals)
         self._trainer = Trainer(workers.path, configuration.training.seconds, self.supervision)
         factory = RuntimeFactory(
             configuration=configuration,
@@ -166,7 +167,7 @@ class Agent:
             spares=self._spares,
             pools=SessionPools(workers.path / ".pools", workers.python, self._spares),
             trainer=self._trainer,
-            knowledge=self._knowledge(configuration, seals),
+            knowledge=self.knowledge,
             suspects={},
         )
         self._presence = None
@@ -194,7 +195,7 @@ class Agent:
         self._submissions = Submissions(self.store, self._connections, configuration.launchers)
         self._flow_rows = FlowRows(self.owner, self._leases, self._status)
 
-    def _knowledge(self, configuration: AgentConfiguration, seals: Seals) -> Knowledge:
+    def _make_knowledge(self, configuration: AgentConfiguration, seals: Seals) -> Knowledge:
         table = knowledge_table(configuration.hbase.state_table)
         own = seals.of(table)
         rows = HBaseRows(self._connections, table, own.proof, FAMILIES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,8 @@ from headgate.agent.errors import AgentError
 from headgate.agent.training.pairs import FEATURE_SET, PairKey, WavePairs
 from headgate.learning import FEATURES
 
+PARQUET: Final = "application/vnd.apache.parquet"
+"""Media type of such files."""
 _VERSION = b"headgate.features"
 _KEYS = PairKey.__struct_fields__
 _WAVES = 1000

@@ -43,8 +43,14 @@ def pack(pairs: WavePairs) -> PackedPairs:
 
 
 def unpack(packed: PackedPairs) -> WavePairs:
-    """Return pairs from their bytes."""
+    """Return pairs from their bytes.
+
+    Raises:
+        ValueError: there are none, or not as many features as errors.
+    """
     measured = np.frombuffer(packed.errors, "<f8")
+    if not len(measured):
+        raise ValueError(f"wave {packed.key.wave} of output {packed.key.output} has no pair")
     shown = np.frombuffer(packed.features, "<f4").reshape(len(measured), len(FEATURES))
     return WavePairs(packed.key, shown, measured)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import httpx
 import msgspec
 import typer
 from rich.console import Console
@@ -18,20 +17,17 @@ from rich.markup import escape
 from headgate.agent import Refused, Seals, unsigned
 from headgate.agent import sign as seal
 from headgate.cli.agent_client import (
-    ADDRESS_VARIABLE,
     AgentOption,
-    base_url,
-    connect,
-    cure,
     keep_shown,
-    shown_here,
 )
+from headgate.cli.flow.asking import ANSWER, ask, fail, printed
 from headgate.cli.flow.check import check, schema, show_problems
 from headgate.cli.flow.oozie import export_file, import_file
+from headgate.cli.flow.train import knowledge, train
 from headgate.cli.flow.tune import flow_tune
 from headgate.cli.flow.views import Line, attempt_words, list_lines, show_lines
 from headgate.cli.flow.wave_times import wave_time
-from headgate.cli.json_document import JsonOption, print_document
+from headgate.cli.json_document import JsonOption
 from headgate.flows import Dataflow, DataflowErrors, Problem, load_dataflow
 from headgate.settings import ConfigurationError, KeyRing, key_path, read_keys
 
@@ -45,11 +41,12 @@ app.callback()(keep_shown)
 app.command("check")(check)
 app.command("schema")(schema)
 app.command("tune")(flow_tune)
+app.command("train")(train)
+app.command("knowledge")(knowledge)
 app.command("import")(import_file)
 app.command("export")(export_file)
 
 _KEY_VARIABLE = "HEADGATE_KEY_FILE"
-_ANSWER = 120.0  # seconds: a submit waits for observers, and for a first Spark session if asked to
 _NOT_YET = 3  # exit status: the agent did what was asked, and it does not have the effect meant
 
 MissingOption = Annotated[
@@ -92,8 +89,8 @@ def submit(
         "shadow": shadow,
         "allow_missing_tables": allow_missing_tables,
     }
-    row = _ask("POST", "/v1/flows", agent, body, json=json)
-    if not _printed({**row, "warnings": msgspec.to_builtins(dataflow.warnings)}, json=json):
+    row = ask("POST", "/v1/flows", agent, body, json=json)
+    if not printed({**row, "warnings": msgspec.to_builtins(dataflow.warnings)}, json=json):
         where = f"with agent {row['owner']}" if row["owner"] else "here"
         _console.print(f"Dataflow {row['name']}, revision {row['revision']}, runs {where}.")
 
@@ -139,8 +136,8 @@ def update(
         }
     if profile is not None or no_profile:
         body["profile"] = profile
-    updated = _ask("POST", f"/v1/flows/{name}/update", agent, body, json=json)
-    if _printed({**updated, "warnings": msgspec.to_builtins(warnings)}, json=json):
+    updated = ask("POST", f"/v1/flows/{name}/update", agent, body, json=json)
+    if printed({**updated, "warnings": msgspec.to_builtins(warnings)}, json=json):
         return
     for change in updated["changes"]:
         _console.print(
@@ -155,8 +152,8 @@ def list_flows(
     *, wide: WideOption = False, agent: AgentOption = None, json: JsonOption = False
 ) -> None:
     """List all dataflows."""
-    rows = _ask("GET", "/v1/flows", agent, json=json)
-    if _printed(rows, json=json):
+    rows = ask("GET", "/v1/flows", agent, json=json)
+    if printed(rows, json=json):
         return
     if rows:
         _show(list_lines(rows, _width(wide=wide)))
@@ -173,16 +170,16 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show a dataflow: its actions, its last runs, and the tracebacks of failed ones."""
-    view = _ask("GET", f"/v1/flows/{name}", agent, json=json)
-    if not _printed(view, json=json):
+    view = ask("GET", f"/v1/flows/{name}", agent, json=json)
+    if not printed(view, json=json):
         _show(show_lines(view, _width(wide=wide)))
 
 
 @app.command()
 def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
     """Say why each action last ran and what is missing for its next run."""
-    explanation = _ask("GET", f"/v1/flows/{name}/explain", agent, json=json)
-    if _printed(explanation, json=json):
+    explanation = ask("GET", f"/v1/flows/{name}/explain", agent, json=json)
+    if printed(explanation, json=json):
         return
     # An agent that has not been updated yet returns none.
     reads = {each["container"]: each["words"] for each in explanation.get("reads", ())}
@@ -207,24 +204,24 @@ def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption =
 @app.command()
 def pause(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
     """Launch nothing any more; updates are still counted."""
-    answer = _ask("POST", f"/v1/flows/{name}/pause", agent, json=json)
-    if not _printed(answer, json=json):
+    answer = ask("POST", f"/v1/flows/{name}/pause", agent, json=json)
+    if not printed(answer, json=json):
         _console.print(f"Dataflow {name} is paused; updates are counted.")
 
 
 @app.command()
 def resume(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
     """Launch again."""
-    answer = _ask("POST", f"/v1/flows/{name}/resume", agent, json=json)
-    if not _printed(answer, json=json):
+    answer = ask("POST", f"/v1/flows/{name}/resume", agent, json=json)
+    if not printed(answer, json=json):
         _console.print(f"Dataflow {name} is resumed.")
 
 
 @app.command()
 def remove(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
     """Stop a dataflow and forget all of its state and history; tables stay as they are."""
-    answer = _ask("DELETE", f"/v1/flows/{name}", agent, json=json)
-    if not _printed(answer, json=json):
+    answer = ask("DELETE", f"/v1/flows/{name}", agent, json=json)
+    if not printed(answer, json=json):
         _console.print(f"Dataflow {name} is removed.")
 
 
@@ -244,13 +241,13 @@ def sign(
     json: JsonOption = False,
 ) -> None:
     """Show what a row of the state table would run, and have it run: of an earlier version."""
-    row = _ask("GET", f"/v1/flows/{name}/sign", agent, json=json)
+    row = ask("GET", f"/v1/flows/{name}/sign", agent, json=json)
     value = b64decode(row["value"])
     try:
         definition = unsigned(name, value)
         seals = Seals(_keys(key_file), row["table"])
     except (Refused, ConfigurationError) as error:
-        _fail(str(error), json=json)
+        fail(str(error), json=json)
     if not json:
         _console.print(
             f"[bold]{name}[/bold], revision {definition.revision}, profile "
@@ -262,8 +259,8 @@ def sign(
     if not (yes or typer.confirm("Shall agents run this?", err=json)):
         raise typer.Exit(1)
     body = {"value": value, "seal": seal(seals, name, value)}
-    signed = _ask("POST", f"/v1/flows/{name}/sign", agent, body, json=json)
-    if not _printed(signed, json=json):
+    signed = ask("POST", f"/v1/flows/{name}/sign", agent, body, json=json)
+    if not printed(signed, json=json):
         _console.print(f"Dataflow {name}, revision {signed['revision']}, is signed.")
 
 
@@ -281,8 +278,8 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run one action now; the exit status is 3 where the run has to wait for something else."""
-    answer = _ask("POST", f"/v1/flows/{name}/run", agent, {"action": action}, json=json)
-    if not _printed(answer, json=json):
+    answer = ask("POST", f"/v1/flows/{name}/run", agent, {"action": action}, json=json)
+    if not printed(answer, json=json):
         if answer["run"] is not None:
             said = f"{action} of {name} is launched as {answer['run']}"
         elif answer["follows"]:
@@ -306,8 +303,8 @@ def cancel(
     json: JsonOption = False,
 ) -> None:
     """End an attempt; it is tried again as after any failure, unless the dataflow is paused."""
-    answer = _ask("POST", f"/v1/flows/{name}/cancel", agent, {"action": action}, json=json)
-    if not _printed(answer, json=json):
+    answer = ask("POST", f"/v1/flows/{name}/cancel", agent, {"action": action}, json=json)
+    if not printed(answer, json=json):
         _console.print(f"The attempt of {action} of {name} is being ended.")
 
 
@@ -324,8 +321,8 @@ def logs(
     """Show what an attempt printed."""
     which = f"&attempt={attempt}" if attempt is not None else ""
     path = f"/v1/flows/{name}/logs?of={quote(of, safe='')}&lines={lines}{which}"
-    view = _ask("GET", path, agent, json=json)
-    if _printed(view, json=json):
+    view = ask("GET", path, agent, json=json)
+    if printed(view, json=json):
         return
     _console.print(attempt_words(view["run"]), markup=False, highlight=False)
     if not view["file"]:
@@ -346,8 +343,8 @@ def release(
     json: JsonOption = False,
 ) -> None:
     """Let actions out of quarantine."""
-    answer = _ask("POST", f"/v1/flows/{name}/release", agent, {"action": action}, json=json)
-    if not _printed(answer, json=json):
+    answer = ask("POST", f"/v1/flows/{name}/release", agent, {"action": action}, json=json)
+    if not printed(answer, json=json):
         _console.print(f"Released: {', '.join(answer['actions'])}.")
 
 
@@ -362,8 +359,8 @@ def retry(
     json: JsonOption = False,
 ) -> None:
     """Run at once what failed: without its backoff, or out of quarantine."""
-    answer = _ask("POST", f"/v1/flows/{name}/retry", agent, {"action": action}, json=json)
-    if not _printed(answer, json=json):
+    answer = ask("POST", f"/v1/flows/{name}/retry", agent, {"action": action}, json=json)
+    if not printed(answer, json=json):
         _console.print(f"Tried again: {', '.join(answer['actions'])}.")
 
 
@@ -396,14 +393,14 @@ def mark(
     try:
         body = {"actions": action or [], "time": None if time is None else wave_time(time)}
     except ConfigurationError as error:
-        _fail(str(error), json=json)
-    marked = _ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)
+        fail(str(error), json=json)
+    marked = ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)
     wave = marked["wave"]
     status: Any = {**marked, "settled": False, "waiting": "", "troubles": []}
     if wait:
         path = f"/v1/flows/{name}/waves/{wave}?wait={wait:g}"
-        status = marked | _ask("GET", path, agent, json=json, seconds=wait + _ANSWER)
-    if not _printed(status, json=json):
+        status = marked | ask("GET", path, agent, json=json, seconds=wait + ANSWER)
+    if not printed(status, json=json):
         if not status["settled"]:
             waiting = f"; waiting for {status['waiting']}" if status["waiting"] else ""
             said = f"Wave {wave} of {name} has ended{waiting}."
@@ -424,64 +421,13 @@ def _loaded(path: Path, profile: str | None, name: str | None, *, json: bool) ->
     except DataflowErrors as errors:
         if json:
             problems = msgspec.to_builtins(errors.problems)
-            _fail("the dataflow file is not in order", json=True, problems=problems)
+            fail("the dataflow file is not in order", json=True, problems=problems)
         lines = path.read_bytes().decode(errors="replace").splitlines() if path.is_file() else []
         show_problems(str(path), errors.problems, lines)
         raise typer.Exit(1) from errors
     if dataflow.warnings and not json:
         show_problems(str(path), dataflow.warnings, dataflow.source.splitlines())
     return dataflow
-
-
-def _ask(
-    method: str,
-    path: str,
-    agent: str | None,
-    body: Any = None,
-    *,
-    json: bool,
-    seconds: float = _ANSWER,
-) -> Any:
-    address = base_url(agent).removeprefix("http://")
-    try:
-        with connect(agent, seconds, shown_here()) as client:
-            answer = client.request(
-                method, path, content=msgspec.json.encode(body) if body is not None else None
-            )
-        content = msgspec.json.decode(answer.content)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        _fail(
-            f"no agent answers at {address} ({error or type(error).__name__}); start one with "
-            "`headgate agent --config agent.toml`, or name another with --agent or "
-            f"{ADDRESS_VARIABLE}",
-            json=json,
-        )
-    except ConfigurationError as error:
-        _fail(str(error), json=json)
-    except msgspec.DecodeError as error:
-        _fail(f"what answers at {address} is no agent: {error}; correct --agent", json=json)
-    if answer.is_error:
-        words = content.get("error", answer.text) + cure(answer.status_code)
-        _fail(words, json=json, problems=content.get("problems", []))
-    return content
-
-
-def _fail(message: str, *, json: bool, problems: Any = ()) -> Any:
-    if json:
-        document = {"error": message, "problems": problems}
-        print_document(document)
-    else:
-        typer.echo(f"headgate flow: {message}", err=True)
-        for problem in problems:
-            place = f"{problem['file']}:{problem['line']}:{problem['column']}"
-            typer.echo(f"{place}: {problem['message']}; {problem['cure']}", err=True)
-    raise typer.Exit(1)
-
-
-def _printed(content: Any, *, json: bool) -> bool:
-    if json:
-        print_document(content)
-    return json
 
 
 def _width(*, wide: bool) -> int | None:

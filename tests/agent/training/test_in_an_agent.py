@@ -1,0 +1,220 @@
+"""A dataflow file with learned triggers on agents in memory: trained, served, and taken over."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from asked import KAFKA
+from kept import knowledge
+from simulation import ScriptedAgent, World
+from simulation.rows import MemoryRows
+
+from headgate.agent.errors import Refused
+from headgate.agent.metrics import AgentMetrics
+from headgate.agent.supervision import Supervision
+from headgate.agent.training.adviser import LearnedAdviser, TrainingReport
+from headgate.agent.training.task import Task
+from headgate.agent.training.trainer import Done
+from headgate.agent.training.training import learn
+from headgate.events import DECISIONS_TOPIC, updates_topic
+from headgate.flows import parse_dataflow
+from headgate.learning import LEARNED, POLICIES
+from headgate.replay import RecordedUpdate, in_order, read_recording
+
+SOURCE = """
+name: air
+containers: {sensors: in c:v, areas: mid c:v, map: out c:v}
+actions:
+  feed: {input: sensors}
+  combine: {step: "steps:combine", reads: sensors, writes: areas}
+  draw: {step: "steps:draw", reads: areas, writes: map}
+learned:
+  outputs: {map: {error: 5%, confidence: 80%}}
+  audit: 0.01%
+  waves: 24
+  horizon: 6
+"""
+WAIT = 60.0
+PERIOD = 3600.0
+
+
+class InMemory:
+    """Trains at once, on what a world has recorded."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.tasks: list[Task] = []
+
+    def train(self, task: Task, done: Done) -> None:
+        self.tasks.append(task)
+        world = self._world
+        recording = read_recording(world.dataflow.name, world.decisions)
+        topics = {updates_topic(table): world.partitions for table in ("in", "mid", "out")}
+        logs = {
+            (topic, partition): iter(
+                [
+                    RecordedUpdate(topic, partition, offset, when, message)
+                    for offset, (message, when) in enumerate(
+                        zip(messages, world.times[topic][partition], strict=True)
+                    )
+                ]
+            )
+            for topic in topics
+            for partition, messages in enumerate(world.topic(topic))
+        }
+        events = in_order(recording.decisions, topics, lambda *place: next(logs[place], None))
+        done(learn(task, recording, events, topics), "", 0.5)
+
+    def forget(self, dataflow: str) -> None:
+        pass
+
+
+class Served:
+    """A world whose agents train and keep models."""
+
+    def __init__(self) -> None:
+        self.world = World(parse_dataflow(SOURCE, "air", None, "air"), policies=POLICIES)
+        self.trains = InMemory(self.world)
+        self.rows = MemoryRows()
+        self.metrics = AgentMetrics()
+        self.chance = random.Random(3)
+        self.advisers: list[LearnedAdviser] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Have another adviser answer, which knows nothing but the table."""
+        self.advisers.append(
+            LearnedAdviser(
+                self.world.dataflow.spec,
+                KAFKA,
+                self.trains,
+                knowledge(self.rows),
+                self.metrics.of("air"),
+                Supervision(lambda _: None),
+            )
+        )
+        self.world.advisers[LEARNED] = self.world.learning = self.advisers[-1]
+
+    @property
+    def agent(self) -> ScriptedAgent:
+        return self.world.agents[-1]
+
+    def wave(self, number: int) -> list[str]:
+        """Have a wave come; return the steps that ran."""
+        world = self.world
+        world.run(lambda: True)
+        before = len(world.commits)
+        for row in range(4):
+            world.write("in", b"%d" % row, b"c:v", b"%.2f" % self.chance.uniform(40.0, 60.0))
+        self.agent.ask(lambda runtime, now: runtime.waves.mark((), now, PERIOD * number))
+        world.run(lambda: self.agent.settled() >= number)
+        return [commit.action for commit in world.commits[before:]]
+
+    def until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT
+        while not done():
+            assert time.monotonic() < deadline
+            self.world.run(lambda: True)
+            time.sleep(0.005)
+
+    def model(self) -> str:
+        """Return what decides on the map."""
+        return str(self.decided()["model"])
+
+    def decided(self) -> dict[str, Any]:
+        """Return how the map is decided on; with a threshold where a model is at hand."""
+        assert self.agent.runtime is not None
+        report = self.agent.runtime.state.engine.actions["draw"].policy.report()
+        assert report is not None
+        data: dict[str, Any] = report.data["map"]
+        return data
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    made = Served()
+    yield made
+    for adviser in made.advisers:
+        adviser.close()
+
+
+def test_it_is_trained_after_its_waves_skips_and_goes_on_with_the_same_model(
+    served: Served,
+) -> None:
+    for number in range(1, 26):
+        assert served.wave(number) == ["combine", "draw"]
+    [task] = served.trains.tasks
+    assert (task.outputs, task.last, task.waves) == (("map",), 24, 24)
+    served.until(lambda: bool(served.model()))
+    report = served.advisers[-1].report
+    assert report is not None
+    assert (report.waves, report.last, report.reasons) == (24, 24, {})
+    model = report.models["map"]
+    assert served.model() == model
+
+    ran = [served.wave(number) for number in range(26, 32)]
+    assert ran.count([]) >= 3
+    served.agent.ask(lambda runtime, now: runtime.save(now))
+    served.begin()
+    served.agent.alive = False
+    served.world.run(lambda: True)
+    served.until(lambda: len(served.world.agents) == 2 and "threshold" in served.decided())
+
+    assert served.model() == model
+    assert len(served.trains.tasks) == 1
+    assert served.decided()["model_age"] == 6
+    served.agent.ask(lambda runtime, now: runtime.reporting.measure(now))
+    served.world.run(lambda: True)
+    metrics = served.agent.metrics.text().decode()
+    assert 'headgate_agent_model_age_waves{dataflow="air",output="map"} 6.0' in metrics
+
+
+def test_people_have_it_trained_earlier_and_hear_what_is_missing(served: Served) -> None:
+    for number in range(1, 13):
+        served.wave(number)
+
+    def train(outputs: tuple[str, ...], waves: int | None) -> TrainingReport:
+        runtime = served.agent.runtime
+        assert runtime is not None
+        return runtime.consultations.train(outputs, waves, runtime.waves.settled)
+
+    report = train((), 10)
+    assert (report.outputs, report.asked, report.seconds) == (("map",), 10, None)
+    with pytest.raises(Refused, match="a training of air is under way"):
+        train((), 10)
+    served.until(lambda: served.advisers[-1].report.seconds is not None)  # type: ignore[union-attr]
+    assert served.trains.tasks[-1].last == 12
+    assert served.agent.runtime is not None
+    report = served.agent.runtime.consultations.training()
+    assert report.waves == 10
+    assert "14 more are missing" in report.reasons["map"]
+    assert served.wave(13) == ["combine", "draw"]
+    with pytest.raises(Refused, match="air bounds no output 'areas'; its outputs are 'map'"):
+        train(("areas",), None)
+
+
+def test_what_cannot_be_trained_is_refused(served: Served) -> None:
+    served.world.run(lambda: True)
+    runtime = served.agent.runtime
+    assert runtime is not None
+    with pytest.raises(Refused, match="no wave of air has settled"):
+        runtime.consultations.train((), None, 0)
+    with pytest.raises(Refused, match="no training of air was asked for since"):
+        runtime.consultations.training()
+
+
+def test_kafka_keeps_all_since_the_submission(served: Served) -> None:
+    world = served.world
+    served.wave(1)
+    begun = served.agent.runtime.state.definition.submitted
+    world.now += 5000.0
+    served.wave(2)
+    world.run(lambda: True)
+    topics = {DECISIONS_TOPIC, *map(updates_topic, ("in", "mid", "out"))}
+    assert topics <= world.needs.keys()
+    for topic in topics:
+        assert world.needs[topic] == pytest.approx(world.now - begun, abs=120.0)
