@@ -1,0 +1,100 @@
+"""Learned triggers on the real stack: trained on demand, skipping, and going on after a kill."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.stack
+
+WAIT = 120.0  # seconds
+
+MEAN = """
+import json, os, sys
+from pathlib import Path
+from headgate.client import ScanRange, Thrift2Connection
+from headgate.events import Origin
+
+request = json.loads(Path(os.environ["HEADGATE_RUN"]).read_text())
+origin = Origin(request["dataflow"], request["action"], request["run"], request["token"])
+source, target = request["parameters"]["source"], request["parameters"]["target"]
+host, port = os.environ["HEADGATE_THRIFT2"].split(":")
+with Thrift2Connection(host, int(port)) as connection:
+    values = [float(v) for _, cells in connection.scan(source, ScanRange()) for v in cells.values()]
+    mean = b"%.3f" % (sum(values) / len(values))
+    connection.put(target, [(b"all", {b"f:v": mean})], origin=origin)
+"""
+
+
+def test_a_model_is_trained_decides_and_is_found_again_after_a_kill(stand: Any) -> None:
+    (stand.directory / "mean.py").write_text(MEAN)
+    source, target = stand.stack.table("source"), stand.stack.table("target")
+    flow = f"learned-{stand.identity}"
+    agent = stand.start_agent("training")
+    text = f"""
+name: {flow}
+containers: {{source: {source} f:v, mean: {target} f:v}}
+actions:
+  feed: {{input: source}}
+  average:
+    command: {sys.executable} {stand.directory / "mean.py"}
+    parameters: {{source: {source}, target: {target}}}
+    reads: source
+    writes: mean
+learned:
+  outputs: {{mean: {{error: 30%, confidence: 80%}}}}
+  audit: 0.01%
+  waves: 1000
+  horizon: 6
+"""
+    body = {"source": text, "file": "test.yaml", "directory": str(stand.directory)}
+    agent.ask("POST", "/v1/flows", body)
+    chance = random.Random(1)
+    hour = 0
+
+    def wave() -> int:
+        """Write, end a wave an hour after the last, and return how many runs there have been."""
+        nonlocal hour
+        hour += 1
+        values = {b"%d" % row: b"%.2f" % chance.uniform(40.0, 60.0) for row in range(4)}
+        stand.write(source, values)
+        ended = agent.ask("POST", f"/v1/flows/{flow}/waves", {"time": 3600.0 * hour})
+        agent.settle(flow, ended["wave"])
+        runs = agent.ask("GET", f"/v1/flows/{flow}/runs")
+        return len({run["run"] for run in runs if run["outcome"] == "committed"})
+
+    for number in range(1, 27):
+        assert wave() == number, agent.words()
+
+    agent.ask("POST", f"/v1/flows/{flow}/train", {"waves": 24})
+    deadline = time.monotonic() + WAIT
+    while (report := agent.ask("GET", f"/v1/flows/{flow}/train"))["seconds"] is None:
+        assert time.monotonic() < deadline, agent.words()
+        time.sleep(0.2)
+    assert (report["failure"], report["reasons"]) == ("", {}), f"{report}\n{agent.words()}"
+    assert (report["waves"], report["last"]) == (24, 26)
+    model = report["models"]["mean"]
+    while model not in str(agent.explained(flow, "average")):
+        assert time.monotonic() < deadline, agent.explained(flow, "average")
+        time.sleep(0.2)
+
+    before = 26
+    after = [wave() for _ in range(6)][-1]
+    assert after - before <= 4, agent.explained(flow, "average")
+    metrics = agent.client.get("/metrics").text
+    named = f'dataflow="{flow}",outcome="model",output="mean"'
+    assert f"headgate_agent_trainings_total{{{named}}} 1.0" in metrics
+
+    agent.kill()
+    agent = stand.start_agent("successor")
+    agent.await_dataflows()
+    again = [wave() for _ in range(6)][-1]
+    assert again - after <= 4, agent.explained(flow, "average")
+    assert f"decided by model {model}" in str(agent.explained(flow, "average"))
+
+    pairs = agent.client.get(f"/v1/flows/{flow}/knowledge")
+    assert (pairs.status_code, pairs.content[:4]) == (200, b"PAR1")
