@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test soak fuzz mutate bench bench-aqhi lint format setup lock wheel clean
+.PHONY: demo test soak fuzz mutate bench bench-aqhi bench-learned lint format setup lock wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -53,6 +53,10 @@ bench: setup
 # The first paper's evaluation on a private stack; ARGS=--quick, 24 waves; ARGS=--computed, no stack.
 bench-aqhi: setup
 	$(BIN)/headgate demo evaluation $(ARGS)
+
+# The second paper's evaluation with learned triggers, over tables of all waves; ARGS=--only AQHI.
+bench-learned: setup
+	$(BIN)/python tests/bench/learned/run.py $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .
