@@ -16,17 +16,6 @@ from headgate.learning.calibration import (
     outside,
     upper_rate,
 )
-from headgate.learning.consultation import (
-    Lost,
-    Models,
-    ModelsWanted,
-    Question,
-    Train,
-    decode_answer,
-    decode_question,
-    encode_answer,
-    encode_question,
-)
 from headgate.learning.decider import Decider, Deciders, DeciderState, Judged
 from headgate.learning.envelope import UnusableModel
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
@@ -71,8 +60,6 @@ from headgate.learning.impact import (
     measure,
     version_of,
 )
-from headgate.learning.metering import elements_of, is_known, updates_of
-from headgate.learning.outputs import version_of_model
 from headgate.learning.pairs import (
     ContainerHistory,
     MeasuredPairs,
@@ -90,15 +77,6 @@ from headgate.learning.predictor import (
     encode_model,
     log_ratio,
 )
-from headgate.learning.settings import (
-    LEARNED,
-    LearnedSettings,
-    OutputSettings,
-    decided_on,
-    graph_of,
-    settings_of,
-    trigger_of,
-)
 from headgate.learning.simulation import (
     Bounded,
     ClosedLoop,
@@ -111,7 +89,29 @@ from headgate.learning.simulation import (
     staged_loop,
     stages,
 )
-from headgate.learning.trigger import POLICIES, Learned, learned
+from headgate.learning.triggers.consultation import (
+    Lost,
+    Models,
+    ModelsWanted,
+    Question,
+    Train,
+    decode_answer,
+    decode_question,
+    encode_answer,
+    encode_question,
+)
+from headgate.learning.triggers.metering import elements_of, is_known, updates_of
+from headgate.learning.triggers.outputs import version_of_model
+from headgate.learning.triggers.policy import POLICIES, Learned, learned
+from headgate.learning.triggers.settings import (
+    LEARNED,
+    LearnedSettings,
+    OutputSettings,
+    decided_on,
+    graph_of,
+    settings_of,
+    trigger_of,
+)
 
 __all__ = [
     "FEATURES",

@@ -41,17 +41,17 @@ from headgate.engine import (
     with_triggers,
 )
 from headgate.events import ContainerId
-from headgate.learning.consultation import (
+from headgate.learning.envelope import UnusableModel
+from headgate.learning.predictor import decode_model
+from headgate.learning.triggers.consultation import (
     Lost,
     ModelsWanted,
     Train,
     decode_answer,
     encode_question,
 )
-from headgate.learning.envelope import UnusableModel
-from headgate.learning.outputs import BoundedOutput, OutputState, Wish, wave_probe
-from headgate.learning.predictor import decode_model
-from headgate.learning.settings import LEARNED, graph_of, settings_of
+from headgate.learning.triggers.outputs import BoundedOutput, OutputState, Wish, wave_probe
+from headgate.learning.triggers.settings import LEARNED, graph_of, settings_of
 
 Data = dict[str, float | str | None]
 

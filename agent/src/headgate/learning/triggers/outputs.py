@@ -15,9 +15,9 @@ from headgate.learning.decider import Decider, DeciderState
 from headgate.learning.features import WaveContext, row_of
 from headgate.learning.feedback import Choice
 from headgate.learning.impact import error
-from headgate.learning.metering import Meter, is_known, mean_of, updates_of
 from headgate.learning.predictor import Model
-from headgate.learning.settings import OutputSettings
+from headgate.learning.triggers.metering import Meter, is_known, mean_of, updates_of
+from headgate.learning.triggers.settings import OutputSettings
 
 
 class OutputState(Struct):

@@ -1,0 +1,1 @@
+"""The trigger policy of steps above bounded outputs, in a running engine."""
