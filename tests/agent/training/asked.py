@@ -10,7 +10,7 @@ from headgate.learning import LearnedSettings, OutputSettings
 
 WAVES, HORIZON = 40, 6
 SETTINGS = LearnedSettings(
-    {"level": OutputSettings(0.3, confidence=0.8), "map": OutputSettings(1e-9, confidence=0.8)},
+    {"level": OutputSettings(1e-9), "map": OutputSettings(0.9, confidence=0.8)},
     0.0,
     WAVES,
     HORIZON,
