@@ -20,9 +20,10 @@ from headgate.agent.training.adviser import LearnedAdviser, TrainingReport
 from headgate.agent.training.task import Task
 from headgate.agent.training.trainer import Done
 from headgate.agent.training.training import learn
+from headgate.engine import PolicyReport
 from headgate.events import DECISIONS_TOPIC, updates_topic
 from headgate.flows import parse_dataflow
-from headgate.learning import LEARNED, POLICIES
+from headgate.learning import LEARNED, POLICIES, Learned
 from headgate.replay import RecordedUpdate, in_order, read_recording
 
 SOURCE = """
@@ -171,6 +172,32 @@ def test_it_is_trained_after_its_waves_skips_and_goes_on_with_the_same_model(
     served.world.run(lambda: True)
     metrics = served.agent.metrics.text().decode()
     assert 'headgate_agent_model_age_waves{dataflow="air",output="map"} 6.0' in metrics
+
+
+def test_what_audits_found_is_measured_where_there_were_any(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.wave(1)
+    found = {"model_age": 3, "audited_rate": 0.25, "rate_from": 0.1, "rate_to": 0.5}
+    data = {"map": {"audits": 8, **found}, "other": {"audits": 0, **found}, "new": {"model": ""}}
+    report = PolicyReport("", data)
+    monkeypatch.setattr(Learned, "report", lambda policy: report if policy._writes else None)
+
+    def shown(name: str) -> list[str]:
+        served.agent.ask(lambda runtime, now: runtime.reporting.measure(now))
+        served.world.run(lambda: True)
+        lines = served.agent.metrics.text().decode().splitlines()
+        return sorted(line for line in lines if line.startswith(f"headgate_agent_{name}{{"))
+
+    head = 'headgate_agent_audited_violation_ratio{dataflow="air",output="map",value='
+    assert shown("audited_violation_ratio") == [
+        f'{head}"lower"}} 0.1',
+        f'{head}"measured"}} 0.25',
+        f'{head}"upper"}} 0.5',
+    ]
+    assert [line[-3:] for line in shown("model_age_waves")] == ["3.0", "3.0"]
+    data.clear()
+    assert shown("audited_violation_ratio") + shown("model_age_waves") == []
 
 
 def test_people_have_it_trained_earlier_and_hear_what_is_missing(served: Served) -> None:
