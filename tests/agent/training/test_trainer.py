@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from headgate.agent.training.task import Trained
 from headgate.agent.training.trainer import Trainer
 
 WAIT = 60.0
-MARK = "headgate-trainer-test"
+MARK = f"headgate-trainer-test-{uuid.uuid4().hex}"  # these tests may run twice at a time
 
 ANSWERS = """
 import sys, time, pathlib
