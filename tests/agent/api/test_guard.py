@@ -98,8 +98,8 @@ def test_the_roles_are_what_is_documented() -> None:
     }
     assert changes == {
         Role.READ: set(),
-        Role.OPERATE: {"pause", "resume", "run", "cancel", "retry", "release", "waves"},
-        Role.DEFINE: {"submit", "update", "sign", "{name}"},
+        Role.OPERATE: {"pause", "resume", "run", "cancel", "retry", "release", "waves", "train"},
+        Role.DEFINE: {"submit", "update", "sign", "knowledge", "{name}"},
     }
     assert {route.path for route in PROBES} == OPEN_PATHS
 

@@ -202,6 +202,7 @@ class _Api:
 
     async def knowledge(self, request: Request) -> Response:
         name = request.path_params["name"]
+        await self._agent.row(name)
         file = BytesIO()
         await self._agent.blocking(lambda: write_pairs(file, self._agent.knowledge.pairs(name)))
         return Response(file.getvalue(), media_type=PARQUET)
