@@ -101,7 +101,7 @@ def test_thresholds_that_skip_nothing_say_nothing() -> None:
 
 def test_thresholds_to_try_are_scores_that_there_are() -> None:
     scores = np.array([[math.nan, 0.2], [math.inf, 0.8], [0.2, 0.4]])
-    assert candidates(scores, 4) == pytest.approx([0.2, 0.4, 0.8])
+    assert candidates(scores, 3) == pytest.approx([0.2, 0.4, 0.8])
     assert candidates(np.array([math.nan])) == []
 
 

@@ -89,7 +89,7 @@ def fitted(
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("threshold", [-0.4, 0.0])
+@pytest.mark.parametrize("threshold", [-0.15, 0.0])
 @pytest.mark.parametrize("kind", ["plain", "early", "restarts"])
 def test_an_engine_decides_as_the_rules_say_wave_by_wave(
     seed: int, threshold: float, kind: str

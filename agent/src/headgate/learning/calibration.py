@@ -136,8 +136,11 @@ def _missing(tried: Calibration, confidence: float) -> int | None:
 
 
 def candidates(scores: Table, count: int = 120) -> list[float]:
-    """Return thresholds to try: quantiles of the scores that are known."""
-    known = scores[np.isfinite(scores)]
+    """Return thresholds to try: quantiles of the scores that are known, each counted once.
+
+    Of most pairs it is clear on which side they are: their scores are few and say the same.
+    """
+    known = np.unique(scores[np.isfinite(scores)])
     if not known.size:
         return []
     return sorted(set(np.quantile(known, np.linspace(0.0, 1.0, count)).tolist()))
