@@ -12,9 +12,10 @@ from headgate.flows.grammar.problems import DataflowErrors, Findings, Position, 
 from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree
 from headgate.flows.grammar.tree import Mapping as TreeMapping
 from headgate.flows.grammar.values import NAME
+from headgate.flows.oozie.containers import Containers, resolved
 from headgate.flows.oozie.document import Element
 from headgate.flows.oozie.order import Order
-from headgate.flows.oozie.qod import Containers, read_qod, resolved
+from headgate.flows.oozie.qod import read_qod
 from headgate.flows.oozie.workflow import (
     Kill,
     OozieAction,
