@@ -37,6 +37,7 @@ FULL = {
             "codec": "json $.a[0]",
             "on_undecodable": None,
         },
+        "map": "maps m:colour",
     },
     "actions": {
         "feed": {"input": ["readings", "rows"], "description": "from outside"},
@@ -68,6 +69,13 @@ FULL = {
             "evaluate": "write",
             "retries": 3,
         },
+        "map": {"step": "steps:map", "reads": "rows", "writes": "map"},
+    },
+    "learned": {
+        "outputs": {"map": {"error": {"rmse": 2}, "confidence": "99%"}},
+        "audit": "5%",
+        "waves": 100,
+        "horizon": 12,
     },
     "profiles": {
         "cheap": {"zones": {"readings": {"sequence": "60%", "value": "none"}}},
@@ -90,6 +98,7 @@ NAMES = st.sampled_from(
         *("row", "prefix", "rows", "group", "codec", "count", "container", "time", "sequence"),
         *("value", "relative", "absolute", "changed", "against", "limit", "attempts", "backoff"),
         *("zones", "readings", "x y", "profiles", "spark", "waves", "after", "evaluate", "own"),
+        *("learned", "outputs", "error", "rmse", "confidence", "audit", "horizon", "map"),
     ]
 )
 VALUES = st.recursive(

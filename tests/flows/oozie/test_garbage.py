@@ -18,7 +18,9 @@ WHOLE = """\
   <action name="a"><qod combine="k or t"><table id="k" name="t" time="5"/><row table="t" name="r"
     value="5"/></qod><java><arg>on</arg><arg>1e3</arg><arg>#</arg></java>
     <ok to="j"/><error to="x"/></action>
-  <action name="b" retry-max="3"><fs><mkdir path="${p}"/></fs><ok to="j"/><error to="x"/></action>
+  <action name="b" retry-max="3"><error-bounds><reads><table name="u"/></reads><writes><table
+    name="v" max-error="0.1" confidence="0.9"/></writes></error-bounds>
+    <fs><mkdir path="${p}"/></fs><ok to="j"/><error to="x"/></action>
   <join name="j" to="d"/>
   <decision name="d"><switch><case to="end">${c}</case><default to="end"/></switch></decision>
   <kill name="x"><message>x</message></kill>
@@ -46,6 +48,8 @@ PIECES = st.sampled_from(
             "<!DOCTYPE w>",
             "<qod>",
             "</qod>",
+            "<error-bounds>",
+            "</reads>",
             "<?x?>",
             "\0",
             "\u2028",
@@ -55,7 +59,18 @@ PIECES = st.sampled_from(
             "\r",
             " ",
         ),
-        *('name="a"', 'to="a"', 'time="5"', 'xmlns=""', "${x}", "0", "all", "a.b", "1e999"),
+        *(
+            'name="a"',
+            'to="a"',
+            'time="5"',
+            'max-error="2"',
+            'xmlns=""',
+            "${x}",
+            "0",
+            "all",
+            "a.b",
+            "1e999",
+        ),
     ]
 )
 

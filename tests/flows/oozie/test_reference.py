@@ -5,9 +5,12 @@ from pathlib import Path
 
 from headgate.engine import Bound, write_condition
 from headgate.flows import ImportChoices, import_workflow, parse_dataflow
+from headgate.learning import OutputSettings, settings_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "oozie.md"
-(WORKFLOW,) = re.findall(r"```xml\n(.*?)```", REFERENCE.read_text(encoding="utf-8"), re.DOTALL)
+WORKFLOW, BOUNDED = re.findall(
+    r"```xml\n(.*?)```", REFERENCE.read_text(encoding="utf-8"), re.DOTALL
+)
 
 
 def limits(bound: Bound) -> tuple[object, object, object]:
@@ -33,3 +36,19 @@ def test_the_workflow_shown_is_imported_as_it_is():
     assert write_condition(condition) == "words or front and size"
     assert limits(actions["news"].bounds[0]) == (200, 100, 0.1)
     assert limits(actions["static"].bounds[0]) == (300, 500, 0.2)
+
+
+def test_the_workflow_with_error_bounds_is_imported_as_it_is():
+    imported = import_workflow(BOUNDED, REFERENCE.name, ImportChoices(inputs=("feed",)))
+    dataflow = parse_dataflow(imported.text, "flow.yaml")
+
+    assert (imported.warnings, dataflow.warnings) == ((), ())
+    actions = {action.name: action for action in dataflow.spec.actions}
+    assert actions["feed"].writes == ("detectors-s-density",)
+    assert (actions["areas"].after, actions["index"].after) == (("feed",), ("areas",))
+    decided = [action for action in actions.values() if action.trigger is not None]
+    assert [action.name for action in decided] == ["areas", "index"]
+    assert settings_of(decided).outputs == {
+        "areas-a-mean": OutputSettings(0.1),
+        "index-i-level": OutputSettings(0.05, confidence=0.99),
+    }

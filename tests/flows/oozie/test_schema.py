@@ -1,4 +1,4 @@
-"""The XML Schema of ``qod`` allows what an import reads, alone and in a workflow's schema."""
+"""The XML Schema of the added elements allows what an import reads, alone and in a workflow's."""
 
 import shutil
 import subprocess
@@ -13,6 +13,8 @@ JAVA = shutil.which("java")
 pytestmark = pytest.mark.skipif(JAVA is None, reason="there is no Java to validate with")
 
 ROW = '<row id="k" table="t" name="r" value="100"/>'
+READ = '<reads><table name="t"/></reads>'
+WRITTEN = '<writes><table name="w" max-error="0.05" confidence="0.99"/></writes>'
 GOOD = [
     '<qod><table name="t" time="60.5" sequence="100" value="10"/></qod>',
     '<qod combine="at-least-one"><table name="n:t" time=".5"/></qod>',
@@ -20,6 +22,17 @@ GOOD = [
     f'<qod combine="k or t and (k)">{ROW}<table name="t" time="1"/></qod>',
     '<qod><group><item table="t" column="f:q"/><item table="u"/><time>5</time></group></qod>',
     '<qod><column table="t" name="f:"><value>1</value><time> 2 </time></column></qod>',
+    f"<error-bounds>{READ}{WRITTEN}</error-bounds>",
+    (
+        f'<error-bounds>{READ}<writes><row table="w" name="r" max-error=".999"/></writes>'
+        '<writes><group max-error="+0.1"><item table="u" row="r"/><confidence>.5</confidence>'
+        "</group></writes></error-bounds>"
+    ),
+    (
+        f'<error-bounds>{READ}<writes><column table="w" name="f:"><max-error> 0.2 </max-error>'
+        "</column></writes></error-bounds>"
+    ),
+    '<error-bounds><reads><group><item table="t"/></group></reads></error-bounds>',
 ]
 BAD = [
     "<qod/>",
@@ -42,6 +55,26 @@ BAD = [
     '<qod><group time="5"><item/></group></qod>',
     '<qod><group time="5"><item table="t" time="5"/></group></qod>',
     '<qod><group time="5"><table name="t"/></group></qod>',
+    "<error-bounds/>",
+    "<error-bounds><reads/></error-bounds>",
+    "<error-bounds>" + WRITTEN.replace("writes", "write") + "</error-bounds>",
+    f'<error-bounds combine="all">{READ}{WRITTEN}</error-bounds>',
+    '<error-bounds><table name="t" max-error="0.05"/></error-bounds>',
+    '<error-bounds><reads><table name="t" max-error="0.05"/></reads></error-bounds>',
+    (
+        '<error-bounds><reads><table name="t"><max-error>0.05</max-error></table></reads>'
+        "</error-bounds>"
+    ),
+    *(
+        f"<error-bounds>{READ}{WRITTEN.replace(old, new)}</error-bounds>"
+        for old, new in (
+            *(("0.05", bad) for bad in ("0", "1", "1.5", "-0.1", "5%", "")),
+            *(("0.99", bad) for bad in ("0.49", "1", "99%")),
+            ("max-error", "error"),
+            ("table", "tabel"),
+            ('name="w"', 'name="w" time="5"'),
+        )
+    ),
 ]
 
 # The part of a workflow's schema that an action lies in, as somebody would extend theirs.
@@ -51,6 +84,7 @@ EXTENDED = """\
   <xs:include schemaLocation="qod.xsd"/>
   <xs:element name="action"><xs:complexType><xs:sequence>
     <xs:element ref="w:qod" minOccurs="0"/>
+    <xs:element ref="w:error-bounds" minOccurs="0"/>
     <xs:element name="java"/>
   </xs:sequence></xs:complexType></xs:element>
 </xs:schema>
@@ -98,10 +132,11 @@ def test_schema_and_import_agree(schemas, workflow, action):
 
 def test_a_workflows_schema_that_includes_it_has_it_in_its_own_namespace(schemas):
     documents = [
-        f'<action xmlns="uri:oozie:workflow:0.2">{qod}<java/></action>' for qod in (GOOD[4], BAD[1])
+        f'<action xmlns="uri:oozie:workflow:0.2">{added}<java/></action>'
+        for added in (GOOD[4] + GOOD[6], BAD[1], BAD[-2])
     ]
 
-    good, bad = validated(schemas / "workflow.xsd", documents)
+    good, *bad = validated(schemas / "workflow.xsd", documents)
 
     assert good == "valid"
-    assert "tabel" in bad
+    assert ["tabel" in words for words in bad] == [True, True]

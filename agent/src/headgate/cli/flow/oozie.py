@@ -50,7 +50,7 @@ class ExportedFile(Struct, frozen=True):
 
 
 def import_file(
-    path: Annotated[Path, typer.Argument(help="An Oozie workflow, with or without `qod`.")],
+    path: Annotated[Path, typer.Argument(help="An Oozie workflow, with or without bounds.")],
     *,
     output: OutputOption = None,
     name: Annotated[

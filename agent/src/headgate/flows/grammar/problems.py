@@ -50,16 +50,16 @@ class Findings:
     """Collects the problems of one file, so that all of them are reported at once."""
 
     def __init__(self, file: str) -> None:
-        self._file = file
+        self.file = file
         self._problems: dict[Problem, None] = {}
 
     def error(self, at: Position, message: str, cure: str) -> None:
         """Note something that makes the file unusable."""
-        self._add(Problem(self._file, at.line, at.column, message, cure))
+        self._add(Problem(self.file, at.line, at.column, message, cure))
 
     def warning(self, at: Position, message: str, cure: str) -> None:
         """Note something that is allowed but probably not meant."""
-        self._add(Problem(self._file, at.line, at.column, message, cure, Severity.WARNING))
+        self._add(Problem(self.file, at.line, at.column, message, cure, Severity.WARNING))
 
     def _add(self, problem: Problem) -> None:
         # A part that an alias repeats is looked at twice; its problems are reported once.

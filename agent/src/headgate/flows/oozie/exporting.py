@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headgate.engine import ActionRole, DataflowSpec
 from headgate.flows.dataflow import Dataflow
 from headgate.flows.grammar.problems import DataflowErrors, Findings, Position
 from headgate.flows.oozie.importing import SUB_WORKFLOW
 from headgate.flows.oozie.order import Order
-from headgate.flows.oozie.workflow import Workflow, read_workflow, without_qod
+from headgate.flows.oozie.workflow import Workflow, read_workflow, without_bounds
+from headgate.flows.sections.graph import ancestors
 
 _TOP = Position(1, 1)
 
 
 def plain_workflow(text: str, file: str) -> str:
-    """Return a workflow's XML text without its ``qod`` elements.
+    """Return a workflow's XML text without its ``qod`` and ``error-bounds`` elements.
 
     Raises:
         DataflowErrors: the text is no workflow.
@@ -22,7 +25,7 @@ def plain_workflow(text: str, file: str) -> str:
     workflow = read_workflow(text, findings)
     if workflow is None or findings.failed:
         raise DataflowErrors(findings.problems)
-    return without_qod(workflow)
+    return without_bounds(workflow)
 
 
 def export_workflow(dataflow: Dataflow) -> str:
@@ -48,7 +51,7 @@ def export_workflow(dataflow: Dataflow) -> str:
     problems = (*findings.problems, *inner.problems)
     if workflow is None or findings.failed or inner.failed:
         raise DataflowErrors(problems)
-    return without_qod(workflow)
+    return without_bounds(workflow)
 
 
 def _compare(spec: DataflowSpec, workflow: Workflow, order: Order, findings: Findings) -> None:
@@ -65,14 +68,34 @@ def _compare(spec: DataflowSpec, workflow: Workflow, order: Order, findings: Fin
     for name in sorted(said.keys() - found.keys()):
         findings.error(_TOP, f"the dataflow has no action `{name}` of the workflow any more", cure)
     inputs = {action.name for action in spec.actions if action.role is ActionRole.INPUT}
-    for name in sorted(said.keys() & found.keys() - inputs):
-        if said[name] != found[name]:
+    if said.keys() != found.keys():
+        return
+    here, there = _reduced(found), _reduced(said)
+    for name in sorted(said.keys() - inputs):
+        if here[name] != there[name]:
             findings.error(
                 _TOP,
-                f"`{name}` comes after {_listed(found[name])} here, in the workflow after "
-                f"{_listed(said[name])}",
+                f"`{name}` comes after {_listed(here[name])} here, in the workflow after "
+                f"{_listed(there[name])}",
                 cure,
             )
+
+
+def _reduced(after: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Return the predecessors of each action without those that come before another of them.
+
+    A step with a learned trigger names all whose output it reads, a workflow only the last of them.
+    """
+    direct = {name: tuple(before) for name, before in after.items()}
+    earlier = {name: ancestors(name, direct) for name in direct}
+    return {
+        name: {
+            one
+            for one in before
+            if not any(one in earlier[other] and other not in earlier[one] for other in before)
+        }
+        for name, before in after.items()
+    }
 
 
 def _outer(name: str, workflow: Workflow) -> str:

@@ -9,20 +9,23 @@ from dataclasses import dataclass, field, replace
 
 from headgate.flows.building import check_tree
 from headgate.flows.grammar.problems import DataflowErrors, Findings, Position, Problem, Severity
-from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree
+from headgate.flows.grammar.tree import Entry, Items, Scalar, Tree, texts_of
 from headgate.flows.grammar.tree import Mapping as TreeMapping
 from headgate.flows.grammar.values import NAME
+from headgate.flows.oozie.bounded_steps import LEARNED, BoundedSteps, associated
 from headgate.flows.oozie.containers import Containers, resolved
 from headgate.flows.oozie.document import Element
+from headgate.flows.oozie.error_bounds import read_error_bounds
 from headgate.flows.oozie.order import Order
 from headgate.flows.oozie.qod import read_qod
+from headgate.flows.oozie.steps import ImportedStep
 from headgate.flows.oozie.workflow import (
     Kill,
     OozieAction,
     Workflow,
     read_workflow,
     targets,
-    without_qod,
+    without_bounds,
 )
 from headgate.flows.oozie.writing import literal, written
 
@@ -61,20 +64,8 @@ class ImportedWorkflow:
     warnings: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    name: str
-    action: OozieAction
-    after: tuple[str, ...]
-    at: Position
-    """Its own place, or that of the sub-workflow in which it lies."""
-    findings: Findings
-    defaults: Mapping[str, str]
-    """Of the properties that its workflow declares."""
-
-
 def import_workflow(text: str, file: str, choices: ImportChoices | None = None) -> ImportedWorkflow:
-    """Return the dataflow file that a workflow with ``qod`` elements is made into.
+    """Return the dataflow file that a workflow, with its bounds, is made into.
 
     Raises:
         DataflowErrors: the workflow can't be read or mapped; every problem found is in it.
@@ -109,6 +100,7 @@ class _Importer:
         self._findings = Findings(file)
         self._all = [self._findings]
         self._containers = Containers()
+        self._bounded = BoundedSteps(self._findings)
         self._functions: dict[str, str] = {}
         self._chosen: set[str] = set()
 
@@ -139,7 +131,7 @@ class _Importer:
         self._check(tree, steps)
         return None if self._findings.failed else tree
 
-    def _check(self, tree: TreeMapping, steps: list[_Step]) -> None:
+    def _check(self, tree: TreeMapping, steps: list[ImportedStep]) -> None:
         """Note what is wrong with the file that would be written; of sub-workflows errors only.
 
         The tree has their places too, but not their files.
@@ -158,7 +150,7 @@ class _Importer:
 
     def _steps(
         self, workflow: Workflow, prefix: str, before: tuple[str, ...], findings: Findings
-    ) -> tuple[list[_Step], tuple[str, ...]] | None:
+    ) -> tuple[list[ImportedStep], tuple[str, ...]] | None:
         """Return the steps of a workflow, and those after which it has ended.
 
         ``before`` are the actions that come before it, where it is a sub-workflow.
@@ -173,7 +165,7 @@ class _Importer:
             return None
         self._chosen |= {f"{prefix}{name}" for name in workflow.nodes}
         self._note_left_out(workflow, order, findings)
-        steps: dict[str, list[_Step]] = {}
+        steps: dict[str, list[ImportedStep]] = {}
         stands_for: dict[str, tuple[str, ...]] = {}
         for action in order.actions:
             names = order.predecessors(action.name)
@@ -187,15 +179,15 @@ class _Importer:
             else:
                 stands_for[action.name] = (name,)
                 steps[action.name] = [
-                    _Step(name, action, after, action.at, findings, workflow.defaults)
+                    ImportedStep(name, action, after, action.at, findings, workflow.defaults)
                 ]
         ends = tuple(dict.fromkeys(one for name in order.ends for one in stands_for[name]))
         return [step for a in workflow.actions for step in steps.get(a.name, ())], ends
 
     def _sub_workflow(
         self, name: str, action: OozieAction, after: tuple[str, ...], findings: Findings
-    ) -> tuple[list[_Step], tuple[str, ...]]:
-        nothing: tuple[list[_Step], tuple[str, ...]] = ([], after)
+    ) -> tuple[list[ImportedStep], tuple[str, ...]]:
+        nothing: tuple[list[ImportedStep], tuple[str, ...]] = ([], after)
         copy = self.choices.sub_workflows.get(name)
         if copy is None:
             path = next((one.text.strip() for one in action.body.of("app-path")), "")
@@ -205,12 +197,13 @@ class _Importer:
                 f"take a copy of its workflow.xml and import with `--sub-workflow {name}=FILE`",
             )
             return nothing
-        if action.qod is not None:
-            findings.error(
-                action.qod.at,
-                f"`{name}` is a workflow, whose actions run one by one",
-                "put the `qod` on the actions inside of it",
-            )
+        for element in (action.qod, action.error_bounds):
+            if element is not None:
+                findings.error(
+                    element.at,
+                    f"`{name}` is a workflow, whose actions run one by one",
+                    f"put the `{element.name}` on the actions inside of it",
+                )
         text, file = copy
         inner_findings = Findings(file)
         self._all.append(inner_findings)
@@ -259,7 +252,7 @@ class _Importer:
 
     # -- the file --------------------------------------------------------------------------------
 
-    def _tree(self, workflow: Workflow, steps: list[_Step]) -> TreeMapping:
+    def _tree(self, workflow: Workflow, steps: list[ImportedStep]) -> TreeMapping:
         at = workflow.at
         self.name = self.choices.name or workflow.name
         if not re.fullmatch(NAME, self.name):
@@ -270,10 +263,14 @@ class _Importer:
         for step in steps:
             actions[step.name] = Entry(_text(step.name, step.action.at), self._action(step))
         self._feed(actions, steps)
+        actions = self._bounded.ordered(steps, actions)
+        learned = self._bounded.section()
         sections: dict[str, Tree] = {"name": _text(self.name, at)}
         if self._containers.entries:
             sections["containers"] = TreeMapping(self._containers.entries, at)
         sections["actions"] = TreeMapping(actions, at)
+        if learned is not None:
+            sections[LEARNED] = learned
         sections["oozie"] = self._origin(workflow)
         return TreeMapping({k: Entry(_text(k, at), v) for k, v in sections.items()}, at)
 
@@ -284,18 +281,24 @@ class _Importer:
         if taken:
             branches = {k: Entry(_text(k, at), _text(v, at)) for k, v in taken.items()}
             keys["decisions"] = TreeMapping(branches, at)
-        keys["workflow"] = _text(without_qod(workflow), at)
+        keys["workflow"] = _text(without_bounds(workflow), at)
         return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
 
-    def _action(self, step: _Step) -> TreeMapping:
+    def _action(self, step: ImportedStep) -> TreeMapping:
         action, at = step.action, step.at
         keys: dict[str, Tree] = {
             "step": _text(f"{self.choices.module}:{self._function(step.name)}", at),
             "description": _text(f"Oozie {action.body.name} action", at),
             "after": Items(tuple(_text(name, at) for name in step.after), at),
         }
+        properties = {**step.defaults, **self.choices.properties}
+        if action.error_bounds is not None:
+            element = resolved(action.error_bounds, properties)
+            bounds = read_error_bounds(element, self._containers, step.findings)
+            self._bounded.add(step.name, bounds, step.findings)
+            keys |= associated(bounds)
         if action.qod is not None:
-            qod = resolved(action.qod, {**step.defaults, **self.choices.properties})
+            qod = resolved(action.qod, properties)
             quality = read_qod(qod, self._containers, step.findings)
             if quality is not None:
                 keys["when"] = quality.when
@@ -317,7 +320,7 @@ class _Importer:
         self._functions[name] = function
         return function
 
-    def _retries(self, step: _Step) -> Tree | None:
+    def _retries(self, step: ImportedStep) -> Tree | None:
         at = step.action.at
         most = step.action.attributes.get("retry-max")
         minutes = step.action.attributes.get("retry-interval")
@@ -338,30 +341,37 @@ class _Importer:
         keys: dict[str, Tree] = {"attempts": attempts, "backoff": backoff}
         return TreeMapping({key: Entry(_text(key, at), tree) for key, tree in keys.items()}, at)
 
-    def _feed(self, actions: dict[str, Entry], steps: list[_Step]) -> None:
+    def _feed(self, actions: dict[str, Entry], steps: list[ImportedStep]) -> None:
         """Make actions inputs: what their successors watch is what they are fed into."""
         for name in self.choices.inputs:
             step = next((one for one in steps if one.name == name), None)
             if step is None:
                 continue
+            own = _keys(actions[name].value)
+            followers = (actions[other.name].value for other in steps if name in other.after)
             watched = dict.fromkeys(
-                container
-                for other in steps
-                if name in other.after
-                for container in _watched(actions[other.name].value)
+                (
+                    *_names(own.get("writes")),
+                    *(
+                        container
+                        for follower in followers
+                        for container in _watched(follower)
+                        if container not in self._bounded.written
+                    ),
+                )
             )
             at = step.action.at
-            if step.after or "when" in _keys(actions[name].value):
+            if step.after or "when" in own or "reads" in own:
                 step.findings.error(
                     at,
-                    f"`{name}` can't be an input: it has predecessors or bounds of its own",
+                    f"`{name}` can't be an input: it has predecessors, bounds of its own or reads",
                     "inputs are the first actions, which something outside runs",
                 )
             elif not watched:
                 step.findings.error(
                     at,
                     f"`{name}` can't be an input: no action after it watches a container",
-                    "add a `qod` to the actions after it",
+                    "add a `qod` or `error-bounds` to the actions after it",
                 )
             else:
                 containers = Items(tuple(_text(one, at) for one in watched), at)
@@ -407,6 +417,11 @@ def _watched(tree: Tree) -> Iterator[str]:
     for name, bound in _keys(when.value if when else None).items():
         named = _keys(bound.value).get("container")
         yield named.value.text if named and isinstance(named.value, Scalar) else name
+    yield from _names(_keys(tree).get("reads"))
+
+
+def _names(entry: Entry | None) -> tuple[str, ...]:
+    return texts_of(entry.value) if entry and isinstance(entry.value, Items) else ()
 
 
 def _keys(tree: Tree | None) -> dict[str, Entry]:

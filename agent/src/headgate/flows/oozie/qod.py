@@ -28,14 +28,14 @@ from headgate.flows.oozie.limits import DECIMAL, LimitReader, read_limits, refus
 from headgate.flows.sections.bounds import RESERVED, read_condition
 
 SCHEMA_FILE = "qod.xsd"
-"""Name of the XML Schema of ``qod`` in this package's data."""
+"""Name of the XML Schema of ``qod`` and ``error-bounds`` in this package's data."""
 
 _INTEGER = re.compile(r"\+?([0-9]{1,15})")
 _WHOLE = 100  # percent
 
 
 def qod_schema_text() -> str:
-    """Return the XML Schema of ``qod``; included by a workflow's schema it takes its namespace."""
+    """Return the XML Schema of the added elements; it takes the namespace of what includes it."""
     return resources.files(__package__).joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
 
 

@@ -11,7 +11,9 @@ from headgate.flows.grammar.values import NAME
 from headgate.flows.oozie.document import Element, read_document
 
 QOD = "qod"
-"""Name of the element that is added to Oozie's own: the bounds of an action."""
+"""Name of an element that is added to Oozie's own: how much has to change for an action to run."""
+ERROR_BOUNDS = "error-bounds"
+"""Name of the other: how far what it writes may be off."""
 
 _NAMESPACE = re.compile(r"uri:oozie:workflow:(?:0\.[2-9](?:\.\d+)?|1\.\d+)")
 _SLA = re.compile(r"uri:oozie:sla:")
@@ -21,7 +23,7 @@ _NODES = ("start", "action", "fork", "join", "decision", "kill", "end")
 
 @dataclass(frozen=True, slots=True)
 class OozieAction:
-    """A step: ``body`` says what it does, ``qod`` when it is worth doing."""
+    """A step: ``body`` says what it does, ``qod`` and ``error_bounds`` when it is worth doing."""
 
     name: str
     at: Position
@@ -30,6 +32,7 @@ class OozieAction:
     error: str
     error_at: Position
     qod: Element | None
+    error_bounds: Element | None
     attributes: dict[str, str]
 
 
@@ -259,7 +262,7 @@ class _Reader:
         bodies: list[Element] = []
         for child in element.children:
             own = child.namespace in (element.namespace, "")
-            if own and child.name in ("ok", "error", QOD):
+            if own and child.name in ("ok", "error", QOD, ERROR_BOUNDS):
                 if child.name in parts:
                     self._findings.error(
                         child.at, f"a second `{child.name}` in action `{name}`", "keep one of them"
@@ -292,6 +295,7 @@ class _Reader:
             self._attribute(parts["error"], "to"),
             parts["error"].at,
             parts.get(QOD),
+            parts.get(ERROR_BOUNDS),
             element.attributes,
         )
 
@@ -304,11 +308,12 @@ class _Reader:
         return value
 
 
-def without_qod(workflow: Workflow) -> str:
+def without_bounds(workflow: Workflow) -> str:
     """Return the text without the added elements, every other character as it was."""
     text = workflow.text
-    added = (action.qod for action in workflow.actions if action.qod is not None)
-    for element in sorted(added, key=lambda one: one.start, reverse=True):
+    added = (one for action in workflow.actions for one in (action.qod, action.error_bounds))
+    found = (element for element in added if element is not None)
+    for element in sorted(found, key=lambda one: one.start, reverse=True):
         start = element.start
         line = text.rfind("\n", 0, start)
         if line >= 0 and not text[line:start].strip():
