@@ -116,6 +116,35 @@ def test_what_version_1_wrote_is_still_read() -> None:
     np.testing.assert_allclose(found[:, 0], [0.5 + 9 / 52, 9 / 52])
 
 
+def test_contributions_and_the_roots_are_what_is_predicted() -> None:
+    rows, target = examples()
+    trees = ExtraTreesRegressor(7, random_state=0).fit(rows, target.astype(float)).estimators_
+    columns = tuple(map(str, range(rows.shape[1])))
+    labels = tuple(map(str, range(target.shape[1])))
+    forest = forest_of([tree.tree_ for tree in trees], columns, labels, Predicted.LOG_ERROR)
+
+    roots = forest.values[:, 0].mean(0)
+    for row, predicted in zip(rows[:20], forest.predict(rows[:20]), strict=True):
+        added = forest.contributions(row)
+        assert added.shape == (len(columns), len(labels))
+        np.testing.assert_allclose(roots + added.sum(0), predicted, atol=1e-12)
+
+
+def test_a_feature_that_chooses_no_branch_contributes_nothing() -> None:
+    rows = np.random.default_rng(0).random((60, 3)).astype(np.float32)
+    rows[:, 1] = 0.5
+    fitted = ExtraTreesRegressor(5, random_state=0).fit(rows, 4.0 * rows[:, 2])
+    names = ("a", "b", "c")
+    trees = [one.tree_ for one in fitted.estimators_]
+    forest = forest_of(trees, names, ("y",), Predicted.LOG_ERROR)
+
+    highest = forest.contributions(rows[rows[:, 2].argmax()])[:, 0]
+    assert highest[1] == 0.0
+    assert highest[2] > 1.0 > abs(highest[0])
+    with pytest.raises(ValueError, match="is not of 3 features"):
+        forest.contributions(rows[0, :2])
+
+
 def test_rows_of_other_features_are_refused() -> None:
     with pytest.raises(ValueError, match="not of 4 features"):
         fitted()[1].predict(np.zeros((2, 3), np.float32))

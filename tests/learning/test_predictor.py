@@ -65,6 +65,32 @@ def test_a_container_that_was_not_there_in_training_is_named() -> None:
         model().score("hills", row)
 
 
+def test_a_prediction_comes_of_the_features_that_contributed_most() -> None:
+    known, row = container_model(), drawn_rows()[0]
+    first, second, third = known.influences(row, 3)
+
+    strengths = np.abs(known.forest.contributions(row)[:, 0])
+    assert first.feature == FEATURES[0]
+    assert [abs(one.contribution) for one in (first, second, third)] == sorted(strengths)[:-4:-1]
+    assert (first.value, first.lowest, first.highest) == (
+        float(row[0]),
+        float(known.lowest[0]),
+        float(known.highest[0]),
+    )
+
+
+def test_where_nothing_is_predicted_the_features_out_of_range_are_named_farthest_first() -> None:
+    known, row = container_model(), drawn_rows()[0]
+    row[4], row[7] = 2.0, -9.0
+    found = known.influences(row, 3)
+
+    assert known.score(row) == math.inf
+    assert [(one.feature, one.value, one.contribution) for one in found] == [
+        (FEATURES[7], -9.0, 0.0),
+        (FEATURES[4], 2.0, 0.0),
+    ]
+
+
 def test_a_model_is_the_same_after_it_was_stored() -> None:
     known, again = model(), decode_model(encode_model(model()))
     rows = np.concatenate([drawn_rows(), drawn_rows() + np.float32(0.1)])

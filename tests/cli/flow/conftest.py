@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-HERE = str(Path(__file__).resolve().parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)  # for ``answering``
+HERE = Path(__file__).resolve().parent
+for folder in (str(HERE), str(HERE.parents[1] / "learning")):
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # for ``answering``, and for ``lived_models`` of learning
 
 from answering import Agent  # noqa: E402
 

@@ -24,11 +24,21 @@ class Judged(Struct, frozen=True):
     choice: Choice
 
 
+class Audit(Struct, frozen=True):
+    """What a run has shown that was made to see."""
+
+    wave: int
+    ratio: float
+    """ε / bound of what a skip would have left; NaN or infinity where it is not known."""
+
+
 class DeciderState(Struct):
     """What is saved of a decider."""
 
     feedback: Feedback = Feedback()
     judged: Judged | None = None
+    audit: Audit | None = None
+    """The last."""
 
 
 class Decider:
@@ -99,6 +109,8 @@ class Decider:
             return None
         # One that another output has made run shows as much as one that was decided on.
         why = Choice.AUDIT if judged.choice is Choice.AUDIT else Choice.RUN
+        if why is Choice.AUDIT:
+            state.audit = Audit(wave, ratio)
         state.feedback, changed = state.feedback.after_run(label, residuals, why, self._audit)
         return None if changed is None else changed.change
 

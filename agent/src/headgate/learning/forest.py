@@ -76,6 +76,33 @@ class Forest(Struct, frozen=True, eq=False):
         means: npt.NDArray[np.float64] = self.values[trees, nodes].mean(1)
         return means
 
+    def contributions(self, row: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Return what each feature adds to a prediction, shape (features, labels).
+
+        With the mean of the roots' values they sum up to what ``predict`` returns: at each node of
+        a tree the difference that the branch makes counts for the feature that chose it (Palczewska
+        and others, "Interpreting random forest models using a feature contribution method", 2013).
+
+        Args:
+            row: of one input, shape (features,).
+
+        Raises:
+            ValueError: the row has another number of features.
+        """
+        if row.shape != (len(self.features),):
+            message = f"a row of shape {row.shape} is not of {len(self.features)} features"
+            raise ValueError(message)
+        trees = np.arange(len(self.feature))
+        nodes = np.zeros(len(trees), np.int32)
+        added = np.zeros((len(self.features), len(self.labels)))
+        for _ in range(self.depth):
+            asked = self.feature[trees, nodes]
+            goes_left = row[asked] <= self.threshold[trees, nodes]
+            branch = np.where(goes_left, self.left[trees, nodes], self.right[trees, nodes])
+            np.add.at(added, asked, self.values[trees, branch] - self.values[trees, nodes])
+            nodes = branch
+        return added / len(trees)
+
 
 class FittedTree(Protocol):
     """The arrays of one fitted tree, as scikit-learn has them in ``estimator.tree_``."""

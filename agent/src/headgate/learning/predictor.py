@@ -64,6 +64,18 @@ class Residuals(Struct, frozen=True):
     """Standard deviation, above 0: the unit of feedback's steps."""
 
 
+class Influence(Struct, frozen=True):
+    """One feature's part in a prediction."""
+
+    feature: str
+    value: float
+    lowest: float
+    """In training."""
+    highest: float
+    contribution: float
+    """To predicted ln(ε / bound); 0 where there is no prediction."""
+
+
 class ContainerModel(Struct, frozen=True, eq=False):
     """What predicts an output's error from one container above it: a ``Predictor``."""
 
@@ -89,12 +101,48 @@ class ContainerModel(Struct, frozen=True, eq=False):
 
     def within(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Return of which rows, shape (n, k), all features are about in training's range, (n,)."""
+        inside: npt.NDArray[np.bool_] = np.all(self._known(rows), axis=1)
+        return inside
+
+    def _known(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         margin = _MARGIN * (self.highest - self.lowest)
         known: npt.NDArray[np.bool_] = (rows >= self.lowest - margin) & (
             rows <= self.highest + margin
         )
-        inside: npt.NDArray[np.bool_] = np.all(known, axis=1)
-        return inside
+        return known
+
+    def influences(self, row: Row, most: int) -> tuple[Influence, ...]:
+        """Return the features that a score came of, the strongest first, ``most`` at most.
+
+        Where the score is infinity those are the ones outside training's range, the farthest first;
+        otherwise those that contributed most to the prediction, in either direction.
+
+        Raises:
+            ValueError: the row has another number of features.
+        """
+        contributions = self.forest.contributions(row)[:, 0]
+        unknown = ~self._known(row[None])[0]
+        if unknown.any():
+            contributions = np.zeros_like(contributions)
+            beyond = np.maximum(self.lowest - row, row - self.highest).astype(np.float64)
+            width = (self.highest - self.lowest).astype(np.float64)
+            constant = width == 0.0
+            strength = np.where(constant, math.inf, beyond / np.where(constant, 1.0, width))
+            strength = np.where(unknown, strength, 0.0)
+        else:
+            strength = np.abs(contributions)
+        strongest = np.argsort(-strength, kind="stable")[:most]
+        return tuple(
+            Influence(
+                self.forest.features[at],
+                float(row[at]),
+                float(self.lowest[at]),
+                float(self.highest[at]),
+                float(contributions[at]),
+            )
+            for at in strongest.tolist()
+            if strength[at] > 0.0
+        )
 
 
 class Model(Struct, frozen=True, eq=False):

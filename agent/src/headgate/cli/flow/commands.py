@@ -186,8 +186,8 @@ def explain(name: NameArgument, *, agent: AgentOption = None, json: JsonOption =
     for action in explanation["actions"]:
         _console.print(f"[bold]{action['action']}[/bold] ({action['state']})")
         _console.print(f"  {escape(action['words'])}", highlight=False)
-        if action["policy"]:
-            _console.print(f"  {escape(action['policy']['words'])}", highlight=False)
+        for line in action["policy"]["words"].splitlines() if action["policy"] else ():
+            _console.print(f"  {escape(line)}", highlight=False)
         for adjusted in action["adjusted"]:
             _console.print(f"  {escape(adjusted['words'])}", highlight=False)
         for container in dict.fromkeys(each["container"] for each in action["updates"]):

@@ -11,12 +11,18 @@ import msgspec
 from msgspec import Struct
 
 from headgate.engine import Inputs, Moment, PolicyReport, Wave
-from headgate.learning.decider import Decider, DeciderState
-from headgate.learning.features import WaveContext, row_of
+from headgate.learning.decider import Decider, DeciderState, Judged
+from headgate.learning.features import Row, WaveContext, row_of
 from headgate.learning.feedback import Choice
 from headgate.learning.impact import error
-from headgate.learning.predictor import Model
+from headgate.learning.predictor import Influence, Model
 from headgate.learning.triggers.metering import Meter, is_known, mean_of, updates_of
+from headgate.learning.triggers.reports import (
+    MAIN_FEATURES,
+    audit_report,
+    prediction_report,
+    ratio_of,
+)
 from headgate.learning.triggers.settings import OutputSettings
 
 
@@ -98,6 +104,10 @@ class BoundedOutput:
         self._decider: Decider | None = None
         self._error = Meter()
         self._meters: dict[str, Meter] = {}
+        self._row: Row | None = None
+        """Of what was judged last; not saved, so that none is known after a restart."""
+        self._influences: tuple[Row, tuple[Influence, ...]] | None = None
+        """Those of a row, found when somebody asked."""
 
     # -- probes
 
@@ -123,6 +133,7 @@ class BoundedOutput:
         state.asked = 0
         state.words = ""
         self.model = model
+        self._row = None
         self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
         self._decider = Decider(
             self._dataflow,
@@ -193,15 +204,16 @@ class BoundedOutput:
         known = [c for c in containers if c in model.containers]
         if not known:
             return _wanted(f"nothing in front of `{self.name}` is known to its model")
-        judged = decider.judge(
-            wave.number, {c: self._score(model, c, inputs, wave, age) for c in known}
-        )
+        rows = {c: self._row_of(c, inputs, wave, age) for c in known}
+        scores = {c: math.inf if row is None else model.score(c, row) for c, row in rows.items()}
+        judged = decider.judge(wave.number, scores)
         container, score, choice = judged.container, judged.score, judged.choice
+        self._row = rows[container]
         data: dict[str, float | str | None] = {
             "output": self.name,
             "container": container,
-            "predicted": _ratio(score),
-            "threshold": _ratio(decider.threshold),
+            "predicted": ratio_of(score),
+            "threshold": ratio_of(decider.threshold),
             "model": self.state.model,
             "age": float(age),
             "choice": choice.value,
@@ -213,20 +225,21 @@ class BoundedOutput:
             return _wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
         seen = f"predicted from `{container}`, a skip leaves `{self.name}` at"
         words = (
-            f"{seen} {_ratio(score):.2g} of its bound; "
-            f"more than {_ratio(decider.threshold):.2g} runs"
+            f"{seen} {ratio_of(score):.2g} of its bound; "
+            f"more than {ratio_of(decider.threshold):.2g} runs"
         )
         if choice is Choice.AUDIT:
             return _wanted(f"{words}, and this wave is audited", data)
         return Wish(choice is Choice.RUN, words, data)
 
-    def _score(self, model: Model, container: str, inputs: Inputs, wave: Wave, age: int) -> float:
+    def _row_of(self, container: str, inputs: Inputs, wave: Wave, age: int) -> Row | None:
+        """Return the features of a container; None where its values are not known."""
         parts = inputs.probe(self.probe(container))
         if not is_known(parts):
-            return math.inf
+            return None
         measured = self._meters[container].impact(parts)
         if measured.unknown:
-            return math.inf
+            return None
         counted = container in self._sources
         context = WaveContext(
             time=wave.time,
@@ -235,7 +248,16 @@ class BoundedOutput:
             last_updates=self._sources[container] if counted else 0,
             shown=self.state.shown,
         )
-        return model.score(container, row_of(measured, context))
+        return row_of(measured, context)
+
+    @property
+    def judgement(self) -> tuple[Judged | None, Row | None]:
+        """What was predicted last, and the features that it was predicted from."""
+        return self.state.decided.judged, self._row
+
+    @judgement.setter
+    def judgement(self, judgement: tuple[Judged | None, Row | None]) -> None:
+        self.state.decided.judged, self._row = judgement
 
     # -- what it hears
 
@@ -283,38 +305,53 @@ class BoundedOutput:
     def report(self, wave: int) -> PolicyReport:
         """Return how it is decided on."""
         state, model = self.state, self.model
+        predicted = self.prediction(wave)
         data: dict[str, Any] = {
             "bound": self.settings.bound,
             "metric": self.settings.metric.value,
             "confidence": self.settings.confidence,
-            "model": state.model,
+            **predicted.data,
         }
         if model is None:
-            return PolicyReport(f"made in every wave: {self.phase(wave)}", data)
-        feedback = state.decided.feedback
-        rate = feedback.rate
-        interval = rate.interval()
+            return PolicyReport(predicted.words, data)
+        decided, feedback = state.decided, state.decided.feedback
+        audited = audit_report(feedback.rate, decided.audit, self.settings.confidence)
         data |= {
-            "threshold": _ratio(feedback.threshold(model.threshold)),
             "model_age": wave - state.begun,
             "trained_on": model.waves,
             "calibration": model.calibration,
             "synchronous": feedback.synchronous,
-            "audits": rate.audits,
-            "violations": rate.violations,
-            "audited_rate": rate.rate,
-            "rate_from": interval.low,
-            "rate_to": interval.high,
             "changes": feedback.changes,
+            **audited.data,
         }
-        words = (
-            f"decided by model {state.model} of {model.waves} waves; {rate.audits} audits found "
-            f"{rate.violations} violations, so that between {100 * interval.low:.2g} and "
-            f"{100 * interval.high:.2g} % of the skips violate"
-        )
+        words = f"{predicted.words}; {audited.words}"
         if feedback.synchronous:
             words += f"; made in {feedback.synchronous} more waves, for {state.words}"
         return PolicyReport(words, data)
+
+    def prediction(self, wave: int) -> PolicyReport:
+        """Return what was predicted of it last and by which model, without what audits found."""
+        state, model = self.state, self.model
+        data: dict[str, Any] = {"model": state.model}
+        if model is None:
+            return PolicyReport(f"made in every wave: {self.phase(wave)}", data)
+        threshold = state.decided.feedback.threshold(model.threshold)
+        data["threshold"] = ratio_of(threshold)
+        words = f"decided by model {state.model} of {model.waves} waves"
+        judged = state.decided.judged
+        if judged is not None:
+            seen = prediction_report(judged, threshold, self._main_features(model, judged))
+            data |= seen.data
+            words += f"; {seen.words}"
+        return PolicyReport(words, data)
+
+    def _main_features(self, model: Model, judged: Judged) -> tuple[Influence, ...]:
+        row, known = self._row, model.containers.get(judged.container)
+        if row is None or known is None:
+            return ()
+        if self._influences is None or self._influences[0] is not row:
+            self._influences = row, known.influences(row, MAIN_FEATURES)
+        return self._influences[1]
 
 
 def wave_probe(container: str) -> str:
@@ -325,8 +362,3 @@ def wave_probe(container: str) -> str:
 def version_of_model(data: bytes) -> str:
     """Return what a model is called: a digest of its bytes, 16 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()[:16]
-
-
-def _ratio(score: float) -> float:
-    """Return ε / bound of a score, which is its logarithm."""
-    return math.exp(min(score, 50.0))

@@ -216,14 +216,14 @@ class Learned(TriggerPolicy):
 
     def explain(self, inputs: Inputs, now: float) -> ConditionResult:  # noqa: ARG002 -- the interface
         """Return what it would say, changing nothing."""
-        kept = {name: output.state.decided.judged for name, output in self._flow.outputs.items()}
+        kept = {name: output.judgement for name, output in self._flow.outputs.items()}
         try:
             if self.state.version == self._flow.wave.number:
                 return _unreached(_RAN, "the next wave")
             return _result(self._wish(inputs))
         finally:
-            for name, judged in kept.items():
-                self._flow.outputs[name].state.decided.judged = judged
+            for name, judgement in kept.items():
+                self._flow.outputs[name].judgement = judgement
 
     def _running_before(self, inputs: Inputs) -> list[str]:
         """Return the predecessors that run on this wave: at the end of each this one is judged."""
@@ -323,14 +323,16 @@ class Learned(TriggerPolicy):
 
     # -- what people see, and what is kept
 
-    def report(self) -> PolicyReport | None:
-        """Return how the outputs of the step are decided on; None where it writes none."""
+    def report(self) -> PolicyReport:
+        """Return how the outputs at the step and below are decided on; audits of its own only."""
+        flow = self._flow
         reports = {
-            name: self._flow.outputs[name].report(self._flow.wave.number) for name in self._writes
+            name: flow.outputs[name].report(flow.wave.number)
+            if name in self._writes
+            else flow.outputs[name].prediction(flow.wave.number)
+            for name in flow.below[self.name]
         }
-        if not reports:
-            return None
-        words = " ".join(f"`{name}`: {said.words}." for name, said in reports.items())
+        words = "\n".join(f"`{name}`: {said.words}." for name, said in reports.items())
         return PolicyReport(words, {name: said.data for name, said in reports.items()})
 
     def save(self) -> bytes:
