@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 import json
 import string
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +11,11 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from aqhi.chart import CITY_COLOURS
 from aqhi.evaluation import findings
+from aqhi.evaluation.drawing import COLOURS, INK, PAGE_STYLE, STYLE, WIDTH, axes_of_page, svg
 from aqhi.evaluation.figures import (
     INDEX_LIMIT,
     SIGMAS,
@@ -33,30 +32,9 @@ from aqhi.evaluation.figures import (
 )
 from aqhi.generator import Trend
 
-_WIDTH = 9.6  # inches: the page's column at 96 pixels an inch
 _DAY = 24
 _GAP = 2  # points between two maps
 _FRAME = "#d9dfe6"
-_COLOURS = ("#2f80d0", "#e08a00", "#12a17c", "#c25b9b", "#8a7cf0", "#5c7a29", "#b0483a")
-_INK = "#010203"
-"""Drawn in this colour, then replaced by the page's own text colour, dark or light."""
-_STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "aqhi",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["system-ui", "Segoe UI", "Roboto", "Helvetica", "Arial", "DejaVu Sans"],
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-}
 _PAGE = Path(__file__).with_name("evaluation.html")
 """The page around the drawings; ``$name`` is filled in."""
 _MISSING = "<p>Not part of this run.</p>"
@@ -81,7 +59,7 @@ def write_evaluation(
     """
     path = path.expanduser().absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         text = _render(waves, found, result)
     path.write_text(text, encoding="utf-8")
     return path
@@ -154,6 +132,7 @@ def _render(
     }
     figures = result["figures"]
     return string.Template(_PAGE.read_text(encoding="utf-8")).substitute(
+        style=PAGE_STYLE.read_text(encoding="utf-8"),
         waves=result["waves"],
         detectors=f"{result['detectors']:,}",
         seed=result["seed"],
@@ -222,36 +201,36 @@ def _largest(outputs: Series, runs: Sequence[int]) -> float:
 
 
 def _lines(synchronous: Series | None, bounded: Mapping[int, Series], unit: str) -> str:
-    figure, axes = _axes()
+    figure, axes = axes_of_page()
     if synchronous is not None:
         waves = range(1, len(synchronous) + 1)
-        axes.plot(waves, synchronous, color=_INK, linewidth=1.4, label="no bounds")
-    for (sigma, values), colour in zip(bounded.items(), _COLOURS, strict=False):
+        axes.plot(waves, synchronous, color=INK, linewidth=1.4, label="no bounds")
+    for (sigma, values), colour in zip(bounded.items(), COLOURS, strict=False):
         waves = range(1, len(values) + 1)
         axes.step(waves, values, where="post", color=colour, linewidth=1.2, label=f"σ {sigma} %")
     axes.set(xlabel="wave", ylabel=unit)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0.2)
-    return _svg(figure)
+    return svg(figure)
 
 
 def _bars(values: Mapping[int, float], unit: str) -> str:
-    figure, axes = _axes()
-    axes.bar(list(map(str, values)), list(values.values()), color=_COLOURS[0], width=0.6)
+    figure, axes = axes_of_page()
+    axes.bar(list(map(str, values)), list(values.values()), color=COLOURS[0], width=0.6)
     for place, value in enumerate(values.values()):
         axes.annotate(
             f"{value:.2f}", (place, value), (0, 3), textcoords="offset points", ha="center"
         )
     axes.set(xlabel="σ (%)", ylabel=f"largest error ({unit})")
-    return _svg(figure)
+    return svg(figure)
 
 
 def _executions(
     steps: Mapping[str, tuple[Mapping[int, StepRuns], str]], waves: Waves, *, expected: bool = False
 ) -> str:
-    figure, axes = _axes()
+    figure, axes = axes_of_page()
     places = ((0, 6), (0, -14))  # of the numbers, in points: above the first line, below the second
     for (label, (settings, action)), colour, place in zip(
-        steps.items(), _COLOURS, places, strict=False
+        steps.items(), COLOURS, places, strict=False
     ):
         sigmas = list(settings)
         values = [executions(f.runs[action], len(waves.changed)) for f in settings.values()]
@@ -261,25 +240,25 @@ def _executions(
     if expected:
         sigmas = list(range(5, 101))
         expectation = [expected_executions(s) for s in sigmas]
-        axes.plot(sigmas, expectation, "--", color=_INK, linewidth=1, label="e^−σ")
+        axes.plot(sigmas, expectation, "--", color=INK, linewidth=1, label="e^−σ")
     axes.set(xlabel="σ (%)", ylabel="executions (% of the waves)", ylim=(0, 110), xlim=(0, 105))
     axes.legend()
-    return _svg(figure)
+    return svg(figure)
 
 
 def _loads(seconds: Mapping[int, float]) -> str:
     if not seconds:
         return _MISSING
-    figure, axes = _axes()
-    axes.plot(list(seconds), list(seconds.values()), "o-", color=_COLOURS[0])
+    figure, axes = axes_of_page()
+    axes.plot(list(seconds), list(seconds.values()), "o-", color=COLOURS[0])
     axes.set(xlabel="detectors", ylabel="seconds for 24 waves", ylim=(0, None))
-    return _svg(figure)
+    return svg(figure)
 
 
 def _tiles(maps: Series) -> str:
-    figure = Figure(figsize=(_WIDTH, 3.6))
+    figure = Figure(figsize=(WIDTH, 3.6))
     _draw_tiles(figure, maps, CITY_COLOURS, 100.0)
-    return _svg(figure)
+    return svg(figure)
 
 
 def _draw_tiles(figure: Any, maps: Series, colours: Any, high: float) -> None:
@@ -303,7 +282,7 @@ def _differences(maps: Series, found: StepRuns, sigma: int) -> str:
     seen = shown(maps, found.runs["city-map"])[:_DAY]
     whole = np.abs(exact).mean(axis=(1, 2), keepdims=True)
     apart = 100 * np.abs(seen - exact) / np.where(whole > 0, whole, 1)
-    figure = Figure(figsize=(_WIDTH, 1.9))
+    figure = Figure(figsize=(WIDTH, 1.9))
     halves: Any = figure.subfigures(1, 2)
     left, right = halves
     _draw_tiles(left, seen, CITY_COLOURS, 100.0)
@@ -311,20 +290,7 @@ def _differences(maps: Series, found: StepRuns, sigma: int) -> str:
     ran = sum(wave <= _DAY for wave in found.runs["city-map"])
     errors = 100 * relative_errors(exact, seen)
     return (
-        f"<figure>{_svg(figure)}<figcaption>σ {sigma} %: {ran} of {len(exact)} maps drawn; left as "
+        f"<figure>{svg(figure)}<figcaption>σ {sigma} %: {ran} of {len(exact)} maps drawn; left as "
         f"shown, right the difference, black from 5 % of the mean on; at most {errors.max():.1f} % "
         "of the whole map.</figcaption></figure>"
     )
-
-
-def _axes() -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(_WIDTH, 3.2), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _svg(figure: Figure) -> str:
-    stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None}, dpi=60)
-    text = stream.getvalue()
-    drawing = text[text.index("<svg") :]
-    return drawing.replace(_INK, "currentColor").replace("<svg ", '<svg role="img" ', 1)
