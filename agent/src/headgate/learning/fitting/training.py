@@ -33,7 +33,7 @@ FOLDS: Final = 4
 """Blocks of waves for scores out of fold; a quarter is a few days of two weeks of hours."""
 TENFOLD: Final = 10
 """Of the paper's cross-validation."""
-_AGES = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96])
+TRAINED_AGES: Final = np.array([1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96])
 """Of the pairs that train: all would take three times as long for the same forests."""
 _RESIDUAL_AGES = 8
 """Waves up to which residuals of pairs are counted: the ages at which most runs are."""
@@ -200,7 +200,7 @@ def _scored(table: FeatureTable, logs: Table, output: str, fitter: Fitter) -> tu
     """Return a forest of all waves, and the scores of all pairs out of fold."""
     horizon = logs.shape[1] - 1
     waves, ages = pairs_of(len(logs), horizon)
-    trains = np.isin(ages, _AGES)
+    trains = np.isin(ages, TRAINED_AGES)
 
     def fitted(chosen: Flags) -> Forest:
         where = waves[chosen], ages[chosen]
