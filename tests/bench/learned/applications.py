@@ -52,15 +52,15 @@ class Application(Struct, frozen=True):
         """All waves."""
         return self.training + self.test
 
-    def pairs(self, seed: int) -> dict[str, MeasuredPairs]:
+    def pairs(self, states: Mapping[str, ContainerHistory]) -> dict[str, MeasuredPairs]:
         """Return the measured pairs of all containers; what steps write is not counted."""
         found = {}
-        for name, states in self.histories(seed).items():
+        for name, each in states.items():
             written = name in self.graph.writers
             counted = ContainerHistory(
-                states.values, states.elements, states.updates * (not written), states.times
+                each.values, each.elements, each.updates * (not written), each.times
             )
-            levels = levels_of(states.values[: self.training].ravel())
+            levels = levels_of(each.values[: self.training].ravel())
             found[name] = measured_pairs(counted, HORIZON, levels)
         return found
 

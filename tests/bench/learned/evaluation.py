@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from applications import HORIZON, Application
+from classification import Classification, Table, classification, mean_impacts, paper_forest
 from msgspec import Struct
-from sklearn.ensemble import RandomForestClassifier
+from overheads import Overhead, overheads
 
 from headgate.learning import (
     FEATURES,
@@ -26,24 +26,31 @@ from headgate.learning import (
     Target,
     candidates,
     closed_loop,
+    error_of_current,
     errors,
     features,
     fit,
     staged_loop,
     stages,
 )
-from headgate.learning.fitting.quality import simulated_runs
+from headgate.learning.fitting.quality import Quality, quality, simulated_runs
+from headgate.learning.pairs import FeatureTable
 
 BOUNDS: Final = (0.05, 0.1, 0.2)
 CONFIDENCE: Final = 0.95
 AUDIT: Final = 0.05
 SETTLED: Final = 100
 """Waves after which confidence is looked at, as in the paper."""
-_RELATIVE_IMPACT, _RELATIVE_ERROR, _UPDATES = map(
-    FEATURES.index, ("relative_impact", "relative_error", "updates")
-)
+_RELATIVE_ERROR, _UPDATES = map(FEATURES.index, ("relative_error", "updates"))
 
-Table = npt.NDArray[np.float64]
+
+class Truth(Struct, frozen=True, eq=False):
+    """What skips of an output cost, by wave and age, shape (T, H+1) each."""
+
+    errors: Table
+    """ε by Σ max(|x|, |x′|), the denominator of (3) that bounds are of."""
+    current: Table
+    """ε by Σ|x|, the other one; of the test waves, and NaN before them."""
 
 
 class Outcome(Struct, frozen=True):
@@ -61,8 +68,24 @@ class Outcome(Struct, frozen=True):
     violated: list[bool]
     """By wave."""
     ran: list[bool]
-    sizes: list[float]
-    """ε / bound of each violation after the first waves."""
+    errors: list[float]
+    """ε of what is shown at the end of each wave; 0 where it is of the wave."""
+    current: list[float]
+    """The same with the other denominator, Σ|x|; may be infinite."""
+
+    @property
+    def sizes(self) -> list[float]:
+        """ε / bound of each violation after the first waves."""
+        later = zip(self.errors[SETTLED:], self.violated[SETTLED:], strict=True)
+        return [error / self.bound for error, violated in later if violated]
+
+
+class StepQuality(Struct, frozen=True):
+    """How well the model of a step classifies the waves after training, at the calibrated λ."""
+
+    step: str
+    bound: float
+    quality: Quality
 
 
 class Seed(Struct, frozen=True):
@@ -71,10 +94,32 @@ class Seed(Struct, frozen=True):
     outcomes: list[Outcome]
     whole_saved: dict[str, dict[str, float]]
     """By bound and policy, the share of all runs of the whole dataflow that was skipped."""
-    models: list[float]
-    """Seconds of processor time of fitting one model, its test phase left out."""
+    qualities: list[StepQuality]
+    """Of those steps of which there is a model."""
     phase: list[float]
-    """Seconds of fitting with its test phase and calibration."""
+    """Seconds of processor time of fitting with its test phase and calibration."""
+    classification: Classification | None
+    """Figures 7 and 8, and the classifiers; None where it was not asked for."""
+    overheads: list[Overhead]
+    """None where they were not asked for."""
+
+
+class _Single(Struct, frozen=True):
+    """A step on synchronous input."""
+
+    outcomes: list[Outcome]
+    quality: StepQuality | None
+    spent: float
+    """Seconds of processor time of fitting."""
+
+
+def truth_of(pairs: MeasuredPairs, first: int) -> Truth:
+    """Return the errors of an output, by the other denominator from a wave on."""
+    current = np.full(pairs.impacts.changed.shape, np.nan)
+    for wave in range(first, pairs.waves):
+        for age in range(min(wave, pairs.horizon) + 1):
+            current[wave, age] = error_of_current(pairs.impacts.one((wave, age)))
+    return Truth(errors(pairs, ErrorMetric.RELATIVE), current)
 
 
 def scores_of(
@@ -89,10 +134,6 @@ def scores_of(
     return found
 
 
-def _constant(shape: tuple[int, ...], by_wave: npt.NDArray[np.float64]) -> Table:
-    return np.broadcast_to(by_wave[:, None], shape)
-
-
 def _tuned(known: Table, scores: Table, bound: float, training: int) -> float:
     """Return the largest threshold up to which training keeps the confidence."""
     best = -math.inf
@@ -104,38 +145,25 @@ def _tuned(known: Table, scores: Table, bound: float, training: int) -> float:
     return best
 
 
-def _of_paper(
-    known: Table, tables: Sequence[npt.NDArray[np.float32]], bound: float, training: int
-) -> Table:
+def _of_paper(known: Table, impacts: Table, bound: float, training: int) -> Table:
     """Return the violations that the paper's forest predicts of the impact alone."""
-    impacts = np.stack([table[..., _RELATIVE_IMPACT] for table in tables], -1).astype(np.float64)
-    with np.errstate(divide="ignore"):
-        mean = np.exp(np.log(impacts).mean(-1))
     examples = simulated_runs(known[:training], bound)
     where = examples.waves, examples.ages
-    labels = ~(known[where] <= bound)
-    if labels.all() or not labels.any():
-        return np.full(known.shape, float(labels.all()))
-    forest = RandomForestClassifier(100, random_state=0).fit(mean[where][:, None], labels)
-    predicted: Table = forest.predict_proba(mean.reshape(-1, 1))[:, 1].reshape(known.shape)
-    return predicted
+    predict = paper_forest(impacts[where][:, None], ~(known[where] <= bound))
+    return predict(impacts.reshape(-1, 1)).reshape(known.shape)
 
 
 def _single(
-    application: Application, seed: int, step: str, pairs: Mapping[str, MeasuredPairs], bound: float
-) -> Iterator[tuple[Outcome, float]]:
-    """Yield each policy's outcome for a step on synchronous input, with seconds of fitting."""
+    application: Application,
+    seed: int,
+    step: str,
+    pairs: Mapping[str, MeasuredPairs],
+    truth: Truth,
+    bound: float,
+) -> _Single:
+    """Return each policy's outcome for a step on synchronous input."""
     output, reads = application.singles[step]
-    training, last = application.training, application.waves
-    known = errors(pairs[output], ErrorMetric.RELATIVE)
-    tables = [features(pairs[c], pairs[output].means) for c in reads]
-
-    def outcome(policy: str, loop: ClosedLoop) -> Outcome:
-        return _outcome(application, seed, "step", bound, step, policy, loop, known, training)
-
-    def by(scores: Table, threshold: float) -> ClosedLoop:
-        return closed_loop(known, scores, threshold, bound, training, last)
-
+    training, last, known = application.training, application.waves, truth.errors
     graph = Graph([Step(step, reads, (output,))])
     began = time.process_time()
     fitted = fit(
@@ -145,21 +173,50 @@ def _single(
     )
     spent = time.process_time() - began
     bounded, models = _bounded(known, bound, reads, fitted.models, pairs)
+    tables = [features(pairs[c], pairs[output].means) for c in reads]
+    loops = {}
     for policy, audit in (("learned", AUDIT), ("learned, no audits", 0.0)):
         deciders = Deciders(f"{application.name} {seed}", {output: bounded}, models, audit)
         loop = stages(graph, {output: bounded}, deciders, training, last)
-        yield outcome(policy, ClosedLoop(loop.ran[step], loop.violated[output])), spent
-        spent = 0.0
+        loops[policy] = ClosedLoop(loop.ran[step], loop.violated[output])
+    loops |= _loops_of_others(known, tables, bound, seed, training)
+    outcome = _outcomes(application, seed, "step", bound)
+    found = None
+    if models:
+        highest = np.max(list(bounded.scores.values()), 0)
+        later = _later_quality(known, highest, models[output].threshold, bound, training)
+        found = StepQuality(step, bound, later)
+    return _Single([outcome(step, *each, truth) for each in loops.items()], found, spent)
+
+
+def _later_quality(
+    known: Table, scores: Table, threshold: float, bound: float, training: int
+) -> Quality:
+    """Return how well the examples after training are classified."""
+    examples = simulated_runs(known, bound)
+    later = examples.waves >= training
+    where = examples.waves[later], examples.ages[later]
+    return quality(~(known[where] <= bound), scores[where], threshold)
+
+
+def _loops_of_others(
+    known: Table, tables: Sequence[FeatureTable], bound: float, seed: int, training: int
+) -> Iterator[tuple[str, ClosedLoop]]:
+    """Yield what becomes of a step by policies that are not ours, and by the oracle."""
+
+    def by(scores: Table, threshold: float) -> ClosedLoop:
+        return closed_loop(known, scores, threshold, bound, training, len(known))
+
     ages = np.broadcast_to(np.arange(known.shape[1], dtype=np.float64), known.shape)
     for every in (2, 3, 4, 5):
-        yield outcome(f"seq{every}", by(ages, every - 1)), 0.0
+        yield f"seq{every}", by(ages, every - 1)
     chance = np.random.default_rng(seed).random(len(known))
-    yield outcome("random", by(_constant(known.shape, chance), 0.5)), 0.0
+    yield "random", by(np.broadcast_to(chance[:, None], known.shape), 0.5)
     for policy, column in (("σ", _UPDATES), ("ν", _RELATIVE_ERROR)):
         scores = np.max([table[..., column].astype(np.float64) for table in tables], 0)
-        yield outcome(policy, by(scores, _tuned(known, scores, bound, training))), 0.0
-    yield outcome("paper", by(_of_paper(known, tables, bound, training), 0.5)), 0.0
-    yield outcome("oracle", by(known, bound)), 0.0
+        yield policy, by(scores, _tuned(known, scores, bound, training))
+    yield "paper", by(_of_paper(known, mean_impacts(tables), bound, training), 0.5)
+    yield "oracle", by(known, bound)
 
 
 def _bounded(
@@ -176,40 +233,38 @@ def _bounded(
     return Bounded(known, bound, scores_of(model, pairs, containers)), models
 
 
-def _outcome(
-    application: Application,
-    seed: int,
-    setting: str,
-    bound: float,
-    name: str,
-    policy: str,
-    loop: ClosedLoop,
-    known: Table,
-    training: int,
-) -> Outcome:
-    version, sizes = 0, []
-    for wave in range(len(loop.ran)):
-        if loop.ran[wave]:
-            version = wave
-        elif loop.violated[wave] and wave >= SETTLED:
-            age = min(wave - version, HORIZON)
-            sizes.append(float(known[training + wave, age]) / bound)
-    return Outcome(
-        application.name,
-        seed,
-        setting,
-        bound,
-        name,
-        policy,
-        loop.saved,
-        loop.violated.tolist(),
-        loop.ran.tolist(),
-        sizes,
-    )
+def _outcomes(
+    application: Application, seed: int, setting: str, bound: float
+) -> Callable[[str, str, ClosedLoop, Truth], Outcome]:
+    """Return what makes an outcome of a name, a policy, its loop and the truth."""
+
+    def outcome(name: str, policy: str, loop: ClosedLoop, truth: Truth) -> Outcome:
+        waves = np.arange(len(loop.ran))
+        version = np.maximum.accumulate(np.where(loop.ran, waves, 0))
+        where = application.training + waves, np.minimum(waves - version, HORIZON)
+        return Outcome(
+            application.name,
+            seed,
+            setting,
+            bound,
+            name,
+            policy,
+            loop.saved,
+            loop.violated.tolist(),
+            loop.ran.tolist(),
+            truth.errors[where].tolist(),
+            truth.current[where].tolist(),
+        )
+
+    return outcome
 
 
 def _whole(
-    application: Application, seed: int, pairs: Mapping[str, MeasuredPairs], bound: float
+    application: Application,
+    seed: int,
+    pairs: Mapping[str, MeasuredPairs],
+    truths: Mapping[str, Truth],
+    bound: float,
 ) -> tuple[list[Outcome], dict[str, float], float]:
     graph, training, last = application.graph, application.training, application.waves
     began = time.process_time()
@@ -218,7 +273,7 @@ def _whole(
     ]
     fitted = fit(graph, {c: p.until(training) for c, p in pairs.items()}, targets)
     spent = time.process_time() - began
-    known = {o: errors(pairs[o], ErrorMetric.RELATIVE) for o in application.bounded}
+    known = {output: truths[output].errors for output in application.bounded}
     outputs = {
         output: _bounded(
             known[output],
@@ -243,31 +298,52 @@ def _whole(
     loops["oracle"] = staged_loop(
         graph, perfect, dict.fromkeys(application.bounded, bound), training, last
     )
+    outcome = _outcomes(application, seed, "whole", bound)
     found = [
-        _outcome(
-            application, seed, "whole", bound, output, policy,
+        outcome(
+            output,
+            policy,
             ClosedLoop(loop.ran[graph.writers[output]], loop.violated[output]),
-            known[output], training,
+            truths[output],
         )
         for policy, loop in loops.items()
         for output in application.bounded
-    ]  # fmt: skip
+    ]
     return found, {policy: loop.saved for policy, loop in loops.items()}, spent
 
 
-def evaluate(application: Application, seed: int) -> Seed:
-    """Return all outcomes of a dataflow and seed."""
-    pairs = application.pairs(seed)
+def evaluate(application: Application, seed: int, *, measured: bool) -> Seed:
+    """Return all outcomes of a dataflow and seed.
+
+    Args:
+        application: the dataflow.
+        seed: of its input.
+        measured: whether classifiers are compared and overheads measured too.
+    """
+    states = application.histories(seed)
+    pairs = application.pairs(states)
+    truths = {
+        output: truth_of(pairs[output], application.training)
+        for output, _ in application.singles.values()
+    }
     outcomes: list[Outcome] = []
     whole: dict[str, dict[str, float]] = {}
-    phase = []
+    qualities, phase = [], []
     for bound in BOUNDS:
-        for step in application.singles:
-            for outcome, spent in _single(application, seed, step, pairs, bound):
-                outcomes.append(outcome)
-                phase += [spent] if spent else []
-        found, saved, spent = _whole(application, seed, pairs, bound)
+        for step, (output, _) in application.singles.items():
+            single = _single(application, seed, step, pairs, truths[output], bound)
+            outcomes += single.outcomes
+            qualities += [] if single.quality is None else [single.quality]
+            phase.append(single.spent)
+        found, saved, spent = _whole(application, seed, pairs, truths, bound)
         outcomes += found
         whole[f"{bound:g}"] = saved
         phase.append(spent)
-    return Seed(outcomes, whole, [], phase)
+    return Seed(
+        outcomes,
+        whole,
+        qualities,
+        phase,
+        classification(application, pairs, BOUNDS) if measured else None,
+        overheads(application, states, pairs) if measured else [],
+    )
