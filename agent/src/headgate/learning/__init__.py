@@ -38,6 +38,7 @@ from headgate.learning.fitting.models import (
     fit,
 )
 from headgate.learning.fitting.quality import Quality
+from headgate.learning.fitting.refit import LabelledRows, WeightedFitter, refit, service_pairs
 from headgate.learning.fitting.training import Fitter, Target, extra_trees, fewest_waves
 from headgate.learning.forest import (
     FittedTree,
@@ -145,6 +146,7 @@ __all__ = [
     "Interval",
     "Judged",
     "Label",
+    "LabelledRows",
     "Learned",
     "LearnedSettings",
     "Lost",
@@ -171,6 +173,7 @@ __all__ = [
     "Values",
     "Version",
     "WaveContext",
+    "WeightedFitter",
     "audit_draw",
     "blocks",
     "calibrate",
@@ -207,7 +210,9 @@ __all__ = [
     "measure",
     "measured_pairs",
     "outside",
+    "refit",
     "row_of",
+    "service_pairs",
     "settings_of",
     "staged_loop",
     "stages",

@@ -51,12 +51,19 @@ Fitter = Callable[[Rows, Values, str], Forest]
 """From rows (n, k) and ln(ε / bound) (n,) of an output to a forest with its name as the label."""
 
 
-def extra_trees(rows: Rows, logs: Values, output: str) -> Forest:
-    """Return extremely randomised trees, fitted; the same for the same rows."""
+def extra_trees(rows: Rows, logs: Values, output: str, weights: Values | None = None) -> Forest:
+    """Return extremely randomised trees, fitted; the same for the same rows.
+
+    Args:
+        rows: features, shape (n, k).
+        logs: ln(ε / bound), shape (n,).
+        output: its name.
+        weights: of each row, shape (n,); None where all count the same.
+    """
     from sklearn.ensemble import ExtraTreesRegressor  # whoever only predicts goes without it
 
     fitted = ExtraTreesRegressor(_TREES, min_samples_leaf=2, max_features=0.4, random_state=0)
-    fitted.fit(rows, logs)
+    fitted.fit(rows, logs, weights)
     trees = [tree.tree_ for tree in fitted.estimators_]
     return forest_of(trees, FEATURES, (output,), Predicted.LOG_ERROR)
 
