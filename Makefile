@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test soak fuzz mutate bench bench-aqhi bench-learned lint format setup lock wheel clean
+.PHONY: demo test soak fuzz mutate bench bench-aqhi bench-learned bench-recorded lint format setup lock wheel clean
 .DEFAULT_GOAL := test
 
 setup: $(STAMP)
@@ -57,6 +57,10 @@ bench-aqhi: setup
 # The second paper's evaluation with learned triggers, over tables of all waves; ARGS=--only AQHI.
 bench-learned: setup
 	$(BIN)/python tests/bench/learned/run.py $(ARGS)
+
+# Learned triggers on recorded years, where they are: ARGS=--data FOLDER.
+bench-recorded: setup
+	$(BIN)/python tests/bench/learned/beijing.py $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check .
