@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-for folder in (str(HERE), str(HERE.parents[1] / "learning")):
-    if folder not in sys.path:
-        sys.path.insert(0, folder)  # for ``answering``, and for ``lived_models`` of learning
+LEARNING = HERE.parents[1] / "learning"
+for folder in (HERE, LEARNING, LEARNING / "triggers"):
+    if str(folder) not in sys.path:
+        # For ``answering``, and for ``lived`` and ``lived_models`` of learning.
+        sys.path.insert(0, str(folder))
 
 from answering import Agent  # noqa: E402
 
