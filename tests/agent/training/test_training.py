@@ -14,7 +14,7 @@ from headgate.agent.training import program
 from headgate.agent.training.program import Answer, Failed, answer_of
 from headgate.agent.training.task import Task, Trained, unpack
 from headgate.agent.training.training import learn, learned_by, train
-from headgate.engine import DecisionKind, Engine, SpecificationError
+from headgate.engine import Codec, CodecName, DecisionKind, Engine, SpecificationError
 from headgate.learning import decode_model
 from headgate.replay import NothingRecorded, RetentionPassed
 
@@ -67,6 +67,20 @@ def test_pairs_are_of_the_waves_and_outputs_that_were_learned_from(lived: Lived)
     larger = np.maximum(np.abs(truth[-1]), np.abs(truth[-2])).sum()
     expected = np.abs(truth[-1] - truth[-2]).sum() / larger
     assert last.errors[0] == pytest.approx(expected)
+
+
+def test_what_is_made_of_input_without_numbers_is_as_good_as_input(lived: Lived) -> None:
+    containers = tuple(
+        replace(each, codec=Codec(CodecName.OPAQUE)) if each.id == "sensors" else each
+        for each in SPEC.containers
+    )
+    asked = replace(task(("level",)), spec=replace(SPEC, containers=containers))
+    trained = learned(lived, asked)
+
+    assert set(trained.models) == {"level"}, trained.reasons
+    assert set(decode_model(trained.models["level"]).containers) == {"areas", "peaks"}
+    assert trained.report is not None
+    assert {step for each in trained.report.steps for step in each.steps} == {"index"}
 
 
 def test_five_waves_are_too_few_and_the_missing_ones_are_counted(lived: Lived) -> None:

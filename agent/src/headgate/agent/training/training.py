@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -110,7 +110,7 @@ def learn(
 def _fitted(
     task: Task, recording: Recording, lesson: Lesson, settings: LearnedSettings, graph: Graph
 ) -> Trained:
-    numeric = _numeric(task.spec, graph)
+    numeric = _numeric(task.spec, graph, task.outputs)
     measured = {
         container: measured_pairs(history, settings.horizon, levels_of(history.values))
         for container, history in lesson.histories.items()
@@ -148,15 +148,18 @@ def _nothing(task: Task, reason: str) -> Trained:
     return Trained(reasons=dict.fromkeys(task.outputs, reason), left_out=reason)
 
 
-def _numeric(spec: DataflowSpec, graph: Graph) -> Graph:
-    """Return a graph whose steps read what has numbers: nothing is predicted from the rest."""
+def _numeric(spec: DataflowSpec, graph: Graph, outputs: Sequence[str]) -> Graph:
+    """Return a graph whose steps read what has numbers: nothing is predicted from the rest.
+
+    A step that reads nothing else runs in every wave, so that what it writes is as good as input:
+    it is left out, unless it writes one of the outputs.
+    """
     opaque = {str(w.id) for w in spec.containers if w.codec.name is CodecName.OPAQUE}
-    return Graph(
-        [
-            Step(step.name, tuple(c for c in step.reads if c not in opaque), step.writes)
-            for step in graph.steps
-        ]
-    )
+    steps = [
+        Step(step.name, tuple(c for c in step.reads if c not in opaque), step.writes)
+        for step in graph.steps
+    ]
+    return Graph([step for step in steps if step.reads or set(step.writes) & set(outputs)])
 
 
 def _since(recording: Recording, spec: DataflowSpec) -> int:
