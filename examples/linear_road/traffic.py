@@ -10,7 +10,7 @@ steps of which some can be skipped under an error bound of 5 %, and some under 2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from msgspec import Struct, structs
@@ -253,6 +253,34 @@ def generate(minutes: int, seed: int) -> Iterator[Minute]:
         if minute >= 0:
             records = np.concatenate(parts)
             yield Minute(minute, records[np.argsort(records[:, Field.TIME], kind="stable")])
+
+
+def stretch(minutes: Iterable[Minute], first: int, last: int) -> Iterator[Minute]:
+    """Yield what is sent from some miles alone: a small expressway, as busy as the whole.
+
+    Queries stay that are about these miles, whoever asks.
+
+    Args:
+        minutes: of the whole road.
+        first: the first segment.
+        last: the segment after the last one.
+
+    Raises:
+        ValueError: there is no such stretch.
+    """
+    if not 0 <= first < last <= SEGMENTS:
+        message = f"no stretch from segment {first} to before {last}"
+        raise ValueError(f"{message}; choose two numbers from 0 to {SEGMENTS}, in this order")
+    for minute in minutes:
+        records = minute.records
+        report = records[:, Field.KIND] == Kind.POSITION
+        travel = records[:, Field.KIND] == Kind.TRAVEL
+        here = [
+            (records[:, field] >= first) & (records[:, field] < last)
+            for field in (Field.SEGMENT, Field.START, Field.END)
+        ]
+        kept = np.where(report, here[0], ~travel | (here[1] & here[2]))
+        yield Minute(minute.number, records[kept])
 
 
 def _queries(reports: Records, first: int, random: np.random.Generator) -> Records:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from linear_road.model import FEET_PER_SEGMENT, SEGMENTS
 from linear_road.records import Field, Kind
-from linear_road.traffic import CYCLE, generate
+from linear_road.traffic import CYCLE, generate, stretch
 
 SEED = 1
 
@@ -165,3 +165,30 @@ def test_each_query_has_the_fields_of_its_kind_and_is_asked_along_with_a_report(
 def test_cars_are_numbered_as_they_enter(journeys):
     firsts = [int(reports[0, Field.TIME]) // 30 for reports in journeys]
     assert all(one <= other for one, other in pairwise(firsts))
+
+
+def test_a_stretch_has_the_reports_from_its_miles_and_the_journeys_within_them(cycle):
+    for whole, part in zip(cycle[::50], stretch(cycle[::50], 40, 60), strict=True):
+        assert part.number == whole.number
+        segments = whole.reports[:, Field.SEGMENT]
+        there = whole.reports[(segments >= 40) & (segments <= 59)]
+        assert (part.reports == there).all()
+        kinds = part.queries[:, Field.KIND]
+        journeys = part.queries[kinds == Kind.TRAVEL][:, [Field.START, Field.END]]
+        assert ((journeys >= 40) & (journeys <= 59)).all()
+        others = whole.queries[whole.queries[:, Field.KIND] != Kind.TRAVEL]
+        assert (part.queries[kinds != Kind.TRAVEL] == others).all()
+
+
+def test_journeys_within_a_stretch_stay(cycle):
+    queries = np.concatenate([minute.queries for minute in cycle])
+    asked = queries[queries[:, Field.KIND] == Kind.TRAVEL][:, [Field.START, Field.END]]
+    within = int(((asked >= 40) & (asked < 60)).all(1).sum())
+    parts = np.concatenate([minute.queries for minute in stretch(cycle, 40, 60)])
+    assert (parts[:, Field.KIND] == Kind.TRAVEL).sum() == within > 0
+
+
+@pytest.mark.parametrize(("first", "last"), [(-1, 5), (5, 5), (90, 101)])
+def test_a_stretch_that_is_not_on_the_road_is_refused(first, last):
+    with pytest.raises(ValueError, match="choose two numbers from 0 to 100"):
+        list(stretch(generate(1, SEED), first, last))
