@@ -45,6 +45,7 @@ def record(number, action="zones", outcome="committed", **more):
         "number": number,
         "action": action,
         "outcome": outcome,
+        "cause": "a wave has ended",
         "launched": 10.0 + number,
         "ended": 10.5 + number,
         "reason": "",
@@ -93,6 +94,39 @@ def test_only_committed_runs_after_a_number_count_oldest_first():
         (4, "zones", 0.5),
         (5, "index", 0.5),
     ]
+
+
+def test_a_wave_may_have_a_time_of_its_own():
+    agent = ScriptedAgent(a__waves=[ok({"wave": 1})], a__waves__1=[ok({"settled": True})])
+    dataflows = agent.dataflows()
+    dataflows.end_wave(["a"], 60.0)
+    dataflows.end_wave(["a"])
+    bodies = [body for method, _, body in agent.asked if method == "POST"]
+    assert bodies == [{"time": 60.0}, {}]
+
+
+def test_committed_runs_have_their_causes():
+    runs = [record(2, cause="more than 0.8 runs"), record(1), record(3, outcome="failed")]
+    (found,) = ScriptedAgent(a__runs=[ok(runs)]).dataflows().committed("a", 1)
+    assert (found.number, found.cause) == (2, "more than 0.8 runs")
+
+
+def explained(model):
+    policy = {"words": "", "data": {"index": {"model": model}}}
+    actions = [{"action": "zones", "words": "", "policy": None}]
+    return ok({"actions": [*actions, {"action": "index", "words": "why", "policy": policy}]})
+
+
+def test_a_training_has_ended_when_its_models_decide():
+    report = {"outputs": ["index"], "asked": 24, "seconds": None}
+    done = {**report, "seconds": 2.5, "waves": 24, "models": {"index": "0123"}}
+    agent = ScriptedAgent(
+        a__train=[ok(report), ok(report), ok(done)],
+        a__explain=[explained(""), explained("old"), explained("0123")],
+    )
+    assert agent.dataflows().train("a", 24).models == {"index": "0123"}
+    assert agent.asked[0] == ("POST", "a/train", {"waves": 24})
+    assert [path for _, path, _ in agent.asked].count("a/explain") == 3
 
 
 def test_workers_are_waited_for_until_they_are_warm():

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import happybase
 import yaml
 from msgspec import Struct
 from rich.console import Console
@@ -22,7 +21,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.demo.dataflows import AgentDataflows
-from headgate.cli.demo.hbase import FreshTables
+from headgate.cli.demo.hbase import FreshTables, create_tables_of, put_rows
 from headgate.cli.demo.narration import Narrator
 from headgate.engine import ActionRole, CodecName, DataflowSpec
 from headgate.flows import parse_dataflow
@@ -30,7 +29,7 @@ from headgate.flows import parse_dataflow
 _REFERENCE = "synchronous-"
 """Begins the names of the reference and of its tables."""
 
-_BATCH = 1000  # rows of one mutateRows
+_BATCH = 1000  # rows of one answer to a scan
 
 Cell = tuple[bytes, bytes]
 """Row, column."""
@@ -183,7 +182,7 @@ class SynchronousComparison:
         names = [spec.name for spec in self._specs]
         try:
             self._narrator.say("tables: creating")
-            self._create_tables()
+            create_tables_of(*self._services.thrift1, self._specs)
             self._narrator.say(f"dataflows: submitting {' and '.join(names)}")
             with ThreadPoolExecutor(len(names)) as pool:
                 list(
@@ -212,29 +211,9 @@ class SynchronousComparison:
         """Return what a step under bounds has written, as it was after the last wave."""
         return self._shown[1].get(action, {})
 
-    def _create_tables(self) -> None:
-        families: dict[str, set[str]] = {}
-        for spec in self._specs:
-            for watched in spec.containers:
-                for item in watched.container.items:
-                    assert item.family is not None, "an example's containers name their families"  # noqa: S101
-                    families.setdefault(item.table, set()).add(item.family.decode())
-
-        def create(table: str) -> None:
-            client = happybase.Connection(*self._services.thrift1)
-            try:
-                client.create_table(table, {family: {} for family in families[table]})
-            finally:
-                client.close()
-
-        with ThreadPoolExecutor(4) as pool:  # HBase takes about a second for each
-            list(pool.map(create, families))
-
     def _feed(self, wave: WaveInput) -> None:
         for table, puts in wave.puts.items():
-            with self._hbase.table(table).batch(batch_size=_BATCH) as batch:
-                for row, cells in puts:
-                    batch.put(row, cells)
+            put_rows(self._hbase, table, puts)
 
     def _look(self, at: int, dataflows: AgentDataflows) -> set[str]:
         """Note what ran in a dataflow since the last look, and read again what it wrote."""

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import msgspec
+from msgspec import Struct
 
+from headgate.agent import TrainingReport
 from headgate.cli.agent_client import connect
 
 if TYPE_CHECKING:
@@ -16,11 +19,44 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 5.0  # one long poll; after each it is looked whether anything is stuck
 _SETTLE_SECONDS = 300.0  # a wave's runs: a first Spark job may take half a minute on a busy machine
+_POLL_SECONDS = 0.1
 _ANSWER_SECONDS = 120.0  # a submit waits until the proxy watches the tables
 
 
 class DemoError(Exception):
     """A dataflow of the demonstration is stuck; the message says on what."""
+
+
+class CommittedRun(Struct, frozen=True):
+    """A run that has committed, with the times of its last attempt in Unix seconds."""
+
+    number: int
+    action: str
+    cause: str
+    launched: float
+    ended: float
+
+
+class Judged(Struct, frozen=True):
+    """What a trigger says of the wave as it stands."""
+
+    words: str = ""
+
+
+class Policy(Struct, frozen=True):
+    """What a trigger reports of the outputs that its action writes."""
+
+    words: str = ""
+    data: dict[str, Any] = {}
+
+
+class Explained(Struct, frozen=True):
+    """How an action stands."""
+
+    words: str
+    """Why it last ran, and what it needs for its next run."""
+    result: Judged | None = None
+    policy: Policy | None = None
 
 
 class AgentDataflows:
@@ -66,15 +102,20 @@ class AgentDataflows:
             ]:
                 if time.monotonic() > deadline:
                     raise DemoError(f"the worker of dataflow {name} is not warm: {worker['words']}")
-                time.sleep(0.1)
+                time.sleep(_POLL_SECONDS)
 
-    def end_wave(self, names: Sequence[str]) -> None:
+    def end_wave(self, names: Sequence[str], time_of_wave: float | None = None) -> None:
         """End the wave of all dataflows; return when each has run what the wave made due.
+
+        Args:
+            names: of the dataflows.
+            time_of_wave: the wave's own, in Unix seconds; now where None.
 
         Raises:
             DemoError: an action is in quarantine, or nothing settles.
         """
-        waves = {name: self._ask("POST", f"/v1/flows/{name}/waves", {})["wave"] for name in names}
+        body = {} if time_of_wave is None else {"time": time_of_wave}
+        waves = {name: self._ask("POST", f"/v1/flows/{name}/waves", body)["wave"] for name in names}
         deadline = time.monotonic() + _SETTLE_SECONDS
         for name, wave in waves.items():
             path = f"/v1/flows/{name}/waves/{wave}?wait={_LOOK_SECONDS:g}"
@@ -91,15 +132,63 @@ class AgentDataflows:
         from aqhi.comparison import FinishedRun
 
         return [
-            FinishedRun(run["number"], run["action"], run["ended"] - run["launched"])
-            for run in sorted(self._ask("GET", f"/v1/flows/{name}/runs"), key=lambda r: r["number"])
+            FinishedRun(run.number, run.action, run.ended - run.launched)
+            for run in self.committed(name, after)
+        ]
+
+    def committed(self, name: str, after: int) -> Sequence[CommittedRun]:
+        """Return the same runs with what caused them."""
+        runs = sorted(self._ask("GET", f"/v1/flows/{name}/runs"), key=lambda run: run["number"])
+        return [
+            msgspec.convert(run, CommittedRun)
+            for run in runs
             if run["outcome"] == "committed" and run["number"] > after
         ]
 
+    def train(self, name: str, waves: int) -> TrainingReport:
+        """Have models trained on the newest waves; return the report when they decide.
+
+        Args:
+            name: of the dataflow.
+            waves: to be learned from.
+
+        Raises:
+            DemoError: the training does not end, or its models are not taken up.
+        """
+        path = f"/v1/flows/{name}/train"
+        deadline = time.monotonic() + _SETTLE_SECONDS
+        answer = self._ask("POST", path, {"waves": waves})
+        while answer["seconds"] is None:
+            if time.monotonic() > deadline:
+                raise DemoError(f"the training of {name} did not end in {_SETTLE_SECONDS:g} s")
+            time.sleep(_POLL_SECONDS)
+            answer = self._ask("GET", path)
+        report = msgspec.convert(answer, TrainingReport)
+        while report.models != (deciding := self._deciding(name)):
+            if time.monotonic() > deadline:
+                raise DemoError(f"of {report.models}, {name} decides by {deciding} only")
+            time.sleep(_POLL_SECONDS)
+        return report
+
+    def explained(self, name: str) -> dict[str, Explained]:
+        """Return by action how it stands."""
+        actions = self._ask("GET", f"/v1/flows/{name}/explain")["actions"]
+        return {action["action"]: msgspec.convert(action, Explained) for action in actions}
+
+    def _deciding(self, name: str) -> dict[str, str]:
+        """Return by learned output the model that decides, where there is one."""
+        reports = (action.policy for action in self.explained(name).values())
+        outputs = (known.data for known in reports if known is not None)
+        return {
+            output: data["model"]
+            for known in outputs
+            for output, data in known.items()
+            if data.get("model")
+        }
+
     def reasons(self, name: str) -> dict[str, str]:
         """Return by action why it last ran, and what it needs for its next run."""
-        explained = self._ask("GET", f"/v1/flows/{name}/explain")
-        return {action["action"]: action["words"] for action in explained["actions"]}
+        return {name: action.words for name, action in self.explained(name).items()}
 
     def _check(self, name: str) -> None:
         """Raise if an action is in quarantine, with its last traceback."""
