@@ -25,6 +25,7 @@ from headgate.cli.demo.dataflows import AgentDataflows
 from headgate.cli.demo.evaluation import evaluation
 from headgate.cli.demo.fire_risk import fire_risk
 from headgate.cli.demo.hbase import FreshTables, create_tables, feeder
+from headgate.cli.demo.linear_road import linear_road
 from headgate.cli.demo.narration import HomeOption, JsonOption, Narrator, find_examples, outcome
 from headgate.cli.demo.services import DemoServices
 
@@ -61,6 +62,7 @@ app.command()(evaluation)
 app.command()(beijing)
 app.command("fire-risk")(fire_risk)
 app.command()(crawl)
+app.command("linear-road")(linear_road)
 
 
 @app.command()

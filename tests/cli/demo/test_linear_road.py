@@ -1,0 +1,137 @@
+"""The demonstration of learned triggers: its dataflow file, what it expects, and its figures."""
+
+import copy
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headgate.agent import TrainingReport
+from headgate.cli.demo.linear_road import Found, SeenWave, _bound, expected_cells, time_of
+from headgate.engine import ActionRole
+from headgate.flows import parse_dataflow
+from headgate.learning import LEARNED, graph_of, settings_of
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples"))
+
+from linear_road.all_waves import all_waves
+from linear_road.traffic import CYCLE, generate, stretch
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "linear_road"
+TREE = yaml.safe_load((EXAMPLE / "learned.yaml").read_text())
+BOUNDS = yaml.safe_load((EXAMPLE / "linear_road.yaml").read_text())
+DECIDED = ["split", "positions", "speeds", "cars", "accidents", "congestion", "areas"]
+
+
+def spec_of(tree):
+    return parse_dataflow(yaml.safe_dump(tree, sort_keys=False), "learned.yaml").spec
+
+
+def learned_actions(spec):
+    return [a for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED]
+
+
+def test_the_file_has_the_same_steps_and_containers_as_that_with_bounds():
+    assert TREE["containers"] == BOUNDS["containers"]
+    steps = [{name: a.get("step") for name, a in t["actions"].items()} for t in (TREE, BOUNDS)]
+    assert steps[0] == steps[1]
+    for name, action in TREE["actions"].items():
+        for key in ("reads", "writes"):
+            named, before = (
+                {one} if isinstance(one := tree.get(key, []), str) else set(one)
+                for tree in (action, BOUNDS["actions"][name])
+            )
+            assert named >= before, f"{name} {key} what its step reads or writes"
+
+
+def test_all_steps_that_lead_to_congestion_and_areas_are_learned():
+    spec = spec_of(TREE)
+    actions = learned_actions(spec)
+    assert [action.name for action in actions] == DECIDED
+    settings = settings_of(actions)
+    assert {name: one.bound for name, one in settings.outputs.items()} == {
+        "congestion": 0.1,
+        "areas": 0.1,
+    }
+    graph = graph_of(spec, actions, tuple(settings.outputs))
+    assert graph.sources == {"input"}, "nothing that a step writes counts as input"
+    assert graph.ancestors["areas"] == tuple(DECIDED[:-1])
+
+
+def test_own_outputs_are_warned_about_and_nothing_else():
+    parsed = parse_dataflow((EXAMPLE / "learned.yaml").read_text(), "learned.yaml")
+    assert len(parsed.warnings) == len(DECIDED)
+    assert all("which it writes" in warning.message for warning in parsed.warnings)
+
+
+def test_the_demonstration_bounds_both_outputs_by_what_was_asked_for():
+    tree = copy.deepcopy(TREE)
+    _bound(tree, 25.0, 85.0)
+    settings = settings_of(learned_actions(spec_of(tree)))
+    found = {name: (one.bound, one.confidence) for name, one in settings.outputs.items()}
+    assert found == {"congestion": (0.25, 0.85), "areas": (0.25, 0.85)}
+    assert (settings.horizon, settings.audit) == (6, 0.1)
+
+
+def test_what_is_expected_are_the_cells_of_the_formulas_by_row_and_column():
+    minutes = list(stretch(generate(3, seed=1), 40, 60))
+    waves = all_waves(minutes)
+    cells = expected_cells(waves)
+    assert [len(each) for each in cells["areas"]] == [4, 4, 4], "two directions of twenty miles"
+    row = b"x00d1s045"
+    value = float(cells["congestion"][2][row, b"l:congestion"])
+    assert value == waves.congestion[2, 145]
+    assert all(40 <= int(key[6:9]) < 60 for key, _ in cells["congestion"][2])
+
+
+def test_each_cycle_is_the_morning_of_a_weekday_of_its_own():
+    first, second = (next(islice(generate(CYCLE + 31, 1), at, None)) for at in (30, CYCLE + 30))
+    assert [f"{time_of(m):%A %H:%M %Z}" for m in (first, second)] == [
+        "Monday 06:30 UTC",
+        "Tuesday 06:30 UTC",
+    ]
+
+
+def seen(ran, congestion, made):
+    return SeenWave("now", frozenset(ran), {"congestion": congestion}, frozenset(made))
+
+
+def test_runs_skips_and_violations_are_counted_by_step_and_output():
+    found = Found(
+        ("split", "congestion"),
+        ("congestion",),
+        0.2,
+        [
+            seen({"split", "congestion"}, 0.0, {"congestion"}),
+            seen({"split"}, 0.1, ()),
+            seen({"split"}, 0.2, ()),
+            seen({"split"}, 0.3, ()),
+        ],
+        {"congestion": {"audits": 2, "audited_rate": 0.5, "rate_from": 0.1, "rate_to": 0.9}},
+        TrainingReport(("congestion",), 4, models={"congestion": "0123"}),
+    )
+    result = found.summary()
+    assert {name: step["runs"] for name, step in result["steps"].items()} == {
+        "split": 4,
+        "congestion": 1,
+    }
+    output = result["outputs"]["congestion"]
+    assert (output["skipped"], output["violations"]) == (3, 1)
+    assert (output["mean_error"], output["max_error"]) == (pytest.approx(0.2), 0.3)
+    assert (output["model"], output["audits"], output["rate_to"]) == ("0123", 2, 0.9)
+
+
+def test_an_output_without_a_model_has_its_reason():
+    reasons = {"congestion": "30 more waves are missing"}
+    learning = TrainingReport(("congestion",), 4, reasons=reasons)
+    output = Found(("split",), ("congestion",), 0.2, [], {}, learning).summary()["outputs"]
+    assert output["congestion"]["model"] is None
+    assert output["congestion"]["reason"] == "30 more waves are missing"
+
+
+def test_every_step_is_described():
+    parsed = parse_dataflow((EXAMPLE / "learned.yaml").read_text(), "learned.yaml")
+    steps = [a.name for a in parsed.spec.actions if a.role is not ActionRole.INPUT]
+    assert set(steps) <= {name for name, text in parsed.descriptions.items() if text}
