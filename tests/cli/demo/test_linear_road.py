@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from headgate.agent import TrainingReport
-from headgate.cli.demo.linear_road import Found, SeenWave, _bound, expected_cells, time_of
+from headgate.cli.demo.dataflows import Explained, Judged
+from headgate.cli.demo.linear_road import Found, SeenWave, _bound, _Road, expected_cells, time_of
 from headgate.engine import ActionRole
 from headgate.flows import parse_dataflow
 from headgate.learning import LEARNED, graph_of, settings_of
@@ -92,6 +93,65 @@ def test_each_cycle_is_the_morning_of_a_weekday_of_its_own():
         "Monday 06:30 UTC",
         "Tuesday 06:30 UTC",
     ]
+
+
+class Heard:
+    """Keeps what a narrator would print."""
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+class Nowhere:
+    thrift1 = ("127.0.0.1", 1)
+    api = "http://127.0.0.1:1"
+
+
+class Standing:
+    """What the agent says of steps that were left out."""
+
+    def explained(self, name):
+        words = {step: Explained("", Judged(f"{step} may rest")) for step in DECIDED}
+        return {"feed": Explained("an input"), **words}
+
+
+def reported(ran, causes, learning):
+    heard = Heard()
+    minutes = list(stretch(generate(1, seed=1), 40, 60))
+    road = _Road(copy.deepcopy(TREE), minutes, Nowhere(), heard)  # type: ignore[arg-type]
+    road.dataflows.close()
+    road.dataflows = Standing()  # type: ignore[assignment]
+    road.learning = learning
+    road._report(SeenWave("now", frozenset(ran), {"areas": 0.1}, frozenset()), causes, 1.0)
+    return heard.said
+
+
+def test_steps_that_were_asked_about_have_their_reasons_those_behind_them_none():
+    reasons = {"areas": "no threshold keeps 90% yet"}
+    ran = {
+        "split": "a wave has ended",
+        "positions": "0.9 of its bound",
+        "speeds": "`areas` is made in every wave: no threshold keeps 90% yet",
+    }
+    said = reported(ran, ran, TrainingReport(("areas",), 4, reasons=reasons))
+    assert said[0] == (
+        "now: ran split, positions, speeds; left out cars, accidents, congestion, areas, rank, "
+        "answer; off by: areas 10.0%; 1.0 s"
+    )
+    assert said[1:] == [
+        "    positions: 0.9 of its bound",
+        "    speeds: `areas` is made in every wave: it has no model",
+        "    cars: cars may rest",
+        "    accidents: accidents may rest",
+    ]
+
+
+def test_before_the_training_waves_have_no_reasons():
+    every = dict.fromkeys([*DECIDED, "rank", "answer"], "a wave has ended")
+    assert reported(every, every, None) == ["now: every step ran; 1.0 s"]
 
 
 def seen(ran, congestion, made):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -203,6 +204,7 @@ class _Road:
         steps: all of them, predecessors first.
         outputs: the bounded ones.
         dataflows: the agent's; whoever made this closes it.
+        learning: the training; None before it.
         apart: the largest ε of an output that was made in a wave: Spark against the formulas.
     """
 
@@ -226,12 +228,12 @@ class _Road:
         self._sent = 0
         self.name = self._spec.name
         self.steps = [a.name for a in self._spec.actions if a.role is not ActionRole.INPUT]
-        self._reasons: dict[str, str] = {}
+        self.learning: TrainingReport | None = None
         self.outputs = list(tree["learned"]["outputs"])
         self.dataflows = AgentDataflows(services.api)
         self.apart = 0.0
 
-    def begin(self, directory: Any, waves: int) -> TrainingReport:
+    def begin(self, directory: Path, waves: int) -> TrainingReport:
         """Submit the dataflow, send the waves in which every step runs, and train on them.
 
         Raises:
@@ -246,8 +248,7 @@ class _Road:
         self.dataflows.wait_warm([self.name])
         self.send(waves + _FILLING)
         say(f"training on {waves} waves")
-        report = self.dataflows.train(self.name, waves)
-        self._reasons = report.reasons
+        self.learning = report = self.dataflows.train(self.name, waves)
         for line in training_words(self.name, report):
             say(line)
         for step in report.test.steps if report.test else ():
@@ -312,19 +313,29 @@ class _Road:
                 f"{seen.label}: ran {', '.join(s for s in self.steps if s in seen.ran)}; left out "
                 f"{', '.join(left)}; off by: {off}; {seconds:.1f} s"
             )
-        if self._sent <= len(self._minutes) // 2:
+        if self.learning is None:
             return
-        stands = self.dataflows.explained(self.name)
-        after = {a.name: [p for p in a.after if p in self.steps] for a in self._spec.actions}
-        asked = [step for step in left if seen.ran.issuperset(after[step])]
-        decided = [a.name for a in self._spec.actions if a.trigger is not None and after[a.name]]
-        why = {step: causes[step] for step in decided if step in causes}
-        why |= {step: _says(stands[step]) for step in asked}
+        why = self._why(seen.ran, causes)
         for cause in dict.fromkeys(why.values()):
             steps, words = ", ".join(step for step in why if why[step] == cause), cause
-            for reason in self._reasons.values():  # it was said once, and is long
+            for reason in self.learning.reasons.values():  # it was said once, and is long
                 words = words.replace(reason, "it has no model")
             say(f"    {steps}: {words}")
+
+    def _why(self, ran: frozenset[str], causes: Mapping[str, str]) -> dict[str, str]:
+        """Return by learned step why it ran, or was asked about and did not.
+
+        The first step is left out: it runs in every wave. A step is asked about when all before it
+        have run.
+        """
+        after = {a.name: [p for p in a.after if p in self.steps] for a in self._spec.actions}
+        decided = [a.name for a in self._spec.actions if a.trigger is not None and after[a.name]]
+        why = {step: causes[step] for step in decided if step in ran}
+        left = [step for step in decided if step not in ran and ran.issuperset(after[step])]
+        if left:
+            stands = self.dataflows.explained(self.name)
+            why |= {step: _says(stands[step]) for step in left}
+        return why
 
 
 def expected_cells(waves: Waves) -> dict[str, list[Cells]]:
