@@ -55,6 +55,7 @@ bench-aqhi: setup
 	$(BIN)/headgate demo evaluation $(ARGS)
 
 # The second paper's evaluation with learned triggers, over tables of all waves; ARGS=--only AQHI.
+# Writes build/bench-learned.html.
 bench-learned: setup
 	$(BIN)/python tests/bench/learned/run.py $(ARGS)
 

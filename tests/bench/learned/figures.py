@@ -122,7 +122,8 @@ def executions_of(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
 def denominators_of(outcomes: Sequence[Outcome]) -> dict[str, dict[str, dict[str, float | None]]]:
     """Return confidence and the median ratio by which ε is larger by Σ|x|, by bound and policy.
 
-    Bounds are of the other denominator, Σ max(|x|, |x′|): what (3) has of Σ|x| is never less.
+    Bounds are of the other denominator, Σ max(|x|, |x′|): ε by Σ|x| is never less. The ratio is
+    of waves in which something is there, as it is infinite by Σ|x| otherwise.
     """
     found: dict[str, dict[str, dict[str, float | None]]] = {}
     for bound in BOUNDS:
@@ -131,7 +132,8 @@ def denominators_of(outcomes: Sequence[Outcome]) -> dict[str, dict[str, dict[str
             mine = chosen(outcomes, "step", policy, bound)
             shown = np.array([each.errors[SETTLED:] for each in mine])
             current = np.array([each.current[SETTLED:] for each in mine])
-            ratios = current[shown > 0.0] / shown[shown > 0.0]
+            known = (shown > 0.0) & np.isfinite(current)
+            ratios = current[known] / shown[known]
             found[f"{bound:g}"][policy] = {
                 "maximum": float((shown <= bound).mean()),
                 "current": float((current <= bound).mean()),

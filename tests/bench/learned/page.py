@@ -238,7 +238,7 @@ def _executions(seeds: Sequence[Seed]) -> str:
             label = _percent(bound) + (", optimal" if policy == "oracle" else "")
             _running(left, shares, label, colour, line)
     left.set(ylabel="executions (%)", ylim=(0, 102))
-    left.legend(fontsize="small", ncols=3)
+    left.legend(fontsize="x-small", ncols=3, loc="lower right")
     places = np.arange(len(BOUNDS))
     for at, (policy, colour) in enumerate((("learned", COLOURS[0]), ("oracle", COLOURS[1]))):
         totals = [
@@ -247,13 +247,13 @@ def _executions(seeds: Sequence[Seed]) -> str:
         ]
         label = "optimal" if policy == "oracle" else policy
         bars = right.bar(places + 0.28 * at, totals, 0.26, color=colour, label=label)
-        right.bar_label(bars, fmt="{:,.0f}", fontsize="small")
+        right.bar_label(bars, fmt="{:,.0f}", fontsize="x-small")
     waves = [
         sum(len(each.ran) for each in chosen(outcomes, "step", "learned", bound))
         for bound in BOUNDS
     ]
     bars = right.bar(places + 0.56, waves, 0.26, color=COLOURS[2], label="synchronous")
-    right.bar_label(bars, fmt="{:,.0f}", fontsize="small")
+    right.bar_label(bars, fmt="{:,.0f}", fontsize="x-small")
     right.set_xticks(places + 0.28, list(map(_percent, BOUNDS)))
     right.set(ylabel="executions in all", ylim=(0, 1.25 * max(waves)))
     right.legend(fontsize="small", ncols=3, loc="upper left")

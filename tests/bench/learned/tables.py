@@ -123,13 +123,13 @@ def overhead_table(figures: Mapping[str, Any]) -> str:
     rows = [
         ("monitoring accesses to the data store", "see tests/bench/proxy.py", "left out"),
         *(
-            (each["source"], each["what"], f"{each['milliseconds']:,.3g}")
+            (each["source"], each["what"], _milliseconds(each["milliseconds"]))
             for each in figures["overheads"]
         ),
         (
             "building the model",
             "with folds, calibration and the test phase, mean of all steps and bounds",
-            f"{1000 * figures['fit_seconds']:,.0f}",
+            _milliseconds(1000 * figures["fit_seconds"]),
         ),
     ]
     return table(("source", "what", "ms of a processor"), rows)
@@ -149,3 +149,7 @@ def _share(value: float) -> str:
 
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.2f}"
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}"
