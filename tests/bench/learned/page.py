@@ -163,10 +163,11 @@ def _learning_curves(figures: Mapping[str, Any]) -> str:
     for axes, (bound, ways) in zip(panels, figures["figure_8"].items(), strict=True):
         for way, line in (("learned", "-"), ("paper", ":")):
             for name, colour in zip(("accuracy", "precision", "recall"), COLOURS, strict=False):
-                values = [(int(waves), each[name]) for waves, each in ways[way].items()]
-                known = [(waves, 100 * value) for waves, value in values if value is not None]
+                values = [(int(count), each[name]) for count, each in ways[way].items()]
+                known = [(count, 100 * value) for count, value in values if value is not None]
                 label = name if way == "learned" else f"{name}, paper's forest"
-                axes.plot(*zip(*known, strict=True), line, color=colour, linewidth=1.3, label=label)
+                waves, shares = np.reshape(known, (-1, 2)).T
+                axes.plot(waves, shares, line, color=colour, linewidth=1.3, label=label)
         axes.set(title=_percent(bound), xlabel="waves of training", ylabel="%", ylim=(0, 102))
     _legend(figure, panels[0], 3)
     return svg(figure)

@@ -65,7 +65,7 @@ def measured() -> Classification:
     return Classification(
         {"2": [(0.01, 0.1), (0.02, 0.3), (0.03, 0.2)], "3<a>": [(0.0, 0.0), (0.0, 0.1)]},
         [
-            CurvePoint("2", bound, waves, way, one if waves > 50 else none)
+            CurvePoint("2", bound, waves, way, one if waves > 50 and bound < 0.2 else none)
             for bound in BOUNDS
             for waves in (50, 100)
             for way in ("learned", "paper")
