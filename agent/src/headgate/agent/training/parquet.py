@@ -1,18 +1,22 @@
-"""Pairs as Parquet files, to be looked at elsewhere and to be taken in from elsewhere."""
+"""Pairs as Parquet files, to be looked at elsewhere and to be taken in from elsewhere.
+
+Arrow is loaded by the first that is written or read: it takes longer than most commands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headgate.agent.errors import AgentError
 from headgate.agent.training.pairs import FEATURE_SET, PairKey, WavePairs
 from headgate.learning import FEATURES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PARQUET: Final = "application/vnd.apache.parquet"
 """Media type of such files."""
@@ -21,15 +25,19 @@ _KEYS = PairKey.__struct_fields__
 _WAVES = 1000
 """Of which one row group is made."""
 
-_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in _KEYS[:3]),
-        *((name, pa.int64()) for name in (*_KEYS[3:], "pair_age")),
-        ("error", pa.float64()),
-        *((name, pa.float32()) for name in FEATURES),
-    ],
-    {_VERSION: FEATURE_SET.encode()},
-)
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            *((name, pa.string()) for name in _KEYS[:3]),
+            *((name, pa.int64()) for name in (*_KEYS[3:], "pair_age")),
+            ("error", pa.float64()),
+            *((name, pa.float32()) for name in FEATURES),
+        ],
+        {_VERSION: FEATURE_SET.encode()},
+    )
 
 
 class UnusableParquet(AgentError):
@@ -38,32 +46,36 @@ class UnusableParquet(AgentError):
 
 def write_pairs(file: BinaryIO, pairs: Iterable[WavePairs]) -> int:
     """Write a row for each pair, ordered as they come; return how many."""
-    count = 0
-    with pq.ParquetWriter(file, _SCHEMA) as writer:
+    import pyarrow.parquet as pq
+
+    count, schema = 0, _schema()
+    with pq.ParquetWriter(file, schema) as writer:
         waiting: list[WavePairs] = []
         for one in pairs:
             waiting.append(one)
             count += len(one.errors)
             if len(waiting) == _WAVES:
-                writer.write_table(_table(waiting))
+                writer.write_table(_table(waiting, schema))
                 waiting = []
         if waiting:
-            writer.write_table(_table(waiting))
+            writer.write_table(_table(waiting, schema))
     return count
 
 
-def _table(pairs: list[WavePairs]) -> pa.Table:
+def _table(pairs: list[WavePairs], schema: pa.Schema) -> pa.Table:
+    import pyarrow as pa
+
     lengths = [len(one.errors) for one in pairs]
     columns: list[pa.Array] = []
     for name in _KEYS:
         values = [getattr(one.key, name) for one in pairs]
         repeated = np.repeat(np.array(values, object), lengths)
-        columns.append(pa.array(repeated.tolist(), _SCHEMA.field(name).type))
+        columns.append(pa.array(repeated.tolist(), schema.field(name).type))
     columns.append(pa.array(np.concatenate([np.arange(1, n + 1) for n in lengths])))
     columns.append(pa.array(np.concatenate([one.errors for one in pairs])))
     shown = np.concatenate([one.features for one in pairs])
     columns += [pa.array(np.ascontiguousarray(shown[:, i])) for i in range(len(FEATURES))]
-    return pa.Table.from_arrays(columns, schema=_SCHEMA)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def read_pairs(file: BinaryIO, name: str, dataflow: str) -> Iterator[WavePairs]:
@@ -77,13 +89,16 @@ def read_pairs(file: BinaryIO, name: str, dataflow: str) -> Iterator[WavePairs]:
     Raises:
         UnusableParquet: it is no such file, or has other features.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         table = pq.ParquetFile(file).read()
     except (pa.ArrowException, OSError) as error:
         message = f"{name} is no Parquet file ({error}); give one that `--export` has written"
         raise UnusableParquet(message) from error
     version = (table.schema.metadata or {}).get(_VERSION, b"").decode(errors="replace")
-    if not table.schema.equals(_SCHEMA) or version != FEATURE_SET:
+    if not table.schema.equals(_schema()) or version != FEATURE_SET:
         raise UnusableParquet(
             f"{name} has features {version!r} and columns "
             f"{', '.join(table.column_names[:8])}, ..., and this program computes {FEATURE_SET!r}; "
