@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from asked import HORIZON, SETTINGS, SPEC, WAVES, task
-from lived import READS, AllWaves, Lived
+from lived import READS, AllWaves, Lived, dataflow
 from msgspec.structs import replace
 from taught import RecordedWorld, record_of
 
@@ -15,7 +15,7 @@ from headgate.agent.training.program import Answer, Failed, answer_of
 from headgate.agent.training.task import Task, Trained, unpack
 from headgate.agent.training.training import learn, learned_by, train
 from headgate.engine import Codec, CodecName, DecisionKind, Engine, SpecificationError
-from headgate.learning import decode_model
+from headgate.learning import LearnedSettings, OutputSettings, decode_model
 from headgate.replay import NothingRecorded, RetentionPassed
 
 
@@ -70,11 +70,13 @@ def test_pairs_are_of_the_waves_and_outputs_that_were_learned_from(lived: Lived)
 
 
 def test_what_is_made_of_input_without_numbers_is_as_good_as_input(lived: Lived) -> None:
+    bounded = {"level": OutputSettings(0.9, confidence=0.8)}
+    spec = dataflow(LearnedSettings(bounded, 0.0, WAVES, HORIZON))
     containers = tuple(
         replace(each, codec=Codec(CodecName.OPAQUE)) if each.id == "sensors" else each
-        for each in SPEC.containers
+        for each in spec.containers
     )
-    asked = replace(task(("level",)), spec=replace(SPEC, containers=containers))
+    asked = replace(task(("level",)), spec=replace(spec, containers=containers))
     trained = learned(lived, asked)
 
     assert set(trained.models) == {"level"}, trained.reasons
