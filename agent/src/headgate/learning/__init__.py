@@ -27,8 +27,6 @@ from headgate.learning.feedback import (
     Feedback,
     Label,
     Relearn,
-    decode_feedback,
-    encode_feedback,
 )
 from headgate.learning.fitting.models import (
     FitReport,
@@ -181,14 +179,12 @@ __all__ = [
     "closed_loop",
     "decided_on",
     "decode_answer",
-    "decode_feedback",
     "decode_forest",
     "decode_model",
     "decode_question",
     "effective_count",
     "elements_of",
     "encode_answer",
-    "encode_feedback",
     "encode_forest",
     "encode_model",
     "encode_question",

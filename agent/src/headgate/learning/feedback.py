@@ -19,15 +19,12 @@ import numpy as np
 from msgspec import Struct
 
 from headgate.learning.audits import AuditedRate
-from headgate.learning.envelope import UnusableModel, seal, unseal
 from headgate.learning.predictor import FOLLOWED, Residuals, log_ratio
 
 RELEARNING_WAVES: Final = 48
 """Synchronous waves after a change: two days of hours. Twice as many did no better."""
 RELEARNING_AGES: Final = (1, 2, 3, 4, 6, 8)
 """Waves between the pairs of synchronous waves that are labels."""
-FEEDBACK_VERSION: Final = 1
-_KIND: Final = "feedback"
 
 # Steps are in standard deviations of training's residuals; fitted on dataflows drawn at random.
 _STEP = 0.15
@@ -210,21 +207,3 @@ class Feedback(Struct, frozen=True):
             shift=min(max(shift, 0.0), _FARTHEST),
             tightening=max(self.tightening, _CAUTION * residuals.spread),
         )
-
-
-def encode_feedback(feedback: Feedback) -> bytes:
-    """Return feedback as bytes that say what they are and whether they are whole."""
-    return seal(_KIND, FEEDBACK_VERSION, msgspec.msgpack.encode(feedback))
-
-
-def decode_feedback(data: bytes) -> Feedback:
-    """Return feedback from its bytes.
-
-    Raises:
-        UnusableModel: they are no feedback, are damaged, or were written by a newer program.
-    """
-    try:
-        return msgspec.msgpack.decode(unseal(data, _KIND, FEEDBACK_VERSION), type=Feedback)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        message = f"the feedback is not what it says ({error}); train the dataflow again"
-        raise UnusableModel(message) from error
