@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -114,6 +114,14 @@ class Graph:
                 self.writers[container] = step.name
         self.sources = frozenset(read - self.writers.keys())
         """Containers that no step writes: they change in every wave."""
+
+    def below(self, outputs: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return, by step, those of some outputs that it writes or that lie below it."""
+        leading = {o: (*self.ancestors[self.writers[o]], self.writers[o]) for o in outputs}
+        return {
+            step.name: tuple(output for output, steps in leading.items() if step.name in steps)
+            for step in self.steps
+        }
 
     def above(self, output: str) -> tuple[str, ...]:
         """Return the containers from which an output is predicted: those that its steps read."""
@@ -233,14 +241,7 @@ def stages(
         first: the wave from which on it is looked at.
         last: the wave before which it ends.
     """
-    below = {
-        step.name: tuple(
-            output
-            for output in outputs
-            if step.name in (*graph.ancestors[graph.writers[output]], graph.writers[output])
-        )
-        for step in graph.steps
-    }
+    below = graph.below(outputs)
     writes = {step.name: step.writes for step in graph.steps}
     ran = {name: np.zeros(last - first, np.bool_) for name, served in below.items() if served}
     violated = {output: np.zeros(last - first, np.bool_) for output in outputs}

@@ -9,7 +9,7 @@ that runs has its stale ancestors run first, so that what is shown is the output
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import msgspec
 from msgspec import Struct
@@ -50,6 +50,7 @@ from headgate.learning.triggers.consultation import (
     decode_answer,
     encode_question,
 )
+from headgate.learning.triggers.metering import updates_of
 from headgate.learning.triggers.outputs import BoundedOutput, OutputState, Wish, wave_probe
 from headgate.learning.triggers.settings import LEARNED, graph_of, settings_of
 
@@ -105,14 +106,12 @@ class LearnedFlow:
             )
             for name, output in settings.outputs.items()
         }
-        self.below = {
-            step.name: tuple(
-                output
-                for output in self.outputs
-                if step.name in (*self.graph.ancestors[w := self.graph.writers[output]], w)
-            )
-            for step in self.graph.steps
-        }
+        self.below = self.graph.below(self.outputs)
+        self.first_readers: dict[str, str] = {}
+        """By container, the first step that reads it, which has its probes."""
+        for step in self.graph.steps:
+            for container in step.reads:
+                self.first_readers.setdefault(container, step.name)
 
     def version(self, output: str) -> int:
         """Return the wave in which an output was made last."""
@@ -138,10 +137,9 @@ class LearnedFlow:
 
     def probes_of(self, step: str) -> Iterator[Probe]:
         """Yield the probes that a step needs that no step before it does."""
-        reads = {s.name: s.reads for s in self.graph.steps}
-        earlier = {c for s in reads for c in reads[s] if _precedes(reads, s, step)}
-        first = [c for c in dict.fromkeys(reads[step]) if c not in earlier]
-        for container in first:
+        for container, reader in self.first_readers.items():
+            if reader != step:
+                continue
             if container in self.updates:
                 yield Probe(wave_probe(container), (ContainerId(container),))
             for output in self.outputs.values():
@@ -150,11 +148,6 @@ class LearnedFlow:
         for output in self.outputs.values():
             if self.graph.writers[output.name] == step:
                 yield Probe(output.error_probe, (ContainerId(output.name),))
-
-
-def _precedes(order: Mapping[str, Any], one: str, other: str) -> bool:
-    names = list(order)
-    return names.index(one) < names.index(other)
 
 
 class Learned(TriggerPolicy):
@@ -168,9 +161,7 @@ class Learned(TriggerPolicy):
         self._flow = flow
         self._reads = next(s.reads for s in flow.graph.steps if s.name == spec.name)
         self._writes = tuple(o for o in flow.outputs if flow.graph.writers[o] == spec.name)
-        self._sources = tuple(
-            c for c in self._reads if Probe(wave_probe(c), (ContainerId(c),)) in _probes(flow, spec)
-        )
+        self._sources = tuple(c for c in flow.updates if flow.first_readers[c] == spec.name)
         for output in self._writes:
             self.state.outputs[output] = flow.outputs[output].state
         measured = {c for o in flow.outputs.values() for c in o.above}
@@ -180,7 +171,7 @@ class Learned(TriggerPolicy):
                 for c in dict.fromkeys(self._reads)
             ),
             Evaluation(action_end=True),
-            _probes(flow, spec),
+            tuple(flow.probes_of(spec.name)),
         )
 
     # -- decisions
@@ -265,7 +256,7 @@ class Learned(TriggerPolicy):
         state.wave, state.time = flow.wave.number, flow.wave.time
         for container in self._sources:
             probe = wave_probe(container)
-            counted = sum(pending.updates for _, pending in inputs.probe(probe))
+            counted = updates_of(inputs.probe(probe))
             flow.updates[container] = state.updates[container] = counted
             inputs.reset(probe)
         wanted = [
@@ -351,10 +342,6 @@ class Learned(TriggerPolicy):
             output = flow.outputs[name]
             output.state = kept[name] = self.state.outputs.get(name, output.state)
         self.state.outputs = kept
-
-
-def _probes(flow: LearnedFlow, spec: ActionSpec) -> tuple[Probe, ...]:
-    return tuple(flow.probes_of(spec.name))
 
 
 def _unreached(words: str, missing: str, data: Data | None = None) -> TriggerResult:
