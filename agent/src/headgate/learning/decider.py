@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headgate.learning.audits import audit_draw
 from headgate.learning.feedback import Change, Choice, Feedback, Label
-from headgate.learning.predictor import Model, Residuals
+from headgate.learning.predictor import Model
 from headgate.learning.simulation import Bounded
 
 
@@ -48,8 +48,7 @@ class Decider:
         dataflow: its name, by which audits are drawn.
         output: the container.
         audit: share of the skips that run all the same.
-        threshold: λ as calibrated.
-        residuals: of the predictors, by container above the output.
+        model: of the output.
         state: from where it goes on.
     """
 
@@ -58,16 +57,15 @@ class Decider:
         dataflow: str,
         output: str,
         audit: float,
-        threshold: float,
-        residuals: Mapping[str, Residuals],
+        model: Model,
         state: DeciderState,
     ) -> None:
         self.state = state
         self._dataflow = dataflow
         self._output = output
         self._audit = audit
-        self._calibrated = threshold
-        self._residuals = residuals
+        self._calibrated = model.threshold
+        self._residuals = {name: known.residuals for name, known in model.containers.items()}
 
     @property
     def threshold(self) -> float:
@@ -143,14 +141,7 @@ class Deciders:
         self._outputs = outputs
         self._first = first
         self.deciders = {
-            output: Decider(
-                dataflow,
-                output,
-                audit,
-                model.threshold,
-                {name: known.residuals for name, known in model.containers.items()},
-                DeciderState(),
-            )
+            output: Decider(dataflow, output, audit, model, DeciderState())
             for output, model in models.items()
         }
 

@@ -135,14 +135,7 @@ class BoundedOutput:
         self.model = model
         self._row = None
         self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
-        self._decider = Decider(
-            self._dataflow,
-            self.name,
-            self._audit,
-            model.threshold,
-            {name: known.residuals for name, known in model.containers.items()},
-            state.decided,
-        )
+        self._decider = Decider(self._dataflow, self.name, self._audit, model, state.decided)
 
     def lose(self, reason: str) -> None:
         """Go on as before without the model that was asked for, or with none."""
