@@ -15,7 +15,7 @@ from headgate.engine import (
     UserMetric,
 )
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
-from headgate.learning import LEARNED
+from headgate.learning import learned_actions
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
 from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
@@ -84,7 +84,7 @@ def _refuse_user_metrics(spec: DataflowSpec) -> None:
 
 
 def _refuse_models(spec: DataflowSpec) -> None:
-    learned = [a.name for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED]
+    learned = [action.name for action in learned_actions(spec)]
     if learned:
         raise NotRecorded(
             f"actions {', '.join(map(repr, learned))} of {spec.name!r} have learned triggers, and "

@@ -17,7 +17,7 @@ from headgate.agent.kafka.barriers import Barriers
 from headgate.agent.kafka.read_counts import container_reads
 from headgate.engine import ActionRole, BoundResult, ConditionResult, GroupResult
 from headgate.events import DECISIONS_TOPIC, updates_topic
-from headgate.learning import LEARNED
+from headgate.learning import LEARNED, learned_actions
 
 _NEEDS = 30.0  # seconds after which it is looked at anew what runs need of Kafka
 
@@ -191,7 +191,7 @@ class Reporting:
         A recording is read from the submission of its dataflow on.
         """
         spec = self._state.dataflow.spec
-        if not any(a.trigger is not None and a.trigger.kind == LEARNED for a in spec.actions):
+        if not learned_actions(spec):
             return {}
         topics = (DECISIONS_TOPIC, *map(updates_topic, self._state.tables))
         return dict.fromkeys(topics, max(0.0, now - self._state.definition.submitted))

@@ -16,7 +16,6 @@ from msgspec import Struct
 from headgate.agent.training.doubts import Doubts, shows_last_writes
 from headgate.agent.training.witness import ContainerState, Witness
 from headgate.engine import (
-    CodecName,
     DataflowSpec,
     DecisionKind,
     Deliveries,
@@ -24,7 +23,7 @@ from headgate.engine import (
     counted_part,
 )
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage, updates_topic
-from headgate.learning import ContainerHistory, Graph
+from headgate.learning import ContainerHistory, Graph, opaque_containers
 from headgate.replay import RecordedTables, RecordedUpdate, Recording, ReplayedDecision, Write
 
 
@@ -115,7 +114,7 @@ class _Teacher:
         outputs: Sequence[str],
         wanted: Wanted,
     ) -> None:
-        opaque = {str(w.id) for w in spec.containers if w.codec.name is CodecName.OPAQUE}
+        opaque = opaque_containers(spec)
         needed = dict.fromkeys(c for o in outputs for c in (*graph.above(o), o))
         self._containers = [container for container in needed if container not in opaque]
         self._sources = [c for c in self._containers if c in graph.sources]

@@ -11,10 +11,9 @@ from headgate.agent.history.recordings import Recordings
 from headgate.agent.training.pairs import wave_pairs
 from headgate.agent.training.task import Task, Trained, pack
 from headgate.agent.training.teacher import Lesson, Wanted, teach
-from headgate.engine import CodecName, DataflowSpec, SpecificationError
+from headgate.engine import DataflowSpec, SpecificationError
 from headgate.flows import DataflowErrors, parse_dataflow
 from headgate.learning import (
-    LEARNED,
     Graph,
     LearnedSettings,
     Step,
@@ -22,8 +21,10 @@ from headgate.learning import (
     encode_model,
     fit,
     graph_of,
+    learned_actions,
     levels_of,
     measured_pairs,
+    opaque_containers,
     settings_of,
 )
 from headgate.replay import (
@@ -49,7 +50,7 @@ def learned_by(spec: DataflowSpec) -> tuple[LearnedSettings, Graph]:
     Raises:
         SpecificationError: it has none, or such that make no sense.
     """
-    actions = [a for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED]
+    actions = learned_actions(spec)
     if not actions:
         raise SpecificationError(
             (f"dataflow {spec.name!r} has no learned triggers; bound an output under `learned`",)
@@ -154,7 +155,7 @@ def _numeric(spec: DataflowSpec, graph: Graph, outputs: Sequence[str]) -> Graph:
     A step that reads nothing else runs in every wave, so that what it writes is as good as input:
     it is left out, unless it writes one of the outputs.
     """
-    opaque = {str(w.id) for w in spec.containers if w.codec.name is CodecName.OPAQUE}
+    opaque = opaque_containers(spec)
     steps = [
         Step(step.name, tuple(c for c in step.reads if c not in opaque), step.writes)
         for step in graph.steps

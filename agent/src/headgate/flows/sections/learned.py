@@ -19,12 +19,12 @@ from headgate.flows.grammar.problems import Findings, suggestion
 from headgate.flows.grammar.quantities import PERCENTAGE, percentage_points, why_no_percentage
 from headgate.flows.grammar.tree import Entry, Mapping, Scalar, Tree
 from headgate.learning import (
-    LEARNED,
     ErrorMetric,
     LearnedSettings,
     OutputSettings,
     decided_on,
     learned,
+    learned_actions,
     trigger_of,
 )
 
@@ -200,7 +200,7 @@ def _warn_of_own_input(action: ActionSpec, tree: Mapping, findings: Findings) ->
 
 def check_learned(spec: DataflowSpec, tree: Mapping, findings: Findings) -> None:
     """Note what keeps the dataflow's learned triggers from being made."""
-    actions = [a for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED]
+    actions = learned_actions(spec)
     try:
         learned(spec, actions)
     except SpecificationError as error:

@@ -17,7 +17,6 @@ from msgspec import Struct
 from headgate.engine import (
     ActionSpec,
     Ask,
-    CodecName,
     ConditionResult,
     ContainerWatch,
     DataflowSpec,
@@ -52,7 +51,12 @@ from headgate.learning.triggers.consultation import (
 )
 from headgate.learning.triggers.metering import updates_of
 from headgate.learning.triggers.outputs import BoundedOutput, OutputState, Wish, wave_probe
-from headgate.learning.triggers.settings import LEARNED, graph_of, settings_of
+from headgate.learning.triggers.settings import (
+    LEARNED,
+    graph_of,
+    opaque_containers,
+    settings_of,
+)
 
 Data = dict[str, float | str | None]
 
@@ -90,7 +94,7 @@ class LearnedFlow:
         self.members: dict[str, Learned] = {}
         """Predecessors first."""
         self.wave = Wave(0, 0.0)
-        opaque = {str(w.id) for w in spec.containers if w.codec.name is CodecName.OPAQUE}
+        opaque = opaque_containers(spec)
         self.updates: dict[str, int] = dict.fromkeys(sorted(self.graph.sources - opaque), 0)
         """Of each source in the last wave."""
         self.outputs = {

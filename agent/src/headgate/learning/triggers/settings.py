@@ -54,6 +54,16 @@ def trigger_of(settings: LearnedSettings) -> Trigger:
     return Trigger(LEARNED, plain)
 
 
+def learned_actions(spec: DataflowSpec) -> tuple[ActionSpec, ...]:
+    """Return the actions of a dataflow with learned triggers."""
+    return tuple(a for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED)
+
+
+def opaque_containers(spec: DataflowSpec) -> frozenset[str]:
+    """Return the containers without numbers: nothing is predicted from them."""
+    return frozenset(str(w.id) for w in spec.containers if w.codec.name is CodecName.OPAQUE)
+
+
 def settings_of(actions: Sequence[ActionSpec]) -> LearnedSettings:
     """Return the settings that actions with learned triggers share.
 
