@@ -6,22 +6,16 @@ with words for why: the bound counts as reached then.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from headgate.agent.advisers import metric_program
-from headgate.agent.advisers.pipes import read_whole, write_whole
-from headgate.agent.configuration import environment_of_steps
+from headgate.agent.advisers.metric_process import MetricProcess, MetricWorker, Silent
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.engine import (
     DataflowSpec,
@@ -32,10 +26,6 @@ from headgate.engine import (
     encode_metrics,
 )
 
-_PROGRAM: Final = str(Path(metric_program.__file__))
-_LENGTH: Final = metric_program.LENGTH
-_ALONE: Final = 2.0
-"""How many times as long as it may take a metric lives on whose agent was killed."""
 _TRIES: Final = 2
 """Times the thread may fail on a question before that is left without an answer."""
 
@@ -72,17 +62,13 @@ class MetricAdviser:
         idle_seconds: float,
         supervision: Supervision,
     ) -> None:
-        self._python = python
         self.log = directory / "metrics.log"
-        self._seconds = seconds
-        self._start_seconds = start_seconds
+        self.worker = MetricWorker(python, str(self.log), seconds, start_seconds)
+        """How its process is started."""
         self._idle_seconds = idle_seconds or None
-        self._roots: tuple[str, ...] = ()
         self._outdated = False
         self._waiting: deque[_Asked] = deque()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._fresh = True
-        """Whether the process has answered nothing yet."""
+        self._process = MetricProcess(self.worker)
         self._changed = threading.Condition()
         self._closing = threading.Event()
         self._supervision = supervision
@@ -93,7 +79,7 @@ class MetricAdviser:
     def use(self, roots: Sequence[str], spec: DataflowSpec) -> None:  # noqa: ARG002 -- the interface
         """Have modules read again, from these directories."""
         with self._changed:
-            self._roots = tuple(roots)
+            self.worker = replace(self.worker, roots=tuple(roots))
             self._outdated = True
             self._changed.notify_all()
 
@@ -113,9 +99,7 @@ class MetricAdviser:
         with self._changed:
             self._closing.set()
             self._changed.notify_all()
-        process = self._process
-        if process is not None:
-            process.kill()  # a metric that does not end is not waited for
+        self._process.close()  # a metric that does not end is not waited for
         if self._thread is not None:
             self._thread.join()
 
@@ -123,19 +107,20 @@ class MetricAdviser:
         try:
             while True:
                 with self._changed:
-                    idle = self._idle_seconds if self._process is not None else None
+                    idle = self._idle_seconds if self._process.runs else None
                     self._changed.wait_for(self._has_work, idle)
                     if self._closing.is_set():
                         return
                     outdated, self._outdated = self._outdated, False
+                    worker = self.worker
                     asked = self._waiting[0] if self._waiting else None
                 if outdated or asked is None:
-                    self._end()
+                    self._process.use(worker.roots)
                 if asked is not None:
                     self._tell(asked)
                     self._waiting.popleft()
         finally:
-            self._end()
+            self._process.end()
 
     def _has_work(self) -> bool:
         return self._closing.is_set() or bool(self._waiting) or self._outdated
@@ -154,66 +139,6 @@ class MetricAdviser:
 
     def _answer(self, question: MetricQuestion) -> MetricAnswer:
         try:
-            process = self._process or self._started()
-            return self._exchanged(process, question)
-        except _Silent as silent:
-            self._end()
-            words = f"`{question.entry}` {silent}; its log is {self.log}"
-        except OSError as error:
-            self._end()
-            words = f"the process for `{question.entry}` could not be started: {error}"
-        return MetricAnswer(question.bound, question.version, None, words)
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        alone = _ALONE * (self._seconds + self._start_seconds)
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._python, "-P", _PROGRAM, str(alone), *self._roots],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=environment_of_steps(),
-                start_new_session=True,
-            )
-        self._fresh = True
-        assert self._process.stdin is not None  # noqa: S101 - a pipe
-        os.set_blocking(self._process.stdin.fileno(), False)  # so that writes take what fits
-        if self._closing.is_set():
-            self._process.kill()
-        return self._process
-
-    def _exchanged(
-        self, process: subprocess.Popen[bytes], question: MetricQuestion
-    ) -> MetricAnswer:
-        assert process.stdin is not None  # noqa: S101 - both are pipes
-        assert process.stdout is not None  # noqa: S101
-        seconds = self._seconds + (self._start_seconds if self._fresh else 0)
-        deadline = time.monotonic() + seconds
-        message = msgspec.msgpack.encode(question)
-        try:
-            write_whole(process.stdin.fileno(), _LENGTH.pack(len(message)) + message, deadline)
-            head = read_whole(process.stdout.fileno(), _LENGTH.size, deadline)
-            answer = read_whole(process.stdout.fileno(), _LENGTH.unpack(head)[0], deadline)
-        except TimeoutError:
-            raise _Silent(f"did not answer within {seconds:g} s") from None
-        except (BrokenPipeError, EOFError):
-            process.wait()
-            raise _Silent(f"ended its process with status {process.returncode}") from None
-        self._fresh = False
-        return msgspec.msgpack.decode(answer, type=MetricAnswer)
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-
-
-class _Silent(Exception):
-    """No answer came; the message says why."""
+            return self._process.ask(question)
+        except Silent as silent:
+            return MetricAnswer(question.bound, question.version, None, str(silent))
