@@ -11,6 +11,7 @@ from fitted_models import OUTPUT, SOURCE, container_model, drawn_rows, model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headgate.engine import UserMetric
 from headgate.learning.envelope import UnusableModel, seal, unseal
 from headgate.learning.features import FEATURES
 from headgate.learning.forest import Predicted, encode_forest
@@ -101,6 +102,13 @@ def test_a_model_is_the_same_after_it_was_stored() -> None:
         assert found.residuals == expected.residuals
     for name in set(Model.__struct_fields__) - {"containers"}:
         assert getattr(again, name) == getattr(known, name)
+
+
+def test_a_model_of_a_metric_of_the_users_is_the_same_after_it_was_stored() -> None:
+    own = msgspec.structs.replace(model(), metric=UserMetric("metrics:Worst"), bound=40.0)
+    found = decode_model(encode_model(own))
+    assert (found.metric, found.bound) == (own.metric, own.bound)
+    assert encode_model(found) == encode_model(own)
 
 
 STORED = encode_model(model())

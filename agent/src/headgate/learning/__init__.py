@@ -50,6 +50,7 @@ from headgate.learning.impact import (
     ErrorMetric,
     Impact,
     ImpactMetric,
+    OutputMetric,
     Values,
     Version,
     error,
@@ -65,6 +66,7 @@ from headgate.learning.pairs import (
     errors,
     features,
     measured_pairs,
+    questions,
 )
 from headgate.learning.predictor import (
     FOLLOWED,
@@ -113,6 +115,7 @@ from headgate.learning.triggers.settings import (
     settings_of,
     trigger_of,
 )
+from headgate.learning.user_errors import UserError, error_in, question_about
 
 __all__ = [
     "FEATURES",
@@ -154,6 +157,7 @@ __all__ = [
     "Model",
     "Models",
     "ModelsWanted",
+    "OutputMetric",
     "OutputReport",
     "OutputSettings",
     "Predicted",
@@ -170,6 +174,7 @@ __all__ = [
     "Thresholds",
     "Train",
     "UnusableModel",
+    "UserError",
     "Values",
     "Version",
     "WaveContext",
@@ -191,6 +196,7 @@ __all__ = [
     "encode_model",
     "encode_question",
     "error",
+    "error_in",
     "error_of_current",
     "errors",
     "extra_trees",
@@ -210,6 +216,8 @@ __all__ = [
     "measured_pairs",
     "opaque_containers",
     "outside",
+    "question_about",
+    "questions",
     "refit",
     "row_of",
     "service_pairs",

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from headgate.engine import LARGEST_TOTAL, exact_total, signed_total
+from headgate.engine import LARGEST_TOTAL, UserMetric, exact_total, signed_total
 
 Values = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -236,6 +236,10 @@ class ErrorMetric(StrEnum):
     """Σₘ|x−x′| / Σₙ max(|x|, |x′|), in [0, 1] (3)."""
     RMSE = "rmse"
     """√(Σₘ(x−x′)² / n), in the values' units (4)."""
+
+
+OutputMetric = ErrorMetric | UserMetric
+"""Whatever an output's error may be measured by."""
 
 
 def impact(measured: Impact, metric: ImpactMetric) -> float:

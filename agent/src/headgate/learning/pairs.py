@@ -7,24 +7,27 @@ them all, up to an age, and every policy can be tried on it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
-from headgate.engine import limb_totals, limbs, rounded_totals
+from headgate.engine import MetricQuestion, UserMetric, limb_totals, limbs, rounded_totals
 from headgate.learning.features import LEVELS, WaveContexts, clocks_of, rows_of
 from headgate.learning.impact import (
     Counts,
-    ErrorMetric,
     Impacts,
+    OutputMetric,
     Values,
     bounded,
     errors_of,
     measure,
     version_of,
 )
+from headgate.learning.user_errors import question_about
 
 Table = npt.NDArray[np.float64]
 """By wave and age, shape (T, H+1). What is older than the first wave is NaN; age 0 is 0."""
@@ -68,6 +71,8 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
     """The waves' own times in Unix seconds, shape (T,)."""
     levels: Values | None = None
     """Deciles by which crossings were counted, shape (9,); None where it is above no output."""
+    given: Table | None = None
+    """ε as a metric of the user's gave it; None where none was asked."""
 
     @property
     def waves(self) -> int:
@@ -93,12 +98,13 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
 
     def until(self, waves: int) -> MeasuredPairs:
         """Return the pairs of the first waves: what there would be if none had come after."""
-        return MeasuredPairs(
-            self.impacts.until(waves),
-            self.means[:waves],
-            self.updates[:waves],
-            self.times[:waves],
-            self.levels,
+        return replace(
+            self,
+            impacts=self.impacts.until(waves),
+            means=self.means[:waves],
+            updates=self.updates[:waves],
+            times=self.times[:waves],
+            given=None if self.given is None else self.given[:waves],
         )
 
 
@@ -291,9 +297,36 @@ def _above(ranks: npt.NDArray[np.unsignedinteger], levels: int) -> Counts:
     return above
 
 
-def errors(pairs: MeasuredPairs, metric: ErrorMetric) -> Table:
-    """Return ε of an output for all waves and ages up to the horizon."""
-    return np.where(_there(pairs), errors_of(pairs.impacts, metric), np.nan)
+def errors(pairs: MeasuredPairs, metric: OutputMetric) -> Table:
+    """Return ε of an output for all waves and ages up to the horizon.
+
+    Raises:
+        ValueError: it is a user's metric, and nobody has asked it.
+    """
+    if not isinstance(metric, UserMetric):
+        return np.where(_there(pairs), errors_of(pairs.impacts, metric), np.nan)
+    if pairs.given is None:
+        message = f"nobody has asked {metric} for the errors of this output"
+        raise ValueError(message)
+    return np.where(_there(pairs), pairs.given, np.nan)
+
+
+def questions(
+    history: ContainerHistory, horizon: int, output: str, metric: UserMetric
+) -> Iterator[tuple[int, int, float | MetricQuestion]]:
+    """Yield wave, age and what a metric has to be asked for ε of each pair; see ``question_about``.
+
+    Args:
+        history: of the output.
+        horizon: H, in waves.
+        output: the container.
+        metric: of the output.
+    """
+    for wave in range(history.waves):
+        now, present = history.values[wave], int(history.elements[wave])
+        for age in range(1, min(wave, horizon) + 1):
+            then, moment = history.values[wave - age], (float(wave), float(age))
+            yield wave, age, question_about(now, then, present, output, moment, metric)
 
 
 def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:

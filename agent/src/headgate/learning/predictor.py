@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from headgate.learning.envelope import UnusableModel, seal, unseal
 from headgate.learning.features import FEATURES, LEVELS, Row
 from headgate.learning.forest import Forest, Predicted, decode_forest, encode_forest
-from headgate.learning.impact import ErrorMetric, Values
+from headgate.learning.impact import OutputMetric, Values
 
 MODEL_VERSION: Final = 1
 _KIND: Final = "output model"
@@ -150,7 +150,7 @@ class Model(Struct, frozen=True, eq=False):
 
     output: str
     """The container."""
-    metric: ErrorMetric
+    metric: OutputMetric
     bound: float
     """Of ε by the metric."""
     confidence: float
@@ -203,7 +203,7 @@ class _Container(Struct, frozen=True, array_like=True):
 
 class _Body(Struct, frozen=True, array_like=True):
     output: str
-    metric: ErrorMetric
+    metric: OutputMetric
     bound: Annotated[float, Meta(gt=0.0)]
     confidence: _Share
     threshold: float

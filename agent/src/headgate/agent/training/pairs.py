@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from headgate.learning import (
     FEATURES,
-    ErrorMetric,
     Graph,
     MeasuredPairs,
+    OutputMetric,
     Values,
     errors,
     features,
@@ -52,7 +52,7 @@ def wave_pairs(
     submitted: float,
     waves: Iterable[int],
     graph: Graph,
-    metrics: Mapping[str, ErrorMetric],
+    metrics: Mapping[str, OutputMetric],
     measured: Mapping[str, MeasuredPairs],
 ) -> list[WavePairs]:
     """Return the pairs of all waves that have one before them.

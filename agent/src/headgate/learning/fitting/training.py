@@ -24,7 +24,7 @@ from headgate.learning.fitting.quality import (
     simulated_runs,
 )
 from headgate.learning.forest import Forest, Predicted, forest_of
-from headgate.learning.impact import ErrorMetric, Values
+from headgate.learning.impact import OutputMetric, Values
 from headgate.learning.pairs import FeatureTable, MeasuredPairs, Table, errors, features
 from headgate.learning.predictor import FOLLOWED, ContainerModel, Residuals, log_ratio
 from headgate.learning.simulation import Bounded, Flags, Graph
@@ -73,7 +73,7 @@ class Target(Struct, frozen=True):
 
     output: str
     """The container."""
-    metric: ErrorMetric
+    metric: OutputMetric
     bound: float
     confidence: float = 0.95
     recall: float | None = None
