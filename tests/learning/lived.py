@@ -17,6 +17,8 @@ from headgate.engine import (
     Consulted,
     DataflowSpec,
     EngineTester,
+    MetricAnswer,
+    MetricQuestion,
     WatchedContainer,
     launched,
     with_triggers,
@@ -26,6 +28,8 @@ from headgate.learning import (
     ContainerHistory,
     Learned,
     LearnedSettings,
+    Measure,
+    Measured,
     Models,
     Question,
     decided_on,
@@ -139,9 +143,14 @@ class Lived:
         self.tester = made() if check is None else made(check=check)
         self.shown: dict[str, Array] = {}
         """Of every container, what its table holds."""
+        self.metrics: Callable[[MetricQuestion], MetricAnswer | None] = lambda _: None
+        """Answers what users' metrics are asked; None where nobody does."""
+        self.measured: list[MetricQuestion] = []
+        """What they were asked."""
         self.wave = -1
         self._fed = 0
         self._asked = 0
+        self._seen = 0
 
     def use(self, models: Mapping[str, bytes]) -> None:
         """Have models decide."""
@@ -158,6 +167,20 @@ class Lived:
         asked = [i for i in self.tester.instructions if isinstance(i, Consult)]
         new, self._asked = asked[self._asked :], len(asked)
         return [decode_question(one.question) for one in new]
+
+    def compute(self) -> None:
+        """Have users' metrics answer what they were asked since the last call."""
+        new = self.tester.instructions[self._seen :]
+        self._seen = len(self.tester.instructions)
+        for consult in (i for i in new if isinstance(i, Consult)):
+            asked = decode_question(consult.question)
+            if not isinstance(asked, Measure):
+                continue
+            self.measured += asked.questions
+            for question in asked.questions:
+                answer = self.metrics(question)
+                if answer is not None:
+                    self.answer(question.bound, encode_answer(Measured([answer])))
 
     def policy(self, step: str) -> Learned:
         """Return a step's trigger."""
@@ -205,6 +228,7 @@ class Lived:
             values = made_by(step, read)
             self.write(WRITES[step], values, np.ones(len(values), bool), step)
             waiting += launched(tester.finish(step))
+            self.compute()
         assert len(ran) == len(set(ran)), ran
         assert tester.engine.busy == ()
         return set(ran)

@@ -14,12 +14,12 @@ from thread_faults import WAIT, Faults, Heard
 
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.metrics import AgentMetrics
-from headgate.agent.training.adviser import LearnedAdviser, Trains
+from headgate.agent.training.adviser import Computes, LearnedAdviser, Trains
 from headgate.agent.training.knowledge import Knowledge
 from headgate.agent.training.task import Task
 from headgate.agent.training.trainer import Trainer
 from headgate.engine import DataflowSpec
-from headgate.learning import Lost, ModelsWanted, decode_answer, encode_question
+from headgate.learning import Lost, Models, ModelsWanted, decode_answer, encode_question
 
 SPEC = DataflowSpec("flow", (), ())
 KAFKA = KafkaOptions("localhost:1")
@@ -61,6 +61,7 @@ def models(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
         KAFKA,
         cast("Trains", SimpleNamespace(forget=lambda _: None)),
         Knowledge(MemoryRows(), SEALS, 1),
+        cast("Computes", None),
         AgentMetrics().of("flow"),
         heard.supervision,
     )
@@ -69,6 +70,7 @@ def models(heard: Heard, patch: pytest.MonkeyPatch, _: Path) -> None:
         question = encode_question(ModelsWanted({"out": "0" * 16}))
         adviser.answer(question, lambda *said: answers.put(said))
     assert answers.get(timeout=WAIT)[0] is None
-    found = answers.get(timeout=WAIT)[0]
-    assert isinstance(decode_answer(found).outputs["out"], Lost)
+    answer = decode_answer(answers.get(timeout=WAIT)[0])
+    assert isinstance(answer, Models)
+    assert isinstance(answer.outputs["out"], Lost)
     adviser.close()

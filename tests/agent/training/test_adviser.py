@@ -12,14 +12,26 @@ from kept import knowledge, pairs
 from msgspec.structs import replace
 from simulation.rows import MemoryRows
 
+from headgate.agent.advisers.metric_process import MetricWorker
 from headgate.agent.errors import Unreachable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.adviser import LearnedAdviser, TrainingReport
 from headgate.agent.training.task import Task, Trained, pack
 from headgate.agent.training.trainer import Done
+from headgate.engine import (
+    ChangedValues,
+    MetricAnswer,
+    MetricAnswers,
+    MetricQuestion,
+    decode_metric_questions,
+    encode_metrics,
+)
 from headgate.learning import (
     Lost,
+    Measure,
+    Measured,
+    Models,
     ModelsWanted,
     Train,
     decode_answer,
@@ -45,9 +57,22 @@ class Trains:
         self.forgotten.append(dataflow)
 
 
+class Computes:
+    """A process of metrics whose answers a test gives."""
+
+    worker = MetricWorker("python", "metrics.log", 1.0, 2.0, ("here",))
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bytes, Any]] = []
+
+    def answer(self, question: bytes, done: Any) -> None:
+        self.asked.append((question, done))
+
+
 class Stand:
     def __init__(self) -> None:
         self.trains = Trains()
+        self.computes = Computes()
         self.rows = MemoryRows()
         self.metrics = AgentMetrics()
         self.failures: list[Any] = []
@@ -58,14 +83,18 @@ class Stand:
         supervision = Supervision(self.failures.append, lambda _: 0.0)
         known = knowledge(self.rows)
         flow = self.metrics.of("lived")
-        return LearnedAdviser(SPEC, KAFKA, self.trains, known, flow, supervision)
+        return LearnedAdviser(SPEC, KAFKA, self.trains, known, self.computes, flow, supervision)
 
     def ask(self, question: Train | ModelsWanted) -> None:
         self.adviser.answer(encode_question(question), lambda *said: self.told.put(said))
 
     def heard(self) -> tuple[dict[str, bytes | Lost] | None, str]:
         answer, reason = self.told.get(timeout=WAIT)
-        return (None if answer is None else decode_answer(answer).outputs), reason
+        if answer is None:
+            return None, reason
+        found = decode_answer(answer)
+        assert isinstance(found, Models)
+        return found.outputs, reason
 
     def trained(self, trained: Trained | None, reason: str = "") -> None:
         self.trains.asked[-1][1](trained, reason, 2.5)
@@ -87,7 +116,7 @@ def test_waves_before_the_one_that_ended_are_learned_from(stand: Stand) -> None:
     stand.ask(QUESTION)
 
     [(task, _)] = stand.trains.asked
-    assert task == Task(KAFKA, other, ("level", "map"), 40, 40)
+    assert task == Task(KAFKA, other, ("level", "map"), 40, 40, Computes.worker)
     assert stand.adviser.report == TrainingReport(("level", "map"), 40)
 
 
@@ -169,6 +198,29 @@ def test_a_table_that_cannot_be_used_is_a_reason(
     stand.ask(ModelsWanted({"level": "0" * 16}))
     assert stand.heard()[0] is not None, "it goes on"
     assert bool(stand.failures) == isinstance(error, TypeError)
+
+
+ASKED = Measure([MetricQuestion("map", (7.0,), "m:C", [ChangedValues(b"", b"")], 3)])
+
+
+def test_errors_are_asked_of_the_process_of_the_dataflows_metrics(stand: Stand) -> None:
+    stand.adviser.answer(encode_question(ASKED), lambda *said: stand.told.put(said))
+    [(question, done)] = stand.computes.asked
+    assert decode_metric_questions(question).questions == ASKED.questions
+    answers = [MetricAnswer("map", (7.0,), 0.5)]
+    done(encode_metrics(MetricAnswers(answers)), "")
+    answer, reason = stand.told.get(timeout=WAIT)
+    assert (decode_answer(answer), reason) == (Measured(answers), "")
+
+
+def test_where_metrics_could_not_be_asked_each_error_is_unknown_for_the_reason(
+    stand: Stand,
+) -> None:
+    stand.adviser.answer(encode_question(ASKED), lambda *said: stand.told.put(said))
+    stand.computes.asked[0][1](None, "it could not be asked")
+    answer, _ = stand.told.get(timeout=WAIT)
+    failed = MetricAnswer("map", (7.0,), None, "it could not be asked")
+    assert decode_answer(answer) == Measured([failed])
 
 
 def test_a_dataflow_that_leaves_has_its_trainings_ended(stand: Stand) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from kept import knowledge
 from simulation import ScriptedAgent, World
 from simulation.rows import MemoryRows
 
+from headgate.agent.advisers.metrics import MetricAdviser
 from headgate.agent.errors import Refused
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision
@@ -77,9 +80,13 @@ class InMemory:
 class Served:
     """A world whose agents train and keep models."""
 
-    def __init__(self) -> None:
-        self.world = World(parse_dataflow(SOURCE, "air", None, "air"), policies=POLICIES)
+    def __init__(self, directory: Path, source: str = SOURCE) -> None:
+        self.world = World(parse_dataflow(source, "air", None, "air"), policies=POLICIES)
         self.trains = InMemory(self.world)
+        self.computes = MetricAdviser(
+            "air", sys.executable, directory, WAIT, WAIT, 0, Supervision(lambda _: None)
+        )
+        self.computes.use((str(directory),), self.world.dataflow.spec)
         self.rows = MemoryRows()
         self.metrics = AgentMetrics()
         self.chance = random.Random(3)
@@ -94,6 +101,7 @@ class Served:
                 KAFKA,
                 self.trains,
                 knowledge(self.rows),
+                self.computes,
                 self.metrics.of("air"),
                 Supervision(lambda _: None),
             )
@@ -136,9 +144,10 @@ class Served:
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    made = Served()
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
     yield made
+    made.computes.close()
     for adviser in made.advisers:
         adviser.close()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from lived import READS, WRITES, AllWaves
+from msgspec.structs import replace
 from sklearn.ensemble import ExtraTreesRegressor
 
+from headgate.engine import MetricAnswer, MetricQuestion, UserMetric
 from headgate.learning import (
     FEATURES,
     Bounded,
@@ -14,18 +18,25 @@ from headgate.learning import (
     Graph,
     LearnedSettings,
     Model,
+    OutputMetric,
     OutputSettings,
     Predicted,
     Residuals,
     Step,
+    Values,
     encode_model,
+    error_in,
     errors,
     features,
     forest_of,
     levels_of,
     log_ratio,
     measured_pairs,
+    questions,
 )
+
+Computes = Callable[[MetricQuestion], MetricAnswer]
+"""Says what a user's metric gives."""
 
 HORIZON, TRAINED, WAVES = 6, 60, 90
 BOUNDS = {"level": 0.04, "map": 0.1}
@@ -34,19 +45,36 @@ UNMOVED = Residuals(50.0, 0.3)
 """With these no label is above what was expected, so that thresholds stay where they are."""
 
 
-def settings(audit: float = 0.0, waves: int = 336) -> LearnedSettings:
-    outputs = {name: OutputSettings(bound) for name, bound in BOUNDS.items()}
+def settings(
+    audit: float = 0.0, waves: int = 336, metric: OutputMetric = ErrorMetric.RELATIVE
+) -> LearnedSettings:
+    outputs = {name: OutputSettings(bound, metric) for name, bound in BOUNDS.items()}
     return LearnedSettings(outputs, audit, waves, HORIZON)
 
 
+def given(truth: AllWaves, output: str, metric: UserMetric, computes: Computes) -> Values:
+    """Return ε as a user's metric gives it of all pairs of waves."""
+    table = np.zeros((truth.waves, HORIZON + 1))
+    for wave, age, asked in questions(truth.history(output), HORIZON, output, metric):
+        found = asked if isinstance(asked, float) else error_in(computes(asked)).value
+        table[wave, age] = found
+    return table
+
+
 def fitted(
-    truth: AllWaves, threshold: float, residuals: Residuals = UNMOVED
+    truth: AllWaves,
+    threshold: float,
+    residuals: Residuals = UNMOVED,
+    metric: OutputMetric = ErrorMetric.RELATIVE,
+    computes: Computes | None = None,
 ) -> tuple[dict[str, Bounded], dict[str, bytes]]:
     """Return what models say of all waves and ages, and the models."""
     tables, models = {}, {}
     for output, bound in BOUNDS.items():
         pairs = measured_pairs(truth.history(output), HORIZON)
-        known = errors(pairs, ErrorMetric.RELATIVE)
+        if isinstance(metric, UserMetric) and computes is not None:
+            pairs = replace(pairs, given=given(truth, output, metric, computes))
+        known = errors(pairs, metric)
         containers, scores = {}, {}
         for container in GRAPH.above(output):
             levels = levels_of(truth.values[container][:TRAINED].ravel())
@@ -67,7 +95,7 @@ def fitted(
             score = model.scores(table.reshape(-1, len(FEATURES))).reshape(table.shape[:2])
             scores[container] = score
         models[output] = encode_model(
-            Model(output, ErrorMetric.RELATIVE, bound, 0.95, threshold, containers, HORIZON,
+            Model(output, metric, bound, 0.95, threshold, containers, HORIZON,
                   TRAINED, 0.0, 1.0, 0.05, "")
         )  # fmt: skip
         tables[output] = Bounded(known, bound, scores)

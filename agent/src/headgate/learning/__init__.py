@@ -92,6 +92,8 @@ from headgate.learning.simulation import (
 )
 from headgate.learning.triggers.consultation import (
     Lost,
+    Measure,
+    Measured,
     Models,
     ModelsWanted,
     Question,
@@ -109,6 +111,7 @@ from headgate.learning.triggers.settings import (
     LearnedSettings,
     OutputSettings,
     decided_on,
+    error_metrics,
     graph_of,
     learned_actions,
     opaque_containers,
@@ -153,6 +156,8 @@ __all__ = [
     "Learned",
     "LearnedSettings",
     "Lost",
+    "Measure",
+    "Measured",
     "MeasuredPairs",
     "Model",
     "Models",
@@ -197,6 +202,7 @@ __all__ = [
     "encode_question",
     "error",
     "error_in",
+    "error_metrics",
     "error_of_current",
     "errors",
     "extra_trees",

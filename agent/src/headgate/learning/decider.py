@@ -97,11 +97,26 @@ class Decider:
             wave: of which the output is now.
             ratio: ε / bound of what was shown before.
         """
-        judged, state = self.state.judged, self.state
-        if judged is None or judged.wave != wave:
-            return None  # nobody has predicted it
+        judged = self.judged_in(wave)
+        return None if judged is None else self.shown(judged, ratio)
+
+    def judged_in(self, wave: int) -> Judged | None:
+        """Return what was found in a wave; None where nobody has predicted anything in it."""
+        judged = self.state.judged
+        return None if judged is None or judged.wave != wave else judged
+
+    def shown(self, judged: Judged, ratio: float) -> Change | None:
+        """Take what the run of a wave has shown, maybe after later waves were decided on.
+
+        Args:
+            judged: what was found in that wave.
+            ratio: see ``made``.
+        """
+        state, wave = self.state, judged.wave
         residuals = self._residuals[judged.container]
         label = Label(judged.score, ratio)
+        if (judged.choice is Choice.SYNCHRONOUS) != bool(state.feedback.synchronous):
+            return None  # the relearning that it is of is over, or began after it
         if judged.choice is Choice.SYNCHRONOUS:
             state.feedback = state.feedback.after_synchronous((label,), residuals)
             return None

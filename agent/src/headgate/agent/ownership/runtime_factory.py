@@ -109,6 +109,7 @@ class RuntimeFactory(Struct, frozen=True):
             configuration.kafka,
             self.trainer,
             self.knowledge,
+            metrics,
             self.metrics.of(dataflow.name),
             self.supervision,
         )

@@ -10,6 +10,7 @@ from typing import Protocol
 import structlog
 from msgspec import Struct
 
+from headgate.agent.advisers.metric_process import MetricWorker
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import AgentError
 from headgate.agent.metrics import DataflowMetrics
@@ -17,10 +18,18 @@ from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.agent.training.knowledge import Knowledge, ModelMissing
 from headgate.agent.training.task import Task, Trained, unpack
 from headgate.agent.training.trainer import Done as TrainingEnded
-from headgate.engine import DataflowSpec
+from headgate.engine import (
+    DataflowSpec,
+    MetricAnswer,
+    MetricQuestions,
+    decode_metric_answers,
+    encode_metrics,
+)
 from headgate.learning import (
     FitReport,
     Lost,
+    Measure,
+    Measured,
     Models,
     ModelsWanted,
     Train,
@@ -41,6 +50,16 @@ class Trains(Protocol):
 
     def forget(self, dataflow: str) -> None:
         """End the trainings of a dataflow, of which nobody hears any more."""
+
+
+class Computes(Protocol):
+    """Computes users' metrics of a dataflow; see ``MetricAdviser``."""
+
+    worker: MetricWorker
+    """How processes are started that compute them."""
+
+    def answer(self, question: bytes, done: Done) -> None:
+        """Hand answers to questions to ``done``, from another thread."""
 
 
 class TrainingReport(Struct, frozen=True):
@@ -75,6 +94,7 @@ class LearnedAdviser:
         kafka: where it is recorded.
         trainer: of the agent.
         knowledge: where models are kept.
+        computes: users' metrics of the dataflow.
         metrics: of the dataflow.
         supervision: owns its thread.
     """
@@ -85,6 +105,7 @@ class LearnedAdviser:
         kafka: KafkaOptions,
         trainer: Trains,
         knowledge: Knowledge,
+        computes: Computes,
         metrics: DataflowMetrics,
         supervision: Supervision,
     ) -> None:
@@ -92,6 +113,7 @@ class LearnedAdviser:
         self._kafka = kafka
         self._trainer = trainer
         self._knowledge = knowledge
+        self._computes = computes
         self._metrics = metrics
         self._supervision = supervision
         self._waiting: deque[Callable[[], None]] = deque()
@@ -111,18 +133,31 @@ class LearnedAdviser:
         asked = decode_question(question)
         if isinstance(asked, Train):
             self.train(asked, done)
+        elif isinstance(asked, Measure):
+            self._measure(asked, done)
         else:
             self._soon(lambda: self._find(asked, done))
 
     def train(self, asked: Train, done: Done) -> None:
         """Have models trained, of the waves before one."""
-        task = Task(self._kafka, self._spec, asked.outputs, asked.wave - 1, asked.waves)
+        last, worker = asked.wave - 1, self._computes.worker
+        task = Task(self._kafka, self._spec, asked.outputs, last, asked.waves, worker)
         self.report = TrainingReport(asked.outputs, asked.waves)
 
         def ended(trained: Trained | None, reason: str, seconds: float) -> None:
             self._soon(lambda: self._take(task, trained, reason, seconds, done))
 
         self._trainer.train(task, ended)
+
+    def _measure(self, asked: Measure, done: Done) -> None:
+        def answered(found: bytes | None, reason: str) -> None:
+            if found is None:
+                answers = [MetricAnswer(q.bound, q.version, None, reason) for q in asked.questions]
+            else:
+                answers = decode_metric_answers(found).answers
+            done(encode_answer(Measured(answers)), "")
+
+        self._computes.answer(encode_metrics(MetricQuestions(asked.questions)), answered)
 
     def close(self) -> None:
         """Answer nothing any more."""

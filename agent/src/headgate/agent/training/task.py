@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from headgate.agent.advisers.metric_process import MetricWorker
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.training.pairs import PairKey, WavePairs
 from headgate.engine import DataflowSpec
@@ -24,6 +25,8 @@ class Task(Struct, frozen=True):
     """The newest wave that may be learned from."""
     waves: int
     """How many there should be."""
+    metrics: MetricWorker | None = None
+    """Where users' metrics are computed; None where nobody computes any."""
 
 
 class PackedPairs(Struct, frozen=True, array_like=True):

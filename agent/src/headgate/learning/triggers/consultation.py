@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from headgate.engine import MetricAnswer, MetricQuestion
+
 
 class Train(Struct, frozen=True, tag="train"):
     """Have models made of the waves before one, all of them synchronous."""
@@ -22,23 +24,39 @@ class ModelsWanted(Struct, frozen=True, tag="models"):
     models: dict[str, str]
 
 
+class Measure(Struct, frozen=True, tag="measure"):
+    """Have users' metrics say how far outputs are from what was shown before their last runs.
+
+    ``bound`` of each question is the output, ``version`` the wave of the run.
+    """
+
+    questions: list[MetricQuestion]
+
+
 class Lost(Struct, frozen=True, array_like=True):
     """There is no model, for a reason."""
 
     reason: str
 
 
-class Models(Struct, frozen=True):
+class Models(Struct, frozen=True, tag="models"):
     """By output, a model's bytes, or why there is none."""
 
     outputs: dict[str, bytes | Lost]
 
 
-Question = Train | ModelsWanted
+class Measured(Struct, frozen=True, tag="measured"):
+    """What users' metrics have said."""
+
+    answers: list[MetricAnswer]
+
+
+Question = Train | ModelsWanted | Measure
+Answer = Models | Measured
 
 _encode = msgspec.msgpack.Encoder().encode
 _question: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
-_answer = msgspec.msgpack.Decoder(Models)
+_answer: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 
 def encode_question(question: Question) -> bytes:
@@ -55,12 +73,12 @@ def decode_question(data: bytes) -> Question:
     return _question.decode(data)
 
 
-def encode_answer(answer: Models) -> bytes:
+def encode_answer(answer: Answer) -> bytes:
     """Return an answer as bytes."""
     return _encode(answer)
 
 
-def decode_answer(data: bytes) -> Models:
+def decode_answer(data: bytes) -> Answer:
     """Return an answer from its bytes.
 
     Raises:

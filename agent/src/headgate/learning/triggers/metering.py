@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headgate.engine import Part
+from headgate.engine import MetricQuestion, Part, UserMetric
 from headgate.learning.impact import Impact, Values, Version, measure, version_of
+from headgate.learning.user_errors import question_about
 
 
 def is_known(parts: Sequence[Part]) -> bool:
@@ -59,6 +60,20 @@ def impact_of(parts: Sequence[Part], version: Version, levels: Values | None) ->
     current = _joined([x for x, _ in moved])
     previous = _joined([before for _, before in moved])
     return measure(current, previous, version, elements_of(parts), levels)
+
+
+def question_on(
+    parts: Sequence[Part], output: str, wave: int, metric: UserMetric
+) -> float | MetricQuestion:
+    """Return what a user's metric has to be asked about the time since the probe was reset.
+
+    See ``question_about``; the moment is the wave.
+    """
+    moved = [pending.moved() for _, pending in parts]
+    current = _joined([x for x, _ in moved])
+    previous = _joined([before for _, before in moved])
+    elements = elements_of(parts)
+    return question_about(current, previous, elements, output, (float(wave),), metric)
 
 
 class Meter:

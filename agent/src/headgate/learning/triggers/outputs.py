@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headgate.engine import Inputs, Moment, PolicyReport, Wave
+from headgate.engine import Inputs, MetricAnswer, MetricQuestion, Moment, PolicyReport, Wave
 from headgate.learning.decider import Decider, DeciderState, Judged
 from headgate.learning.features import Row, WaveContext, row_of
 from headgate.learning.feedback import Choice
-from headgate.learning.impact import error
 from headgate.learning.predictor import Influence, Model
+from headgate.learning.triggers.errors import ErrorMeter, ErrorState, MeasuredError
 from headgate.learning.triggers.metering import Meter, is_known, mean_of, updates_of
 from headgate.learning.triggers.reports import (
     MAIN_FEATURES,
@@ -47,6 +47,8 @@ class OutputState(Struct):
     """Why there is no model yet."""
     decided: DeciderState = msgspec.field(default_factory=DeciderState)
     """By the model that decides."""
+    error: ErrorState = msgspec.field(default_factory=ErrorState)
+    """Of what was shown before its last run."""
 
 
 class Wish(Struct, frozen=True):
@@ -94,7 +96,8 @@ class BoundedOutput:
         self.name = name
         self.settings = settings
         self.above = tuple(above)
-        self.state = OutputState()
+        self._error = ErrorMeter(name, settings.metric)
+        self.state = OutputState(error=self._error.state)
         self.model: Model | None = None
         self._dataflow = dataflow
         self._audit = audit
@@ -102,7 +105,6 @@ class BoundedOutput:
         self._horizon = horizon
         self._sources = sources
         self._decider: Decider | None = None
-        self._error = Meter()
         self._meters: dict[str, Meter] = {}
         self._row: Row | None = None
         """Of what was judged last; not saved, so that none is known after a restart."""
@@ -120,7 +122,16 @@ class BoundedOutput:
         """Return the probe that measures a container since the output's last run."""
         return f"{container} since {self.name}"
 
+    def load(self, state: OutputState) -> None:
+        """Go on from what was saved."""
+        self.state = state
+        self._error.load(state.error)
+
     # -- models
+
+    def is_for_it(self, model: Model) -> bool:
+        """Return whether a model was learned for the error that is bounded now."""
+        return (model.metric, model.bound) == (self.settings.metric, self.settings.bound)
 
     def use(self, data: bytes, model: Model, wave: int) -> None:
         """Have a model decide from the next evaluation on, in a wave; feedback is on one model."""
@@ -128,6 +139,7 @@ class BoundedOutput:
         if state.model != version:
             state.decided = DeciderState()
             state.begun = wave
+            self._error.unpredicted()
         state.model = version
         state.outdated = False
         state.asked = 0
@@ -136,12 +148,15 @@ class BoundedOutput:
         self._row = None
         self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
         self._decider = Decider(self._dataflow, self.name, self._audit, model, state.decided)
+        waiting, state.error.waiting = state.error.waiting, None
+        self._learn(waiting)
 
     def lose(self, reason: str) -> None:
         """Go on as before without the model that was asked for, or with none."""
         self.state.words = reason
         if self.model is None:
             self.state.model = ""
+            self._error.unpredicted()
 
     def wants_model(self, wave: int) -> bool:
         """Return whether a model is to be asked for, now that a wave has ended."""
@@ -170,6 +185,10 @@ class BoundedOutput:
             return _unwanted(f"`{self.name}` is of this wave")
         if state.lost:
             return _wanted(f"the last run that was to make `{self.name}` was given up")
+        if state.error.failure:
+            return _wanted(f"`{self.name}` is made in every wave: {self._failure_words()}")
+        if self._error.is_late(wave.number):
+            return _wanted(f"the error of `{self.name}` in an earlier wave is still computed")
         if self.model is None or self._decider is None:
             return _wanted(f"`{self.name}` is made in every wave: {self.phase(wave.number)}")
         if self._decider.is_audited(wave.number):
@@ -262,25 +281,50 @@ class BoundedOutput:
             if container in self._meters:
                 self._meters[container].forget()
 
-    def committed(self, inputs: Moment, wave: int) -> None:
+    def committed(self, inputs: Moment, wave: int) -> MetricQuestion | None:
         """Take what it is now, and how far that is from what was shown before.
+
+        Returns what a user's metric has to be asked for that; ``measured`` takes the answer.
 
         Args:
             inputs: of the step that writes it.
             wave: of which it is.
         """
         state, parts = self.state, inputs.probe(self.error_probe)
-        known = is_known(parts)
-        measured = error(self._error.impact(parts), self.settings.metric) if known else math.inf
+        self._learn(self._error.overdue())
+        found: MeasuredError | MetricQuestion | None = None
+        if state.since:  # else nothing was shown before
+            judged = None if self._decider is None else self._decider.judged_in(wave)
+            found = self._error.measure(parts, wave, judged)
         inputs.reset(self.error_probe)
         self._error.forget()
         state.shown = mean_of(parts)
         state.lost = False
         state.since = state.since or wave
+        if isinstance(found, MetricQuestion):
+            return found
+        self._learn(found)
+        return None
+
+    def measured(self, answer: MetricAnswer) -> None:
+        """Take what a user's metric has said of the last run."""
+        self._learn(self._error.take(answer))
+
+    def resumed(self) -> MetricQuestion | None:
+        """Return what a user's metric has to be asked again, now that the engine goes on."""
+        self._learn(self._error.lost())
+        return self._error.open_question()
+
+    def _learn(self, measured: MeasuredError | None) -> None:
+        """Take the error of a run, and what it says of the model that decides."""
+        state = self.state
+        if measured is None or measured.judged is None:
+            return
         if self._decider is None:
+            state.error.waiting = measured
             return
         relearning = state.decided.feedback.synchronous
-        changed = self._decider.made(wave, measured / self.settings.bound)
+        changed = self._decider.shown(measured.judged, measured.value / self.settings.bound)
         if changed is not None:
             state.words = changed.value
         if relearning and not state.decided.feedback.synchronous:
@@ -325,18 +369,23 @@ class BoundedOutput:
     def prediction(self, wave: int) -> PolicyReport:
         """Return what was predicted of it last and by which model, without what audits found."""
         state, model = self.state, self.model
-        data: dict[str, Any] = {"model": state.model}
+        data: dict[str, Any] = {"model": state.model, "metric_failure": state.error.failure}
+        failed = f"; {self._failure_words()}" if state.error.failure else ""
         if model is None:
-            return PolicyReport(f"made in every wave: {self.phase(wave)}", data)
+            return PolicyReport(f"made in every wave: {self.phase(wave)}{failed}", data)
         threshold = state.decided.feedback.threshold(model.threshold)
         data["threshold"] = ratio_of(threshold)
-        words = f"decided by model {state.model} of {model.waves} waves"
+        words = f"decided by model {state.model} of {model.waves} waves{failed}"
         judged = state.decided.judged
         if judged is not None:
             seen = prediction_report(judged, threshold, self._main_features(model, judged))
             data |= seen.data
             words += f"; {seen.words}"
         return PolicyReport(words, data)
+
+    def _failure_words(self) -> str:
+        metric = self.settings.metric.value
+        return f"its error by `{metric}` is not known: {self.state.error.failure}"
 
     def _main_features(self, model: Model, judged: Judged) -> tuple[Influence, ...]:
         row, known = self._row, model.containers.get(judged.container)

@@ -8,7 +8,7 @@ that runs has its stale ancestors run first, so that what is shown is the output
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from headgate.engine import (
     Detail,
     Evaluation,
     Inputs,
+    MetricQuestion,
     Moment,
     Needs,
     NeedsReading,
@@ -44,6 +45,8 @@ from headgate.learning.envelope import UnusableModel
 from headgate.learning.predictor import decode_model
 from headgate.learning.triggers.consultation import (
     Lost,
+    Measure,
+    Measured,
     ModelsWanted,
     Train,
     decode_answer,
@@ -243,13 +246,14 @@ class Learned(TriggerPolicy):
     # -- what it hears
 
     def begun(self) -> Sequence[Response]:
-        """Ask for the models by which the outputs of this step were decided on."""
+        """Ask for the models by which the outputs of this step were decided on, and for errors."""
         wanted = {
             name: self._flow.outputs[name].state.model
             for name in self._writes
             if self._flow.outputs[name].state.model and self._flow.outputs[name].model is None
         }
-        return (Ask(encode_question(ModelsWanted(wanted))),) if wanted else ()
+        models = (Ask(encode_question(ModelsWanted(wanted))),) if wanted else ()
+        return (*models, *_ask_metrics(self._flow.outputs[o].resumed() for o in self._writes))
 
     def wave_ended(self, wave: Wave, inputs: Moment) -> Sequence[Response]:
         """Take note of the wave; ask for a model where there was enough to learn from."""
@@ -286,10 +290,9 @@ class Learned(TriggerPolicy):
 
     def committed(self, inputs: Moment) -> Sequence[Response]:
         """Take what the run has made, and how far it was from what was shown before."""
-        self.state.version = self.state.launched
-        for name in self._writes:
-            self._flow.outputs[name].committed(inputs, self.state.version)
-        return ()
+        version = self.state.version = self.state.launched
+        outputs = map(self._flow.outputs.__getitem__, self._writes)
+        return _ask_metrics([output.committed(inputs, version) for output in outputs])
 
     def failed(self, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Take note that nobody knows what the outputs of the step are of."""
@@ -298,12 +301,18 @@ class Learned(TriggerPolicy):
         return ()
 
     def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
-        """Take models, or why there are none."""
+        """Take models, or why there are none, and errors that users' metrics have computed."""
         if answer is None:
             for name in self._writes:
                 self._flow.outputs[name].state.words = reason
             return ()
-        for name, said in decode_answer(answer).outputs.items():
+        found = decode_answer(answer)
+        if isinstance(found, Measured):
+            for each in found.answers:
+                if each.bound in self._writes:
+                    self._flow.outputs[each.bound].measured(each)
+            return ()
+        for name, said in found.outputs.items():
             output = self._flow.outputs.get(name)
             if output is None:
                 continue
@@ -311,9 +320,17 @@ class Learned(TriggerPolicy):
                 output.lose(said.reason)
                 continue
             try:
-                output.use(said, decode_model(said), self._flow.wave.number)
+                model = decode_model(said)
             except UnusableModel as error:
                 output.lose(str(error))
+                continue
+            if output.is_for_it(model):
+                output.use(said, model, self._flow.wave.number)
+            else:
+                output.lose(
+                    f"the model was learned for an error of {model.bound:g} by "
+                    f"`{model.metric.value}`, which is another now"
+                )
         return ()
 
     # -- what people see, and what is kept
@@ -344,8 +361,15 @@ class Learned(TriggerPolicy):
         kept = {}
         for name in self._writes:
             output = flow.outputs[name]
-            output.state = kept[name] = self.state.outputs.get(name, output.state)
+            kept[name] = self.state.outputs.get(name, output.state)
+            output.load(kept[name])
         self.state.outputs = kept
+
+
+def _ask_metrics(questions: Iterable[MetricQuestion | None]) -> Sequence[Response]:
+    """Return what users' metrics have to be asked."""
+    asked = [question for question in questions if question is not None]
+    return (Ask(encode_question(Measure(asked))),) if asked else ()
 
 
 def _unreached(words: str, missing: str, data: Data | None = None) -> TriggerResult:

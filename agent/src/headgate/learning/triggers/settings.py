@@ -16,9 +16,10 @@ from headgate.engine import (
     DataflowSpec,
     SpecificationError,
     Trigger,
+    UserMetric,
     launch_order,
 )
-from headgate.learning.impact import ErrorMetric
+from headgate.learning.impact import ErrorMetric, OutputMetric
 from headgate.learning.simulation import Graph, Step
 
 LEARNED: Final = "learned"
@@ -30,7 +31,7 @@ class OutputSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     bound: float
     """Of ε, above 0."""
-    metric: ErrorMetric = ErrorMetric.RELATIVE
+    metric: OutputMetric = ErrorMetric.RELATIVE
     confidence: float = 0.95
     """Share of the waves in which it shall be within the bound, between ½ and 1."""
 
@@ -57,6 +58,17 @@ def trigger_of(settings: LearnedSettings) -> Trigger:
 def learned_actions(spec: DataflowSpec) -> tuple[ActionSpec, ...]:
     """Return the actions of a dataflow with learned triggers."""
     return tuple(a for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED)
+
+
+def error_metrics(spec: DataflowSpec) -> tuple[UserMetric, ...]:
+    """Return the users' metrics by which errors of a dataflow's outputs are measured, each once.
+
+    Raises:
+        SpecificationError: see ``settings_of``.
+    """
+    actions = learned_actions(spec)
+    outputs = settings_of(actions).outputs.values() if actions else ()
+    return tuple(dict.fromkeys(o.metric for o in outputs if isinstance(o.metric, UserMetric)))
 
 
 def opaque_containers(spec: DataflowSpec) -> frozenset[str]:
