@@ -223,6 +223,14 @@ def test_where_metrics_could_not_be_asked_each_error_is_unknown_for_the_reason(
     assert decode_answer(answer) == Measured([failed])
 
 
+def test_what_metrics_failed_on_is_in_the_report(stand: Stand) -> None:
+    stand.ask(QUESTION)
+    stand.trained(Trained({"level": b"model"}, failures={"level": "it failed on 2 of 9"}))
+    stand.heard()
+    assert stand.adviser.report is not None
+    assert stand.adviser.report.failures == {"level": "it failed on 2 of 9"}
+
+
 def test_a_dataflow_that_leaves_has_its_trainings_ended(stand: Stand) -> None:
     stand.ask(QUESTION)
     stand.adviser.close()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from asked import HORIZON, SETTINGS, SPEC, WAVES, task
@@ -9,12 +13,20 @@ from lived import READS, AllWaves, Lived, dataflow
 from msgspec.structs import replace
 from taught import RecordedWorld, record_of
 
+from headgate.agent.advisers.metric_process import MetricWorker
 from headgate.agent.errors import Unreachable
 from headgate.agent.training import program
 from headgate.agent.training.program import Answer, Failed, answer_of
 from headgate.agent.training.task import Task, Trained, unpack
 from headgate.agent.training.training import learn, learned_by, train
-from headgate.engine import Codec, CodecName, DecisionKind, Engine, SpecificationError
+from headgate.engine import (
+    Codec,
+    CodecName,
+    DecisionKind,
+    Engine,
+    SpecificationError,
+    UserMetric,
+)
 from headgate.learning import LearnedSettings, OutputSettings, decode_model
 from headgate.replay import NothingRecorded, RetentionPassed
 
@@ -83,6 +95,98 @@ def test_what_is_made_of_input_without_numbers_is_as_good_as_input(lived: Lived)
     assert set(decode_model(trained.models["level"]).containers) == {"areas", "peaks"}
     assert trained.report is not None
     assert {step for each in trained.report.steps for step in each.steps} == {"index"}
+
+
+OWN = """
+class Sum:
+    def process_element(self, current, previous):
+        return abs(current - previous)
+
+    def aggregate(self, a, b):
+        return a + b
+
+    def compute(self, total, m, n):
+        return total / n
+
+class Rarely(Sum):
+    def compute(self, total, m, n):
+        if total > 3 * n:
+            raise ValueError("too far")
+        return total / n
+
+class Never(Sum):
+    def compute(self, total, m, n):
+        return float("nan")
+"""
+
+
+PLACE = ("map", "areas")
+
+
+def asked_of(directory: Path, *names: str, bound: float = 8.0) -> Task:
+    """Return a task of outputs, ``map`` first, with metrics of the user's."""
+    (directory / "own_errors.py").write_text(OWN)
+    outputs = dict(zip(("map", "level"), names, strict=False))
+    bounded = {
+        output: OutputSettings(bound, UserMetric(f"own_errors:{name}"), 0.8)
+        for output, name in outputs.items()
+    }
+    worker = MetricWorker(
+        sys.executable, str(directory / "metrics.log"), 60.0, 60.0, (str(directory),)
+    )
+    spec = dataflow(LearnedSettings(bounded, 0.0, WAVES, HORIZON))
+    return replace(task(tuple(outputs)), spec=spec, metrics=worker)
+
+
+def test_errors_by_a_metric_of_the_users_are_learned(lived: Lived, tmp_path: Path) -> None:
+    trained = learned(lived, asked_of(tmp_path, "Sum"))
+
+    assert (set(trained.models), trained.reasons, trained.failures) == ({"map"}, {}, {})
+    model = decode_model(trained.models["map"])
+    assert (model.metric, model.bound) == (UserMetric("own_errors:Sum"), 8.0)
+    truth = lived.truth.values["map"][WAVES - 30 :]
+    for packed in trained.pairs:
+        pairs = unpack(packed)
+        wave = pairs.key.wave - (WAVES - 30) - 1
+        for age, found in enumerate(pairs.errors, 1):
+            expected = np.abs(truth[wave] - truth[wave - age]).mean()
+            assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_pairs_that_a_metric_fails_on_are_violations_and_it_is_said_how_many(
+    lived: Lived, tmp_path: Path
+) -> None:
+    trained = learned(lived, asked_of(tmp_path, "Rarely", "Sum"))
+
+    assert trained.failures.keys() == {"map"}
+    words = trained.failures["map"]
+    assert "pairs of waves, which count as violations" in words
+    assert "raised ValueError: too far" in words
+    failed, count = map(int, re.findall(r"failed on (\d+) of (\d+)", words)[0])
+    pairs = [unpack(each) for each in trained.pairs]
+    seen = [each.errors for each in pairs if (each.key.output, each.key.container) == PLACE]
+    assert count > failed > 0
+    assert sum(np.isinf(errors).sum() for errors in seen) == failed
+    assert "map" in trained.models or words in trained.reasons["map"]
+
+
+def test_an_output_whose_metric_fails_on_all_has_no_model_and_others_have(
+    lived: Lived, tmp_path: Path
+) -> None:
+    both = learned(lived, asked_of(tmp_path, "Never", "Sum"))
+    assert set(both.models) <= {"level"}
+    assert set(both.reasons) >= {"map"}
+    assert "`own_errors:Never` gave NaN" in both.reasons["map"]
+    assert {unpack(each).key.output for each in both.pairs} == {"level"}
+
+    alone = learned(lived, asked_of(tmp_path, "Never"))
+    assert (alone.models, alone.waves, alone.report) == ({}, 30, None)
+    assert alone.reasons == alone.failures == {"map": both.reasons["map"]}
+
+
+def test_without_a_place_for_metrics_it_is_refused(lived: Lived, tmp_path: Path) -> None:
+    with pytest.raises(SpecificationError, match="nobody computes metrics such as own_errors:Sum"):
+        learned(lived, replace(asked_of(tmp_path, "Sum"), metrics=None))
 
 
 def test_five_waves_are_too_few_and_the_missing_ones_are_counted(lived: Lived) -> None:

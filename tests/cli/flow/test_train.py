@@ -106,6 +106,14 @@ def test_a_training_that_failed_is_told_with_its_reason() -> None:
     assert told == "The training of air failed: Kafka does not answer.\n"
 
 
+def test_what_a_metric_of_the_users_failed_on_stands_below_its_model() -> None:
+    words = "its metric failed on 2 of 9 pairs of waves, which count as violations"
+    told = Trainings(msgspec.structs.replace(DONE, failures={"map": words}))
+    lines = told.run("train", "air", status=3).splitlines()
+    told.close()
+    assert lines[2:4] == ["map: model 0123456789abcdef, 80% kept.", f"map: {words}."]
+
+
 def pairs(wave: int) -> WavePairs:
     shown = np.full((2, len(FEATURES)), wave, np.float32)
     return WavePairs(PairKey("other", "map", "in", 5, wave), shown, np.array([0.1, 0.2]))

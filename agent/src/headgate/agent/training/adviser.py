@@ -84,6 +84,8 @@ class TrainingReport(Struct, frozen=True):
     """Why the training gave nothing at all."""
     test: FitReport | None = None
     """The test phase."""
+    failures: dict[str, str] = {}
+    """By output with a user's metric, what that failed on."""
 
 
 class LearnedAdviser:
@@ -238,6 +240,7 @@ class LearnedAdviser:
                 trained.left_out,
                 "",
                 trained.report,
+                trained.failures,
             )
         )
         lost = {output: Lost(why) for output, why in trained.reasons.items()}

@@ -74,3 +74,5 @@ class Trained(Struct, frozen=True):
     report: FitReport | None = None
     """Of the test phase; None where no wave could be learned from."""
     pairs: tuple[PackedPairs, ...] = ()
+    failures: dict[str, str] = {}
+    """By output with a user's metric, what that failed on."""

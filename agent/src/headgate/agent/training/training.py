@@ -7,11 +7,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from headgate.agent.advisers.metric_process import MetricProcess
 from headgate.agent.history.recordings import Recordings
 from headgate.agent.training.pairs import wave_pairs
 from headgate.agent.training.task import Task, Trained, pack
 from headgate.agent.training.teacher import Lesson, Wanted, teach
-from headgate.engine import DataflowSpec, SpecificationError
+from headgate.agent.training.user_errors import AskedErrors, asked_errors
+from headgate.engine import DataflowSpec, SpecificationError, UserMetric
 from headgate.flows import DataflowErrors, parse_dataflow
 from headgate.learning import (
     Graph,
@@ -116,11 +118,19 @@ def _fitted(
         container: measured_pairs(history, settings.horizon, levels_of(history.values))
         for container, history in lesson.histories.items()
     }
+    asked = _asked_errors(task, lesson, settings)
+    failures = {output: errors.failure for output, errors in asked.items() if errors.failure}
+    unknown = {output: failures[output] for output, errors in asked.items() if not errors.usable}
+    for output, errors in asked.items():
+        measured[output] = replace(measured[output], given=errors.table)
     targets = [
         Target(output, known.metric, known.bound, known.confidence)
         for output in task.outputs
-        if (known := settings.outputs.get(output)) is not None
+        if (known := settings.outputs.get(output)) is not None and output not in unknown
     ]
+    if not targets:
+        waves = len(lesson.waves)
+        return Trained({}, unknown, waves, lesson.waves[-1], lesson.words, failures=failures)
     fitted = fit(numeric, measured, targets)
     pairs = wave_pairs(
         task.spec.name,
@@ -132,8 +142,9 @@ def _fitted(
     )
     return Trained(
         {output: encode_model(model) for output, model in fitted.models.items()},
-        {
-            each.output: each.words
+        unknown
+        | {
+            each.output: "; ".join(filter(None, (each.words, failures.get(each.output))))
             for each in fitted.report.outputs
             if each.output not in fitted.models
         },
@@ -142,7 +153,32 @@ def _fitted(
         lesson.words,
         fitted.report,
         tuple(map(pack, pairs)),
+        failures,
     )
+
+
+def _asked_errors(task: Task, lesson: Lesson, settings: LearnedSettings) -> dict[str, AskedErrors]:
+    """Return, by output with a user's metric, what that says of all pairs of waves."""
+    metrics = {
+        output: settings.outputs[output].metric
+        for output in task.outputs
+        if output in settings.outputs
+    }
+    own = {output: each for output, each in metrics.items() if isinstance(each, UserMetric)}
+    if not own:
+        return {}
+    if task.metrics is None:
+        raise SpecificationError((f"nobody computes metrics such as {next(iter(own.values()))}",))
+    process = MetricProcess(task.metrics)
+    try:
+        return {
+            output: asked_errors(
+                process, lesson.histories[output], settings.horizon, output, metric
+            )
+            for output, metric in own.items()
+        }
+    finally:
+        process.end()
 
 
 def _nothing(task: Task, reason: str) -> Trained:

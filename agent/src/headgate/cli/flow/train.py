@@ -146,6 +146,8 @@ def summary(name: str, report: TrainingReport) -> Iterable[str]:
     for output in report.outputs:
         if output in report.models:
             yield f"{output}: model {report.models[output]}, {closed[output].words}."
+            if output in report.failures:
+                yield f"{output}: {report.failures[output]}."
         else:
             yield f"{output}: no model, {report.reasons.get(output, 'it is bounded no more')}."
     if report.models and report.test is not None:
