@@ -2,9 +2,9 @@
 
 import pytest
 
-from headgate.engine import Engine, Trigger, with_triggers
+from headgate.engine import Engine, Trigger, UserMetric, with_triggers
 from headgate.flows import DataflowErrors, parse_dataflow
-from headgate.learning import LEARNED, Learned, learned
+from headgate.learning import LEARNED, Learned, error_metrics, learned
 
 CONTAINERS = "in: t f:q, mid: u f:q, out: v f:q, x: w f:q"
 
@@ -57,6 +57,29 @@ def test_settings_are_taken():
     assert actions["first"].trigger.settings == expected
 
 
+def test_an_error_may_be_measured_by_a_metric_of_the_users_own():
+    own = "{python: {class: 'metrics:Worst', limit: 2.5}}"
+    spec, actions = parsed(f"outputs: {{out: {{error: {own}, confidence: 99%}}, mid: 5%}}")
+    expected = settings(
+        {"out": (2.5, {"entry": "metrics:Worst"}, 0.99), "mid": (0.05, "relative", 0.95)}
+    )
+    assert actions["first"].trigger.settings == expected
+    assert error_metrics(spec) == (UserMetric("metrics:Worst"),)
+    assert Engine(spec, policies=with_triggers({LEARNED: learned}))
+
+
+def test_the_dataflow_names_it_among_the_metrics_that_an_agent_has_to_run():
+    text = (
+        f"name: n\ncontainers: {{{CONTAINERS}}}\nactions:\n  feed: {{input: in}}\n"
+        "  one: {step: 'm:f', reads: in, writes: out}\n"
+        "  two: {step: 'm:f', when: {in: {value: {python: {class: 'm:Bound', limit: 1}}}}}\n"
+        "learned: {outputs: {out: {error: {python: {class: 'm:Error', limit: 1}}}}}\n"
+    )
+    assert parse_dataflow(text, "flow.yaml").user_metrics == ("m:Bound", "m:Error")
+    without = text[: text.index("learned")]
+    assert parse_dataflow(without, "flow.yaml").user_metrics == ("m:Bound",)
+
+
 @pytest.mark.parametrize(
     ("section", "message", "cure"),
     [
@@ -68,6 +91,12 @@ def test_settings_are_taken():
         ("outputs: {out: {confidence: 99%}}", "has no `error`", "error"),
         ("outputs: {out: {error: {rmse: 2, relative: 5%}}}", "`relative`", ""),
         ("outputs: {out: {error: {rmse: -1}}}", "`-1`", "above zero"),
+        ("outputs: {out: {error: {python: {class: 'm:C'}}}}", "has no `limit`", "limit"),
+        ("outputs: {out: {error: {python: {limit: 2}}}}", "has no `class`", "class"),
+        ("outputs: {out: {error: {python: {class: C, limit: 2}}}}", "`C`", "the class"),
+        ("outputs: {out: {error: {python: {class: 'm:C', limit: 5%}}}}", "`5%`", "number"),
+        ("outputs: {out: {error: {python: {class: 'm:C', limit: 0}}}}", "`0`", "above zero"),
+        ("outputs: {out: {error: {python: 'm:C'}}}", "`m:C`", ""),
         ("outputs: {in: 5%}", "no step writes `in`", "`writes`"),
         ("outputs: {out: 100%}", "need never be made", "`learned`"),
         ("outputs: {out: {error: 5%, confidence: 100%}}", "between 50 % and 100 %", "`learned`"),

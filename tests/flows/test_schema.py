@@ -38,6 +38,7 @@ FULL = {
             "on_undecodable": None,
         },
         "map": "maps m:colour",
+        "chart": "charts c:level",
     },
     "actions": {
         "feed": {"input": ["readings", "rows"], "description": "from outside"},
@@ -70,9 +71,13 @@ FULL = {
             "retries": 3,
         },
         "map": {"step": "steps:map", "reads": "rows", "writes": "map"},
+        "chart": {"step": "steps:chart", "reads": "rows", "writes": "chart"},
     },
     "learned": {
-        "outputs": {"map": {"error": {"rmse": 2}, "confidence": "99%"}},
+        "outputs": {
+            "map": {"error": {"rmse": 2}, "confidence": "99%"},
+            "chart": {"error": {"python": {"class": "metrics:Worst", "limit": 2}}},
+        },
         "audit": "5%",
         "waves": 100,
         "horizon": 12,

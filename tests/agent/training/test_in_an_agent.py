@@ -42,6 +42,18 @@ learned:
   waves: 24
   horizon: 6
 """
+METRIC = """
+class Worst:
+    def process_element(self, current, previous):
+        return abs(current - previous)
+
+    def aggregate(self, a, b):
+        return max(a, b)
+
+    def compute(self, total, m, n):
+        return total
+"""
+OWN = SOURCE.replace("error: 5%", "error: {python: {class: 'own:Worst', limit: 6}}")
 WAIT = 60.0
 PERIOD = 3600.0
 
@@ -123,6 +135,20 @@ class Served:
         world.run(lambda: self.agent.settled() >= number)
         return [commit.action for commit in world.commits[before:]]
 
+    def measured_wave(self, number: int) -> list[str]:
+        """Have a wave come, and metrics say what they say of it; return the steps that ran."""
+        ran = self.wave(number)
+        self.world.run(lambda: True)
+
+        def answered() -> bool:
+            assert self.agent.runtime is not None
+            policy = self.agent.runtime.state.engine.actions["draw"].policy
+            assert isinstance(policy, Learned)
+            return policy.state.outputs["map"].error.asked is None
+
+        self.until(answered)
+        return ran
+
     def until(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WAIT
         while not done():
@@ -181,6 +207,36 @@ def test_it_is_trained_after_its_waves_skips_and_goes_on_with_the_same_model(
     served.world.run(lambda: True)
     metrics = served.agent.metrics.text().decode()
     assert 'headgate_agent_model_age_waves{dataflow="air",output="map"} 6.0' in metrics
+
+
+def test_by_a_metric_of_the_users_it_is_trained_skips_and_says_what_that_failed_on(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own.py").write_text(METRIC)
+    served = Served(tmp_path, OWN)
+    try:
+        for number in range(1, 26):
+            assert served.measured_wave(number) == ["combine", "draw"]
+        served.until(lambda: bool(served.model()))
+        assert served.decided()["metric"] == "own:Worst"
+        ran = [served.measured_wave(number) for number in range(26, 36)]
+        assert [] in ran
+        assert served.decided()["metric_failure"] == ""
+
+        (tmp_path / "own.py").write_text(METRIC.replace("return total", "return total / 0"))
+        served.computes.use((str(tmp_path),), served.world.dataflow.spec)
+        number = 36
+        while "draw" not in served.measured_wave(number):
+            number += 1
+        assert "`own:Worst` raised ZeroDivisionError" in served.decided()["metric_failure"]
+        assert served.measured_wave(number + 1) == ["combine", "draw"]
+        assert served.agent.runtime is not None
+        report = served.agent.runtime.state.engine.actions["draw"].policy.report()
+        assert report is not None
+        assert "its error by `own:Worst` is not known: `own:Worst` raised" in report.words
+    finally:
+        served.computes.close()
+        served.advisers[-1].close()
 
 
 def test_what_audits_found_is_measured_where_there_were_any(

@@ -113,18 +113,20 @@ def _metric_key(name: Metric, metric: ValueMetric) -> Key:
     return Key(_limit(units), metric.doc)
 
 
+METRIC_CLASS = Key(
+    Single(
+        "`module:Class`",
+        pattern=ENTRY,
+        rule="write the module, a colon, the class: `metrics:Spread`",
+    ),
+    "a class with `process_element`, `aggregate` and `compute`",
+    required=True,
+)
+"""How a file names a metric of its own."""
 _PYTHON_KEYS = RecordOf(
     "the metric",
     {
-        "class": Key(
-            Single(
-                "`module:Class`",
-                pattern=ENTRY,
-                rule="write the module, a colon, the class: `metrics:Spread`",
-            ),
-            "a class with `process_element`, `aggregate` and `compute`",
-            required=True,
-        ),
+        "class": METRIC_CLASS,
         "limit": Key(_limit(_OWN_UNITS), "in the metric's own units", required=True),
     },
 )

@@ -12,15 +12,18 @@ from headgate.engine import (
     CodecName,
     DataflowSpec,
     SpecificationError,
+    UserMetric,
     WatchedContainer,
 )
 from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, MapOf, Numbers, RecordOf, Single
 from headgate.flows.grammar.problems import Findings, suggestion
 from headgate.flows.grammar.quantities import PERCENTAGE, percentage_points, why_no_percentage
-from headgate.flows.grammar.tree import Entry, Mapping, Scalar, Tree
+from headgate.flows.grammar.tree import Entry, Mapping, Scalar, Tree, text_of
+from headgate.flows.sections.bound_keys import METRIC_CLASS
 from headgate.learning import (
     ErrorMetric,
     LearnedSettings,
+    OutputMetric,
     OutputSettings,
     decided_on,
     learned,
@@ -30,7 +33,7 @@ from headgate.learning import (
 
 _PERCENT: Final = Single("a percentage such as `5%`", pattern=PERCENTAGE, why_not=why_no_percentage)
 _ERROR: Final = Either(
-    "a percentage such as `5%`, or an error such as `rmse: 2`",
+    "a percentage such as `5%`, or an error such as `rmse: 2` or `python`",
     (
         _PERCENT,
         RecordOf(
@@ -43,8 +46,22 @@ _ERROR: Final = Either(
                     Single("a number above zero", numbers=Numbers(above=0)),
                     "root of the mean squared difference, in the values' own units",
                 ),
+                "python": Key(
+                    RecordOf(
+                        "the metric",
+                        {
+                            "class": METRIC_CLASS,
+                            "limit": Key(
+                                Single("a number above zero", numbers=Numbers(above=0)),
+                                "in the metric's own units",
+                                required=True,
+                            ),
+                        },
+                    ),
+                    "what a metric of your own gives, computed in a worker",
+                ),
             },
-            one_of=("relative", "rmse"),
+            one_of=("relative", "rmse", "python"),
         ),
     ),
 )
@@ -173,18 +190,27 @@ def _output(tree: Tree) -> OutputSettings:
         return OutputSettings(percentage_points(tree.text) / 100)
     assert isinstance(tree, Mapping)  # noqa: S101 -- as matched
     error, confidence = tree.get("error"), tree.get("confidence")
-    metric, bound = ErrorMetric.RELATIVE, error
-    if isinstance(error, Mapping):
-        metric = ErrorMetric(next(iter(error.entries)))
-        bound = error.get(metric.value)
-    assert isinstance(bound, Scalar)  # noqa: S101 -- as matched
-    relative = metric is ErrorMetric.RELATIVE
-    limit = percentage_points(bound.text) / 100 if relative else float(bound.text)
-    settings = OutputSettings(limit, metric)
+    settings = _error(error)
     if isinstance(confidence, Scalar):
         share = percentage_points(confidence.text) / 100
         settings = msgspec.structs.replace(settings, confidence=share)
     return settings
+
+
+def _error(tree: Tree | None) -> OutputSettings:
+    metric: OutputMetric = ErrorMetric.RELATIVE
+    bound = tree
+    if isinstance(tree, Mapping):
+        kind, entry = next(iter(tree.entries.items()))
+        bound = entry.value
+        if isinstance(bound, Mapping):
+            metric, bound = UserMetric(text_of(bound.get("class"))), bound.get("limit")
+        else:
+            metric = ErrorMetric(kind)
+    assert isinstance(bound, Scalar)  # noqa: S101 -- as matched
+    if metric is ErrorMetric.RELATIVE:
+        return OutputSettings(percentage_points(bound.text) / 100)
+    return OutputSettings(float(bound.text), metric)
 
 
 def _warn_of_own_input(action: ActionSpec, tree: Mapping, findings: Findings) -> None:
