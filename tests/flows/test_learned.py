@@ -30,8 +30,8 @@ def parsed(
 
 def settings(outputs, **others):
     plain = {
-        name: {"bound": bound, "metric": metric, "confidence": confidence}
-        for name, (bound, metric, confidence) in outputs.items()
+        name: dict(zip(("bound", "metric", "confidence", "changes"), said, strict=True))
+        for name, said in ((n, (*given, "cancel")[:4]) for n, given in outputs.items())
     }
     return {"outputs": plain, "audit": 0.05, "waves": 336, "horizon": 24, **others}
 
@@ -68,6 +68,14 @@ def test_an_error_may_be_measured_by_a_metric_of_the_users_own():
     assert Engine(spec, policies=with_triggers({LEARNED: learned}))
 
 
+def test_errors_may_accumulate_and_pass_100_percent_then():
+    _, actions = parsed("outputs: {out: {error: 150%, changes: accumulate}, mid: 5%}")
+    expected = settings(
+        {"out": (1.5, "relative", 0.95, "accumulate"), "mid": (0.05, "relative", 0.95)}
+    )
+    assert actions["first"].trigger.settings == expected
+
+
 def test_the_dataflow_names_it_among_the_metrics_that_an_agent_has_to_run():
     text = (
         f"name: n\ncontainers: {{{CONTAINERS}}}\nactions:\n  feed: {{input: in}}\n"
@@ -97,6 +105,8 @@ def test_the_dataflow_names_it_among_the_metrics_that_an_agent_has_to_run():
         ("outputs: {out: {error: {python: {class: 'm:C', limit: 5%}}}}", "`5%`", "number"),
         ("outputs: {out: {error: {python: {class: 'm:C', limit: 0}}}}", "`0`", "above zero"),
         ("outputs: {out: {error: {python: 'm:C'}}}", "`m:C`", ""),
+        ("outputs: {out: {error: 5%, changes: add}}", "`add`", "`accumulate`"),
+        ("outputs: {out: {error: 150%, changes: cancel}}", "need never be made", "`learned`"),
         ("outputs: {in: 5%}", "no step writes `in`", "`writes`"),
         ("outputs: {out: 100%}", "need never be made", "`learned`"),
         ("outputs: {out: {error: 5%, confidence: 100%}}", "between 50 % and 100 %", "`learned`"),

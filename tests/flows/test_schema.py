@@ -75,7 +75,7 @@ FULL = {
     },
     "learned": {
         "outputs": {
-            "map": {"error": {"rmse": 2}, "confidence": "99%"},
+            "map": {"error": {"rmse": 2}, "confidence": "99%", "changes": "accumulate"},
             "chart": {"error": {"python": {"class": "metrics:Worst", "limit": 2}}},
         },
         "audit": "5%",

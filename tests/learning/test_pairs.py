@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from headgate.engine import UserMetric
 from headgate.learning import pairs
 from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
 from headgate.learning.impact import (
+    Changes,
     ErrorMetric,
     Impact,
     ImpactMetric,
@@ -154,6 +157,56 @@ def test_an_error_is_that_of_one_waves_output_shown_at_another(metric: ErrorMetr
             found = measure(now, then, version_of(then), int(known.elements[wave]))
             assert table[wave, age] == error(found, metric)
     assert table[5, 1] == math.inf
+
+
+@pytest.mark.parametrize("metric", ErrorMetric)
+def test_errors_that_accumulate_are_added_up_wave_by_wave(metric: ErrorMetric) -> None:
+    measured = measured_pairs(history(), HORIZON)
+    alone = errors(measured, metric)
+    table = errors(measured, metric, Changes.ACCUMULATE)
+    for wave in range(WAVES):
+        assert table[wave, 0] == 0.0
+        for age in range(1, HORIZON + 1):
+            if age > wave:
+                assert math.isnan(table[wave, age])
+            else:
+                steps = [alone[later, 1] for later in range(wave - age + 1, wave + 1)]
+                assert table[wave, age] == sum(steps)
+
+
+def test_changes_that_undo_each_other_are_an_error_only_where_they_accumulate() -> None:
+    values = np.array([[10.0], [30.0], [10.0]])
+    known = ContainerHistory(values, np.ones(3, int), np.ones(3, int), np.arange(3.0))
+    measured = measured_pairs(known, 2)
+    assert errors(measured, ErrorMetric.RELATIVE)[2, 2] == 0.0
+    assert errors(measured, ErrorMetric.RELATIVE, Changes.ACCUMULATE)[2, 2] == 2 * (20 / 30)
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=2, max_size=HORIZON + 1
+    )
+)
+def test_what_is_left_of_changes_is_never_more_than_what_accumulates(
+    values: list[list[float]],
+) -> None:
+    """Both errors obey the triangle inequality, so what an audit sees is a bound from below."""
+    count = np.full(len(values), 3)
+    known = ContainerHistory(np.array(values), count, count, np.arange(float(len(values))))
+    measured = measured_pairs(known, HORIZON)
+    for metric in ErrorMetric:
+        left = errors(measured, metric)[-1, len(values) - 1]
+        added = errors(measured, metric, Changes.ACCUMULATE)[-1, len(values) - 1]
+        assert left <= added * (1.0 + 1e-9) + 1e-12
+
+
+def test_what_accumulates_of_a_users_metric_comes_from_pairs_of_neighbours_alone() -> None:
+    measured = measured_pairs(history(), HORIZON)
+    said = np.zeros((WAVES, 2))
+    said[1:, 1] = 0.5
+    asked = replace(measured, given=said)
+    table = errors(asked, UserMetric("metrics:Worst"), Changes.ACCUMULATE)
+    assert table[WAVES - 1].tolist() == [0.5 * age for age in range(HORIZON + 1)]
 
 
 def test_a_row_is_what_would_be_seen_of_touched_cells_at_that_moment() -> None:

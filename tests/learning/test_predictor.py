@@ -111,6 +111,13 @@ def test_a_model_of_a_metric_of_the_users_is_the_same_after_it_was_stored() -> N
     assert encode_model(found) == encode_model(own)
 
 
+def test_a_model_of_before_errors_could_accumulate_is_read() -> None:
+    fields = msgspec.msgpack.decode(unseal(encode_model(model()), "output model", MODEL_VERSION))
+    assert fields.pop() == "cancel"
+    older = seal("output model", MODEL_VERSION, msgspec.msgpack.encode(fields))
+    assert encode_model(decode_model(older)) == encode_model(model())
+
+
 STORED = encode_model(model())
 
 

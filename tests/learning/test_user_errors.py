@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headgate.engine import MetricAnswer, MetricQuestion, UserMetric
 from headgate.learning import (
@@ -127,11 +128,8 @@ def test_errors_are_those_that_the_metric_gave() -> None:
     pairs = measured_pairs(history, 2)
     with pytest.raises(ValueError, match="nobody has asked metrics:Own for the errors"):
         errors(pairs, OWN)
-    given = np.array([[0.0, 9.0, 9.0], [0.0, 3.0, 9.0], [0.0, 4.0, math.inf]])
-    asked_pairs = measured_pairs(history, 2)
-    asked_pairs = type(asked_pairs)(
-        asked_pairs.impacts, asked_pairs.means, counts, history.times, None, given
-    )
+    said = np.array([[0.0, 9.0, 9.0], [0.0, 3.0, 9.0], [0.0, 4.0, math.inf]])
+    asked_pairs = replace(pairs, given=said)
     table = errors(asked_pairs, OWN)
     np.testing.assert_array_equal(
         table, [[0.0, math.nan, math.nan], [0.0, 3.0, math.nan], [0.0, 4.0, math.inf]]

@@ -9,10 +9,13 @@ from taught import GRAPH
 from headgate.agent.state.sealed import Seals
 from headgate.agent.training.knowledge import Knowledge
 from headgate.agent.training.pairs import WavePairs, wave_pairs
-from headgate.learning import ErrorMetric, levels_of, measured_pairs
+from headgate.learning import Changes, ErrorMetric, Target, levels_of, measured_pairs
 
 WAVES, HORIZON = 9, 4
-METRICS = {"level": ErrorMetric.RELATIVE, "map": ErrorMetric.RMSE}
+TARGETS = (
+    Target("level", ErrorMetric.RELATIVE, 0.05),
+    Target("map", ErrorMetric.RMSE, 2.0, changes=Changes.ACCUMULATE),
+)
 
 
 def measured(waves: int = WAVES):
@@ -23,7 +26,7 @@ def measured(waves: int = WAVES):
 
 def pairs(waves: int = WAVES, first: int = 101, name: str = "lived") -> list[WavePairs]:
     numbers = range(first, first + waves)
-    return wave_pairs(name, 1.7e9, numbers, GRAPH, METRICS, measured(waves))
+    return wave_pairs(name, 1.7e9, numbers, GRAPH, TARGETS, measured(waves))
 
 
 def knowledge(rows: MemoryRows, waves: int = 1000, seals: Seals = SEALS) -> Knowledge:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kept import HORIZON, METRICS, WAVES, knowledge, measured, pairs
+from kept import HORIZON, TARGETS, WAVES, knowledge, measured, pairs
 from simulation.rows import SEALS, MemoryRows
 from taught import GRAPH
 
@@ -36,15 +36,17 @@ def assert_same(found: list[WavePairs], expected: list[WavePairs]) -> None:
 def test_pairs_are_those_of_each_wave_up_to_the_horizon() -> None:
     found = pairs()
     table = measured()
-    containers = {o: GRAPH.above(o) for o in METRICS}
+    targets = {target.output: target for target in TARGETS}
+    containers = {o: GRAPH.above(o) for o in targets}
     assert [(one.key.output, one.key.container) for one in found[:: WAVES - 1]] == [
-        (output, container) for output in METRICS for container in containers[output]
+        (output, container) for output in targets for container in containers[output]
     ]
     for one in found:
         place = one.key.wave - 101
         ages = range(1, min(place, HORIZON) + 1)
         shown = features(table[one.key.container], table[one.key.output].means)
-        wrong = errors(table[one.key.output], METRICS[one.key.output])
+        target = targets[one.key.output]
+        wrong = errors(table[one.key.output], target.metric, target.changes)
         np.testing.assert_array_equal(one.features, shown[place, list(ages)])
         np.testing.assert_array_equal(one.errors, wrong[place, list(ages)])
 

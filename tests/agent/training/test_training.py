@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -27,7 +28,7 @@ from headgate.engine import (
     SpecificationError,
     UserMetric,
 )
-from headgate.learning import LearnedSettings, OutputSettings, decode_model
+from headgate.learning import Changes, LearnedSettings, OutputSettings, decode_model
 from headgate.replay import NothingRecorded, RetentionPassed
 
 
@@ -151,6 +152,29 @@ def test_errors_by_a_metric_of_the_users_are_learned(lived: Lived, tmp_path: Pat
         for age, found in enumerate(pairs.errors, 1):
             expected = np.abs(truth[wave] - truth[wave - age]).mean()
             assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_errors_that_accumulate_are_learned_from_pairs_of_neighbours(
+    lived: Lived, tmp_path: Path
+) -> None:
+    asked = asked_of(tmp_path, "Rarely")
+    settings, _ = learned_by(asked.spec)
+    outputs = {
+        name: replace(each, bound=30.0, changes=Changes.ACCUMULATE)
+        for name, each in settings.outputs.items()
+    }
+    trained = learned(lived, replace(asked, spec=dataflow(replace(settings, outputs=outputs))))
+
+    truth = lived.truth.values["map"][WAVES - 30 :]
+    steps = np.abs(np.diff(truth, axis=0)).sum(1)
+    failed, moved = np.count_nonzero(steps > 3 * truth.shape[1]), np.count_nonzero(steps)
+    assert f"failed on {failed} of {moved} pairs of waves" in trained.failures["map"]
+    known = np.where(steps > 3 * truth.shape[1], math.inf, steps / truth.shape[1])
+    for packed in trained.pairs:
+        pairs = unpack(packed)
+        wave = pairs.key.wave - (WAVES - 30) - 1
+        for age, found in enumerate(pairs.errors, 1):
+            assert found == pytest.approx(known[wave - age : wave].sum(), rel=1e-12)
 
 
 def test_pairs_that_a_metric_fails_on_are_violations_and_it_is_said_how_many(

@@ -191,7 +191,7 @@ class _Measured:
             0.0,
             range(1, application.training + 1),
             application.graph,
-            dict.fromkeys(application.bounded, ErrorMetric.RELATIVE),
+            [Target(output, ErrorMetric.RELATIVE, BOUND) for output in application.bounded],
             self._training_pairs,
         )
         knowledge = Knowledge(MemoryRows(), SEALS, application.training)

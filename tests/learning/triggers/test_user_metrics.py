@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from headgate.engine import Engine, MetricAnswer, MetricQuestion, UserMetric
 from headgate.learning import (
+    Changes,
     Deciders,
     ErrorMetric,
     LearnedSettings,
@@ -274,15 +275,22 @@ def test_a_question_too_large_to_keep_is_unknown_after_a_restart(
 
 
 @pytest.mark.parametrize(
-    ("metric", "bound"), [(UserMetric("metrics:Other"), 0.1), (ErrorMetric.RMSE, 0.1), (OWN, 0.2)]
+    "bounded",
+    [
+        OutputSettings(0.1, UserMetric("metrics:Other")),
+        OutputSettings(0.1, ErrorMetric.RMSE),
+        OutputSettings(0.2, OWN),
+        OutputSettings(0.1, OWN, changes=Changes.ACCUMULATE),
+    ],
 )
 def test_a_model_that_was_learned_for_another_error_does_not_decide(
-    metric: UserMetric | ErrorMetric, bound: float
+    bounded: OutputSettings,
 ) -> None:
-    outputs = {"map": OutputSettings(bound, metric)}
+    outputs = {"map": bounded}
     world = Lived(AllWaves(1, 5), LearnedSettings(outputs, 0.0, 3, HORIZON), unchecked)
     world.use({"map": MODELS["map"]})
-    assert "learned for an error of 0.1 by `metrics:Worst`" in words(world, "draw")
+    said = "learned for an error of 0.1 by `metrics:Worst`, where changes cancel; the error is"
+    assert said in words(world, "draw")
     assert world.policy("draw")._flow.outputs["map"].model is None
 
 

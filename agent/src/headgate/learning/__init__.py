@@ -47,6 +47,7 @@ from headgate.learning.forest import (
     forest_of,
 )
 from headgate.learning.impact import (
+    Changes,
     ErrorMetric,
     Impact,
     ImpactMetric,
@@ -131,6 +132,7 @@ __all__ = [
     "Bounded",
     "Calibration",
     "Change",
+    "Changes",
     "Choice",
     "ClosedLoop",
     "ContainerHistory",

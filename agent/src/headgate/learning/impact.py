@@ -242,6 +242,15 @@ OutputMetric = ErrorMetric | UserMetric
 """Whatever an output's error may be measured by."""
 
 
+class Changes(StrEnum):
+    """What becomes of changes between two runs that undo each other (SmartFlux, section 2)."""
+
+    CANCEL = "cancel"
+    """They are no error: the output is held against what was shown after the last run."""
+    ACCUMULATE = "accumulate"
+    """Each wave is held against the one before it, and the sum may exceed 1."""
+
+
 def impact(measured: Impact, metric: ImpactMetric) -> float:
     """Return ι."""
     if metric is ImpactMetric.ABSOLUTE:

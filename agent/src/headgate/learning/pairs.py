@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from headgate.engine import MetricQuestion, UserMetric, limb_totals, limbs, rounded_totals
 from headgate.learning.features import LEVELS, WaveContexts, clocks_of, rows_of
 from headgate.learning.impact import (
+    Changes,
     Counts,
     Impacts,
     OutputMetric,
@@ -72,7 +73,8 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
     levels: Values | None = None
     """Deciles by which crossings were counted, shape (9,); None where it is above no output."""
     given: Table | None = None
-    """ε as a metric of the user's gave it; None where none was asked."""
+    """ε as a metric of the user's gave it, by wave and age up to the horizon, or up to 1 where
+    changes accumulate; None where none was asked."""
 
     @property
     def waves(self) -> int:
@@ -297,18 +299,33 @@ def _above(ranks: npt.NDArray[np.unsignedinteger], levels: int) -> Counts:
     return above
 
 
-def errors(pairs: MeasuredPairs, metric: OutputMetric) -> Table:
+def errors(pairs: MeasuredPairs, metric: OutputMetric, changes: Changes = Changes.CANCEL) -> Table:
     """Return ε of an output for all waves and ages up to the horizon.
+
+    Where changes accumulate it is the sum of ε from wave to wave since the earlier one, each added
+    in its turn.
 
     Raises:
         ValueError: it is a user's metric, and nobody has asked it.
     """
     if not isinstance(metric, UserMetric):
-        return np.where(_there(pairs), errors_of(pairs.impacts, metric), np.nan)
-    if pairs.given is None:
+        found = errors_of(pairs.impacts, metric)
+    elif pairs.given is None:
         message = f"nobody has asked {metric} for the errors of this output"
         raise ValueError(message)
-    return np.where(_there(pairs), pairs.given, np.nan)
+    else:
+        found = pairs.given
+    if changes is Changes.ACCUMULATE:
+        found = _accumulated(found[:, 1], pairs.horizon)
+    return np.where(_there(pairs), found, np.nan)
+
+
+def _accumulated(steps: Values, horizon: int) -> Table:
+    """Return sums of errors from wave to wave, (T,), by wave and age, (T, H+1)."""
+    found = np.zeros((len(steps), horizon + 1))
+    for age in range(1, horizon + 1):
+        found[age:, age] = found[age - 1 : -1, age - 1] + steps[age:]
+    return found
 
 
 def questions(

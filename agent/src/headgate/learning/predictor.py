@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 from headgate.learning.envelope import UnusableModel, seal, unseal
 from headgate.learning.features import FEATURES, LEVELS, Row
 from headgate.learning.forest import Forest, Predicted, decode_forest, encode_forest
-from headgate.learning.impact import OutputMetric, Values
+from headgate.learning.impact import Changes, OutputMetric, Values
 
 MODEL_VERSION: Final = 1
 _KIND: Final = "output model"
@@ -170,6 +170,7 @@ class Model(Struct, frozen=True, eq=False):
     """Bound of the rate of violations in training, at the threshold."""
     calibration: str
     """The result in words."""
+    changes: Changes = Changes.CANCEL
 
     def score(self, container: str, row: Row) -> float:
         """Return the predicted violation as seen from a container.
@@ -214,6 +215,7 @@ class _Body(Struct, frozen=True, array_like=True):
     last_time: float
     upper: Annotated[float, Meta(ge=0.0, le=1.0)]
     calibration: str
+    changes: Changes = Changes.CANCEL
 
 
 def encode_model(model: Model) -> bytes:
@@ -243,6 +245,7 @@ def encode_model(model: Model) -> bytes:
         model.last_time,
         model.upper,
         model.calibration,
+        model.changes,
     )
     return seal(_KIND, MODEL_VERSION, msgspec.msgpack.encode(body))
 
@@ -276,6 +279,7 @@ def decode_model(data: bytes) -> Model:
         body.last_time,
         body.upper,
         body.calibration,
+        body.changes,
     )
 
 

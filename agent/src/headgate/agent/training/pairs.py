@@ -14,7 +14,7 @@ from headgate.learning import (
     FEATURES,
     Graph,
     MeasuredPairs,
-    OutputMetric,
+    Target,
     Values,
     errors,
     features,
@@ -52,7 +52,7 @@ def wave_pairs(
     submitted: float,
     waves: Iterable[int],
     graph: Graph,
-    metrics: Mapping[str, OutputMetric],
+    targets: Iterable[Target],
     measured: Mapping[str, MeasuredPairs],
 ) -> list[WavePairs]:
     """Return the pairs of all waves that have one before them.
@@ -62,13 +62,14 @@ def wave_pairs(
         submitted: when, in Unix seconds.
         waves: their numbers.
         graph: of its steps.
-        metrics: of its bounded outputs.
+        targets: its bounded outputs.
         measured: by container; those above outputs with their levels.
     """
     found = []
     numbers = list(waves)
-    for output, metric in metrics.items():
-        table = errors(measured[output], metric)
+    for target in targets:
+        output = target.output
+        table = errors(measured[output], target.metric, target.changes)
         for container in graph.above(output):
             if container not in measured:
                 continue  # it is opaque

@@ -16,8 +16,10 @@ from headgate.agent.training.user_errors import AskedErrors, asked_errors
 from headgate.engine import DataflowSpec, SpecificationError, UserMetric
 from headgate.flows import DataflowErrors, parse_dataflow
 from headgate.learning import (
+    Changes,
     Graph,
     LearnedSettings,
+    OutputSettings,
     Step,
     Target,
     encode_model,
@@ -124,7 +126,7 @@ def _fitted(
     for output, errors in asked.items():
         measured[output] = replace(measured[output], given=errors.table)
     targets = [
-        Target(output, known.metric, known.bound, known.confidence)
+        Target(output, known.metric, known.bound, known.confidence, changes=known.changes)
         for output in task.outputs
         if (known := settings.outputs.get(output)) is not None and output not in unknown
     ]
@@ -137,7 +139,7 @@ def _fitted(
         recording.decisions[0].time,
         lesson.waves,
         numeric,
-        {target.output: target.metric for target in targets},
+        targets,
         measured,
     )
     return Trained(
@@ -159,26 +161,30 @@ def _fitted(
 
 def _asked_errors(task: Task, lesson: Lesson, settings: LearnedSettings) -> dict[str, AskedErrors]:
     """Return, by output with a user's metric, what that says of all pairs of waves."""
-    metrics = {
-        output: settings.outputs[output].metric
-        for output in task.outputs
-        if output in settings.outputs
+    bounded = {name: settings.outputs[name] for name in task.outputs if name in settings.outputs}
+    own = {
+        output: (each.metric, _horizon(each, settings))
+        for output, each in bounded.items()
+        if isinstance(each.metric, UserMetric)
     }
-    own = {output: each for output, each in metrics.items() if isinstance(each, UserMetric)}
     if not own:
         return {}
     if task.metrics is None:
-        raise SpecificationError((f"nobody computes metrics such as {next(iter(own.values()))}",))
+        names = ", ".join(str(metric) for metric, _ in own.values())
+        raise SpecificationError((f"nobody computes metrics such as {names} here",))
     process = MetricProcess(task.metrics)
     try:
         return {
-            output: asked_errors(
-                process, lesson.histories[output], settings.horizon, output, metric
-            )
-            for output, metric in own.items()
+            output: asked_errors(process, lesson.histories[output], horizon, output, metric)
+            for output, (metric, horizon) in own.items()
         }
     finally:
         process.end()
+
+
+def _horizon(output: OutputSettings, settings: LearnedSettings) -> int:
+    """Return up to which age pairs of waves are asked about."""
+    return 1 if output.changes is Changes.ACCUMULATE else settings.horizon
 
 
 def _nothing(task: Task, reason: str) -> Trained:

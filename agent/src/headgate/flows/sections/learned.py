@@ -21,6 +21,7 @@ from headgate.flows.grammar.quantities import PERCENTAGE, percentage_points, why
 from headgate.flows.grammar.tree import Entry, Mapping, Scalar, Tree, text_of
 from headgate.flows.sections.bound_keys import METRIC_CLASS
 from headgate.learning import (
+    Changes,
     ErrorMetric,
     LearnedSettings,
     OutputMetric,
@@ -79,6 +80,11 @@ _OUTPUT: Final = Either(
                 ),
                 "confidence": Key(
                     _PERCENT, "share of the waves in which it is no farther; default 95%"
+                ),
+                "changes": Key(
+                    Single("`cancel` or `accumulate`", words=tuple(Changes)),
+                    "`accumulate` adds up the errors from wave to wave since the last run, also "
+                    "of changes that undo each other; default `cancel`",
                 ),
             },
         ),
@@ -189,11 +195,13 @@ def _output(tree: Tree) -> OutputSettings:
     if isinstance(tree, Scalar):
         return OutputSettings(percentage_points(tree.text) / 100)
     assert isinstance(tree, Mapping)  # noqa: S101 -- as matched
-    error, confidence = tree.get("error"), tree.get("confidence")
-    settings = _error(error)
+    confidence, changes = tree.get("confidence"), tree.get("changes")
+    settings = _error(tree.get("error"))
     if isinstance(confidence, Scalar):
         share = percentage_points(confidence.text) / 100
         settings = msgspec.structs.replace(settings, confidence=share)
+    if isinstance(changes, Scalar):
+        settings = msgspec.structs.replace(settings, changes=Changes(changes.text))
     return settings
 
 

@@ -239,6 +239,7 @@ def _model(
         last_time=float(times[-1]),
         upper=joint.upper,
         calibration=words_of(joint, target.confidence),
+        changes=target.changes,
     )
 
 

@@ -24,7 +24,7 @@ from headgate.learning.fitting.quality import (
     simulated_runs,
 )
 from headgate.learning.forest import Forest, Predicted, forest_of
-from headgate.learning.impact import OutputMetric, Values
+from headgate.learning.impact import Changes, OutputMetric, Values
 from headgate.learning.pairs import FeatureTable, MeasuredPairs, Table, errors, features
 from headgate.learning.predictor import FOLLOWED, ContainerModel, Residuals, log_ratio
 from headgate.learning.simulation import Bounded, Flags, Graph
@@ -78,6 +78,7 @@ class Target(Struct, frozen=True):
     confidence: float = 0.95
     recall: float | None = None
     """Share of the violations that shall be predicted as such at least; it tightens λ only."""
+    changes: Changes = Changes.CANCEL
 
 
 class TrainedOutput(Struct, frozen=True, eq=False):
@@ -194,7 +195,7 @@ def train(
         ValueError: a container above it was measured without levels.
     """
     measured = pairs[target.output]
-    known = errors(measured, target.metric)
+    known = errors(measured, target.metric, target.changes)
     logs = log_ratio(known, target.bound)
     tables, forests, scores = {}, {}, {}
     for container in graph.above(target.output):

@@ -14,6 +14,7 @@ from headgate.engine import Inputs, MetricAnswer, MetricQuestion, Moment, Policy
 from headgate.learning.decider import Decider, DeciderState, Judged
 from headgate.learning.features import Row, WaveContext, row_of
 from headgate.learning.feedback import Choice
+from headgate.learning.impact import Changes
 from headgate.learning.predictor import Influence, Model
 from headgate.learning.triggers.errors import ErrorMeter, ErrorState, MeasuredError
 from headgate.learning.triggers.metering import Meter, is_known, mean_of, updates_of
@@ -131,7 +132,12 @@ class BoundedOutput:
 
     def is_for_it(self, model: Model) -> bool:
         """Return whether a model was learned for the error that is bounded now."""
-        return (model.metric, model.bound) == (self.settings.metric, self.settings.bound)
+        bounded = self.settings
+        return (model.metric, model.bound, model.changes) == (
+            bounded.metric,
+            bounded.bound,
+            bounded.changes,
+        )
 
     def use(self, data: bytes, model: Model, wave: int) -> None:
         """Have a model decide from the next evaluation on, in a wave; feedback is on one model."""
@@ -346,6 +352,7 @@ class BoundedOutput:
         data: dict[str, Any] = {
             "bound": self.settings.bound,
             "metric": self.settings.metric.value,
+            "changes": self.settings.changes.value,
             "confidence": self.settings.confidence,
             **predicted.data,
         }
@@ -362,6 +369,8 @@ class BoundedOutput:
             **audited.data,
         }
         words = f"{predicted.words}; {audited.words}"
+        if self.settings.changes is Changes.ACCUMULATE:
+            words += "; of changes that undo each other audits see nothing"
         if feedback.synchronous:
             words += f"; made in {feedback.synchronous} more waves, for {state.words}"
         return PolicyReport(words, data)

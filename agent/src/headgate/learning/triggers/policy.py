@@ -329,7 +329,8 @@ class Learned(TriggerPolicy):
             else:
                 output.lose(
                     f"the model was learned for an error of {model.bound:g} by "
-                    f"`{model.metric.value}`, which is another now"
+                    f"`{model.metric.value}`, where changes {model.changes.value}; the error is "
+                    "another now"
                 )
         return ()
 

@@ -19,7 +19,7 @@ from headgate.engine import (
     UserMetric,
     launch_order,
 )
-from headgate.learning.impact import ErrorMetric, OutputMetric
+from headgate.learning.impact import Changes, ErrorMetric, OutputMetric
 from headgate.learning.simulation import Graph, Step
 
 LEARNED: Final = "learned"
@@ -34,6 +34,7 @@ class OutputSettings(Struct, frozen=True, forbid_unknown_fields=True):
     metric: OutputMetric = ErrorMetric.RELATIVE
     confidence: float = 0.95
     """Share of the waves in which it shall be within the bound, between ½ and 1."""
+    changes: Changes = Changes.CANCEL
 
 
 class LearnedSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +97,8 @@ def settings_of(actions: Sequence[ActionSpec]) -> LearnedSettings:
     for name, output in settings.outputs.items():
         if not 0 < output.bound < math.inf:
             problems.append(f"output {name!r}: an error above 0 bounds it, not {output.bound:g}")
-        if output.metric is ErrorMetric.RELATIVE and output.bound >= 1:
+        whole = output.metric is ErrorMetric.RELATIVE and output.changes is Changes.CANCEL
+        if whole and output.bound >= 1:
             problems.append(f"output {name!r}: with an error of 100 % it need never be made")
         if not 0.5 <= output.confidence < 1:
             problems.append(
