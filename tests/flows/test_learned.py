@@ -4,7 +4,7 @@ import pytest
 
 from headgate.engine import Engine, Trigger, UserMetric, with_triggers
 from headgate.flows import DataflowErrors, parse_dataflow
-from headgate.learning import LEARNED, Learned, error_metrics, learned
+from headgate.learning import LEARNED, Learned, learned, user_metrics
 
 CONTAINERS = "in: t f:q, mid: u f:q, out: v f:q, x: w f:q"
 
@@ -33,7 +33,8 @@ def settings(outputs, **others):
         name: dict(zip(("bound", "metric", "confidence", "changes"), said, strict=True))
         for name, said in ((n, (*given, "cancel")[:4]) for n, given in outputs.items())
     }
-    return {"outputs": plain, "audit": 0.05, "waves": 336, "horizon": 24, **others}
+    usual = {"audit": 0.05, "waves": 336, "horizon": 24, "impacts": {}}
+    return {"outputs": plain, **usual, **others}
 
 
 def test_steps_that_lead_to_the_output_have_learned_triggers_and_others_none():
@@ -64,7 +65,7 @@ def test_an_error_may_be_measured_by_a_metric_of_the_users_own():
         {"out": (2.5, {"entry": "metrics:Worst"}, 0.99), "mid": (0.05, "relative", 0.95)}
     )
     assert actions["first"].trigger.settings == expected
-    assert error_metrics(spec) == (UserMetric("metrics:Worst"),)
+    assert user_metrics(spec) == (UserMetric("metrics:Worst"),)
     assert Engine(spec, policies=with_triggers({LEARNED: learned}))
 
 

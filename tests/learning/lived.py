@@ -168,19 +168,23 @@ class Lived:
         new, self._asked = asked[self._asked :], len(asked)
         return [decode_question(one.question) for one in new]
 
-    def compute(self) -> None:
-        """Have users' metrics answer what they were asked since the last call."""
-        new = self.tester.instructions[self._seen :]
-        self._seen = len(self.tester.instructions)
-        for consult in (i for i in new if isinstance(i, Consult)):
-            asked = decode_question(consult.question)
-            if not isinstance(asked, Measure):
+    def compute(self) -> list[str]:
+        """Have users' metrics answer what they were asked; return the steps launched for it."""
+        begun = []
+        while self._seen < len(self.tester.instructions):
+            consult = self.tester.instructions[self._seen]
+            self._seen += 1
+            asked = decode_question(consult.question) if isinstance(consult, Consult) else None
+            if not isinstance(consult, Consult) or not isinstance(asked, Measure):
                 continue
             self.measured += asked.questions
-            for question in asked.questions:
-                answer = self.metrics(question)
-                if answer is not None:
-                    self.answer(question.bound, encode_answer(Measured([answer])))
+            answers = [self.metrics(question) for question in asked.questions]
+            known = [answer for answer in answers if answer is not None]
+            if known:
+                said = encode_answer(Measured(known))
+                now, step = self.tester.now, consult.action
+                begun += launched(self.tester.handle(Consulted(now, step, "learned", said, "")))
+        return begun
 
     def policy(self, step: str) -> Learned:
         """Return a step's trigger."""
@@ -216,6 +220,7 @@ class Lived:
         )
         if early and wave + 1 < self.truth.waves:
             self._feed(wave + 1)
+        waiting += self.compute()
         ran: list[str] = []
         while waiting:
             step = waiting.pop(0)
@@ -228,7 +233,7 @@ class Lived:
             values = made_by(step, read)
             self.write(WRITES[step], values, np.ones(len(values), bool), step)
             waiting += launched(tester.finish(step))
-            self.compute()
+            waiting += self.compute()
         assert len(ran) == len(set(ran)), ran
         assert tester.engine.busy == ()
         return set(ran)

@@ -7,7 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from headgate.learning.features import FEATURES, LEVELS, Row, WaveContext, levels_of, row_of
+from headgate.learning.features import (
+    FEATURES,
+    LEVELS,
+    Row,
+    WaveContext,
+    levels_of,
+    row_of,
+    with_own,
+)
 from headgate.learning.impact import Values, measure, version_of
 
 MONDAY = 1_700_438_400.0  # 20 November 2023, midnight
@@ -24,6 +32,15 @@ def row(
     version = version_of(np.array(before), levels)
     measured = measure(np.array(now), np.array(before), version, len(now), levels)
     return shown(row_of(measured, WaveContext(time, age=3, updates=6, last_updates=2, shown=7.5)))
+
+
+def test_an_impact_by_a_users_metric_is_the_last_number_and_finite() -> None:
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = with_own(rows, np.array([0.1, math.inf]))
+    assert found.dtype == np.float32
+    assert found[:, :3].tolist() == rows.tolist()
+    assert found[:, 3].tolist() == [np.float32(0.1), np.finfo(np.float32).max]
+    assert with_own(rows[0], np.array(0.1)).tobytes() == found[0].tobytes()
 
 
 def test_it_says_how_far_the_container_has_moved_and_in_which_direction() -> None:

@@ -26,7 +26,14 @@ from headgate.learning.impact import (
     measure,
     version_of,
 )
-from headgate.learning.pairs import ContainerHistory, errors, features, measured_pairs
+from headgate.learning.pairs import (
+    ContainerHistory,
+    GivenImpact,
+    errors,
+    feature_names,
+    features,
+    measured_pairs,
+)
 
 HORIZON = 4
 WAVES = 9
@@ -233,6 +240,20 @@ def test_a_row_is_what_would_be_seen_of_touched_cells_at_that_moment() -> None:
             )
             assert table[wave, age].tobytes() == row_of(measured, context).tobytes()
     assert not table[2, 3].any()
+
+
+def test_an_impact_that_was_given_is_one_feature_more() -> None:
+    known = measured_pairs(history(), HORIZON, levels_of(history().values[:5]))
+    shown = np.ones(WAVES)
+    said = np.arange(WAVES * (HORIZON + 1), dtype=np.float64).reshape(WAVES, HORIZON + 1)
+    own = replace(known, impact=GivenImpact("metrics:Moved", said))
+    table = features(own, shown)
+    assert feature_names(own) == (*FEATURES, "metrics:Moved")
+    assert feature_names(known) == FEATURES
+    np.testing.assert_array_equal(table[..., :-1], features(known, shown))
+    assert table[4, 2, -1] == said[4, 2]
+    assert not table[2, 3].any(), "before the first wave"
+    np.testing.assert_array_equal(features(own.until(5), shown[:5]), table[:5])
 
 
 def test_parts_of_different_numbers_of_waves_are_refused() -> None:

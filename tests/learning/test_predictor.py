@@ -138,6 +138,30 @@ def test_a_forest_alone_or_a_newer_model_is_refused_with_what_it_is() -> None:
         decode_model(seal("output model", MODEL_VERSION + 1, body))
 
 
+def with_features(*more: str) -> bytes:
+    """Return a model whose containers were learned from further features."""
+    known = model()
+    for name, each in list(known.containers.items()):
+        forest = msgspec.structs.replace(each.forest, features=(*FEATURES, *more))
+        lowest, highest = (
+            np.append(one, np.zeros(len(more), np.float32)) for one in (each.lowest, each.highest)
+        )
+        known.containers[name] = msgspec.structs.replace(
+            each, forest=forest, lowest=lowest, highest=highest
+        )
+    return encode_model(known)
+
+
+def test_a_container_may_have_one_feature_more_that_is_named_after_its_metric() -> None:
+    found = decode_model(with_features("metrics:Moved"))
+    assert {each.own for each in found.containers.values()} == {"metrics:Moved"}
+    row = np.append(drawn_rows()[0], np.float32(0.0))
+    assert found.score(SOURCE, row) == model().score(SOURCE, drawn_rows()[0])
+    assert {each.own for each in model().containers.values()} == {""}
+    with pytest.raises(UnusableModel, match="was trained on 35 features"):
+        decode_model(with_features("metrics:Moved", "metrics:Other"))
+
+
 BODY = msgspec.msgpack.decode(unseal(STORED, "output model", MODEL_VERSION))
 CONTAINER = BODY[5][0]
 

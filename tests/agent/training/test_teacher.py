@@ -103,7 +103,7 @@ def test_features_of_a_lesson_are_bit_for_bit_those_of_service(
         seen.append((served.wave, context.age, row.tobytes()))
         return row
 
-    monkeypatch.setattr("headgate.learning.triggers.outputs.row_of", noting)
+    monkeypatch.setattr("headgate.learning.triggers.above.row_of", noting)
     for _ in range(WAVES):
         served.pass_wave(early=True)
 

@@ -28,7 +28,7 @@ from headgate.engine import (
     SpecificationError,
     UserMetric,
 )
-from headgate.learning import Changes, LearnedSettings, OutputSettings, decode_model
+from headgate.learning import FEATURES, Changes, LearnedSettings, OutputSettings, decode_model
 from headgate.replay import NothingRecorded, RetentionPassed
 
 
@@ -184,7 +184,7 @@ def test_pairs_that_a_metric_fails_on_are_violations_and_it_is_said_how_many(
 
     assert trained.failures.keys() == {"map"}
     words = trained.failures["map"]
-    assert "pairs of waves, which count as violations" in words
+    assert words.endswith("its error there is a violation")
     assert "raised ValueError: too far" in words
     failed, count = map(int, re.findall(r"failed on (\d+) of (\d+)", words)[0])
     pairs = [unpack(each) for each in trained.pairs]
@@ -205,11 +205,38 @@ def test_an_output_whose_metric_fails_on_all_has_no_model_and_others_have(
 
     alone = learned(lived, asked_of(tmp_path, "Never"))
     assert (alone.models, alone.waves, alone.report) == ({}, 30, None)
-    assert alone.reasons == alone.failures == {"map": both.reasons["map"]}
+    assert alone.reasons == {"map": both.reasons["map"]}
+    assert alone.failures.keys() == {"map"}
+
+
+def test_impacts_by_metrics_of_the_users_are_features_of_the_containers_that_have_them(
+    lived: Lived, tmp_path: Path
+) -> None:
+    asked = asked_of(tmp_path, "Sum")
+    settings, _ = learned_by(asked.spec)
+    impacts = {"sensors": "own_errors:Sum", "areas": "own_errors:Never"}
+    spec = dataflow(replace(settings, impacts=impacts))
+    trained = learned(lived, replace(asked, spec=spec))
+
+    containers = decode_model(trained.models["map"]).containers
+    assert {name: each.own for name, each in containers.items()} == {
+        "sensors": "own_errors:Sum",
+        "areas": "",
+    }
+    truth = lived.truth.values["sensors"][WAVES - 30 :]
+    moved = [
+        np.abs(truth[t] - truth[t - a]).mean()
+        for t in range(1, 30)
+        for a in range(1, min(t, 6) + 1)
+    ]
+    assert containers["sensors"].highest[-1] == pytest.approx(max(moved), rel=1e-6)
+    assert "`own_errors:Never` gave NaN" in trained.failures["areas"]
+    assert trained.failures["areas"].endswith("its impact is left out")
+    assert all(unpack(each).features.shape[1] == len(FEATURES) for each in trained.pairs)
 
 
 def test_without_a_place_for_metrics_it_is_refused(lived: Lived, tmp_path: Path) -> None:
-    with pytest.raises(SpecificationError, match="nobody computes metrics such as own_errors:Sum"):
+    with pytest.raises(SpecificationError, match="nobody computes metrics of map here"):
         learned(lived, replace(asked_of(tmp_path, "Sum"), metrics=None))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from lived import READS, WRITES, AllWaves
@@ -11,10 +11,10 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from headgate.engine import MetricAnswer, MetricQuestion, UserMetric
 from headgate.learning import (
-    FEATURES,
     Bounded,
     ContainerModel,
     ErrorMetric,
+    GivenImpact,
     Graph,
     LearnedSettings,
     Model,
@@ -24,9 +24,10 @@ from headgate.learning import (
     Residuals,
     Step,
     Values,
+    amount_in,
     encode_model,
-    error_in,
     errors,
+    feature_names,
     features,
     forest_of,
     levels_of,
@@ -46,17 +47,20 @@ UNMOVED = Residuals(50.0, 0.3)
 
 
 def settings(
-    audit: float = 0.0, waves: int = 336, metric: OutputMetric = ErrorMetric.RELATIVE
+    audit: float = 0.0,
+    waves: int = 336,
+    metric: OutputMetric = ErrorMetric.RELATIVE,
+    impacts: Mapping[str, str] = {},
 ) -> LearnedSettings:
     outputs = {name: OutputSettings(bound, metric) for name, bound in BOUNDS.items()}
-    return LearnedSettings(outputs, audit, waves, HORIZON)
+    return LearnedSettings(outputs, audit, waves, HORIZON, dict(impacts))
 
 
 def given(truth: AllWaves, output: str, metric: UserMetric, computes: Computes) -> Values:
-    """Return ε as a user's metric gives it of all pairs of waves."""
+    """Return what a user's metric gives of a container in all pairs of waves."""
     table = np.zeros((truth.waves, HORIZON + 1))
     for wave, age, asked in questions(truth.history(output), HORIZON, output, metric):
-        found = asked if isinstance(asked, float) else error_in(computes(asked)).value
+        found = asked if isinstance(asked, float) else amount_in(computes(asked)).value
         table[wave, age] = found
     return table
 
@@ -67,6 +71,7 @@ def fitted(
     residuals: Residuals = UNMOVED,
     metric: OutputMetric = ErrorMetric.RELATIVE,
     computes: Computes | None = None,
+    impacts: Mapping[str, str] = {},
 ) -> tuple[dict[str, Bounded], dict[str, bytes]]:
     """Return what models say of all waves and ages, and the models."""
     tables, models = {}, {}
@@ -78,21 +83,26 @@ def fitted(
         containers, scores = {}, {}
         for container in GRAPH.above(output):
             levels = levels_of(truth.values[container][:TRAINED].ravel())
-            table = features(measured_pairs(truth.history(container), HORIZON, levels), pairs.means)
+            seen = measured_pairs(truth.history(container), HORIZON, levels)
+            if container in impacts and computes is not None:
+                entry = impacts[container]
+                own = given(truth, container, UserMetric(entry), computes)
+                seen = replace(seen, impact=GivenImpact(entry, own))
+            table, names = features(seen, pairs.means), feature_names(seen)
             there = [(t, a) for t in range(TRAINED) for a in range(1, min(t, HORIZON) + 1)]
             rows = np.array([table[pair] for pair in there])
             target = log_ratio(np.array([known[pair] for pair in there]), bound)
             forest = ExtraTreesRegressor(5, min_samples_leaf=3, random_state=1).fit(rows, target)
             trees = [one.tree_ for one in forest.estimators_]
             model = ContainerModel(
-                forest_of(trees, FEATURES, (output,), Predicted.LOG_ERROR),
-                table.reshape(-1, len(FEATURES)).min(0),
-                table.reshape(-1, len(FEATURES)).max(0),
+                forest_of(trees, names, (output,), Predicted.LOG_ERROR),
+                table.reshape(-1, len(names)).min(0),
+                table.reshape(-1, len(names)).max(0),
                 levels,
                 residuals,
             )
             containers[container] = model
-            score = model.scores(table.reshape(-1, len(FEATURES))).reshape(table.shape[:2])
+            score = model.scores(table.reshape(-1, len(names))).reshape(table.shape[:2])
             scores[container] = score
         models[output] = encode_model(
             Model(output, metric, bound, 0.95, threshold, containers, HORIZON,

@@ -8,11 +8,18 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from lived import READS, AllWaves, Lived
+from lived import HOUR, READS, AllWaves, Lived, dataflow
 from lived_models import BOUNDS, GRAPH, HORIZON, WAVES, fitted, settings
 from msgspec.structs import replace
 
-from headgate.engine import Engine, MetricAnswer, MetricQuestion, UserMetric
+from headgate.engine import (
+    Consulted,
+    Engine,
+    MetricAnswer,
+    MetricQuestion,
+    SpecificationError,
+    UserMetric,
+)
 from headgate.learning import (
     Changes,
     Deciders,
@@ -22,8 +29,11 @@ from headgate.learning import (
     Measured,
     OutputSettings,
     Residuals,
+    Thresholds,
     decode_model,
     encode_answer,
+    learned,
+    learned_actions,
     questions,
     stages,
 )
@@ -112,6 +122,108 @@ def test_an_engine_is_moved_by_a_users_metric_as_the_tables_of_training_are(
         )
 
 
+IMPACTS = {"sensors": "metrics:Moved", "areas": "metrics:Worst"}
+
+
+@pytest.mark.parametrize("kind", ["plain", "early", "restarts"])
+def test_an_engine_decides_by_users_impacts_as_the_tables_of_training_say(kind: str) -> None:
+    """Where input of the next wave comes while they are asked, too."""
+    truth = AllWaves(1, WAVES)
+    tables, models = fitted(truth, 0.0, computes=worst, impacts=IMPACTS)
+    expected = stages(GRAPH, tables, Thresholds(tables, dict.fromkeys(BOUNDS, 0.0)), 0, WAVES)
+    world = Lived(truth, settings(impacts=IMPACTS), check=unchecked)
+    world.metrics = worst
+    world.use(models)
+
+    def restart() -> None:
+        world.tester.restart()
+        world.use(models)
+
+    between = restart if kind == "restarts" else lambda: None
+    for wave in range(WAVES):
+        ran = world.pass_wave(early=kind == "early", between=between)
+        assert ran == {step for step in READS if expected.ran[step][wave]}, wave
+    assert 0.1 < expected.saved < 0.9
+    assert {question.entry for question in world.measured} == set(IMPACTS.values())
+    for name, data in models.items():
+        known = decode_model(data).containers
+        assert {c: each.own for c, each in known.items() if each.own} == {
+            c: entry for c, entry in IMPACTS.items() if c in GRAPH.above(name)
+        }
+
+
+def by_impacts() -> Lived:
+    world = Lived(AllWaves(1, WAVES), settings(impacts=IMPACTS), unchecked)
+    world.metrics = worst
+    world.use(fitted(AllWaves(1, WAVES), 0.0, computes=worst, impacts=IMPACTS)[1])
+    while len(world.pass_wave()) == len(READS):
+        pass
+    return world
+
+
+def begin_wave(world: Lived) -> None:
+    """Have a wave end whose impacts nobody has computed yet."""
+    world.wave += 1
+    world._feed(world.wave)
+    world.tester.now += HOUR
+    world.tester.wave("feed", number=world.wave + 1, time=float(world.truth.times[world.wave]))
+
+
+def test_an_impact_that_fails_makes_steps_run_and_is_named_until_it_works() -> None:
+    world = by_impacts()
+    world.metrics = failing("`metrics:Moved` raised KeyError")
+    for _ in range(3):
+        ran = world.pass_wave()
+        assert {"combine", "spot"} <= ran, "they read what nobody knows"
+    assert "impacts were not known by `sensors since map`, `metrics:Moved` raised" in words(
+        world, "draw"
+    )
+    assert "raised KeyError" in world.policy("draw").report().data["map"]["metric_failure"]
+    launches = [d.words for d in world.tester.decisions() if "combine" in d.action]
+    assert any("the impact of `sensors` is not known: `metrics" in said for said in launches)
+    world.metrics = worst
+    assert any(world.pass_wave() < set(READS) for _ in range(10))
+    assert "not known" not in words(world, "draw")
+
+
+def test_impacts_that_nobody_computes_make_steps_run() -> None:
+    """As where the process cannot be asked at all."""
+    world = by_impacts()
+    before = len(world.tester.launches())
+    begin_wave(world)
+    assert world.tester.engine.actions["combine"].asking
+    assert len(world.tester.launches()) == before
+    for step in ("combine", "spot"):
+        world.tester.handle(Consulted(world.tester.now, step, "learned", None, "it is away"))
+    assert {launch.action for launch in world.tester.launches()[before:]} >= {"combine", "spot"}
+    assert "it is away" in words(world, "draw")
+
+
+def test_what_explains_a_step_asks_nobody() -> None:
+    world = by_impacts()
+    begin_wave(world)
+    asked = len(world.tester.instructions)
+    result = world.tester.engine.explain(world.tester.now)
+    assert "the impact of `sensors` is not known: it is not computed yet" in str(result)
+    assert len(world.tester.instructions) == asked
+
+
+@pytest.mark.parametrize("others", [{}, {"sensors": "metrics:Other"}])
+def test_a_model_that_was_learned_with_another_impact_does_not_decide(
+    others: dict[str, str],
+) -> None:
+    models = fitted(AllWaves(1, WAVES), 0.0, computes=worst, impacts={"sensors": "metrics:Moved"})
+    world = Lived(AllWaves(1, 5), settings(impacts=others), unchecked)
+    world.use({"map": models[1]["map"]})
+    assert "learned with impacts by other metrics than those of now" in words(world, "draw")
+
+
+def test_a_container_above_no_output_has_no_impact() -> None:
+    spec = dataflow(settings(impacts={"level": "metrics:Moved"}))
+    with pytest.raises(SpecificationError, match="impacts of 'level': no output is predicted from"):
+        learned(spec, learned_actions(spec))
+
+
 def test_at_the_end_of_a_run_the_metric_is_asked_what_training_asks_of_the_two_waves() -> None:
     world = begun()
     asked = {
@@ -145,8 +257,8 @@ def test_at_the_end_of_a_run_the_metric_is_asked_what_training_asks_of_the_two_w
     ("answer", "said"),
     [
         (failing("`metrics:Worst` raised KeyError: 'x'"), "raised KeyError: 'x'"),
-        (lambda q: MetricAnswer(q.bound, q.version, math.nan), "gave nan, and an error is 0"),
-        (lambda q: MetricAnswer(q.bound, q.version, -1.0), "gave -1, and an error is 0 or more"),
+        (lambda q: MetricAnswer(q.bound, q.version, math.nan), "gave nan, and has to give 0"),
+        (lambda q: MetricAnswer(q.bound, q.version, -1.0), "gave -1, and has to give 0 or more"),
     ],
 )
 def test_a_metric_that_fails_is_named_and_its_output_made_in_every_wave_until_it_works(
@@ -275,21 +387,21 @@ def test_a_question_too_large_to_keep_is_unknown_after_a_restart(
 
 
 @pytest.mark.parametrize(
-    "bounded",
+    ("bounded", "other"),
     [
-        OutputSettings(0.1, UserMetric("metrics:Other")),
-        OutputSettings(0.1, ErrorMetric.RMSE),
-        OutputSettings(0.2, OWN),
-        OutputSettings(0.1, OWN, changes=Changes.ACCUMULATE),
+        (OutputSettings(0.1, UserMetric("metrics:Other")), ""),
+        (OutputSettings(0.1, ErrorMetric.RMSE), ""),
+        (OutputSettings(0.2, OWN), ""),
+        (OutputSettings(0.1, OWN, changes=Changes.ACCUMULATE), ", where changes cancel"),
     ],
 )
 def test_a_model_that_was_learned_for_another_error_does_not_decide(
-    bounded: OutputSettings,
+    bounded: OutputSettings, other: str
 ) -> None:
     outputs = {"map": bounded}
     world = Lived(AllWaves(1, 5), LearnedSettings(outputs, 0.0, 3, HORIZON), unchecked)
     world.use({"map": MODELS["map"]})
-    said = "learned for an error of 0.1 by `metrics:Worst`, where changes cancel; the error is"
+    said = f"learned for an error of 0.1 by `metrics:Worst`{other}, which is another now"
     assert said in words(world, "draw")
     assert world.policy("draw")._flow.outputs["map"].model is None
 

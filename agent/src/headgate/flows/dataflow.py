@@ -10,7 +10,7 @@ from headgate.engine import DataflowSpec, OnUndecodable, UserMetric
 from headgate.flows.grammar.problems import Problem
 from headgate.flows.launchers import Launcher
 from headgate.flows.sections.modes import Mode, ScanSpec
-from headgate.learning import error_metrics
+from headgate.learning import user_metrics as learned_metrics
 
 DEFAULT_CONCURRENCY = 4
 """Attempts of a dataflow under way at a time: independent branches go on beside a long one."""
@@ -82,8 +82,8 @@ class Dataflow(Struct, frozen=True):
 
     @property
     def user_metrics(self) -> tuple[str, ...]:
-        """The users' metrics of its bounds and of its outputs' errors, each once."""
+        """The users' metrics of its bounds and of what it learns, each once."""
         values = (bound.value for action in self.spec.actions for bound in action.bounds)
         bounded = (value.metric for value in values if value is not None)
-        metrics = (*bounded, *error_metrics(self.spec))
+        metrics = (*bounded, *learned_metrics(self.spec))
         return tuple(dict.fromkeys(m.entry for m in metrics if isinstance(m, UserMetric)))

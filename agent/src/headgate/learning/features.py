@@ -122,6 +122,12 @@ def row_of(measured: Impact, context: WaveContext) -> Row:
     return np.clip(row, -_LARGEST, _LARGEST).astype(np.float32)
 
 
+def with_own(rows: Row, amounts: Values) -> Row:
+    """Return rows (..., k) with impacts (...) that a user's metric gives, shape (..., k+1)."""
+    own = np.clip(amounts, -_LARGEST, _LARGEST).astype(np.float32)
+    return np.concatenate((rows, own[..., None]), axis=-1)
+
+
 def rows_of(measured: Impacts, contexts: WaveContexts) -> npt.NDArray[np.float32]:
     """Return the features of many, shape (..., k): bit for bit what ``row_of`` returns of each."""
     n = np.maximum(1, measured.elements)

@@ -16,7 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headgate.engine import MetricQuestion, UserMetric, limb_totals, limbs, rounded_totals
-from headgate.learning.features import LEVELS, WaveContexts, clocks_of, rows_of
+from headgate.learning.features import (
+    FEATURES,
+    LEVELS,
+    WaveContexts,
+    clocks_of,
+    rows_of,
+    with_own,
+)
 from headgate.learning.impact import (
     Changes,
     Counts,
@@ -28,7 +35,7 @@ from headgate.learning.impact import (
     measure,
     version_of,
 )
-from headgate.learning.user_errors import question_about
+from headgate.learning.user_metrics import question_about
 
 Table = npt.NDArray[np.float64]
 """By wave and age, shape (T, H+1). What is older than the first wave is NaN; age 0 is 0."""
@@ -59,6 +66,15 @@ class ContainerHistory(Struct, frozen=True, eq=False):
         return len(self.values)
 
 
+class GivenImpact(Struct, frozen=True, eq=False):
+    """ι of a container by a metric of the user's."""
+
+    entry: str
+    """The metric: it names the feature."""
+    table: Table
+    """By wave and age, finite."""
+
+
 class MeasuredPairs(Struct, frozen=True, eq=False):
     """How far a container has moved between any two of its waves that are not too far apart."""
 
@@ -75,6 +91,8 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
     given: Table | None = None
     """ε as a metric of the user's gave it, by wave and age up to the horizon, or up to 1 where
     changes accumulate; None where none was asked."""
+    impact: GivenImpact | None = None
+    """A further feature; None where the container has no metric of the user's."""
 
     @property
     def waves(self) -> int:
@@ -107,6 +125,9 @@ class MeasuredPairs(Struct, frozen=True, eq=False):
             updates=self.updates[:waves],
             times=self.times[:waves],
             given=None if self.given is None else self.given[:waves],
+            impact=None
+            if self.impact is None
+            else replace(self.impact, table=self.impact.table[:waves]),
         )
 
 
@@ -377,9 +398,16 @@ def features(pairs: MeasuredPairs, shown: Values) -> FeatureTable:
         shown=shown[then],
     )
     table = rows_of(pairs.impacts, contexts)
+    if pairs.impact is not None:
+        table = with_own(table, pairs.impact.table)
     table[~_there(pairs)] = 0.0
     table[:, 0] = 0.0
     return table
+
+
+def feature_names(pairs: MeasuredPairs) -> tuple[str, ...]:
+    """Return the names of the columns of ``features``."""
+    return FEATURES if pairs.impact is None else (*FEATURES, pairs.impact.entry)
 
 
 def _there(pairs: MeasuredPairs) -> npt.NDArray[np.bool_]:

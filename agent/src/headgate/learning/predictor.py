@@ -87,6 +87,11 @@ class ContainerModel(Struct, frozen=True, eq=False):
     """Deciles of the container's values in training, shape (9,)."""
     residuals: Residuals
 
+    @property
+    def own(self) -> str:
+        """The user's metric that gives its last feature; empty where none does."""
+        return "".join(self.forest.features[len(FEATURES) :])
+
     def score(self, row: Row) -> float:
         """Return predicted ln(ε / bound); infinity where a feature is outside training's range.
 
@@ -286,7 +291,8 @@ def decode_model(data: bytes) -> Model:
 def _container_model(output: str, saved: _Container) -> ContainerModel:
     forest = decode_forest(saved.forest)
     if (
-        forest.features != FEATURES
+        forest.features[: len(FEATURES)] != FEATURES
+        or len(forest.features) > len(FEATURES) + 1
         or forest.labels != (output,)
         or forest.predicted is not Predicted.LOG_ERROR
     ):
@@ -297,7 +303,7 @@ def _container_model(output: str, saved: _Container) -> ContainerModel:
         )
         raise UnusableModel(message)
     if (
-        not len(saved.lowest) == len(saved.highest) == len(FEATURES)
+        not len(saved.lowest) == len(saved.highest) == len(forest.features)
         or len(saved.levels) != LEVELS
         or not np.isfinite((*saved.lowest, *saved.highest, *saved.levels)).all()
         or not math.isfinite(saved.upper)

@@ -85,7 +85,7 @@ class TrainingReport(Struct, frozen=True):
     test: FitReport | None = None
     """The test phase."""
     failures: dict[str, str] = {}
-    """By output with a user's metric, what that failed on."""
+    """By output or container with a user's metric, what that failed on."""
 
 
 class LearnedAdviser:

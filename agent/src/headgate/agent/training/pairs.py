@@ -42,7 +42,7 @@ class WavePairs(Struct, frozen=True, eq=False):
 
     key: PairKey
     features: npt.NDArray[np.float32]
-    """By age from 1 on, shape (a, k)."""
+    """By age from 1 on, without impacts by users' metrics, shape (a, k)."""
     errors: Values
     """ε of the output by its own metric, shape (a,)."""
 
@@ -73,7 +73,7 @@ def wave_pairs(
         for container in graph.above(output):
             if container not in measured:
                 continue  # it is opaque
-            shown = features(measured[container], measured[output].means)
+            shown = features(measured[container], measured[output].means)[..., : len(FEATURES)]
             for place in range(1, len(numbers)):
                 ages = slice(1, min(place, measured[output].horizon) + 1)
                 key = PairKey(dataflow, output, container, round(1000 * submitted), numbers[place])

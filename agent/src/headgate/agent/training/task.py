@@ -75,4 +75,4 @@ class Trained(Struct, frozen=True):
     """Of the test phase; None where no wave could be learned from."""
     pairs: tuple[PackedPairs, ...] = ()
     failures: dict[str, str] = {}
-    """By output with a user's metric, what that failed on."""
+    """By output or container with a user's metric, what that failed on."""

@@ -7,19 +7,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from headgate.agent.advisers.metric_process import MetricProcess
 from headgate.agent.history.recordings import Recordings
 from headgate.agent.training.pairs import wave_pairs
 from headgate.agent.training.task import Task, Trained, pack
 from headgate.agent.training.teacher import Lesson, Wanted, teach
-from headgate.agent.training.user_errors import AskedErrors, asked_errors
-from headgate.engine import DataflowSpec, SpecificationError, UserMetric
+from headgate.agent.training.user_metrics import ask_users_metrics
+from headgate.engine import DataflowSpec, SpecificationError
 from headgate.flows import DataflowErrors, parse_dataflow
 from headgate.learning import (
-    Changes,
     Graph,
     LearnedSettings,
-    OutputSettings,
     Step,
     Target,
     encode_model,
@@ -68,7 +65,7 @@ def train(task: Task, recordings: Recordings) -> Trained:
 
     Raises:
         AgentError: Kafka does not answer.
-        SpecificationError: the dataflow has no learned triggers.
+        SpecificationError: the dataflow has no learned triggers, or metrics that nobody computes.
     """
     try:
         recording = recordings.open(task.spec.name)
@@ -97,7 +94,7 @@ def learn(
         partitions: how many each topic has.
 
     Raises:
-        SpecificationError: the dataflow has no learned triggers.
+        SpecificationError: the dataflow has no learned triggers, or metrics that nobody computes.
     """
     settings, graph = learned_by(task.spec)
     wanted = Wanted(
@@ -120,11 +117,9 @@ def _fitted(
         container: measured_pairs(history, settings.horizon, levels_of(history.values))
         for container, history in lesson.histories.items()
     }
-    asked = _asked_errors(task, lesson, settings)
-    failures = {output: errors.failure for output, errors in asked.items() if errors.failure}
-    unknown = {output: failures[output] for output, errors in asked.items() if not errors.usable}
-    for output, errors in asked.items():
-        measured[output] = replace(measured[output], given=errors.table)
+    asked = ask_users_metrics(task.metrics, lesson.histories, settings, graph, task.outputs)
+    unknown, failures = asked.unknown, asked.failures
+    measured = {container: asked.shown(container, pairs) for container, pairs in measured.items()}
     targets = [
         Target(output, known.metric, known.bound, known.confidence, changes=known.changes)
         for output in task.outputs
@@ -157,34 +152,6 @@ def _fitted(
         tuple(map(pack, pairs)),
         failures,
     )
-
-
-def _asked_errors(task: Task, lesson: Lesson, settings: LearnedSettings) -> dict[str, AskedErrors]:
-    """Return, by output with a user's metric, what that says of all pairs of waves."""
-    bounded = {name: settings.outputs[name] for name in task.outputs if name in settings.outputs}
-    own = {
-        output: (each.metric, _horizon(each, settings))
-        for output, each in bounded.items()
-        if isinstance(each.metric, UserMetric)
-    }
-    if not own:
-        return {}
-    if task.metrics is None:
-        names = ", ".join(str(metric) for metric, _ in own.values())
-        raise SpecificationError((f"nobody computes metrics such as {names} here",))
-    process = MetricProcess(task.metrics)
-    try:
-        return {
-            output: asked_errors(process, lesson.histories[output], horizon, output, metric)
-            for output, (metric, horizon) in own.items()
-        }
-    finally:
-        process.end()
-
-
-def _horizon(output: OutputSettings, settings: LearnedSettings) -> int:
-    """Return up to which age pairs of waves are asked about."""
-    return 1 if output.changes is Changes.ACCUMULATE else settings.horizon
 
 
 def _nothing(task: Task, reason: str) -> Trained:

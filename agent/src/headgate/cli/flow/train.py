@@ -150,6 +150,8 @@ def summary(name: str, report: TrainingReport) -> Iterable[str]:
                 yield f"{output}: {report.failures[output]}."
         else:
             yield f"{output}: no model, {report.reasons.get(output, 'it is bounded no more')}."
+    for container in report.failures.keys() - set(report.outputs):
+        yield f"{container}: {report.failures[container]}."
     if report.models and report.test is not None:
         yield f"Of all runs {report.test.saved:.1%} would have been skipped in closed loop."
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headgate.learning.calibration import Waves, blocks, outside
 from headgate.learning.features import FEATURES
@@ -25,7 +26,14 @@ from headgate.learning.fitting.quality import (
 )
 from headgate.learning.forest import Forest, Predicted, forest_of
 from headgate.learning.impact import Changes, OutputMetric, Values
-from headgate.learning.pairs import FeatureTable, MeasuredPairs, Table, errors, features
+from headgate.learning.pairs import (
+    FeatureTable,
+    MeasuredPairs,
+    Table,
+    errors,
+    feature_names,
+    features,
+)
 from headgate.learning.predictor import FOLLOWED, ContainerModel, Residuals, log_ratio
 from headgate.learning.simulation import Bounded, Flags, Graph
 
@@ -42,6 +50,8 @@ _FEWEST_RUNS = 20
 _SHORTEST_BLOCK = 6
 """Waves of a block at least, however short the horizon."""
 _TREES = 50
+_OWN = "own"
+"""Stands for the impact by a user's metric until it is known which one it is."""
 _SMALLEST_SPREAD = 1e-6
 _ROUNDING = 1e-9
 """Of a share times a count that is meant to be whole."""
@@ -65,7 +75,8 @@ def extra_trees(rows: Rows, logs: Values, output: str, weights: Values | None = 
     fitted = ExtraTreesRegressor(_TREES, min_samples_leaf=2, max_features=0.4, random_state=0)
     fitted.fit(rows, logs, weights)
     trees = [tree.tree_ for tree in fitted.estimators_]
-    return forest_of(trees, FEATURES, (output,), Predicted.LOG_ERROR)
+    names = (*FEATURES, _OWN)[: rows.shape[1]]
+    return forest_of(trees, names, (output,), Predicted.LOG_ERROR)
 
 
 class Target(Struct, frozen=True):
@@ -200,7 +211,8 @@ def train(
     tables, forests, scores = {}, {}, {}
     for container in graph.above(target.output):
         table = tables[container] = features(pairs[container], measured.means)
-        forests[container], scores[container] = _scored(table, logs, target.output, fitter)
+        forest, scores[container] = _scored(table, logs, target.output, fitter)
+        forests[container] = replace(forest, features=feature_names(pairs[container]))
     return TrainedOutput(target, Bounded(known, target.bound, scores), forests, tables)
 
 

@@ -16,7 +16,7 @@ from headgate.engine import MetricAnswer, MetricQuestion, Part, UserMetric
 from headgate.learning.decider import Judged
 from headgate.learning.impact import OutputMetric, error
 from headgate.learning.triggers.metering import Meter, is_known, question_on
-from headgate.learning.user_errors import error_in
+from headgate.learning.user_metrics import amount_in
 
 KEPT_CELLS: Final = 65_536
 """Changed cells of a question that is saved, a megabyte: of more nobody knows ε after a restart."""
@@ -116,7 +116,7 @@ class ErrorMeter:
         found: float | MetricQuestion = math.inf
         if is_known(parts):
             if isinstance(self._metric, UserMetric):
-                found = question_on(parts, self._output, wave, self._metric)
+                found = question_on(parts, self._output, (float(wave),), self._metric)
             else:
                 found = error(self._own.impact(parts), self._metric)
         if isinstance(found, MetricQuestion):
@@ -135,7 +135,7 @@ class ErrorMeter:
         asked = self.state.asked
         if asked is None or answer.version != (float(asked.wave),):
             return None
-        found = error_in(answer)
+        found = amount_in(answer)
         self.state.asked, self.state.failure = None, found.failure
         return MeasuredError(found.value, asked.judged)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from headgate.engine import MetricQuestion, Part, UserMetric
 from headgate.learning.impact import Impact, Values, Version, measure, version_of
-from headgate.learning.user_errors import question_about
+from headgate.learning.user_metrics import question_about
 
 
 def is_known(parts: Sequence[Part]) -> bool:
@@ -63,17 +63,17 @@ def impact_of(parts: Sequence[Part], version: Version, levels: Values | None) ->
 
 
 def question_on(
-    parts: Sequence[Part], output: str, wave: int, metric: UserMetric
+    parts: Sequence[Part], name: str, moment: tuple[float, ...], metric: UserMetric
 ) -> float | MetricQuestion:
     """Return what a user's metric has to be asked about the time since the probe was reset.
 
-    See ``question_about``; the moment is the wave.
+    See ``question_about``.
     """
     moved = [pending.moved() for _, pending in parts]
     current = _joined([x for x, _ in moved])
     previous = _joined([before for _, before in moved])
     elements = elements_of(parts)
-    return question_about(current, previous, elements, output, (float(wave),), metric)
+    return question_about(current, previous, elements, name, moment, metric)
 
 
 class Meter:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from headgate.engine import Inputs, MetricAnswer, MetricQuestion, Moment, PolicyReport, Wave
+from headgate.engine import (
+    Inputs,
+    MetricAnswer,
+    MetricQuestion,
+    Moment,
+    PolicyReport,
+    Wave,
+)
 from headgate.learning.decider import Decider, DeciderState, Judged
-from headgate.learning.features import Row, WaveContext, row_of
+from headgate.learning.features import Row
 from headgate.learning.feedback import Choice
 from headgate.learning.impact import Changes
 from headgate.learning.predictor import Influence, Model
+from headgate.learning.triggers.above import ContainersAbove
 from headgate.learning.triggers.errors import ErrorMeter, ErrorState, MeasuredError
-from headgate.learning.triggers.metering import Meter, is_known, mean_of, updates_of
+from headgate.learning.triggers.metering import (
+    mean_of,
+)
 from headgate.learning.triggers.reports import (
     MAIN_FEATURES,
     audit_report,
@@ -79,8 +89,6 @@ class BoundedOutput:
         waves: synchronous ones after which a model is asked for.
         horizon: waves after which it is made whatever is predicted.
         above: the containers from which it is predicted.
-        sources: containers that no step writes, with their updates in the last wave; it is kept up
-            by whoever hears of waves.
     """
 
     def __init__(
@@ -91,12 +99,11 @@ class BoundedOutput:
         audit: float,
         waves: int,
         horizon: int,
-        above: Sequence[str],
-        sources: Mapping[str, int],
+        above: ContainersAbove,
     ) -> None:
         self.name = name
         self.settings = settings
-        self.above = tuple(above)
+        self.above = above
         self._error = ErrorMeter(name, settings.metric)
         self.state = OutputState(error=self._error.state)
         self.model: Model | None = None
@@ -104,9 +111,7 @@ class BoundedOutput:
         self._audit = audit
         self._waves = waves
         self._horizon = horizon
-        self._sources = sources
         self._decider: Decider | None = None
-        self._meters: dict[str, Meter] = {}
         self._row: Row | None = None
         """Of what was judged last; not saved, so that none is known after a restart."""
         self._influences: tuple[Row, tuple[Influence, ...]] | None = None
@@ -119,10 +124,6 @@ class BoundedOutput:
         """The probe that measures the output since its last run."""
         return f"error of {self.name}"
 
-    def probe(self, container: str) -> str:
-        """Return the probe that measures a container since the output's last run."""
-        return f"{container} since {self.name}"
-
     def load(self, state: OutputState) -> None:
         """Go on from what was saved."""
         self.state = state
@@ -130,14 +131,17 @@ class BoundedOutput:
 
     # -- models
 
-    def is_for_it(self, model: Model) -> bool:
-        """Return whether a model was learned for the error that is bounded now."""
+    def why_not(self, model: Model) -> str:
+        """Return why a model is of another error or other impacts; empty where it may decide."""
         bounded = self.settings
-        return (model.metric, model.bound, model.changes) == (
-            bounded.metric,
-            bounded.bound,
-            bounded.changes,
-        )
+        learned = f"the model was learned for an error of {model.bound:g} by `{model.metric.value}`"
+        if (model.metric, model.bound) != (bounded.metric, bounded.bound):
+            return f"{learned}, which is another now"
+        if model.changes is not bounded.changes:
+            return f"{learned}, where changes {model.changes.value}, which is another now"
+        if not self.above.knows(model):
+            return "the model was learned with impacts by other metrics than those of now"
+        return ""
 
     def use(self, data: bytes, model: Model, wave: int) -> None:
         """Have a model decide from the next evaluation on, in a wave; feedback is on one model."""
@@ -152,7 +156,7 @@ class BoundedOutput:
         state.words = ""
         self.model = model
         self._row = None
-        self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
+        self.above.use(model)
         self._decider = Decider(self._dataflow, self.name, self._audit, model, state.decided)
         waiting, state.error.waiting = state.error.waiting, None
         self._learn(waiting)
@@ -184,6 +188,13 @@ class BoundedOutput:
             wave: the one that has ended.
             version: the wave in which the output was made last; 0 where it never was.
         """
+        found = self._unpredicted(wave, version)
+        if isinstance(found, Wish):
+            return found
+        return self._predicted(*found, containers, inputs, wave, version)
+
+    def _unpredicted(self, wave: Wave, version: int) -> Wish | tuple[Model, Decider]:
+        """Return whether it has to be made whatever is predicted; else who predicts it."""
         state, age = self.state, wave.number - version
         if version == 0:
             return _wanted(f"`{self.name}` was never made")
@@ -201,7 +212,17 @@ class BoundedOutput:
             return _wanted(f"`{self.name}` is audited in this wave")
         if age > self._horizon:
             return _wanted(f"`{self.name}` is {age} waves old, and no model looks farther")
-        return self._predicted(self.model, self._decider, containers, inputs, wave, age)
+        return self.model, self._decider
+
+    def impact_questions(
+        self, containers: Sequence[str], inputs: Inputs, wave: Wave, version: int
+    ) -> Iterator[MetricQuestion]:
+        """Yield what users' metrics have to be asked before ``wish`` can be; see there."""
+        found = self._unpredicted(wave, version)
+        if isinstance(found, Wish):
+            return
+        known = [container for container in containers if container in found[0].containers]
+        yield from self.above.questions(known, inputs, wave, version, self.state.shown)
 
     def phase(self, wave: int) -> str:
         """Return in words what there is instead of a model."""
@@ -217,12 +238,13 @@ class BoundedOutput:
         containers: Sequence[str],
         inputs: Inputs,
         wave: Wave,
-        age: int,
+        version: int,
     ) -> Wish:
+        age = wave.number - version
         known = [c for c in containers if c in model.containers]
         if not known:
             return _wanted(f"nothing in front of `{self.name}` is known to its model")
-        rows = {c: self._row_of(c, inputs, wave, age) for c in known}
+        rows = self.above.rows(known, inputs, wave, version, self.state.shown)
         scores = {c: math.inf if row is None else model.score(c, row) for c, row in rows.items()}
         judged = decider.judge(wave.number, scores)
         container, score, choice = judged.container, judged.score, judged.choice
@@ -239,6 +261,9 @@ class BoundedOutput:
         if choice is Choice.SYNCHRONOUS:
             left = self.state.decided.feedback.synchronous
             return _wanted(f"`{self.name}` is learned anew: {left} more waves", data)
+        why = self.above.unknown(container, wave, version) if self._row is None else ""
+        if why:
+            return _wanted(f"the impact of `{container}` is not known: {why}", data)
         if score == math.inf:
             return _wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
         seen = f"predicted from `{container}`, a skip leaves `{self.name}` at"
@@ -249,24 +274,6 @@ class BoundedOutput:
         if choice is Choice.AUDIT:
             return _wanted(f"{words}, and this wave is audited", data)
         return Wish(choice is Choice.RUN, words, data)
-
-    def _row_of(self, container: str, inputs: Inputs, wave: Wave, age: int) -> Row | None:
-        """Return the features of a container; None where its values are not known."""
-        parts = inputs.probe(self.probe(container))
-        if not is_known(parts):
-            return None
-        measured = self._meters[container].impact(parts)
-        if measured.unknown:
-            return None
-        counted = container in self._sources
-        context = WaveContext(
-            time=wave.time,
-            age=age,
-            updates=updates_of(parts) if counted else 0,
-            last_updates=self._sources[container] if counted else 0,
-            shown=self.state.shown,
-        )
-        return row_of(measured, context)
 
     @property
     def judgement(self) -> tuple[Judged | None, Row | None]:
@@ -281,11 +288,7 @@ class BoundedOutput:
 
     def launched(self, inputs: Moment) -> None:
         """Take note that a run is about to make it of what was there when the wave ended."""
-        for container in self.above:
-            since = wave_probe(container) if container in self._sources else None
-            inputs.reset(self.probe(container), since)
-            if container in self._meters:
-                self._meters[container].forget()
+        self.above.launched(inputs)
 
     def committed(self, inputs: Moment, wave: int) -> MetricQuestion | None:
         """Take what it is now, and how far that is from what was shown before.
@@ -313,8 +316,15 @@ class BoundedOutput:
         return None
 
     def measured(self, answer: MetricAnswer) -> None:
-        """Take what a user's metric has said of the last run."""
-        self._learn(self._error.take(answer))
+        """Take what a user's metric has said of the last run, or of a container above."""
+        if answer.bound == self.name:
+            self._learn(self._error.take(answer))
+        else:
+            self.above.take(answer)
+
+    def unanswered(self, reason: str) -> None:
+        """Take note that nobody says what a container above has changed."""
+        self.above.give_up(reason)
 
     def resumed(self) -> MetricQuestion | None:
         """Return what a user's metric has to be asked again, now that the engine goes on."""
@@ -378,8 +388,12 @@ class BoundedOutput:
     def prediction(self, wave: int) -> PolicyReport:
         """Return what was predicted of it last and by which model, without what audits found."""
         state, model = self.state, self.model
-        data: dict[str, Any] = {"model": state.model, "metric_failure": state.error.failure}
+        impacts = self.above.failures
+        failure = "; ".join(filter(None, (state.error.failure, impacts)))
+        data: dict[str, Any] = {"model": state.model, "metric_failure": failure}
         failed = f"; {self._failure_words()}" if state.error.failure else ""
+        if impacts:
+            failed += f"; impacts were not known by {impacts}"
         if model is None:
             return PolicyReport(f"made in every wave: {self.phase(wave)}{failed}", data)
         threshold = state.decided.feedback.threshold(model.threshold)
@@ -403,11 +417,6 @@ class BoundedOutput:
         if self._influences is None or self._influences[0] is not row:
             self._influences = row, known.influences(row, MAIN_FEATURES)
         return self._influences[1]
-
-
-def wave_probe(container: str) -> str:
-    """Return the probe that measures a source since the last wave ended."""
-    return f"{container} since the wave"
 
 
 def version_of_model(data: bytes) -> str:

@@ -26,6 +26,7 @@ from headgate.engine import (
     MetricQuestion,
     Moment,
     Needs,
+    NeedsAnswer,
     NeedsReading,
     Nothing,
     PolicyReport,
@@ -33,6 +34,7 @@ from headgate.engine import (
     Response,
     RunFirst,
     RunNow,
+    SpecificationError,
     TriggerPolicy,
     TriggerResult,
     Verdict,
@@ -43,6 +45,7 @@ from headgate.engine import (
 from headgate.events import ContainerId
 from headgate.learning.envelope import UnusableModel
 from headgate.learning.predictor import decode_model
+from headgate.learning.triggers.above import ContainersAbove, wave_probe
 from headgate.learning.triggers.consultation import (
     Lost,
     Measure,
@@ -53,7 +56,7 @@ from headgate.learning.triggers.consultation import (
     encode_question,
 )
 from headgate.learning.triggers.metering import updates_of
-from headgate.learning.triggers.outputs import BoundedOutput, OutputState, Wish, wave_probe
+from headgate.learning.triggers.outputs import BoundedOutput, OutputState, Wish
 from headgate.learning.triggers.settings import (
     LEARNED,
     graph_of,
@@ -87,7 +90,8 @@ class LearnedFlow:
     """What the policies of one dataflow share: its steps, its bounded outputs and the wave.
 
     Raises:
-        SpecificationError: see ``settings_of`` and ``graph_of``.
+        SpecificationError: see ``settings_of`` and ``graph_of``; or a container with an impact is
+            above no output.
     """
 
     def __init__(self, spec: DataflowSpec, actions: Sequence[ActionSpec]) -> None:
@@ -108,12 +112,21 @@ class LearnedFlow:
                 settings.audit,
                 settings.waves,
                 settings.horizon,
-                tuple(c for c in self.graph.above(name) if c not in opaque),
-                self.updates,
+                ContainersAbove(
+                    name,
+                    [c for c in self.graph.above(name) if c not in opaque],
+                    self.updates,
+                    settings.impacts,
+                ),
             )
             for name, output in settings.outputs.items()
         }
         self.below = self.graph.below(self.outputs)
+        above = {container for output in self.outputs.values() for container in output.above.names}
+        unread = [repr(container) for container in settings.impacts if container not in above]
+        if unread:
+            words = f"impacts of {', '.join(unread)}: no output is predicted from it; leave it out"
+            raise SpecificationError((words,))
         self.first_readers: dict[str, str] = {}
         """By container, the first step that reads it, which has its probes."""
         for step in self.graph.steps:
@@ -150,8 +163,8 @@ class LearnedFlow:
             if container in self.updates:
                 yield Probe(wave_probe(container), (ContainerId(container),))
             for output in self.outputs.values():
-                if container in output.above:
-                    yield Probe(output.probe(container), (ContainerId(container),))
+                if container in output.above.names:
+                    yield Probe(output.above.probe(container), (ContainerId(container),))
         for output in self.outputs.values():
             if self.graph.writers[output.name] == step:
                 yield Probe(output.error_probe, (ContainerId(output.name),))
@@ -171,7 +184,7 @@ class Learned(TriggerPolicy):
         self._sources = tuple(c for c in flow.updates if flow.first_readers[c] == spec.name)
         for output in self._writes:
             self.state.outputs[output] = flow.outputs[output].state
-        measured = {c for o in flow.outputs.values() for c in o.above}
+        measured = {c for o in flow.outputs.values() for c in o.above.names}
         self.needs = Needs(
             tuple(
                 ContainerWatch(ContainerId(c), Detail.VALUES if c in measured else Detail.COUNTS)
@@ -187,7 +200,7 @@ class Learned(TriggerPolicy):
         """Return ``RunNow`` where an output at or below the step has to be made.
 
         Other verdicts: ``RunFirst`` where steps before it are of an older wave, ``NeedsReading``
-        where values are not known.
+        where values are not known, ``NeedsAnswer`` where users' metrics say what has changed.
         """
         flow, state = self._flow, self.state
         if not flow.wave.number:
@@ -200,6 +213,10 @@ class Learned(TriggerPolicy):
         if running:
             words = f"{' and '.join(f'`{name}`' for name in running)} runs on this wave"
             return Nothing(_unreached(words, "its end"))
+        asked = self._impact_questions(inputs)
+        if asked:
+            result = _unreached("users' metrics compute impacts", "their answers")
+            return NeedsAnswer(encode_question(Measure(asked)), result)
         wish = self._wish(inputs)
         if not wish.wanted:
             return Nothing(_result(wish))
@@ -228,6 +245,21 @@ class Learned(TriggerPolicy):
         number, members = self._flow.wave.number, self._flow.members
         states = {n: members[n].state for n in inputs.predecessors if n in members}
         return [name for name, s in states.items() if s.launched == number > s.version]
+
+    def _impact_questions(self, inputs: Inputs) -> list[MetricQuestion]:
+        """Return what users' metrics are to be asked before it can be judged."""
+        flow = self._flow
+        if self.state.demanded == flow.wave.number:
+            return []
+        fresh = tuple(c for c in self._reads if flow.is_fresh(c))
+        outputs = [flow.outputs[name] for name in flow.below[self.name]]
+        return [
+            question
+            for output in outputs
+            for question in output.impact_questions(
+                fresh, inputs, flow.wave, flow.version(output.name)
+            )
+        ]
 
     def _wish(self, inputs: Inputs) -> Wish:
         flow = self._flow
@@ -302,36 +334,35 @@ class Learned(TriggerPolicy):
 
     def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:  # noqa: ARG002 -- the interface
         """Take models, or why there are none, and errors that users' metrics have computed."""
+        below = [self._flow.outputs[name] for name in self._flow.below[self.name]]
         if answer is None:
             for name in self._writes:
                 self._flow.outputs[name].state.words = reason
+            for each in below:
+                each.unanswered(reason)
             return ()
         found = decode_answer(answer)
         if isinstance(found, Measured):
-            for each in found.answers:
-                if each.bound in self._writes:
-                    self._flow.outputs[each.bound].measured(each)
+            for said in found.answers:
+                for each in below:
+                    each.measured(said)
             return ()
-        for name, said in found.outputs.items():
+        for name, sent in found.outputs.items():
             output = self._flow.outputs.get(name)
             if output is None:
                 continue
-            if isinstance(said, Lost):
-                output.lose(said.reason)
+            if isinstance(sent, Lost):
+                output.lose(sent.reason)
                 continue
             try:
-                model = decode_model(said)
+                model = decode_model(sent)
             except UnusableModel as error:
                 output.lose(str(error))
                 continue
-            if output.is_for_it(model):
-                output.use(said, model, self._flow.wave.number)
+            if why := output.why_not(model):
+                output.lose(why)
             else:
-                output.lose(
-                    f"the model was learned for an error of {model.bound:g} by "
-                    f"`{model.metric.value}`, where changes {model.changes.value}; the error is "
-                    "another now"
-                )
+                output.use(sent, model, self._flow.wave.number)
         return ()
 
     # -- what people see, and what is kept

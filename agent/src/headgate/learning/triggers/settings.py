@@ -48,6 +48,9 @@ class LearnedSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Synchronous waves after which a model is tried."""
     horizon: int = 24
     """Waves after which an output is made again, whatever is predicted."""
+    impacts: dict[str, str] = {}
+    """By container above an output, the user's metric (``module:Class``) that gives a further
+    feature of it."""
 
 
 def trigger_of(settings: LearnedSettings) -> Trigger:
@@ -61,15 +64,18 @@ def learned_actions(spec: DataflowSpec) -> tuple[ActionSpec, ...]:
     return tuple(a for a in spec.actions if a.trigger is not None and a.trigger.kind == LEARNED)
 
 
-def error_metrics(spec: DataflowSpec) -> tuple[UserMetric, ...]:
-    """Return the users' metrics by which errors of a dataflow's outputs are measured, each once.
+def user_metrics(spec: DataflowSpec) -> tuple[UserMetric, ...]:
+    """Return the users' metrics of a dataflow's errors and impacts, each once.
 
     Raises:
         SpecificationError: see ``settings_of``.
     """
     actions = learned_actions(spec)
-    outputs = settings_of(actions).outputs.values() if actions else ()
-    return tuple(dict.fromkeys(o.metric for o in outputs if isinstance(o.metric, UserMetric)))
+    if not actions:
+        return ()
+    settings = settings_of(actions)
+    errors = (o.metric for o in settings.outputs.values() if isinstance(o.metric, UserMetric))
+    return tuple(dict.fromkeys((*errors, *map(UserMetric, settings.impacts.values()))))
 
 
 def opaque_containers(spec: DataflowSpec) -> frozenset[str]:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from headgate.agent.advisers.metric_process import MetricProcess, MetricWorker
-from headgate.agent.training.user_errors import AskedErrors, asked_errors
+from headgate.agent.training.user_metrics import AskedAmounts, asked_amounts
 from headgate.engine import MetricAnswer, MetricQuestion, UserMetric
 from headgate.learning import ContainerHistory
 
@@ -70,16 +70,16 @@ EXPECTED = np.array(
 
 
 @pytest.fixture
-def ask(tmp_path: Path) -> Iterator[Callable[..., AskedErrors]]:
+def ask(tmp_path: Path) -> Iterator[Callable[..., AskedAmounts]]:
     (tmp_path / "own_errors.py").write_text(CODE)
 
-    def asked(name: str, seconds: float = 60.0) -> AskedErrors:
+    def asked(name: str, seconds: float = 60.0) -> AskedAmounts:
         log = str(tmp_path / "w" / "metrics.log")
         process = MetricProcess(MetricWorker(sys.executable, log, seconds, 60.0, (str(tmp_path),)))
         counts = np.full(len(VALUES), 2)
         history = ContainerHistory(VALUES, counts, counts, np.arange(float(len(VALUES))))
         try:
-            return asked_errors(process, history, 2, "map", UserMetric(f"own_errors:{name}"))
+            return asked_amounts(process, history, 2, "map", UserMetric(f"own_errors:{name}"))
         finally:
             process.end()
 
@@ -88,18 +88,18 @@ def ask(tmp_path: Path) -> Iterator[Callable[..., AskedErrors]]:
     assert not [p for p in left if any("metric_program.py" in word for word in p.cmdline())]
 
 
-def test_it_is_asked_of_all_pairs_up_to_the_horizon(ask: Callable[..., AskedErrors]) -> None:
+def test_it_is_asked_of_all_pairs_up_to_the_horizon(ask: Callable[..., AskedAmounts]) -> None:
     found = ask("Largest")
     np.testing.assert_array_equal(found.table, EXPECTED)
     assert (found.usable, found.failure) == (True, "")
 
 
-def test_what_it_fails_on_is_a_violation_and_counted(ask: Callable[..., AskedErrors]) -> None:
+def test_what_it_fails_on_is_a_violation_and_counted(ask: Callable[..., AskedAmounts]) -> None:
     found = ask("AboveTwo")
     np.testing.assert_array_equal(found.table, np.where(EXPECTED == 2.0, math.inf, EXPECTED))
     assert found.usable
     assert found.failure.startswith(
-        "its metric failed on 2 of 4 pairs of waves, which count as violations; the first time, "
+        "its metric failed on 2 of 4 pairs of waves; the first time, "
         "`own_errors:AboveTwo` raised ValueError: too small"
     )
 
@@ -107,16 +107,16 @@ def test_what_it_fails_on_is_a_violation_and_counted(ask: Callable[..., AskedErr
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("Raises", "4 of 4 pairs of waves, which count as violations; the first time, `own_errors"),
+        ("Raises", "4 of 4 pairs of waves; the first time, `own_errors"),
         ("Nan", "`own_errors:Nan` gave NaN"),
         ("Word", "gave 'far', which is no number"),
-        ("Negative", "the metric gave -2, and an error is 0 or more"),
+        ("Negative", "the metric gave -2, and has to give 0 or more"),
         ("Nobody", "has no class `Nobody`"),
         ("Ends", "`own_errors:Ends` ended its process with status 7; its log is"),
     ],
 )
 def test_one_that_gives_nothing_of_use_teaches_nothing(
-    ask: Callable[..., AskedErrors], name: str, words: str
+    ask: Callable[..., AskedAmounts], name: str, words: str
 ) -> None:
     found = ask(name)
     assert not found.usable
@@ -124,7 +124,7 @@ def test_one_that_gives_nothing_of_use_teaches_nothing(
 
 
 def test_one_that_hangs_is_waited_for_once(
-    ask: Callable[..., AskedErrors], monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., AskedAmounts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exchanged = MetricProcess._exchanged
     asked: list[MetricQuestion] = []

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from headgate.engine import MetricAnswer, MetricQuestion, UserMetric
 from headgate.learning import (
     ContainerHistory,
-    UserError,
-    error_in,
+    UserAmount,
+    amount_in,
     errors,
     measured_pairs,
     question_about,
@@ -90,22 +90,22 @@ def test_what_has_not_changed_is_no_error_and_asked_of_nobody() -> None:
     [
         (None, "`m:C` raised ValueError", "`m:C` raised ValueError"),
         (None, "", "gave nothing"),
-        (math.nan, "", "gave nan, and an error is 0 or more"),
-        (-0.5, "", "gave -0.5, and an error is 0 or more"),
+        (math.nan, "", "gave nan, and has to give 0 or more"),
+        (-0.5, "", "gave -0.5, and has to give 0 or more"),
         (-math.inf, "", "gave -inf"),
     ],
 )
 def test_an_answer_without_an_error_says_why_none_is_known(
     amount: float | None, failure: str, words: str
 ) -> None:
-    found = error_in(MetricAnswer("map", (3.0,), amount, failure))
+    found = amount_in(MetricAnswer("map", (3.0,), amount, failure))
     assert found.value == math.inf
     assert words in found.failure
 
 
 @pytest.mark.parametrize("amount", [0.0, 0.25, 40.0, math.inf])
 def test_an_answer_of_zero_or_more_is_the_error(amount: float) -> None:
-    assert error_in(MetricAnswer("map", (3.0,), amount)) == UserError(amount)
+    assert amount_in(MetricAnswer("map", (3.0,), amount)) == UserAmount(amount)
 
 
 def test_each_pair_of_waves_up_to_the_horizon_is_asked_about_once() -> None:

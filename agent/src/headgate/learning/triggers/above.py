@@ -1,0 +1,144 @@
+"""The containers above one bounded output: what a model is shown of them in a wave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headgate.engine import Inputs, MetricAnswer, MetricQuestion, Moment, UserMetric, Wave
+from headgate.learning.features import Row, WaveContext, row_of
+from headgate.learning.predictor import Model
+from headgate.learning.triggers.impacts import UserImpacts
+from headgate.learning.triggers.metering import Meter, is_known, question_on, updates_of
+
+
+class ContainersAbove:
+    """Measures the containers from which an output is predicted, since its last run.
+
+    Args:
+        output: its name.
+        names: of the containers.
+        sources: containers that no step writes, with their updates in the last wave; it is kept up
+            by whoever hears of waves.
+        metrics: by container, the user's metric that gives a further feature.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        names: Sequence[str],
+        sources: Mapping[str, int],
+        metrics: Mapping[str, str],
+    ) -> None:
+        self.names = tuple(names)
+        self._output = output
+        self._sources = sources
+        self._metrics = metrics
+        self._model: Model | None = None
+        self._meters: dict[str, Meter] = {}
+        self._impacts = UserImpacts()
+
+    def probe(self, container: str) -> str:
+        """Return the probe that measures a container since the output's last run."""
+        return f"{container} since {self._output}"
+
+    def knows(self, model: Model) -> bool:
+        """Return whether the users' metrics that a model was learned with are those of now."""
+        asked = {name: known.own for name, known in model.containers.items() if known.own}
+        return asked.items() <= self._metrics.items()
+
+    def use(self, model: Model) -> None:
+        """Show what this model wants to be shown."""
+        self._model = model
+        self._meters = {name: Meter(known.levels) for name, known in model.containers.items()}
+
+    def launched(self, inputs: Moment) -> None:
+        """Begin anew, from what was there when the wave ended."""
+        for container in self.names:
+            since = wave_probe(container) if container in self._sources else None
+            inputs.reset(self.probe(container), since)
+            if container in self._meters:
+                self._meters[container].forget()
+
+    def rows(
+        self, containers: Sequence[str], inputs: Inputs, wave: Wave, version: int, shown: float
+    ) -> dict[str, Row | None]:
+        """Return features by container; None where a part of them is not known.
+
+        Args:
+            containers: that the model knows.
+            inputs: in which their probes are.
+            wave: the one that has ended.
+            version: the wave in which the output was made last.
+            shown: mean of the output's values.
+        """
+        moment = (float(wave.number), float(version))
+        return {
+            container: self._impacts.row(self.probe(container), moment)
+            if self._own(container)
+            else self._row(container, inputs, wave, version, shown)
+            for container in containers
+        }
+
+    def questions(
+        self, containers: Sequence[str], inputs: Inputs, wave: Wave, version: int, shown: float
+    ) -> Iterator[MetricQuestion]:
+        """Yield what users' metrics have to be asked for ``rows``; see there."""
+        moment = (float(wave.number), float(version))
+        for container in containers:
+            metric = self._own(container)
+            row = self._row(container, inputs, wave, version, shown) if metric else None
+            if row is None:
+                continue
+            probe = self.probe(container)
+            asked = question_on(inputs.probe(probe), probe, moment, UserMetric(metric))
+            question = self._impacts.question(probe, moment, row, asked)
+            if question is not None:
+                yield question
+
+    def take(self, answer: MetricAnswer) -> None:
+        """Take what a user's metric has said of a container, if it is one of these."""
+        self._impacts.take(answer)
+
+    def give_up(self, reason: str) -> None:
+        """Take note that what was asked is not answered."""
+        self._impacts.give_up(reason)
+
+    def unknown(self, container: str, wave: Wave, version: int) -> str:
+        """Return why a user's metric says nothing of a container; empty where it is not asked."""
+        if not self._own(container):
+            return ""
+        return self._impacts.failure(self.probe(container), (float(wave.number), float(version)))
+
+    @property
+    def failures(self) -> str:
+        """What users' metrics failed on when they were asked last."""
+        return self._impacts.failures
+
+    def _own(self, container: str) -> str:
+        known = None if self._model is None else self._model.containers.get(container)
+        return "" if known is None else known.own
+
+    def _row(
+        self, container: str, inputs: Inputs, wave: Wave, version: int, shown: float
+    ) -> Row | None:
+        """Return headgate's own features of a container; None where its values are not known."""
+        parts = inputs.probe(self.probe(container))
+        if not is_known(parts):
+            return None
+        measured = self._meters[container].impact(parts)
+        if measured.unknown:
+            return None
+        counted = container in self._sources
+        context = WaveContext(
+            time=wave.time,
+            age=wave.number - version,
+            updates=updates_of(parts) if counted else 0,
+            last_updates=self._sources[container] if counted else 0,
+            shown=shown,
+        )
+        return row_of(measured, context)
+
+
+def wave_probe(container: str) -> str:
+    """Return the probe that measures a source since the last wave ended."""
+    return f"{container} since the wave"
