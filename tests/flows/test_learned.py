@@ -69,6 +69,13 @@ def test_an_error_may_be_measured_by_a_metric_of_the_users_own():
     assert Engine(spec, policies=with_triggers({LEARNED: learned}))
 
 
+def test_containers_above_an_output_may_have_impacts_of_the_users_own():
+    spec, actions = parsed("outputs: {out: 5%}, impacts: {in: 'metrics:Moved', mid: 'm:C'}")
+    expected = {"in": "metrics:Moved", "mid": "m:C"}
+    assert actions["first"].trigger.settings["impacts"] == expected
+    assert user_metrics(spec) == (UserMetric("metrics:Moved"), UserMetric("m:C"))
+
+
 def test_errors_may_accumulate_and_pass_100_percent_then():
     _, actions = parsed("outputs: {out: {error: 150%, changes: accumulate}, mid: 5%}")
     expected = settings(
@@ -106,6 +113,10 @@ def test_the_dataflow_names_it_among_the_metrics_that_an_agent_has_to_run():
         ("outputs: {out: {error: {python: {class: 'm:C', limit: 5%}}}}", "`5%`", "number"),
         ("outputs: {out: {error: {python: {class: 'm:C', limit: 0}}}}", "`0`", "above zero"),
         ("outputs: {out: {error: {python: 'm:C'}}}", "`m:C`", ""),
+        ("outputs: {out: 5%}, impacts: {im: 'm:C'}", "there is no container `im`", "`in`"),
+        ("outputs: {out: 5%}, impacts: {in: C}", "`C`", "the class"),
+        ("outputs: {out: 5%}, impacts: {}", "there is no container here", "metrics by container"),
+        ("outputs: {out: 5%}, impacts: {x: 'm:C'}", "no output is predicted from it", "`learned`"),
         ("outputs: {out: {error: 5%, changes: add}}", "`add`", "`accumulate`"),
         ("outputs: {out: {error: 150%, changes: cancel}}", "need never be made", "`learned`"),
         ("outputs: {in: 5%}", "no step writes `in`", "`writes`"),

@@ -78,6 +78,7 @@ FULL = {
             "map": {"error": {"rmse": 2}, "confidence": "99%", "changes": "accumulate"},
             "chart": {"error": {"python": {"class": "metrics:Worst", "limit": 2}}},
         },
+        "impacts": {"rows": "metrics:Moved"},
         "audit": "5%",
         "waves": 100,
         "horizon": 12,

@@ -113,12 +113,13 @@ def _metric_key(name: Metric, metric: ValueMetric) -> Key:
     return Key(_limit(units), metric.doc)
 
 
+METRIC_VALUE = Single(
+    "`module:Class`",
+    pattern=ENTRY,
+    rule="write the module, a colon, the class: `metrics:Spread`",
+)
 METRIC_CLASS = Key(
-    Single(
-        "`module:Class`",
-        pattern=ENTRY,
-        rule="write the module, a colon, the class: `metrics:Spread`",
-    ),
+    METRIC_VALUE,
     "a class with `process_element`, `aggregate` and `compute`",
     required=True,
 )

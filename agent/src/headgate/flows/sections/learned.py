@@ -19,7 +19,7 @@ from headgate.flows.grammar.kinds import ANY_TEXT, Either, Key, MapOf, Numbers, 
 from headgate.flows.grammar.problems import Findings, suggestion
 from headgate.flows.grammar.quantities import PERCENTAGE, percentage_points, why_no_percentage
 from headgate.flows.grammar.tree import Entry, Mapping, Scalar, Tree, text_of
-from headgate.flows.sections.bound_keys import METRIC_CLASS
+from headgate.flows.sections.bound_keys import METRIC_CLASS, METRIC_VALUE
 from headgate.learning import (
     Changes,
     ErrorMetric,
@@ -99,6 +99,10 @@ LEARNED_TRIGGERS: Final = RecordOf(
             "the containers that people read, each with the error that it may have",
             required=True,
         ),
+        "impacts": Key(
+            MapOf(METRIC_VALUE, "metrics by container", ANY_TEXT, "container", at_least=1),
+            "metrics of your own that say how much a container above an output has changed",
+        ),
         "audit": Key(
             _PERCENT,
             "share of the skips that run all the same, so that the confidence is measured; "
@@ -137,9 +141,16 @@ def read_learned(
     bounded = outputs.entries if isinstance(outputs, Mapping) else {}
     for name, entry in bounded.items():
         _check_output(name, entry, actions, containers, findings)
+    written = tree.get("impacts")
+    measured = written.entries if isinstance(written, Mapping) else {}
+    for name, entry in measured.items():
+        _check_numbers("impact", name, entry, containers, findings)
     if findings.failed:
         return dict(actions)
-    settings = LearnedSettings({name: _output(entry.value) for name, entry in bounded.items()})
+    settings = LearnedSettings(
+        {name: _output(entry.value) for name, entry in bounded.items()},
+        impacts={name: text_of(entry.value) for name, entry in measured.items()},
+    )
     audit, waves, horizon = (tree.get(key) for key in ("audit", "waves", "horizon"))
     if isinstance(audit, Scalar):
         settings = msgspec.structs.replace(settings, audit=percentage_points(audit.text) / 100)
@@ -150,10 +161,10 @@ def read_learned(
     decided = decided_on(tuple(actions.values()), tuple(settings.outputs))
     for name in decided:
         for key in ("when", "trigger"):
-            written = trees[name].entries.get(key)
-            if written is not None:
+            own = trees[name].entries.get(key)
+            if own is not None:
                 findings.error(
-                    written.key.at,
+                    own.key.at,
                     f"`learned` decides when `{name}` runs, since it leads to a bounded output",
                     f"remove `{key}`, or bound another output",
                 )
@@ -172,23 +183,37 @@ def _check_output(
     containers: AbstractMapping[str, WatchedContainer],
     findings: Findings,
 ) -> None:
-    at = entry.key.at
-    if name not in containers:
-        cure = suggestion(name, containers, "container")
-        findings.error(at, f"there is no container `{name}`", cure)
+    if not _check_numbers("error", name, entry, containers, findings):
         return
-    if containers[name].codec.name is CodecName.OPAQUE:
-        findings.error(
-            at,
-            f"the error of `{name}` needs numbers; its values are opaque",
-            f"give `{name}` a codec such as `number`",
-        )
+    at = entry.key.at
     if not decided_on(tuple(actions.values()), (name,)):
         findings.error(
             at,
             f"no step writes `{name}`, so that nothing decides how far it is off",
             "name it in `writes` of the step that makes it",
         )
+
+
+def _check_numbers(
+    what: str,
+    name: str,
+    entry: Entry,
+    containers: AbstractMapping[str, WatchedContainer],
+    findings: Findings,
+) -> bool:
+    """Return whether there is such a container, noting what is wrong with it."""
+    at = entry.key.at
+    if name not in containers:
+        cure = suggestion(name, containers, "container")
+        findings.error(at, f"there is no container `{name}`", cure)
+        return False
+    if containers[name].codec.name is CodecName.OPAQUE:
+        findings.error(
+            at,
+            f"the {what} of `{name}` needs numbers; its values are opaque",
+            f"give `{name}` a codec such as `number`",
+        )
+    return True
 
 
 def _output(tree: Tree) -> OutputSettings:
