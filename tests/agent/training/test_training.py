@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from asked import HORIZON, SETTINGS, SPEC, WAVES, task
@@ -175,6 +176,16 @@ def test_errors_that_accumulate_are_learned_from_pairs_of_neighbours(
         wave = pairs.key.wave - (WAVES - 30) - 1
         for age, found in enumerate(pairs.errors, 1):
             assert found == pytest.approx(known[wave - age : wave].sum(), rel=1e-12)
+
+
+def test_what_a_training_is_asked_about_metrics_comes_to_its_process(tmp_path: Path) -> None:
+    asked = asked_of(tmp_path, "Sum")
+    settings, _ = learned_by(asked.spec)
+    spec = dataflow(replace(settings, impacts={"sensors": "own_errors:Sum"}))
+    asked = replace(asked, spec=spec)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(asked), type=Task) == asked
+    answer = Answer(Trained(failures={"map": "it failed on 2 of 9"}))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(answer), type=Answer) == answer
 
 
 def test_pairs_that_a_metric_fails_on_are_violations_and_it_is_said_how_many(
