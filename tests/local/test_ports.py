@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from headgate.local import NoFreePortError
+from headgate.local.processes import processes
 from headgate.local.processes.ports import HOST, Port, PortReservation, candidates, moved
+from headgate.local.processes.processes import Lifetime
 
 
 @pytest.fixture
@@ -124,3 +128,33 @@ def test_when_everything_is_taken_the_error_names_the_port(
 
 def test_only_ports_that_are_not_the_default_are_told() -> None:
     assert moved({"thrift1": 9090, "kafka": 19092}) == {"kafka": (9092, 19092)}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ports are held bound on Linux alone")
+def test_a_port_is_held_by_the_server_that_was_started_for_it_when_its_starter_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reservation: PortReservation
+) -> None:
+    first, second, third = free_number(), free_number(), free_number()
+    offer(monkeypatch, first, second, third)
+    starter = PortReservation()
+    number = starter.choose(Port.KAFKA, before=None)
+    server = processes.start(
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        {},
+        tmp_path / "server.log",
+        Lifetime.DETACHED,
+        inherited=starter.inherited([number]),
+    )
+    try:
+        starter.close()  # as its end by kill -9 does, before the server listens
+        assert number == first
+        assert reservation.choose(Port.KAFKA, before=None) == second
+        returned = PortReservation()
+        assert returned.choose(Port.KAFKA, before=first) == third
+        returned.close()
+    finally:
+        server.kill()
+        server.wait()
+    again = PortReservation()
+    assert again.choose(Port.KAFKA, before=None) == first, "free again with its server's end"
+    again.close()

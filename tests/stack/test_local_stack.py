@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from headgate.local import Address, LocalStack, Part, PartState
 from headgate.local.processes.parts import PLANS
+from headgate.local.processes.ports import Port, PortReservation
 
 pytestmark = pytest.mark.stack
 
@@ -256,6 +257,14 @@ def test_a_start_that_is_interrupted_or_killed_leaves_nothing_in_the_way(
     process.communicate()
     orphan = pids(local)[Part.HBASE]
     try:
+        # Its ports are its own already, though it may not listen yet.
+        started = local.addresses()
+        assert started is not None
+        other = PortReservation()
+        port = other.choose(Port.ZOOKEEPER, before=started.zookeeper.port)
+        other.close()
+        assert port != started.zookeeper.port
+
         addresses = local.up()
         assert pids(local)[Part.HBASE] == orphan
         write_row(addresses.thrift1, "whole")

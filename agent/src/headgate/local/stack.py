@@ -331,7 +331,13 @@ class LocalStack:
             self._configure(source, ports)
             save_record(self._places.record, InstanceRecord(ports=ports))
             launcher = PartLauncher(
-                self._places, java, class_paths, ports, self._lifetime, self._children
+                self._places,
+                java,
+                class_paths,
+                ports,
+                reservation,
+                self._lifetime,
+                self._children,
             )
             plans = self._plans(before)
             Ascent(self._places, plans, launcher, ports, before, self._children, listen).run()

@@ -18,6 +18,7 @@ from headgate.local.java import Java
 from headgate.local.places import InstancePlaces
 from headgate.local.processes import processes
 from headgate.local.processes.parts import Part, PartPlan, log_says
+from headgate.local.processes.ports import PortReservation
 from headgate.local.processes.processes import Children, Lifetime, ProcessIdentity
 
 _FORMAT_SECONDS = 60.0  # Kafka's StorageTool takes 1 s
@@ -32,6 +33,7 @@ class PartLauncher:
         java: Java,
         class_paths: Mapping[str, Sequence[Path]],
         ports: Mapping[str, int],
+        reservation: PortReservation,
         lifetime: Lifetime,
         children: Children,
     ) -> None:
@@ -39,6 +41,7 @@ class PartLauncher:
         self._java = java
         self._class_paths = class_paths
         self._ports = ports
+        self._reservation = reservation
         self._lifetime = lifetime
         self._children = children
 
@@ -50,6 +53,7 @@ class PartLauncher:
             self._environment(plan),
             self._places.log(plan.part.value),
             self._lifetime,
+            inherited=self._reservation.inherited(self._ports[port.key] for port in plan.ports),
         )
         self._children.add(child)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from headgate.local.errors import NoFreePortError
@@ -40,10 +40,13 @@ class PortReservation:
     socket with SO_REUSEADDR only has bound. So a port that was found free cannot be given to
     another program in the seconds that a JVM takes to start, and the JVM still gets it. Another
     stack binds in the same way: what keeps it away is a name that goes with each port.
+
+    A server that is started with what ``inherited`` gives holds its ports itself, for as long as
+    it lives: also where its starter is killed before it listens.
     """
 
     def __init__(self) -> None:
-        self._held: list[socket.socket] = []
+        self._held: dict[int, tuple[socket.socket, ...]] = {}
 
     def choose(self, port: Port, before: int | None) -> int:
         """Return a free number for ``port`` and hold it.
@@ -65,10 +68,15 @@ class PortReservation:
             "taken; end some of what listens there (ss -ltnp shows it)"
         )
 
+    def inherited(self, numbers: Iterable[int]) -> list[int]:
+        """Return the descriptors to start the server of these ports with."""
+        return [each.fileno() for number in numbers for each in self._held.get(number, ())]
+
     def close(self) -> None:
         """Let go of all ports."""
         while self._held:
-            self._held.pop().close()
+            for each in self._held.popitem()[1]:
+                each.close()
 
     def _hold(self, number: int, *, returning: bool) -> bool:
         if not returning and not _unbound(number):
@@ -86,7 +94,7 @@ class PortReservation:
         if held is None:
             name.close()
             return False
-        self._held += (name, held)
+        self._held[number] = (name, held)
         return True
 
 

@@ -133,12 +133,18 @@ def find(instance: Path) -> dict[str, list[ProcessIdentity]]:
 
 
 def start(
-    command: Sequence[str], environment: Mapping[str, str], log: Path, lifetime: Lifetime
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    lifetime: Lifetime,
+    *,
+    inherited: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own, its output going to ``log``.
 
     A session of its own keeps the terminal's Ctrl-C away from it: the command that started it
     ends it in order. The log of the run before is kept beside, with ``.1`` after its name.
+    Of this process's open files it has those whose descriptors are ``inherited``, and no other.
     """
     if log.exists():
         log.replace(log.with_name(log.name + ".1"))
@@ -153,6 +159,7 @@ def start(
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=before_exec,
+            pass_fds=inherited,
         )
 
 
