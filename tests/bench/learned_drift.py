@@ -104,7 +104,7 @@ def followed(flow: Learned, audit: float, name: str) -> tuple[Run, float]:
             continue
         age = wave - version
         score = float(flow.scores[wave, age]) if age <= horizon else math.inf
-        draw = audit_draw(name, "output", wave)
+        draw = audit_draw(name, wave)
         choice = feedback.choice(flow.threshold, score, draw, audit)
         ratio = float(flow.known[wave, age]) / flow.bound if age <= horizon else math.nan
         label = Label(score, ratio)

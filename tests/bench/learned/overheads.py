@@ -284,7 +284,7 @@ class _Measured:
     ) -> None:
         """Decide on every output at every step at or above it, as each container is seen once."""
         for output, model in self._models.items():
-            decider = Decider("bench", output, 0.05, model, DeciderState())
+            decider = Decider("bench", 0.05, model, DeciderState())
             for container in self._above[output]:
                 score = model.score(container, row_of(*questions[output, container]))
                 decider.judge(wave, {container: score})

@@ -21,12 +21,13 @@ _EDGE = 1e-12
 """Rates from here to 1 less it are tried."""
 
 
-def audit_draw(dataflow: str, output: str, wave: int) -> float:
+def audit_draw(dataflow: str, wave: int) -> float:
     """Return a number in [0, 1) that looks drawn at random: a would-be skip below p is audited.
 
-    It depends on nothing but its arguments (BLAKE2b of all three).
+    It depends on nothing but its arguments (BLAKE2b of both). All outputs of a dataflow have the
+    same: audits in one wave share the steps that run for them.
     """
-    key = msgspec.msgpack.encode((dataflow, output, wave))
+    key = msgspec.msgpack.encode((dataflow, wave))
     digest = hashlib.blake2b(key, digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2.0**53
 

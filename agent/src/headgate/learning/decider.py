@@ -46,7 +46,6 @@ class Decider:
 
     Args:
         dataflow: its name, by which audits are drawn.
-        output: the container.
         audit: share of the skips that run all the same.
         model: of the output.
         state: from where it goes on.
@@ -55,14 +54,12 @@ class Decider:
     def __init__(
         self,
         dataflow: str,
-        output: str,
         audit: float,
         model: Model,
         state: DeciderState,
     ) -> None:
         self.state = state
         self._dataflow = dataflow
-        self._output = output
         self._audit = audit
         self._calibrated = model.threshold
         self._residuals = {name: known.residuals for name, known in model.containers.items()}
@@ -85,7 +82,7 @@ class Decider:
             scores: predicted violations, by container; there is one at least.
         """
         container = max(scores, key=scores.__getitem__)
-        draw = audit_draw(self._dataflow, self._output, wave)
+        draw = audit_draw(self._dataflow, wave)
         choice = self.state.feedback.choice(self._calibrated, scores[container], draw, self._audit)
         self.state.judged = Judged(wave, scores[container], container, choice)
         return self.state.judged
@@ -156,7 +153,7 @@ class Deciders:
         self._outputs = outputs
         self._first = first
         self.deciders = {
-            output: Decider(dataflow, output, audit, model, DeciderState())
+            output: Decider(dataflow, audit, model, DeciderState())
             for output, model in models.items()
         }
 

@@ -117,7 +117,7 @@ class Feedback(Struct, frozen=True):
         Args:
             calibrated: λ of the model.
             score: predicted violation of a skip; NaN runs.
-            draw: in [0, 1), of this dataflow, output and wave.
+            draw: in [0, 1), of this dataflow and wave.
             audit: probability of an audit.
         """
         if self.synchronous:

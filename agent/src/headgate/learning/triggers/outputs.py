@@ -157,7 +157,7 @@ class BoundedOutput:
         self.model = model
         self._row = None
         self.above.use(model)
-        self._decider = Decider(self._dataflow, self.name, self._audit, model, state.decided)
+        self._decider = Decider(self._dataflow, self._audit, model, state.decided)
         waiting, state.error.waiting = state.error.waiting, None
         self._learn(waiting)
 
