@@ -18,14 +18,15 @@ def drawn_rows(seed: int = 0, count: int = 80) -> npt.NDArray[np.float32]:
     return np.random.default_rng(seed).random((count, len(FEATURES))).astype(np.float32)
 
 
-def container_model() -> ContainerModel:
+def container_model(adjustment: float = 0.0) -> ContainerModel:
     """Return what predicts ln(ε / bound) as about the first feature less a half."""
     rows = drawn_rows()
     fitted = ExtraTreesRegressor(5, min_samples_leaf=3, random_state=0).fit(rows, rows[:, 0] - 0.5)
     trees = [tree.tree_ for tree in fitted.estimators_]
     forest = forest_of(trees, FEATURES, (OUTPUT,), Predicted.LOG_ERROR)
     levels = np.linspace(0.1, 0.9, 9)
-    return ContainerModel(forest, rows.min(0), rows.max(0), levels, Residuals(0.4, 0.3))
+    residuals = Residuals(0.4, 0.3)
+    return ContainerModel(forest, rows.min(0), rows.max(0), levels, residuals, adjustment)
 
 
 def model() -> Model:
@@ -36,7 +37,7 @@ def model() -> Model:
         0.1,
         0.95,
         -0.2,
-        {SOURCE: container_model(), "areas": container_model()},
+        {SOURCE: container_model(), "areas": container_model(adjustment=0.07)},
         24,
         336,
         1.7e9,

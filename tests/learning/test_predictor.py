@@ -37,6 +37,7 @@ def test_a_score_is_what_the_forest_says() -> None:
     predictor = container_model()
     for row in drawn_rows(count=10):
         assert predictor.score(row) == predictor.forest.predict(row[None])[0, 0]
+        assert container_model(adjustment=0.07).score(row) == predictor.score(row) + 0.07
 
 
 @settings(max_examples=60, deadline=None)
@@ -134,7 +135,7 @@ def test_a_forest_alone_or_a_newer_model_is_refused_with_what_it_is() -> None:
     with pytest.raises(UnusableModel, match="of kind 'forest', not 'output model'"):
         decode_model(encode_forest(container_model().forest))
     body = unseal(STORED, "output model", MODEL_VERSION)
-    with pytest.raises(UnusableModel, match="of version 2 and this program reads 1 at most"):
+    with pytest.raises(UnusableModel, match="of version 3 and this program reads 2 at most"):
         decode_model(seal("output model", MODEL_VERSION + 1, body))
 
 
@@ -166,6 +167,15 @@ BODY = msgspec.msgpack.decode(unseal(STORED, "output model", MODEL_VERSION))
 CONTAINER = BODY[5][0]
 
 
+def test_a_model_of_version_1_is_read_and_adjusts_nothing() -> None:
+    first = [*BODY[:5], [each[:-1] for each in BODY[5]], *BODY[6:]]
+    found = decode_model(seal("output model", 1, msgspec.msgpack.encode(first)))
+    now = decode_model(STORED)
+    row = drawn_rows(1)[0]
+    assert found.score(SOURCE, row) == now.score(SOURCE, row)
+    assert found.score("areas", row) == pytest.approx(now.score("areas", row) - 0.07)
+
+
 def remade(at: int, value: object, container: bool = False) -> bytes:
     """A model whose checksum is right, and of which a part is what somebody else wrote."""
     body = list(BODY)
@@ -191,6 +201,7 @@ def remade(at: int, value: object, container: bool = False) -> bytes:
         (remade(4, CONTAINER[4][1:], container=True), "no range of every feature"),
         (remade(5, math.inf, container=True), "no range of every feature"),
         (remade(6, 0.0, container=True), "not what it says"),
+        (remade(7, math.nan, container=True), "no range of every feature"),
         (
             remade(
                 1,

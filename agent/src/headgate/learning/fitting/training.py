@@ -24,6 +24,7 @@ from headgate.learning.fitting.quality import (
     quality,
     simulated_runs,
 )
+from headgate.learning.fitting.risk import RISK_AGES, limit_of, risk_of
 from headgate.learning.forest import Forest, Predicted, forest_of
 from headgate.learning.impact import Changes, OutputMetric, Values
 from headgate.learning.pairs import (
@@ -97,6 +98,9 @@ class TrainedOutput(Struct, frozen=True, eq=False):
 
     target: Target
     bounded: Bounded
+    """With predicted ln(ε / bound) as scores."""
+    risked: Bounded
+    """With the risk of what is predicted instead, by which containers can be compared."""
     forests: Mapping[str, Forest]
     """By container above it, of all waves."""
     tables: Mapping[str, FeatureTable]
@@ -116,14 +120,18 @@ class TrainedOutput(Struct, frozen=True, eq=False):
         """Return whether skips would be out of bounds, shape (n,)."""
         return ~(self.bounded.errors[examples.waves, examples.ages] <= self.bounded.bound)
 
+    def limit(self, container: str, threshold: float) -> float:
+        """Return the largest predicted ln(ε / bound) at which a risk lets a skip pass."""
+        return limit_of(self.bounded.scores[container], self.risked.scores[container], threshold)
+
     def blocked(self, container: str, threshold: float) -> Quality:
-        """Return the quality of a threshold at simulated runs, out of fold."""
+        """Return the quality of a risk as threshold at simulated runs, out of fold."""
         examples = simulated_runs(self.bounded.errors, self.bounded.bound)
-        scores = self.bounded.scores[container][examples.waves, examples.ages]
+        scores = self.risked.scores[container][examples.waves, examples.ages]
         return quality(self.violated(examples), scores, threshold)
 
     def tenfold(self, container: str, threshold: float, fitter: Fitter) -> Quality:
-        """Return the quality of a threshold in the paper's cross-validation.
+        """Return the quality of a risk as threshold in the paper's cross-validation.
 
         Ten parts of the simulated runs, drawn at random, are each predicted by a forest that is
         fitted to the other nine.
@@ -137,38 +145,41 @@ class TrainedOutput(Struct, frozen=True, eq=False):
         for part in range(TENFOLD):
             forest = fitter(rows[parts != part], logs[parts != part], self.target.output)
             scores[parts == part] = forest.predict(rows[parts == part])[:, 0]
-        return quality(self.violated(examples), scores, threshold)
+        return quality(self.violated(examples), scores, self.limit(container, threshold))
 
     def recall_threshold(self, wanted: float) -> float:
-        """Return the largest λ at which so many violations are predicted from every container.
+        """Return the largest risk at which so many violations are predicted from every container.
 
-        It is just below a score, or infinity where there is no violation. Violations are those at
-        simulated runs; scores are out of fold.
+        It is just below that of a score, or infinity where there is no violation. Violations are
+        those at simulated runs; scores are out of fold.
         """
         examples = simulated_runs(self.bounded.errors, self.bounded.bound)
         violated = self.violated(examples)
         if not violated.any():
             return math.inf
         found = []
-        for scores in self.bounded.scores.values():
-            ordered = np.sort(scores[examples.waves, examples.ages][violated])
+        for risks in self.risked.scores.values():
+            ordered = np.sort(risks[examples.waves, examples.ages][violated])
             missed = math.floor((1.0 - wanted) * len(ordered) + _ROUNDING)
             found.append(ordered[missed] if missed < len(ordered) else math.inf)
         return float(np.nextafter(min(found), -math.inf))
 
-    def container_model(self, container: str, levels: Values, ran: Flags) -> ContainerModel:
+    def container_model(
+        self, container: str, levels: Values, ran: Flags, adjustment: float = 0.0
+    ) -> ContainerModel:
         """Return what predicts the output from a container.
 
         Args:
             container: above the output.
             levels: its deciles, shape (9,).
             ran: when the output's step ran in the closed loop of training, shape (T,).
+            adjustment: of its scores, see ``ContainerModel``.
         """
         table = self.tables[container]
         waves, ages = pairs_of(self.waves, self.horizon)
         rows = table[waves, ages]
         logs = log_ratio(self.bounded.errors, self.bounded.bound)
-        residuals = logs - self.bounded.scores[container]
+        residuals = logs - (self.bounded.scores[container] + adjustment)
         near = residuals[waves[ages <= _RESIDUAL_AGES], ages[ages <= _RESIDUAL_AGES]]
         decided = decided_pairs(ran, self.horizon)
         runs = ran[decided.waves]
@@ -179,6 +190,7 @@ class TrainedOutput(Struct, frozen=True, eq=False):
             lowest=rows.min(0),
             highest=rows.max(0),
             levels=levels,
+            adjustment=adjustment,
             residuals=Residuals(
                 float(np.quantile(followed, FOLLOWED)), max(float(near.std()), _SMALLEST_SPREAD)
             ),
@@ -208,12 +220,23 @@ def train(
     measured = pairs[target.output]
     known = errors(measured, target.metric, target.changes)
     logs = log_ratio(known, target.bound)
-    tables, forests, scores = {}, {}, {}
+    tables, forests, scores, risks = {}, {}, {}, {}
+    waves, ages = pairs_of(len(known), known.shape[1] - 1)
+    where = waves[ages <= RISK_AGES], ages[ages <= RISK_AGES]
+    violated = ~(known[where] <= target.bound)
     for container in graph.above(target.output):
         table = tables[container] = features(pairs[container], measured.means)
         forest, scores[container] = _scored(table, logs, target.output, fitter)
         forests[container] = replace(forest, features=feature_names(pairs[container]))
-    return TrainedOutput(target, Bounded(known, target.bound, scores), forests, tables)
+        found = scores[container]
+        risks[container] = risk_of(found[where], violated).of(found)
+    return TrainedOutput(
+        target,
+        Bounded(known, target.bound, scores),
+        Bounded(known, target.bound, risks),
+        forests,
+        tables,
+    )
 
 
 def _scored(table: FeatureTable, logs: Table, output: str, fitter: Fitter) -> tuple[Forest, Table]:

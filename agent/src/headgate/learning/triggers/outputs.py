@@ -247,13 +247,16 @@ class BoundedOutput:
         rows = self.above.rows(known, inputs, wave, version, self.state.shown)
         scores = {c: math.inf if row is None else model.score(c, row) for c, row in rows.items()}
         judged = decider.judge(wave.number, scores)
-        container, score, choice = judged.container, judged.score, judged.choice
+        container, choice = judged.container, judged.choice
+        adjustment = model.containers[container].adjustment
+        predicted = ratio_of(judged.score - adjustment)
+        threshold = ratio_of(decider.threshold - adjustment)
         self._row = rows[container]
         data: dict[str, float | str | None] = {
             "output": self.name,
             "container": container,
-            "predicted": ratio_of(score),
-            "threshold": ratio_of(decider.threshold),
+            "predicted": predicted,
+            "threshold": threshold,
             "model": self.state.model,
             "age": float(age),
             "choice": choice.value,
@@ -264,13 +267,10 @@ class BoundedOutput:
         why = self.above.unknown(container, wave, version) if self._row is None else ""
         if why:
             return _wanted(f"the impact of `{container}` is not known: {why}", data)
-        if score == math.inf:
+        if judged.score == math.inf:
             return _wanted(f"`{container}` is unlike all that `{self.name}` was learned from", data)
         seen = f"predicted from `{container}`, a skip leaves `{self.name}` at"
-        words = (
-            f"{seen} {ratio_of(score):.2g} of its bound; "
-            f"more than {ratio_of(decider.threshold):.2g} runs"
-        )
+        words = f"{seen} {predicted:.2g} of its bound; more than {threshold:.2g} runs"
         if choice is Choice.AUDIT:
             return _wanted(f"{words}, and this wave is audited", data)
         return Wish(choice is Choice.RUN, words, data)
@@ -396,12 +396,14 @@ class BoundedOutput:
             failed += f"; impacts were not known by {impacts}"
         if model is None:
             return PolicyReport(f"made in every wave: {self.phase(wave)}{failed}", data)
-        threshold = state.decided.feedback.threshold(model.threshold)
-        data["threshold"] = ratio_of(threshold)
+        judged, threshold = state.decided.judged, state.decided.feedback.threshold(model.threshold)
+        known = None if judged is None else model.containers.get(judged.container)
+        adjustment = 0.0 if known is None else known.adjustment
+        data["threshold"] = ratio_of(threshold - adjustment)
         words = f"decided by model {state.model} of {model.waves} waves{failed}"
-        judged = state.decided.judged
         if judged is not None:
-            seen = prediction_report(judged, threshold, self._main_features(model, judged))
+            influences = self._main_features(model, judged)
+            seen = prediction_report(judged, threshold, influences, adjustment)
             data |= seen.data
             words += f"; {seen.words}"
         return PolicyReport(words, data)

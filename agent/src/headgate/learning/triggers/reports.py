@@ -31,7 +31,10 @@ def ratio_of(score: float) -> float:
 
 
 def prediction_report(
-    judged: Judged, threshold: float, influences: Sequence[Influence]
+    judged: Judged,
+    threshold: float,
+    influences: Sequence[Influence],
+    adjustment: float = 0.0,
 ) -> PolicyReport:
     """Return what was predicted of a skip last, and of what.
 
@@ -39,10 +42,12 @@ def prediction_report(
         judged: the last prediction.
         threshold: λ as it applies now, ln(ε / bound).
         influences: of the features on it, strongest first; empty where they are not known.
+        adjustment: of scores from the container.
     """
     known = math.isfinite(judged.score)
+    predicted = ratio_of(judged.score - adjustment)
     data: dict[str, Any] = {
-        "predicted": ratio_of(judged.score) if known else None,
+        "predicted": predicted if known else None,
         "predicted_from": judged.container,
         "predicted_in": judged.wave,
         "choice": judged.choice.value,
@@ -53,8 +58,8 @@ def prediction_report(
         mostly = f", mostly for {features}" if features else ""
         words = (
             f"in wave {judged.wave} a skip was predicted from `{judged.container}` to leave it at "
-            f"{ratio_of(judged.score):.2g} of its bound{mostly}; more than "
-            f"{ratio_of(threshold):.2g} runs, so it was {_OUTCOMES[judged.choice]}"
+            f"{predicted:.2g} of its bound{mostly}; more than "
+            f"{ratio_of(threshold - adjustment):.2g} runs, so it was {_OUTCOMES[judged.choice]}"
         )
     else:
         unlike = f"unlike all that was learned from: {features}" if features else "not known"
