@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from headgate.engine import (
     ActionSpec,
+    Adopted,
     Ask,
     ConditionResult,
     ContainerWatch,
@@ -303,20 +304,31 @@ class Learned(TriggerPolicy):
             for name in self._writes:
                 self._flow.outputs[name].state.words = reason
             return ()
-        for name, said in decode_answer(answer).outputs.items():
-            output = self._flow.outputs.get(name)
-            if output is None:
-                continue
-            if isinstance(said, Lost):
-                output.lose(said.reason)
-                continue
+        outputs = self._flow.outputs
+        told = decode_answer(answer).outputs.items()
+        return [self._taken(outputs[name], said) for name, said in told if name in outputs]
+
+    def _taken(self, output: BoundedOutput, said: bytes | Lost) -> Adopted:
+        """Have a model decide, or go on without it; return which, for whoever replays this."""
+        if not isinstance(said, Lost):
             try:
                 output.use(said, decode_model(said), self._flow.wave.number)
             except UnusableModel as error:
-                output.lose(str(error))
-        return ()
+                said = Lost(str(error))
+            else:
+                version = output.state.model
+                words = f"model {version} decides on `{output.name}`"
+                return Adopted({output.name: version}, words)
+        output.lose(said.reason)
+        return Adopted({output.name: ""}, said.reason)
 
     # -- what people see, and what is kept
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the models that decide on the outputs at the step and below, where there are."""
+        outputs = self._flow.outputs
+        below = (outputs[name] for name in self._flow.below[self.name])
+        return {output.name: output.state.model for output in below if output.model is not None}
 
     def report(self) -> PolicyReport:
         """Return how the outputs at the step and below are decided on; audits of its own only."""
