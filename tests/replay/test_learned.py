@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from lived import READS, AllWaves, Lived, dataflow
-from lived_models import BOUNDS, UNMOVED, WAVES, fitted, settings
+from lived_models import BOUNDS, GRAPH, UNMOVED, WAVES, fitted, settings
 from recorded_world import RecordedTester
 
 from headgate.engine import (
@@ -29,6 +29,7 @@ from headgate.learning import (
     OutputSettings,
     Residuals,
     encode_answer,
+    staged_loop,
     version_of_model,
 )
 from headgate.learning.envelope import seal, unseal
@@ -45,6 +46,8 @@ from headgate.replay import (
 
 MOVED = Residuals(0.02, 0.3)
 """With these, what runs show moves the thresholds."""
+ALWAYS = 1.0 - 1e-6
+"""All skips but one in a million are audited, so that every output is known in each wave."""
 SHORT = 30
 
 
@@ -228,13 +231,33 @@ def test_settings_that_change_meanwhile_hold_from_there_on(*, given: bool) -> No
     assert (life.ran[20:] == [set(READS)] * 20) == (not given)
 
 
+@pytest.mark.parametrize("epsilon", [0.05, 0.1, 0.2])
+def test_a_replay_of_synchronous_waves_decides_as_the_rules_say_for_each_error(
+    epsilon: float,
+) -> None:
+    bounds = dict.fromkeys(BOUNDS, epsilon)
+    truth = AllWaves(3, WAVES)
+    tables, models = fitted(truth, 0.0, bounds=bounds)
+    expected = staged_loop(GRAPH, tables, dict.fromkeys(bounds, 0.0), 0, WAVES)
+    synchronous = settings(ALWAYS, bounds=bounds)
+    world = Lived(truth, synchronous, check=unchecked, world=Record)
+    world.use(models)
+    assert [world.pass_wave() for _ in range(WAVES)] == [set(READS)] * WAVES
+    assert isinstance(world.tester, Record)
+    learned = dataflow(settings(bounds=bounds))
+    [replayed] = world.tester.replay(learned, models=keyed(models)).replays
+    rules = [{step for step in READS if expected.ran[step][wave]} for wave in range(WAVES)]
+    assert ran(replayed) == rules
+    assert replayed.saved == pytest.approx(expected.saved)
+    assert 0.1 < replayed.saved < 0.95
+
+
 # -- other settings
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_another_share_of_audits_gives_the_runs_of_a_life_with_it(seed: int) -> None:
-    # All skips but one in a million are audited here, so that every output is known in each wave.
-    life = served(seed, settings(1.0 - 1e-6), MOVED)
+    life = served(seed, settings(ALWAYS), MOVED)
     assert life.ran[5:] == [set(READS)] * (WAVES - 5)
     shares = (0.0, 0.1, 0.4)
     report = life.replay(*(dataflow(settings(share)) for share in shares))
@@ -261,15 +284,15 @@ def _assert_errors(replayed: Replayed, truth: AllWaves, steps: list[set[str]]) -
 
 
 def test_a_shorter_horizon_makes_outputs_again_sooner() -> None:
-    life = served(0, settings(1.0 - 1e-6))
+    life = served(0, settings(ALWAYS))
     short = msgspec.structs.replace(settings(), horizon=2)
     [replayed] = life.replay(dataflow(short)).replays
     assert ran(replayed) == served(0, short).ran
 
 
 def test_bounds_are_replayed_over_what_models_have_decided() -> None:
-    life = served(0, settings(1.0 - 1e-6))
-    report = life.replay(dataflow(settings(1.0 - 1e-6)), bounded(1.0), bounded(100.0))
+    life = served(0, settings(ALWAYS))
+    report = life.replay(dataflow(settings(ALWAYS)), bounded(1.0), bounded(100.0))
     runs = [replayed.runs for replayed in report.replays]
     assert runs[0] == runs[1] > runs[2] > 0
 

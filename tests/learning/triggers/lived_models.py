@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from lived import READS, WRITES, AllWaves
 from sklearn.ensemble import ExtraTreesRegressor
@@ -34,17 +36,22 @@ UNMOVED = Residuals(50.0, 0.3)
 """With these no label is above what was expected, so that thresholds stay where they are."""
 
 
-def settings(audit: float = 0.0, waves: int = 336) -> LearnedSettings:
-    outputs = {name: OutputSettings(bound) for name, bound in BOUNDS.items()}
+def settings(
+    audit: float = 0.0, waves: int = 336, bounds: Mapping[str, float] = BOUNDS
+) -> LearnedSettings:
+    outputs = {name: OutputSettings(bound) for name, bound in bounds.items()}
     return LearnedSettings(outputs, audit, waves, HORIZON)
 
 
 def fitted(
-    truth: AllWaves, threshold: float, residuals: Residuals = UNMOVED
+    truth: AllWaves,
+    threshold: float,
+    residuals: Residuals = UNMOVED,
+    bounds: Mapping[str, float] = BOUNDS,
 ) -> tuple[dict[str, Bounded], dict[str, bytes]]:
     """Return what models say of all waves and ages, and the models."""
     tables, models = {}, {}
-    for output, bound in BOUNDS.items():
+    for output, bound in bounds.items():
         pairs = measured_pairs(truth.history(output), HORIZON)
         known = errors(pairs, ErrorMetric.RELATIVE)
         containers, scores = {}, {}
