@@ -234,7 +234,8 @@ def read_recording(dataflow: str, lines: Iterable[bytes]) -> Recording:
         if decision.kind == DecisionKind.SUBMITTED:
             decisions, submitted = [], True
             places.clear()
-        # Agents that take over say some things again. A wave counts where it was last evaluated.
+        # Agents that take over say some things again. A wave counts where it was last evaluated,
+        # and a run ends where that was last taken: an end that no checkpoint has is taken anew.
         kind, subject = decision.kind, decision.run
         if kind == DecisionKind.WAVE_ENDED and decision.wave:
             subject = str(decision.wave)
@@ -245,7 +246,7 @@ def read_recording(dataflow: str, lines: Iterable[bytes]) -> Recording:
             decisions.append(decision)
             continue
         known = places.get((kind, subject))
-        if known is None or kind == DecisionKind.WAVE_ENDED:
+        if known is None or kind in (DecisionKind.WAVE_ENDED, DecisionKind.FINISHED):
             places[kind, subject] = len(decisions)
             decisions.append(msgspec.structs.replace(decision, kind=kind))
             if known is not None:
