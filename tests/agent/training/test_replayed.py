@@ -163,7 +163,7 @@ def test_runs_fall_where_the_agents_made_them_over_training_takeover_and_death(
     assert [wanted.wave for wanted in same.wanted] == [25]
 
 
-@pytest.mark.parametrize("points", [*range(2, 50, 6), 28, 63])
+@pytest.mark.parametrize("points", [*range(2, 50, 6), 28])
 def test_a_death_in_the_middle_of_a_wave_is_replayed_with_what_came_of_it(
     replaying: Replaying, points: int
 ) -> None:
