@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from headgate.agent import FlowReplay
+from headgate.agent import FlowReplay, HBase
 from headgate.cli.app import app
-from headgate.cli.replay.commands import result_of
+from headgate.cli.flow import tune as tuning
+from headgate.cli.replay import commands
+from headgate.cli.replay.commands import model_source, result_of
 from headgate.cli.replay.picture import draw
 from headgate.replay import (
     Difference,
+    ModelKey,
     OutputError,
     OutputReplay,
     Replayed,
@@ -22,6 +26,7 @@ from headgate.replay import (
     ReplayReport,
     StepReplay,
 )
+from headgate.settings import ConfigurationError, KeyRing
 
 
 def replayed(label: str, waves: tuple[int, ...]) -> Replayed:
@@ -76,6 +81,71 @@ def test_without_kafka_both_say_how_to_name_it(
     answer = CliRunner().invoke(app, [*command, "city"])
     assert answer.exit_code == 1
     assert "--kafka HOST:PORT" in answer.output
+
+
+def test_models_are_looked_for_where_the_agents_keep_them_and_nowhere_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[HBase, str]] = []
+    signed: list[bytes] = []
+
+    def stored(hbase: HBase, keys: KeyRing, dataflow: str, wanted: object) -> dict[ModelKey, bytes]:
+        asked.append((hbase, dataflow))
+        signed.append(keys.sign(b"anything"))
+        return {}
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, "stored_models", stored)
+    key, other = tmp_path / "key", tmp_path / "other"
+    key.write_text("one key that nobody could ever guess at all\n")
+    other.write_text("another key that nobody could ever guess\n")
+    monkeypatch.setenv("HEADGATE_KEY_FILE", str(key))
+    wanted = [ModelKey("index", "0")]
+
+    with pytest.raises(ConfigurationError, match=r"--hbase HOST:PORT .* --config with the agent"):
+        model_source(None, None, None)("air", wanted)
+    model_source("hbase:9090", None, None)("air", wanted)
+    model_source("hbase:9090", other, None)("air", wanted)
+    (tmp_path / "agent.toml").write_text(
+        f"key_file = {str(other)!r}\n[hbase]\nthrift2 = 'proxy:9091'\nstate_table = 'states'\n"
+        "[kafka]\nbootstrap = 'kafka:9092'\n"
+    )
+    model_source(None, None, None)("air", wanted)
+    model_source("hbase:9090", key, None)("air", wanted)
+    assert asked == [
+        (HBase("hbase:9090"), "air"),
+        (HBase("hbase:9090"), "air"),
+        (HBase("proxy:9091", "states"), "air"),
+        (HBase("hbase:9090", "states"), "air"),
+    ]
+    assert signed[0] == signed[3] != signed[1] == signed[2]
+
+
+@pytest.mark.parametrize("learned", ["the record", "the file"])
+def test_tuning_says_that_learned_triggers_have_no_limits(
+    learned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = """
+name: air
+containers: {readings: in c:v, areas: mid c:v}
+actions:
+  feed: {input: readings}
+  areas: {step: "steps:areas", reads: readings, writes: areas}
+"""
+    file = tmp_path / "air.yaml"
+    file.write_text(plain + "learned: {outputs: {areas: 5%}}\n")
+    recording = SimpleNamespace(
+        learned=("areas",) if learned == "the record" else (),
+        dataflow=SimpleNamespace(source=plain),
+    )
+    monkeypatch.setattr(tuning, "FlowRecording", lambda kafka, name: recording)
+    options = ["--kafka", "kafka:9092", "--error", "5"]
+    options += [] if learned == "the record" else ["--bounds", str(file)]
+    answer = CliRunner().invoke(app, ["flow", "tune", "air", *options])
+    assert answer.exit_code == 1
+    words = " ".join(answer.output.split())
+    assert "learned triggers on areas: they have no limits that could be scaled" in words
+    assert "compare settings with `headgate replay --bounds`" in words
 
 
 def test_tuning_needs_one_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-import msgspec
 import pytest
 
-from headgate.engine import (
+HERE = Path(__file__).resolve().parent
+LEARNING = HERE.parent / "learning"
+for folder in map(str, (HERE, LEARNING, LEARNING / "triggers")):
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # for ``recorded_world``, and for ``lived`` and ``lived_models``
+
+from recorded_world import RecordedTester  # noqa: E402 -- it is in the folder
+
+from headgate.engine import (  # noqa: E402
     ActionRole,
     ActionSpec,
     Bound,
     DataflowSpec,
     DecisionKind,
-    EngineTester,
-    Instruction,
-    RecordDecision,
-    Stimulus,
     WatchedContainer,
 )
-from headgate.events import Container, ContainerId, Cut, Item, UpdateMessage, updates_topic
-from headgate.replay import (
-    PLACED,
-    Candidate,
-    RecordedDecision,
-    RecordedUpdate,
-    Recording,
-    ReplayReport,
-    in_order,
-    read_recording,
-    replay,
-)
+from headgate.events import Container, ContainerId, Item  # noqa: E402
 
 Cells = dict[tuple[bytes, bytes], bytes]
 Step = Callable[["Recorded", list[bytes]], Mapping[bytes, Mapping[bytes, bytes | None]]]
@@ -40,44 +34,17 @@ Step = Callable[["Recorded", list[bytes]], Mapping[bytes, Mapping[bytes, bytes |
 COLUMN = b"c:v"
 
 
-class Recorded(EngineTester):
+class Recorded(RecordedTester):
     """A dataflow over tables of its containers' names; every run takes ``seconds``."""
 
     def __init__(
         self, spec: DataflowSpec, steps: Mapping[str, Step], *, partitions: int = 2
     ) -> None:
         self.steps = steps
-        self.lines: list[bytes] = []
-        self.updates: dict[tuple[str, int], list[RecordedUpdate]] = {}
         self.waves = 0
         self.changed: dict[str, dict[bytes, None]] = {name: {} for name in steps}
         self.seconds = 2.0
-        self._cut = Cut()
-        self.source = spec.name
         super().__init__(spec, partitions=partitions)
-        self.lines.insert(
-            0,
-            msgspec.json.encode(
-                RecordedDecision(self.now, spec.name, DecisionKind.SUBMITTED, "", source="x")
-            ),
-        )
-
-    def handle(self, stimulus: Stimulus) -> list[Instruction]:
-        told = super().handle(stimulus)
-        for instruction in told:
-            if isinstance(instruction, RecordDecision):
-                decision = instruction.decision
-                cut = self.engine.cut if decision.kind in PLACED else Cut()
-                recorded = RecordedDecision(**msgspec.structs.asdict(decision), cut=cut)
-                self.lines.append(msgspec.json.encode(recorded))
-        return told
-
-    def publish(
-        self, table: str, message: UpdateMessage, *, partition: int = 0
-    ) -> list[Instruction]:
-        log = self.updates.setdefault((updates_topic(table), partition), [])
-        log.append(RecordedUpdate(updates_topic(table), partition, len(log), self.now, message))
-        return super().publish(table, message, partition=partition)
 
     def feed(self, table: str, values: Mapping[bytes, float]) -> None:
         self.now += 0.01
@@ -96,16 +63,7 @@ class Recorded(EngineTester):
             self.work()
         self.waves += 1
         inputs = tuple(a.name for a in self.spec.actions if a.role is ActionRole.INPUT)
-        wave = RecordedDecision(
-            self.now,
-            self.spec.name,
-            DecisionKind.WAVE_ENDED,
-            "",
-            cut=self.engine.cut,
-            wave=self.waves,
-            inputs=inputs,
-        )
-        self.lines.append(msgspec.json.encode(wave))
+        self.note(DecisionKind.WAVE_ENDED, wave=self.waves, inputs=inputs)
         self.wave(*inputs)
         self.work()
 
@@ -127,23 +85,6 @@ class Recorded(EngineTester):
 
     def values(self, table: str) -> dict[bytes, float]:
         return {row: float(value) for (row, _), value in self.tables.get(table, {}).items()}
-
-    def recording(self) -> Recording:
-        return read_recording(self.spec.name, self.lines)
-
-    def replay(self, *specs: DataflowSpec) -> ReplayReport:
-        recording = self.recording()
-        topics = {
-            updates_topic(table): self.partitions
-            for watched in self.spec.containers
-            for table in watched.container.tables
-        }
-        logs = {place: iter(log) for place, log in self.updates.items()}
-        events = in_order(
-            recording.decisions, topics, lambda *place: next(logs.get(place, iter(())), None)
-        )
-        candidates = [Candidate(str(i), spec) for i, spec in enumerate(specs)]
-        return replay(recording, events, topics, candidates)
 
 
 def watched(name: str) -> WatchedContainer:

@@ -358,7 +358,7 @@ def test_waves_of_a_record_without_numbers_and_times_are_all_read() -> None:
 
 
 def test_what_an_agent_that_took_over_says_again_stands_once() -> None:
-    """A wave where it was evaluated last, a run where it was launched first."""
+    """A wave where it was evaluated last, a run from its first launch to its last end."""
     said = [
         ("submitted", "", 0),
         ("launched", "x", 0),
@@ -380,6 +380,6 @@ def test_what_an_agent_that_took_over_says_again_stands_once() -> None:
         ("launched", "x", 1.0),
         ("wave-ended", "", 5.0),
         ("launched", "y", 6.0),
-        ("finished", "x", 7.0),
+        ("finished", "x", 8.0),
         ("wave-ended", "", 9.0),
     ]

@@ -37,6 +37,7 @@ from headgate.events import (
     UpdateKind,
     updates_topic,
 )
+from headgate.replay.models import RecordedModels
 from headgate.replay.outputs import OutputError, RecordedOutput
 from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
 from headgate.replay.replayer import RecordedState, Replayer
@@ -89,7 +90,8 @@ class World:
         [written] = spec.actions[1].writes
         [watched] = [each for each in spec.containers if each.id == written]
         self.output = RecordedOutput(ContainerExtent(watched))
-        past = RecordedState(recording, self.tables, {("b", written): self.output}, topics)
+        models = RecordedModels(recording, {})
+        past = RecordedState(recording, self.tables, {("b", written): self.output}, topics, models)
         self.replayer = Replayer("label", spec, past, {1: changed} if changed else {})
         self._offset = 0
 

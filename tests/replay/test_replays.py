@@ -148,13 +148,21 @@ def test_bounds_evaluated_at_writes_agree_too(make_chain: Chain, record: Record)
     assert Counter(len(s.runs) for s in other.steps).total() == 3
 
 
-def test_learned_triggers_are_refused_for_want_of_models(make_chain: Chain, record: Record) -> None:
-    spec = make_chain()
-    world = record(spec, 1, waves=2)
+def test_learned_triggers_run_every_wave_where_no_model_was_recorded(
+    make_chain: Chain, record: Record
+) -> None:
+    spec = make_chain(smooth=percent("readings", 60))
+    world = record(spec, 1, waves=6)
     trigger = trigger_of(LearnedSettings({"totals": OutputSettings(0.05)}))
     actions = tuple(
-        replace(a, trigger=trigger) if a.role is ActionRole.STEP else a for a in spec.actions
+        replace(a, trigger=trigger, bounds=()) if a.role is ActionRole.STEP else a
+        for a in spec.actions
     )
-    words = "actions 'smooth', 'high', 'total' of 'chain' have learned triggers, and a replay"
-    with pytest.raises(NotRecorded, match=words):
-        world.replay(spec, replace(spec, actions=actions))
+    report = world.replay(spec, replace(spec, actions=actions))
+    same, learned = report.replays
+    waves = [1, 2, 3, 4, 5, 6]
+    assert [runs(learned, name) for name in ("smooth", "high", "total")] == [waves] * 3
+    assert same.runs < learned.runs
+    [warning] = report.warnings
+    unseen = learned.runs - same.runs
+    assert f"{unseen // 3} of `smooth`, {unseen // 3} of `high`" in warning

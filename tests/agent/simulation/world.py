@@ -150,6 +150,11 @@ class World:
             if self.in_agent:
                 raise Killed
 
+    def end_after(self, points: int, victims: frozenset[str] = frozenset({"agent"})) -> None:
+        """Have something end when so many more things are about to have an effect."""
+        self._kill = self.points + points
+        self._victims = victims
+
     def together(self) -> int:
         """Return how many messages an agent is handed at once."""
         return 1 if self._choices is None else self._choices.randint(1, _TOGETHER)

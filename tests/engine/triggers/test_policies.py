@@ -12,6 +12,7 @@ from headgate.engine import (
     ActionExplanation,
     ActionRole,
     ActionSpec,
+    Adopted,
     Ask,
     Bound,
     Consult,
@@ -71,6 +72,7 @@ class Learned(TriggerPolicy):
         )
         self.probe = f"effect of {spec.name}"
         self.answer: bool | None = None
+        self.opinion = ""
         self.effects: list[float] = []
         self.heard: list[str] = []
 
@@ -116,7 +118,13 @@ class Learned(TriggerPolicy):
     def answered(self, answer: bytes | None, reason: str, inputs: Moment) -> Sequence[Response]:
         self.heard.append(f"told {answer!r} {reason}".strip())
         self.answer = None if answer is None else answer == b"yes"
-        return ()
+        if answer is None:
+            return (Adopted({"opinion": ""}, reason),)
+        self.opinion = answer.decode()
+        return (Adopted({"opinion": self.opinion}, f"{self.opinion}, it goes by from here on"),)
+
+    def versions(self) -> Mapping[str, str]:
+        return {"opinion": self.opinion} if self.opinion else {}
 
     def save(self) -> bytes:
         return msgspec.json.encode(self.effects)
@@ -288,6 +296,34 @@ def test_its_limits_and_its_report_are_shown():
     assert [(d.action, d.words) for d in moved] == [("learner", "1 effects are known")]
     assert explained(world).policy == PolicyReport("It learns.", {"effects": [0.0]})
     assert explained(world).missing == "needs a wave"
+
+
+def test_what_it_was_given_and_goes_by_stands_in_the_decisions_made_since():
+    world = learning()
+    put(world, "a", 1)
+    world.wave("feed")
+    answer(world, b"no")
+    put(world, "b", 2)
+    world.wave("feed")
+    answer(world, b"yes")
+    world.finish("learner")
+    world.wave("feed")
+    world.handle(Consulted(world.now, "learner", "learned", None, "nobody is there"))
+    kinds = (DecisionKind.ADOPTED, DecisionKind.HELD, DecisionKind.SKIPPED, DecisionKind.LAUNCHED)
+    assert [(d.kind, d.versions) for d in world.decisions() if d.kind in kinds] == [
+        (DecisionKind.HELD, {}),
+        (DecisionKind.ADOPTED, {"opinion": "no"}),
+        (DecisionKind.SKIPPED, {"opinion": "no"}),
+        (DecisionKind.HELD, {"opinion": "no"}),
+        (DecisionKind.ADOPTED, {"opinion": "yes"}),
+        (DecisionKind.LAUNCHED, {"opinion": "yes"}),
+        (DecisionKind.HELD, {"opinion": "yes"}),
+        (DecisionKind.ADOPTED, {"opinion": ""}),
+        (DecisionKind.HELD, {"opinion": "yes"}),
+    ]
+    adopted = [d for d in world.decisions() if d.kind is DecisionKind.ADOPTED]
+    assert {d.action for d in adopted} == {"learner"}
+    assert adopted[-1].words == "nobody is there"
 
 
 def test_a_trigger_that_nobody_makes_is_refused_by_name():

@@ -51,8 +51,9 @@ def settings(
     waves: int = 336,
     metric: OutputMetric = ErrorMetric.RELATIVE,
     impacts: Mapping[str, str] = {},
+    bounds: Mapping[str, float] = BOUNDS,
 ) -> LearnedSettings:
-    outputs = {name: OutputSettings(bound, metric) for name, bound in BOUNDS.items()}
+    outputs = {name: OutputSettings(bound, metric) for name, bound in bounds.items()}
     return LearnedSettings(outputs, audit, waves, HORIZON, dict(impacts))
 
 
@@ -72,10 +73,11 @@ def fitted(
     metric: OutputMetric = ErrorMetric.RELATIVE,
     computes: Computes | None = None,
     impacts: Mapping[str, str] = {},
+    bounds: Mapping[str, float] = BOUNDS,
 ) -> tuple[dict[str, Bounded], dict[str, bytes]]:
     """Return what models say of all waves and ages, and the models."""
     tables, models = {}, {}
-    for output, bound in BOUNDS.items():
+    for output, bound in bounds.items():
         pairs = measured_pairs(truth.history(output), HORIZON)
         if isinstance(metric, UserMetric) and computes is not None:
             pairs = replace(pairs, given=given(truth, output, metric, computes))

@@ -36,7 +36,7 @@ from headgate.agent.errors import (
     UnknownDataflow,
     Unreachable,
 )
-from headgate.agent.history.replays import RECORDED, FlowRecording, FlowReplay
+from headgate.agent.history.replays import RECORDED, FlowRecording, FlowReplay, ModelSource
 from headgate.agent.process import serve
 from headgate.agent.resources.sensor import (
     SensorConfiguration,
@@ -47,6 +47,7 @@ from headgate.agent.resources.sensor import (
 from headgate.agent.state.sealed import Seals, sign, unsigned
 from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.parquet import UnusableParquet, read_pairs
+from headgate.agent.training.stored_models import stored_models
 from headgate.agent.training.task import PackedPairs
 from headgate.agent.training.task import pack as pack_pairs
 from headgate.settings import ConfigurationError
@@ -70,6 +71,7 @@ __all__ = [
     "Held",
     "KafkaOptions",
     "Launchers",
+    "ModelSource",
     "PackedPairs",
     "Refused",
     "Resources",
@@ -97,6 +99,7 @@ __all__ = [
     "serve",
     "serve_sensor",
     "sign",
+    "stored_models",
     "unsigned",
     "user_token_file",
 ]

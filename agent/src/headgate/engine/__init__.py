@@ -152,6 +152,7 @@ from headgate.engine.triggers.factory import (
     with_triggers,
 )
 from headgate.engine.triggers.policy import (
+    Adopted,
     Ask,
     ContainerWatch,
     Inputs,
@@ -190,6 +191,7 @@ __all__ = [
     "AdjusterExplanation",
     "Adjustment",
     "AdjustmentSpec",
+    "Adopted",
     "AllOf",
     "AnyOf",
     "Array",

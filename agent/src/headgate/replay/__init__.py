@@ -3,13 +3,16 @@
 Pure: whoever has the decisions topic's lines and the updates of its tables can replay them.
 """
 
+from headgate.replay.models import ModelKey, RecordedModels, UnknownModel, recorded_models
 from headgate.replay.outcome import (
     Difference,
     OutputReplay,
     Replayed,
     ReplayedRun,
     StepReplay,
+    WantedModel,
     differences,
+    untrained,
 )
 from headgate.replay.outputs import OutputError
 from headgate.replay.recording import (
@@ -47,11 +50,13 @@ __all__ = [
     "Evaluate",
     "Factors",
     "Fetch",
+    "ModelKey",
     "NotRecorded",
     "NothingRecorded",
     "OutputError",
     "OutputReplay",
     "RecordedDecision",
+    "RecordedModels",
     "RecordedRun",
     "RecordedTables",
     "RecordedUpdate",
@@ -67,10 +72,14 @@ __all__ = [
     "Target",
     "Trial",
     "Tuned",
+    "UnknownModel",
+    "WantedModel",
     "Write",
     "differences",
     "in_order",
     "read_recording",
+    "recorded_models",
     "replay",
     "tune",
+    "untrained",
 ]

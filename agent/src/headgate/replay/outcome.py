@@ -67,12 +67,23 @@ class StepReplay(Struct, frozen=True):
         return max((output.mean for output in self.outputs), default=0.0)
 
 
+class WantedModel(Struct, frozen=True, order=True):
+    """A model that a learned trigger asked to have trained, and the wave at whose end it did."""
+
+    output: str
+    """The container."""
+    wave: int
+    """From 1, as waves are counted here."""
+
+
 class Replayed(Struct, frozen=True):
     """What a dataflow would have done under some bounds."""
 
     label: str
     waves: int
     steps: tuple[StepReplay, ...]
+    wanted: tuple[WantedModel, ...] = ()
+    """Models: a replay trains none, and gives those that were recorded when they came."""
 
     @property
     def runs(self) -> int:
@@ -101,6 +112,28 @@ class Difference(Struct, frozen=True):
     wave: int
     recorded: int
     replayed: int
+
+
+def untrained(replayed: Replayed, recorded: Replayed) -> str:
+    """Return what a replay says of models that it would have had trained, and the record has not.
+
+    Args:
+        replayed: under any settings.
+        recorded: the replay of the recorded ones, which asks when the agent did.
+    """
+    missing: dict[str, list[int]] = {}
+    for wanted in sorted(set(replayed.wanted) - set(recorded.wanted)):
+        missing.setdefault(wanted.output, []).append(wanted.wave)
+    if not missing:
+        return ""
+    told = ", ".join(
+        f"`{output}` (first after wave {waves[0]}, {len(waves)} in all)"
+        for output, waves in missing.items()
+    )
+    return (
+        f"{replayed.label}: models would have been trained of {told} that are not recorded; a "
+        "replay trains none, and goes on with those that it has"
+    )
 
 
 def differences(replayed: Replayed, recording: Recording) -> tuple[Difference, ...]:

@@ -47,9 +47,17 @@ PLACED = frozenset(
         DecisionKind.PAUSED,
         DecisionKind.RESUMED,
         DecisionKind.SPECIFICATION_CHANGED,
+        DecisionKind.ADOPTED,
+        DecisionKind.RESTARTED,
     }
 )
 """Decisions whose place among the updates is recorded: those that a replay does again."""
+
+
+class JudgedResult(Struct, frozen=True):
+    """What a replay reads of the result by which a trigger decided."""
+
+    data: dict[str, float | str | None] = {}
 
 
 class ReplayedDecision(Struct, frozen=True):
@@ -74,6 +82,9 @@ class ReplayedDecision(Struct, frozen=True):
     stop: bytes | None = None
     source: str = ""
     profile: str | None = None
+    versions: dict[str, str] = {}
+    """Empty where the recording is from before decisions had the versions of models."""
+    result: JudgedResult | None = None
 
 
 class RecordingError(Exception):
@@ -122,6 +133,8 @@ class Recording:
         """Positions of the ends of waves."""
         self.gaps = sum(m.kind == DecisionKind.GAP for m in decisions)
         self.given_up = tuple(m.action for m in decisions if m.kind == DecisionKind.QUARANTINED)
+        self.unversioned = tuple(dict.fromkeys(m.action for m in decisions if _by_unknown_model(m)))
+        """Actions that models have launched of which nobody wrote down since when they decided."""
         self.runs = self._find_runs()
         """By action, in the order of their launches."""
         self._launches = {a: [run.launched for run in runs] for a, runs in self.runs.items()}
@@ -160,6 +173,11 @@ class Recording:
         place = bisect_left(launches, moment)
         return self.runs[action][place] if place < len(launches) else None
 
+    def last_run(self, action: str, moment: int) -> RecordedRun | None:
+        """Return the action's last run that was launched before this moment."""
+        place = bisect_left(self._launches.get(action, []), moment)
+        return self.runs[action][place - 1] if place else None
+
     def next_wave(self, moment: int) -> int | None:
         """Return the position of the first end of a wave at this moment or later."""
         place = bisect_left(self.waves, moment)
@@ -182,6 +200,11 @@ class Recording:
             for i, m in enumerate(self.decisions)
             if m.kind in (DecisionKind.SUBMITTED, DecisionKind.SPECIFICATION_CHANGED)
         }
+
+
+def _by_unknown_model(decision: ReplayedDecision) -> bool:
+    launched = decision.kind == DecisionKind.LAUNCHED and not decision.versions
+    return launched and decision.result is not None and bool(decision.result.data.get("model"))
 
 
 _decoder = msgspec.json.Decoder(ReplayedDecision)
@@ -211,17 +234,19 @@ def read_recording(dataflow: str, lines: Iterable[bytes]) -> Recording:
         if decision.kind == DecisionKind.SUBMITTED:
             decisions, submitted = [], True
             places.clear()
-        # Agents that take over say some things again. A wave counts where it was last evaluated.
+        # Agents that take over say some things again. A wave counts where it was last evaluated,
+        # and a run ends where that was last taken: an end that no checkpoint has is taken anew.
         kind, subject = decision.kind, decision.run
         if kind == DecisionKind.WAVE_ENDED and decision.wave:
             subject = str(decision.wave)
         elif kind == DecisionKind.RETRIED:
             kind = DecisionKind.LAUNCHED
+            decision = msgspec.structs.replace(decision, result=None)  # judged at the launch
         elif kind not in (DecisionKind.LAUNCHED, DecisionKind.FINISHED):
             decisions.append(decision)
             continue
         known = places.get((kind, subject))
-        if known is None or kind == DecisionKind.WAVE_ENDED:
+        if known is None or kind in (DecisionKind.WAVE_ENDED, DecisionKind.FINISHED):
             places[kind, subject] = len(decisions)
             decisions.append(msgspec.structs.replace(decision, kind=kind))
             if known is not None:

@@ -9,7 +9,7 @@ one did writes what that run wrote, when it wrote it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import msgspec
@@ -42,19 +42,20 @@ from headgate.engine import (
     WaveEnded,
 )
 from headgate.events import (
-    VERSION,
     Cut,
     Origin,
     Outcome,
     RequestPart,
     TableChange,
     UpdateBatch,
-    UpdateKind,
     UpdateMessage,
     partition_of,
     updates_topic,
 )
-from headgate.replay.outcome import OutputReplay, Replayed, ReplayedRun, StepReplay
+from headgate.learning import LEARNED, POLICIES, Train, decode_question, learned_actions
+from headgate.replay.batches import only, written
+from headgate.replay.models import RecordedModels
+from headgate.replay.outcome import OutputReplay, Replayed, ReplayedRun, StepReplay, WantedModel
 from headgate.replay.outputs import OutputError, RecordedOutput
 from headgate.replay.recording import NotRecorded, RecordedRun, Recording, ReplayedDecision
 from headgate.replay.stream import RecordedUpdate
@@ -84,8 +85,10 @@ class RecordedState:
         tables: RecordedTables,
         outputs: Mapping[tuple[str, str], RecordedOutput],
         partitions: Mapping[str, int],
+        models: RecordedModels,
     ) -> None:
         self.recording = recording
+        self.models = models
         self.tables = tables
         self.outputs = outputs
         """By action and container."""
@@ -98,6 +101,10 @@ class RecordedState:
         """Position of the first decision that is still to come."""
         self.rewriting: set[str] = set()
         """Actions that write cells again which they do not change."""
+
+    def is_over(self, run: RecordedRun) -> bool:
+        """Return whether a recorded run has ended by now."""
+        return run.ended is not None and run.ended < self.moment
 
     def stands_at(self, cut: Cut) -> bool:
         """Return whether exactly what lies in the cut was taken in, of the topics it names."""
@@ -131,7 +138,7 @@ class Replayer:
         self.spec = spec
         self._past = past
         self._changes = changes
-        self._engine = Engine(spec)
+        self._engine = Engine(spec, policies=POLICIES)
         self._now = past.recording.decisions[0].time
         self._notify: float | None = None
         self._active: dict[str, _Active] = {}
@@ -150,6 +157,9 @@ class Replayer:
         self._errors: dict[tuple[str, str], list[OutputError]] = {
             place: [] for place in past.outputs
         }
+        self._wanted: list[WantedModel] = []
+        self._taken: dict[str, str] = {}
+        """By action, the recorded run of which its last one is; empty where it is of none."""
 
     # -- what was recorded -------------------------------------------------------------------------
 
@@ -195,7 +205,7 @@ class Replayer:
             action = origin.action if origin is not None else ""
             self._withheld.setdefault(action, {}).setdefault(cell, before)
         if any(kept):
-            self._deliver(_only(batch, kept), batch.table, partition)
+            self._deliver(only(batch, kept), batch.table, partition)
 
     def _is_held(self, request: RequestPart) -> bool:
         """Return whether a step of the dataflow wrote this in a run that the replay has not."""
@@ -242,6 +252,13 @@ class Replayer:
             case DecisionKind.SPECIFICATION_CHANGED if place in self._changes:
                 self.spec = self._changes[place]
                 self._handle(SpecificationChanged(self._now, self.spec))
+            case DecisionKind.ADOPTED:
+                for heard in self._past.models.given(self._now, decision, self.spec):
+                    self._handle(heard)
+            case DecisionKind.RESTARTED if learned_actions(self.spec):
+                # Without its models, which it asks for again: those come when the agent had them.
+                self._engine = Engine(self.spec, self._engine.snapshot(), policies=POLICIES)
+                self._handle(Tick(self._now))
             case _:
                 pass
 
@@ -285,6 +302,7 @@ class Replayer:
                 )
                 for action, runs in self._runs.items()
             ),
+            wanted=tuple(self._wanted),
         )
 
     # -- time --------------------------------------------------------------------------------------
@@ -324,6 +342,8 @@ class Replayer:
                 self._notify = instruction.time
             case ScanContainer():
                 self._scan(instruction)
+            case Consult(_, kind, question) if kind == LEARNED:
+                self._note_wanted(question)
             case Consult(action, kind):
                 reason = "a replay asks nobody"
                 self._handle(Consulted(self._now, action, kind, None, reason))
@@ -333,6 +353,12 @@ class Replayer:
                 pass
             case _:
                 assert_never(instruction)
+
+    def _note_wanted(self, question: bytes) -> None:
+        """Note a training that is asked for; what is answered, and when, is in the record."""
+        asked = decode_question(question)
+        if isinstance(asked, Train):
+            self._wanted += (WantedModel(output, self._wave) for output in asked.outputs)
 
     def _deliver(self, message: UpdateMessage, table: str, partition: int) -> None:
         topic = updates_topic(table)
@@ -345,12 +371,13 @@ class Replayer:
         self._handle(RecordArrived(self._now, topic, partition, offset, message, partitions))
 
     def _launch(self, launch: Launch) -> None:
-        recorded = self._counterpart(launch)
+        found = self._counterpart(launch)
+        run = self._taken[launch.action] = found.run if found is not None else ""
+        recorded = found if found is not None and not self._past.is_over(found) else None
         finish = None
         if recorded is None:
             finish = self._now + self._past.recording.typical_seconds(launch.action)
         self._active[launch.action] = _Active(launch, recorded, finish)
-        run = recorded.run if recorded is not None else ""
         self._runs[launch.action].append(
             ReplayedRun(self._wave, self._now, launch.cause.words, run)
         )
@@ -360,14 +387,30 @@ class Replayer:
     def _counterpart(self, launch: Launch) -> RecordedRun | None:
         """Return the recorded run that was launched for the same reason, if there is one."""
         past = self._past
+        earlier = self._earlier_in_wave(launch)
+        if earlier is not None and not past.is_over(earlier):
+            return earlier
         following = past.recording.next_run(launch.action, past.moment)
         if following is None:
-            return None
+            return earlier
+        if self._engine.actions[launch.action].policy.kind == LEARNED:
+            return following if following.wave == self._wave else earlier  # waves alone decide
         if past.stands_at(following.cut) or 0 <= following.time - self._now <= _TOLERANCE:
             return following
         wave = past.recording.next_wave(past.moment)
         same_wave = past.recording.waves and (wave is None or following.launched < wave)
-        return following if same_wave and launch.cause.moment != _WRITE else None
+        return following if same_wave and launch.cause.moment != _WRITE else earlier
+
+    def _earlier_in_wave(self, launch: Launch) -> RecordedRun | None:
+        """Return the last recorded run in this wave, if it began sooner than the replay has it.
+
+        One that waits here for others was launched beside them where the wave itself was enough.
+        """
+        earlier = self._past.recording.last_run(launch.action, self._past.moment)
+        if earlier is None or launch.cause.moment == _WRITE or not self._wave:
+            return None
+        taken = self._taken.get(launch.action) == earlier.run
+        return None if taken or earlier.wave != self._wave else earlier
 
     def _finish(self, action: str) -> None:
         active = self._active.pop(action)
@@ -391,27 +434,10 @@ class Replayer:
         for (table, partition), cells in parts.items():
             self._intents += 1
             origin = Origin(self.spec.name, launch.action, launch.run, 0)
-            self._deliver(self._batch(table, origin, cells), table, partition)
-
-    def _batch(self, table: str, origin: Origin, cells: list[tuple[Cell, Value]]) -> UpdateBatch:
-        number = len(cells)
-        request = RequestPart(
-            self._intents, "mutateRows", Outcome.APPLIED, self._now, number, origin=origin
-        )
-        return UpdateBatch(
-            version=VERSION,
-            observer=_OBSERVER,
-            epoch=1,
-            sequence=0,
-            watermark=self._intents,
-            table=table,
-            requests=(request,),
-            kinds=bytes(map(_kind, (value for _, value in cells))),
-            rows=tuple(cell[1] for cell, _ in cells),
-            columns=tuple(cell[2] for cell, _ in cells),
-            timestamps=(-1,) * number,
-            values=tuple(None if value is UNKNOWN else value for _, value in cells),
-        )
+            request = RequestPart(
+                self._intents, "mutateRows", Outcome.APPLIED, self._now, len(cells), origin=origin
+            )
+            self._deliver(written(table, request, _OBSERVER, cells), table, partition)
 
     # -- tables ------------------------------------------------------------------------------------
 
@@ -461,29 +487,4 @@ def _no_values(container: str, table: str) -> NotRecorded:
         f"events of table {table!r} leave out values that a bound on container {container!r} "
         "needs (increments and appends whose result the server did not return, for one); give it a "
         "sequence bound, or write with puts through an observer that publishes values"
-    )
-
-
-def _kind(value: Value) -> int:
-    return UpdateKind.DELETE_COLUMN if value is None else UpdateKind.PUT
-
-
-def _only(batch: UpdateBatch, kept: Iterable[bool]) -> UpdateBatch:
-    """Return the batch with only the requests that are kept."""
-    requests: list[RequestPart] = []
-    cells: list[int] = []
-    position = 0
-    for request, keep in zip(batch.requests, kept, strict=True):
-        if keep:
-            requests.append(request)
-            cells.extend(range(position, position + request.cells))
-        position += request.cells
-    return msgspec.structs.replace(
-        batch,
-        requests=tuple(requests),
-        kinds=bytes(batch.kinds[i] for i in cells),
-        rows=tuple(batch.rows[i] for i in cells),
-        columns=tuple(batch.columns[i] for i in cells),
-        timestamps=tuple(batch.timestamps[i] for i in cells),
-        values=tuple(batch.values[i] for i in cells),
     )

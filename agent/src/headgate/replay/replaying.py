@@ -16,6 +16,8 @@ from headgate.engine import (
 )
 from headgate.events import Gap, TableChange, UpdateBatch, UpdateMessage
 from headgate.learning import learned_actions
+from headgate.learning import user_metrics as learned_metrics
+from headgate.replay.models import RecordedModels
 from headgate.replay.outcome import Replayed
 from headgate.replay.outputs import RecordedOutput
 from headgate.replay.recording import NotRecorded, Recording, ReplayedDecision
@@ -53,6 +55,7 @@ def replay(
     events: Iterable[RecordedUpdate | ReplayedDecision],
     partitions: Mapping[str, int],
     candidates: Sequence[Candidate],
+    models: RecordedModels | None = None,
 ) -> ReplayReport:
     """Return what the dataflow would have done under each candidate's bounds.
 
@@ -61,15 +64,17 @@ def replay(
         events: its updates and decisions, as ``in_order`` yields them.
         partitions: how many each topic has.
         candidates: the bounds.
+        models: by which it was decided on; None where nothing was.
 
     Raises:
         NotRecorded: events leave out what a candidate needs.
+        UnknownModel: a model was recorded and there are none.
     """
     for candidate in candidates:
         for spec in (candidate.spec, *candidate.changes.values()):
             _refuse_user_metrics(spec)
-            _refuse_models(spec)
-    return _Replaying(recording, partitions, candidates).run(events)
+    known = models or RecordedModels(recording, {})
+    return _Replaying(recording, partitions, candidates, known).run(events)
 
 
 def _refuse_user_metrics(spec: DataflowSpec) -> None:
@@ -81,21 +86,20 @@ def _refuse_user_metrics(spec: DataflowSpec) -> None:
                     f"{bound.value.metric.entry!r}, which a replay cannot ask; replay dataflows "
                     "whose bounds have metrics of headgate's alone"
                 )
-
-
-def _refuse_models(spec: DataflowSpec) -> None:
-    learned = [action.name for action in learned_actions(spec)]
-    if learned:
+    for metric in learned_metrics(spec):
         raise NotRecorded(
-            f"actions {', '.join(map(repr, learned))} of {spec.name!r} have learned triggers, and "
-            "a replay has no models: replay bounds in their place, or see how the models would "
-            f"have done in the report of `headgate flow train {spec.name}`"
+            f"`learned` measures by {metric.entry!r}, which a replay cannot ask; replay dataflows "
+            "whose errors and impacts are headgate's own"
         )
 
 
 class _Replaying:
     def __init__(
-        self, recording: Recording, partitions: Mapping[str, int], candidates: Sequence[Candidate]
+        self,
+        recording: Recording,
+        partitions: Mapping[str, int],
+        candidates: Sequence[Candidate],
+        models: RecordedModels,
     ) -> None:
         self._recording = recording
         self._partitions = partitions
@@ -103,7 +107,7 @@ class _Replaying:
         self._name = spec.name
         self._tables = RecordedTables()
         self._outputs = _outputs(spec)
-        self._past = RecordedState(recording, self._tables, self._outputs, partitions)
+        self._past = RecordedState(recording, self._tables, self._outputs, partitions, models)
         self._containers = {watched.id: watched.container for watched in spec.containers}
         self._deliveries = Deliveries()
         self._replayers = [Replayer(c.label, c.spec, self._past, c.changes) for c in candidates]
@@ -127,12 +131,13 @@ class _Replaying:
         for replayer in self._replayers:
             replayer.settle()
             replayer.measure()
+        replays = tuple(replayer.outcome() for replayer in self._replayers)
         return ReplayReport(
             dataflow=self._recording.dataflow,
-            replays=tuple(replayer.outcome() for replayer in self._replayers),
+            replays=replays,
             updates=self._updates,
             seconds=self._last - self._recording.decisions[0].time,
-            warnings=tuple(self._warnings()),
+            warnings=(*self._warnings(), *self._unseen_runs(replays)),
         )
 
     def _reach(self, decision: ReplayedDecision) -> None:
@@ -220,6 +225,23 @@ class _Replaying:
         if recording.given_up:
             names = ", ".join(dict.fromkeys(recording.given_up))
             yield f"runs of {names} failed for good; a replay takes every run to commit"
+
+    def _unseen_runs(self, replays: Iterable[Replayed]) -> Iterable[str]:
+        """Yield of which runs learned triggers hear something else than they would have."""
+        for replayer, replayed in zip(self._replayers, replays, strict=True):
+            learned = {action.name for action in learned_actions(replayer.spec)}
+            unseen = {
+                step.action: count
+                for step in replayed.steps
+                if step.action in learned and (count := sum(not run.recorded for run in step.runs))
+            }
+            if unseen:
+                told = ", ".join(f"{count} of `{action}`" for action, count in unseen.items())
+                yield (
+                    f"{replayed.label}: runs are not recorded, {told}: they show again what was "
+                    "recorded last, so errors that audits and runs would have found there are "
+                    "missed"
+                )
 
 
 def _outputs(spec: DataflowSpec) -> dict[tuple[str, str], RecordedOutput]:

@@ -1,10 +1,14 @@
-"""Learned triggers on the real stack: trained on demand, skipping, and going on after a kill."""
+"""Learned triggers on the real stack: trained, skipping, going on after a kill, and replayed."""
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +34,19 @@ with Thrift2Connection(host, int(port)) as connection:
 """
 
 
-def test_a_model_is_trained_decides_and_is_found_again_after_a_kill(stand: Any) -> None:
+def replay(name: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headgate.cli", "replay", name, "--json"]
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_model_is_trained_decides_is_found_after_a_kill_and_replayed(stand: Any) -> None:
     (stand.directory / "mean.py").write_text(MEAN)
     source, target = stand.stack.table("source"), stand.stack.table("target")
     flow = f"learned-{stand.identity}"
@@ -98,3 +114,31 @@ learned:
 
     pairs = agent.client.get(f"/v1/flows/{flow}/knowledge")
     assert (pairs.status_code, pairs.content[:4]) == (200, b"PAR1")
+
+    runs = agent.ask("GET", f"/v1/flows/{flow}/runs")
+    made = len({run["run"] for run in runs if run["outcome"] == "committed"})
+    more = stand.directory / "more.yaml"
+    more.write_text(text.replace("audit: 0.01%", "audit: 99.99%"))
+    wider = stand.directory / "wider.yaml"
+    wider.write_text(text.replace("error: 30%", "error: 60%"))
+    place = ("--config", str(agent.configuration))
+    answer = replay(flow, stand.directory, *place, "--bounds", str(more))
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert found["agrees"], found["disagreement"]
+    recorded, audited = found["replays"]
+    assert recorded["runs"] == made < audited["runs"] == found["waves"] == hour
+    assert [warning.split(":")[0] for warning in found["warnings"]] == ["more.yaml"]
+
+    refused = replay(flow, stand.directory, *place, "--bounds", str(wider))
+    assert refused.returncode == 1
+    assert "was fitted to relative 0.3 in 0.8; a replay fits none" in refused.stderr
+    nowhere = replay(flow, stand.directory, "--kafka", str(stand.stack.kafka))
+    assert nowhere.returncode == 1
+    assert "agents keep them in HBase: say where with --hbase HOST:PORT" in nowhere.stderr
+    elsewhere = stand.directory / "elsewhere.toml"
+    configured = agent.configuration.read_text()
+    elsewhere.write_text(configured.replace('state_table = "headgate-', 'state_table = "absent-'))
+    absent = replay(flow, stand.directory, "--config", str(elsewhere))
+    assert absent.returncode == 1
+    assert f"has no table absent-{stand.identity}-knowledge, in which agents keep" in absent.stderr

@@ -159,6 +159,7 @@ class Runtime:
             if state.watching:
                 state.phase = state.working
             self.history.lose_unfinished(now)
+            self.decisions.publish(now, DecisionKind.RESTARTED, "an agent goes on with it")
             self.handle(Restarted(now))
             self.waves.resume(now)
         self._watches.publish(now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,15 +12,24 @@ from headgate.agent.errors import Refused
 from headgate.agent.history.recordings import Recordings
 from headgate.engine import ActionRole, DataflowSpec
 from headgate.flows import Dataflow, parse_dataflow
+from headgate.learning import learned_actions
 from headgate.replay import (
     Candidate,
     Difference,
+    ModelKey,
+    RecordedModels,
     Recording,
     ReplayReport,
+    UnknownModel,
     differences,
     in_order,
+    recorded_models,
     replay,
+    untrained,
 )
+
+ModelSource = Callable[[str, Sequence[ModelKey]], Mapping[ModelKey, bytes]]
+"""Returns models of a dataflow, as they are stored; raises ``UnknownModel`` where it cannot."""
 
 RECORDED = "as recorded"
 """The label of the bounds under which the record was made."""
@@ -40,6 +49,7 @@ class FlowRecording:
     Args:
         kafka: where it was recorded.
         name: of the dataflow.
+        models: where those are by which learned triggers decided; None where nobody says it.
 
     Raises:
         RecordingError: it cannot be replayed; the message says why.
@@ -47,8 +57,9 @@ class FlowRecording:
         DataflowErrors: this version does not read the definition that was submitted.
     """
 
-    def __init__(self, kafka: KafkaOptions, name: str) -> None:
+    def __init__(self, kafka: KafkaOptions, name: str, models: ModelSource | None = None) -> None:
         self._recordings = Recordings(kafka)
+        self._source = models
         self.recording: Recording = self._recordings.open(name)
         self._definitions = {
             place: parse_dataflow(source, f"{name}, as submitted", profile, name)
@@ -56,16 +67,38 @@ class FlowRecording:
         }
         self.dataflow: Dataflow = self._definitions[0]
 
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """The steps that have had learned triggers."""
+        specs = (flow.spec for flow in self._definitions.values())
+        return tuple(dict.fromkeys(a.name for spec in specs for a in learned_actions(spec)))
+
+    def _models(self) -> RecordedModels:
+        wanted = recorded_models(self.recording)
+        name = self.recording.dataflow
+        if wanted and self._source is None:
+            raise UnknownModel(
+                f"models decided when steps of {name!r} ran, and nobody has said where they are"
+            )
+        stored = self._source(name, wanted) if wanted and self._source is not None else {}
+        return RecordedModels(self.recording, stored)
+
     def replay(self, others: Mapping[str, DataflowSpec]) -> FlowReplay:
         """Return replays under the recorded bounds and under others, by label.
 
         Raises:
-            Refused: a specification has other steps or containers than the recorded one.
-            RecordingError: Kafka has not all that is needed any more.
+            Refused: a specification has other steps or containers than the recorded one, or
+                outputs bounded by other errors than the recorded models were fitted to.
+            RecordingError: Kafka has not all that is needed any more, or a model is not at hand.
             Unreachable: Kafka does not answer.
         """
         for label, spec in others.items():
             self._check(label, spec)
+        models = self._models()
+        for label, spec in others.items():
+            misfit = models.misfit(spec)
+            if misfit:
+                raise Refused(f"{label}: {misfit}")
         changes = {place: flow.spec for place, flow in self._definitions.items() if place}
         candidates = [Candidate(RECORDED, self.dataflow.spec, changes)]
         name = self.recording.dataflow
@@ -79,8 +112,11 @@ class FlowRecording:
         with self._recordings.updates(self.recording, tables) as history:
             decisions = self.recording.decisions
             events = in_order(decisions, history.partitions, history.fetch)
-            report = replay(self.recording, events, history.partitions, candidates)
-        return FlowReplay(report, differences(report.replays[0], self.recording))
+            report = replay(self.recording, events, history.partitions, candidates, models)
+        recorded, *rest = report.replays
+        missed = tuple(filter(None, (untrained(replayed, recorded) for replayed in rest)))
+        report = replace(report, warnings=(*report.warnings, *missed))
+        return FlowReplay(report, differences(recorded, self.recording))
 
     def _check(self, label: str, spec: DataflowSpec) -> None:
         recorded = self.dataflow.spec

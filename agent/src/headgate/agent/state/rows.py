@@ -72,13 +72,17 @@ class HBaseConnections:
         host: where the server or an observer listens.
         port: its Thrift2 port.
         stopping: set when the agent ends, after which nothing is repeated.
+        patience: seconds before a call gives up that says nothing of it; None for ever.
     """
 
-    def __init__(self, host: str, port: int, stopping: threading.Event) -> None:
+    def __init__(
+        self, host: str, port: int, stopping: threading.Event, patience: float | None = None
+    ) -> None:
         self.address = f"{host}:{port}"
         self._host = host
         self._port = port
         self._stopping = stopping
+        self._patience = patience
         self._idle: list[Thrift2Connection] = []
         self._lock = threading.Lock()
         self.trouble: str | None = None
@@ -89,11 +93,12 @@ class HBaseConnections:
 
         Args:
             what: the call; it may be done more than once.
-            patience: seconds before giving up; None for ever (until the agent stops).
+            patience: seconds before giving up; those of all calls where None.
 
         Raises:
             Unreachable: the server was away for that long, or the agent stops.
         """
+        patience = self._patience if patience is None else patience
         started = time.monotonic()
         backoff = _FIRST_BACKOFF
         warn_after = _FIRST_WARNING

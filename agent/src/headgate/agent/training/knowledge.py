@@ -34,7 +34,15 @@ _READ = 500
 
 
 class ModelMissing(AgentError):
-    """A model is not there, or nobody has signed it; the message says what to do."""
+    """A model is not there, or not whole; the message says what to do, and ``what`` only that."""
+
+    def __init__(self, what: str, dataflow: str) -> None:
+        super().__init__(f"{what}; train it again with `headgate flow train {dataflow}`")
+        self.what = what
+
+
+class ModelUnsigned(ModelMissing):
+    """No agent with this key has signed a model."""
 
 
 class ForeignPairs(AgentError):
@@ -88,24 +96,20 @@ class Knowledge:
         """Return a model's bytes.
 
         Raises:
-            ModelMissing: it is not there, is not whole, or was signed by nobody.
+            ModelMissing: it is not there, or is not whole.
+            ModelUnsigned: it was signed by nobody.
         """
         row = _model_row(dataflow, output, version)
         columns = self._rows.get(row, (b"models",))
-        again = f"train it again with `headgate flow train {dataflow}`"
+        what = f"model {version} of {output}"
         if not columns:
-            message = f"model {version} of {output} is not in the knowledge table; {again}"
-            raise ModelMissing(message)
+            raise ModelMissing(f"{what} is not in the knowledge table", dataflow)
         chunks = sorted(column for column in columns if column != _MODEL_SEAL)
         model = b"".join(columns[column] for column in chunks)
         if version_of_model(model) != version:
-            message = f"model {version} of {output} is damaged in the knowledge table; {again}"
-            raise ModelMissing(message)
+            raise ModelMissing(f"{what} is damaged in the knowledge table", dataflow)
         if not self._seals.holds(row, _MODEL, model, columns.get(_MODEL_SEAL, b"")):
-            message = (
-                f"model {version} of {output} was signed by no agent with this agent's key; {again}"
-            )
-            raise ModelMissing(message)
+            raise ModelUnsigned(f"{what} was signed by no agent with this agent's key", dataflow)
         return model
 
     # -- pairs

@@ -17,6 +17,7 @@ from headgate.cli.json_document import JsonOption, print_document
 from headgate.cli.replay import ConfigOption, KafkaOption, kafka_of, outcome
 from headgate.engine import ActionRole, DataflowSpec
 from headgate.flows import bounded_actions, parse_dataflow, scale_limits
+from headgate.learning import learned_actions
 from headgate.replay import ErrorTarget, Factors, Replayed, SavingTarget, Target, Trial, Tuned, tune
 
 _ROWS = 16
@@ -86,8 +87,10 @@ def flow_tune(
     with outcome(console, "flow tune"):
         target = _target(error, saving)
         recording = FlowRecording(kafka_of(kafka, config), name)
+        _refuse_learned(recording.learned, f"{name} was recorded with")
         source = bounds.read_text(encoding="utf-8") if bounds else recording.dataflow.source
         spec = parse_dataflow(source, str(bounds or name)).spec
+        _refuse_learned([action.name for action in learned_actions(spec)], f"{bounds or name} has")
         fresh = {} if bounded_actions(source) else _watched(spec)
         actions = bounded_actions(source) or tuple(fresh)
         if not actions:
@@ -116,6 +119,15 @@ def _target(error: float | None, saving: float | None) -> Target:
     if error is not None:
         return ErrorTarget(error / 100)
     return SavingTarget((saving or 0.0) / 100)
+
+
+def _refuse_learned(actions: Sequence[str], who: str) -> None:
+    if actions:
+        raise TuningError(
+            f"{who} learned triggers on {', '.join(actions)}: they have no limits that could be "
+            "scaled, and keep a stated error by themselves; compare settings with `headgate replay "
+            "--bounds`"
+        )
 
 
 def _watched(spec: DataflowSpec) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -17,19 +17,24 @@ from rich.table import Table
 
 from headgate.agent import (
     RECORDED,
+    AgentConfiguration,
     AgentError,
     FlowRecording,
     FlowReplay,
+    HBase,
     KafkaOptions,
+    ModelSource,
     load_configuration,
+    stored_models,
 )
 from headgate.cli.json_document import JsonOption, print_document
 from headgate.engine import DataflowSpec
 from headgate.flows import DataflowErrors, load_dataflow, parse_dataflow
-from headgate.replay import OutputReplay, RecordingError, Replayed
-from headgate.settings import ConfigurationError
+from headgate.replay import ModelKey, OutputReplay, RecordingError, Replayed
+from headgate.settings import ConfigurationError, key_path, read_keys
 
 DEFAULT_FILE = Path("agent.toml")
+_KEY_VARIABLE = "HEADGATE_KEY_FILE"
 
 KafkaOption = Annotated[
     str | None,
@@ -114,18 +119,35 @@ def replay(
         typer.Option(help="Draw runs and errors: .html, .svg or .png."),
     ] = None,
     kafka: KafkaOption = None,
+    hbase: Annotated[
+        str | None,
+        typer.Option(
+            "--hbase",
+            help="Thrift2 address of the agents' HBase, which has the models of learned triggers; "
+            "otherwise the agent's configuration says it.",
+        ),
+    ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="The key with which agents sign models, if not the configured one, or that in "
+            f"your state folder [variable {_KEY_VARIABLE}]."
+        ),
+    ] = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Say how often each step would have run under other bounds, and with what error.
 
     Reads the recorded updates and decisions of a dataflow from Kafka and lets the agent's own
-    engine decide again; no step is run and nothing is written. The error of a step is that of what
-    it would have shown against what was recorded at the same time.
+    engine decide again, learned triggers by the models that decided then; no step is run and
+    nothing is written. The error of a step is that of what it would have shown against what was
+    recorded at the same time.
     """
     console = Console(stderr=json)
     with outcome(console, "replay"):
-        recording = FlowRecording(kafka_of(kafka, config), name)
+        models = model_source(hbase, key_file, config)
+        recording = FlowRecording(kafka_of(kafka, config), name, models)
         found = recording.replay(_others(recording, bounds or [], profile or []))
         result = result_of(found)
         if picture is not None:
@@ -147,12 +169,45 @@ def kafka_of(servers: str | None, config: Path | None) -> KafkaOptions:
     """
     if servers is not None:
         return KafkaOptions(bootstrap=servers)
-    path = config or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
-    if path is None:
+    configured = _configured(config)
+    if configured is None:
         raise ConfigurationError(
             "say where Kafka is: --kafka HOST:PORT, or --config with the agent's TOML file"
         )
-    return load_configuration(path, os.environ).kafka
+    return configured.kafka
+
+
+def model_source(address: str | None, key_file: Path | None, config: Path | None) -> ModelSource:
+    """Return where models are; it is looked at where some are needed, and not before.
+
+    Args:
+        address: ``host:port`` of HBase; that of the configuration where None.
+        key_file: the agents' key; the configured one, or the user's own, where None.
+        config: the agent's TOML file; the one in the current directory, if any, where None.
+    """
+
+    def find(dataflow: str, wanted: Sequence[ModelKey]) -> Mapping[ModelKey, bytes]:
+        configured = _configured(config)
+        if address is not None:
+            hbase = HBase(address, configured.hbase.state_table) if configured else HBase(address)
+        elif configured is not None:
+            hbase = configured.hbase
+        else:
+            raise ConfigurationError(
+                f"models decided when steps of {dataflow!r} ran, and agents keep them in HBase: "
+                "say where with --hbase HOST:PORT (a Thrift2 server, or an observer), or --config "
+                "with the agent's TOML file"
+            )
+        named = (configured.key_file if configured else "") or os.environ.get(_KEY_VARIABLE)
+        keys = read_keys(Path(key_file or named or key_path()).expanduser())
+        return stored_models(hbase, keys, dataflow, wanted)
+
+    return find
+
+
+def _configured(config: Path | None) -> AgentConfiguration | None:
+    path = config or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    return None if path is None else load_configuration(path, os.environ)
 
 
 def _others(

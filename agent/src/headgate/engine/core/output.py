@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headgate.engine.actions.action import Action
 from headgate.engine.actions.state import EngineState
 from headgate.engine.protocol.adjustments import Adjustment
@@ -12,6 +14,9 @@ from headgate.engine.protocol.instructions import (
     RecordDecision,
 )
 from headgate.engine.spec.conditions import ConditionResult
+
+_JUDGED = frozenset({DecisionKind.LAUNCHED, DecisionKind.SKIPPED, DecisionKind.HELD})
+"""Decisions that a trigger has made, where they have a result."""
 
 
 class Output:
@@ -39,9 +44,15 @@ class Output:
         moment: str = "",
         result: ConditionResult | None = None,
         adjustment: Adjustment | None = None,
+        versions: Mapping[str, str] | None = None,
     ) -> None:
-        """Record a decision, about an action and its run where one is named."""
+        """Record a decision, about an action and its run where one is named.
+
+        With ``versions`` None, what a trigger has judged is recorded with what it goes by.
+        """
         run = action.run if action is not None else None
+        if versions is None and action is not None and result is not None and kind in _JUDGED:
+            versions = action.policy.versions()
         decision = Decision(
             time=self._state.now,
             dataflow=self._state.spec.name,
@@ -53,6 +64,7 @@ class Output:
             moment=moment,
             result=result,
             adjustment=adjustment,
+            versions=dict(versions or {}),
         )
         self._instructions.append(RecordDecision(decision))
 

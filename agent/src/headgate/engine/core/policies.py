@@ -10,7 +10,7 @@ from headgate.engine.core.clocks import Clocks
 from headgate.engine.core.output import Output
 from headgate.engine.protocol.instructions import Consult, DecisionKind
 from headgate.engine.protocol.stimuli import Consulted
-from headgate.engine.triggers.policy import Ask, Response, Wave
+from headgate.engine.triggers.policy import Adopted, Ask, Response, Wave
 
 
 class Policies:
@@ -59,6 +59,9 @@ class Policies:
         for response in responses:
             if isinstance(response, Ask):
                 self.ask(action, response.question)
+            elif isinstance(response, Adopted):
+                kind, versions = DecisionKind.ADOPTED, response.versions
+                self._output.decide(kind, response.words, action, versions=versions)
             else:
                 moved = self._state.actions[response.action]
                 self._output.decide(DecisionKind.ADJUSTED, response.words, moved)

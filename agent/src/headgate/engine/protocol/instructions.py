@@ -111,6 +111,10 @@ class DecisionKind(StrEnum):
     WAVE_ENDED = "wave-ended"
     SCANNED = "scanned"
     """A container was read from its table."""
+    ADOPTED = "adopted"
+    """A trigger was given what it goes by from here on, such as a model, or there was none."""
+    RESTARTED = "restarted"
+    """An agent goes on where one before it ended: triggers ask again for what they were given."""
 
 
 class Decision(Struct, frozen=True):
@@ -126,6 +130,11 @@ class Decision(Struct, frozen=True):
     moment: str = ""
     result: ConditionResult | None = None
     adjustment: Adjustment | None = None
+    versions: dict[str, str] = {}
+    """What the trigger went by that it was given, such as models: the version of each by its name.
+
+    Of ``ADOPTED`` the one that it was given, with an empty version where there was none to give.
+    """
 
 
 class RecordDecision(Struct, frozen=True, tag="decision"):

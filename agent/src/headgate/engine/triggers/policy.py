@@ -199,7 +199,15 @@ class Ask(Struct, frozen=True):
     question: bytes
 
 
-Response = LimitsMoved | Ask
+class Adopted(Struct, frozen=True):
+    """The policy was given what it goes by from here on, or was not; ``words`` say what or why."""
+
+    versions: dict[str, str]
+    """By name the version; empty where there was none to give."""
+    words: str
+
+
+Response = LimitsMoved | Ask | Adopted
 """What a policy wants done about what it has heard."""
 
 
@@ -243,6 +251,10 @@ class TriggerPolicy(ABC):
     def report(self) -> PolicyReport | None:
         """Return what people should know besides; None where there is nothing."""
         return None
+
+    def versions(self) -> Mapping[str, str]:
+        """Return what it goes by that it was given, such as models: the version of each by name."""
+        return {}
 
     def times(self, inputs: Inputs) -> Sequence[float]:  # noqa: ARG002 -- the interface
         """Return when it has to be asked, whatever else happens, in Unix seconds."""

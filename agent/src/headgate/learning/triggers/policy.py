@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from headgate.engine import (
     ActionSpec,
+    Adopted,
     Ask,
     ConditionResult,
     ContainerWatch,
@@ -347,25 +348,34 @@ class Learned(TriggerPolicy):
                 for each in below:
                     each.measured(said)
             return ()
-        for name, sent in found.outputs.items():
-            output = self._flow.outputs.get(name)
-            if output is None:
-                continue
-            if isinstance(sent, Lost):
-                output.lose(sent.reason)
-                continue
+        outputs = self._flow.outputs
+        told = found.outputs.items()
+        return [self._taken(outputs[name], sent) for name, sent in told if name in outputs]
+
+    def _taken(self, output: BoundedOutput, sent: bytes | Lost) -> Adopted:
+        """Have a model decide, or go on without it; return which, for whoever replays this."""
+        if not isinstance(sent, Lost):
             try:
                 model = decode_model(sent)
             except UnusableModel as error:
-                output.lose(str(error))
-                continue
-            if why := output.why_not(model):
-                output.lose(why)
+                sent = Lost(str(error))
             else:
-                output.use(sent, model, self._flow.wave.number)
-        return ()
+                if not (why := output.why_not(model)):
+                    output.use(sent, model, self._flow.wave.number)
+                    version = output.state.model
+                    words = f"model {version} decides on `{output.name}`"
+                    return Adopted({output.name: version}, words)
+                sent = Lost(why)
+        output.lose(sent.reason)
+        return Adopted({output.name: ""}, sent.reason)
 
     # -- what people see, and what is kept
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the models that decide on the outputs at the step and below, where there are."""
+        outputs = self._flow.outputs
+        below = (outputs[name] for name in self._flow.below[self.name])
+        return {output.name: output.state.model for output in below if output.model is not None}
 
     def report(self) -> PolicyReport:
         """Return how the outputs at the step and below are decided on; audits of its own only."""

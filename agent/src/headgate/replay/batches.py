@@ -1,0 +1,62 @@
+"""Update batches as a replay has them: parts of recorded ones, and those that it makes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from headgate.events import VERSION, RequestPart, UpdateBatch, UpdateKind
+from headgate.replay.tables import UNKNOWN, Cell, Value
+
+
+def written(
+    table: str, request: RequestPart, observer: str, cells: Sequence[tuple[Cell, Value]]
+) -> UpdateBatch:
+    """Return what a request has written, as one batch.
+
+    Args:
+        table: of all cells.
+        request: of as many cells.
+        observer: who publishes it.
+        cells: with what they hold now; None where they are gone.
+    """
+    return UpdateBatch(
+        version=VERSION,
+        observer=observer,
+        epoch=1,
+        sequence=0,
+        watermark=request.intent,
+        table=table,
+        requests=(request,),
+        kinds=bytes(_kind(value) for _, value in cells),
+        rows=tuple(cell[1] for cell, _ in cells),
+        columns=tuple(cell[2] for cell, _ in cells),
+        timestamps=(-1,) * len(cells),
+        values=tuple(None if value is UNKNOWN else value for _, value in cells),
+    )
+
+
+def _kind(value: Value) -> int:
+    return UpdateKind.DELETE_COLUMN if value is None else UpdateKind.PUT
+
+
+def only(batch: UpdateBatch, kept: Iterable[bool]) -> UpdateBatch:
+    """Return the batch with only the requests that are kept."""
+    requests: list[RequestPart] = []
+    cells: list[int] = []
+    position = 0
+    for request, keep in zip(batch.requests, kept, strict=True):
+        if keep:
+            requests.append(request)
+            cells.extend(range(position, position + request.cells))
+        position += request.cells
+    return msgspec.structs.replace(
+        batch,
+        requests=tuple(requests),
+        kinds=bytes(batch.kinds[i] for i in cells),
+        rows=tuple(batch.rows[i] for i in cells),
+        columns=tuple(batch.columns[i] for i in cells),
+        timestamps=tuple(batch.timestamps[i] for i in cells),
+        values=tuple(batch.values[i] for i in cells),
+    )

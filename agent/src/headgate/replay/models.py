@@ -1,0 +1,129 @@
+"""Models by which learned triggers decided while they were recorded, as replays are given them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from headgate.engine import Consulted, DataflowSpec, DecisionKind
+from headgate.learning import (
+    LEARNED,
+    Lost,
+    Model,
+    Models,
+    UnusableModel,
+    decode_model,
+    encode_answer,
+    learned_actions,
+    settings_of,
+    version_of_model,
+)
+from headgate.replay.recording import Recording, RecordingError, ReplayedDecision
+
+
+class ModelKey(Struct, frozen=True, order=True):
+    """What a model is of, and what it is called."""
+
+    output: str
+    """The container."""
+    version: str
+
+
+class UnknownModel(RecordingError):
+    """A model that decided while the dataflow was recorded is not at hand."""
+
+
+def recorded_models(recording: Recording) -> tuple[ModelKey, ...]:
+    """Return the models by which a dataflow was decided on, in the order in which they came."""
+    found = {
+        ModelKey(output, version): None
+        for decision in recording.decisions
+        if decision.kind == DecisionKind.ADOPTED
+        for output, version in decision.versions.items()
+        if version
+    }
+    return tuple(found)
+
+
+class RecordedModels:
+    """The models of a recording, and which of them were given when.
+
+    Args:
+        recording: what is known of the dataflow's past.
+        stored: their bytes.
+
+    Raises:
+        UnknownModel: the record does not say which decided, or one of them is not among those that
+            are stored, is damaged, or was written by a newer program.
+    """
+
+    def __init__(self, recording: Recording, stored: Mapping[ModelKey, bytes]) -> None:
+        self._name = recording.dataflow
+        self._stored = stored
+        if recording.unversioned:
+            raise UnknownModel(
+                f"models launched {', '.join(map(repr, recording.unversioned))} of {self._name!r}, "
+                "and the agent that recorded it was of a version that did not write down which "
+                f"and since when; {self._anew}"
+            )
+        self._models = {key: self._decoded(key) for key in recorded_models(recording)}
+
+    @property
+    def _anew(self) -> str:
+        return f"to record anew, remove and submit {self._name}"
+
+    def _decoded(self, key: ModelKey) -> Model:
+        what = f"model {key.version}, which decided on `{key.output}` of {self._name!r},"
+        data = self._stored.get(key)
+        if data is None:
+            raise UnknownModel(f"{what} is not at hand; {self._anew}")
+        if version_of_model(data) != key.version:
+            raise UnknownModel(f"{what} is damaged: its bytes are not those; {self._anew}")
+        try:
+            return decode_model(data)
+        except UnusableModel as error:
+            raise UnknownModel(f"{what} cannot be used here: {error}") from error
+
+    def given(self, now: float, decision: ReplayedDecision, spec: DataflowSpec) -> list[Consulted]:
+        """Return what triggers of a dataflow hear of what was given to those that were recorded.
+
+        Args:
+            now: Unix seconds.
+            decision: that something was adopted.
+            spec: the dataflow; outputs that it does not bound are left out.
+        """
+        writers = {str(c): a.name for a in learned_actions(spec) for c in a.writes}
+        heard = []
+        for output, version in decision.versions.items():
+            if output in writers:
+                stored = self._stored[ModelKey(output, version)] if version else None
+                said = Lost(decision.words) if stored is None else stored
+                answer = encode_answer(Models({output: said}))
+                heard.append(Consulted(now, writers[output], LEARNED, answer))
+        return heard
+
+    def misfit(self, spec: DataflowSpec) -> str:
+        """Return why models that were recorded say nothing of a dataflow; empty where they do.
+
+        A model predicts on which side of one error an output will be, and its threshold is that of
+        one confidence. Other shares of audits and other horizons leave both as they are.
+        """
+        actions = learned_actions(spec)
+        if not actions:
+            return ""
+        outputs = settings_of(actions).outputs
+        for key, model in self._models.items():
+            asked = outputs.get(key.output)
+            if asked is None:
+                continue
+            fitted = (model.metric, model.bound, model.confidence)
+            if fitted != (asked.metric, asked.bound, asked.confidence):
+                return (
+                    f"output {key.output!r} is bounded by an error ({asked.metric}) of "
+                    f"{asked.bound:g} in {asked.confidence:.4g} of the waves, and model "
+                    f"{key.version}, which was recorded, was fitted to {model.metric} "
+                    f"{model.bound:g} in {model.confidence:.4g}; a replay fits none, so leave "
+                    "error and confidence as they were recorded"
+                )
+        return ""
