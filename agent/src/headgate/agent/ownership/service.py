@@ -48,12 +48,12 @@ from headgate.agent.state.sealed import (
 )
 from headgate.agent.state.store import StateStore
 from headgate.agent.supervision import Supervision
-from headgate.agent.training.knowledge import FAMILIES, Knowledge, knowledge_table
+from headgate.agent.training.knowledge import FAMILIES, Knowledge
 from headgate.agent.training.trainer import Trainer
 from headgate.engine import ResourceSample
 from headgate.events import NOTIFY_FAMILY
 from headgate.flows import Dataflow, parse_dataflow
-from headgate.settings import parse_address, shared_keys
+from headgate.settings import knowledge_table, parse_address, shared_keys
 from headgate.spark import RunKey, StartSession, Thrift2Address
 
 log = structlog.get_logger("headgate.agent")

@@ -41,11 +41,6 @@ class ForeignPairs(AgentError):
     """Pairs have other features than this program computes; the message says what to do."""
 
 
-def knowledge_table(state_table: str) -> str:
-    """Return what the table is called beside a state table."""
-    return f"{state_table}-knowledge"
-
-
 class Knowledge:
     """The table. Every call may raise ``Unreachable``.
 
