@@ -390,8 +390,10 @@ def mark(
     With --wait the exit status is 3 where the wave is not settled in time, or settled although a
     step could not answer it: it is in quarantine, paused, or nothing starts it.
     """
+    body: dict[str, Any] = {"actions": action or []}
     try:
-        body = {"actions": action or [], "time": None if time is None else wave_time(time)}
+        if time is not None:  # agents from before waves had times refuse the field
+            body["time"] = wave_time(time)
     except ConfigurationError as error:
         fail(str(error), json=json)
     marked = ask("POST", f"/v1/flows/{name}/waves", agent, body, json=json)
