@@ -26,5 +26,7 @@ def pairs(waves: int = WAVES, first: int = 101, name: str = "lived") -> list[Wav
     return wave_pairs(name, 1.7e9, numbers, GRAPH, METRICS, measured(waves))
 
 
-def knowledge(rows: MemoryRows, waves: int = 1000, seals: Seals = SEALS) -> Knowledge:
-    return Knowledge(rows, seals, waves)
+def knowledge(
+    rows: MemoryRows, waves: int = 1000, seals: Seals = SEALS, models: int = 10
+) -> Knowledge:
+    return Knowledge(rows, seals, waves, models)

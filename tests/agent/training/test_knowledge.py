@@ -13,7 +13,7 @@ from simulation.rows import SEALS, MemoryRows
 from taught import GRAPH
 
 from headgate.agent.state.sealed import Seals
-from headgate.agent.training.knowledge import ForeignPairs, ModelMissing
+from headgate.agent.training.knowledge import ForeignPairs, Knowledge, ModelMissing, Trimmed
 from headgate.agent.training.pairs import WavePairs
 from headgate.agent.training.parquet import UnusableParquet, read_pairs, write_pairs
 from headgate.learning import (
@@ -98,6 +98,91 @@ def test_a_model_comes_back_by_its_version() -> None:
     assert knowledge(rows).model("lived", "level", version) == model
     with pytest.raises(ModelMissing, match=r"is not in the knowledge table; .* flow train other"):
         knowledge(rows).model("other", "level", version)
+
+
+def test_the_oldest_models_go_when_there_are_more_than_are_kept() -> None:
+    rows = MemoryRows()
+    kept = knowledge(rows, models=3)
+    first, *later = (kept.keep_model("lived", "map", b"%d" % n) for n in range(4))
+    other = kept.keep_model("lived", "level", b"other")
+
+    with pytest.raises(ModelMissing):
+        kept.model("lived", "map", first)
+    assert [kept.model("lived", "map", each) for each in later] == [b"1", b"2", b"3"]
+    kept.keep_model("lived", "map", b"1")  # the newest again
+    kept.keep_model("lived", "map", b"4")
+    assert kept.model("lived", "map", later[0]) == b"1"
+    with pytest.raises(ModelMissing):
+        kept.model("lived", "map", later[1])
+    assert kept.model("lived", "level", other) == b"other"
+
+
+def test_models_of_the_version_before_are_the_oldest() -> None:
+    rows = MemoryRows()
+    before = knowledge(rows).keep_model("lived", "map", b"of before")
+    del next(iter(rows.rows.values()))[b"models:number"]
+    assert knowledge(rows).model("lived", "map", before) == b"of before"
+
+    for n in range(3):
+        knowledge(rows, models=3).keep_model("lived", "map", b"%d" % n)
+    with pytest.raises(ModelMissing):
+        knowledge(rows).model("lived", "map", before)
+
+
+def test_trimming_leaves_the_newest_waves_and_the_models_that_decide() -> None:
+    rows = MemoryRows()
+    kept = knowledge(rows)
+    kept.keep_pairs([*pairs(), *pairs(name="lived/other")])
+    used, idle, newest = (kept.keep_model("lived", "map", b"%d" % n) for n in range(3))
+    others = kept.keep_model("lived/other", "map", b"5")
+    containers = len({(one.key.output, one.key.container) for one in pairs()})
+
+    found = kept.trim("lived", 2, {used})
+
+    assert (found.pairs, found.models) == (len(pairs()) - 2 * containers, 1)
+    assert {one.key.wave for one in kept.pairs("lived")} == {108, 109}
+    assert kept.model("lived", "map", used) == b"0"
+    assert kept.model("lived", "map", newest) == b"2"
+    with pytest.raises(ModelMissing):
+        kept.model("lived", "map", idle)
+    assert (len(list(kept.pairs("lived/other"))), kept.model("lived/other", "map", others)) == (
+        len(pairs()),
+        b"5",
+    )
+    kept.trim("lived", 0, ())
+    assert list(kept.pairs("lived")) == []
+
+
+def test_pairs_that_cannot_be_read_are_trimmed_all_the_same() -> None:
+    rows = MemoryRows()
+    knowledge(rows).keep_pairs(pairs())
+    rows.rows[min(rows.rows)].clear()
+    assert knowledge(rows).trim("lived", 0, ()).pairs == len(pairs())
+
+
+def test_a_dataflow_is_forgotten_whole_and_no_other() -> None:
+    rows = MemoryRows()
+    kept = knowledge(rows)
+    for name in ("lived", "lived2", "lived/2"):
+        kept.keep_pairs(pairs(name=name))
+        kept.keep_model(name, "map", b"model")
+    before = len(rows.rows)
+
+    kept.forget("lived")
+
+    assert not any(row.split(b"/")[1] == b"lived" for row in rows.rows)
+    assert len(rows.rows) == before * 2 // 3
+
+
+def test_nothing_is_made_to_delete_from() -> None:
+    """A dataflow that has learned nothing is removed without a table being created."""
+
+    def create() -> None:
+        raise AssertionError("the table was created")
+
+    kept = Knowledge(MemoryRows(), SEALS, 1, 3, create, lambda: False)
+    kept.forget("lived")
+    assert kept.trim("lived", 0, ()) == Trimmed(0, 0)
 
 
 @pytest.mark.parametrize("wrong", ["cut short", "unsigned", "another key", "another row"])

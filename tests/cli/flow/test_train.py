@@ -140,13 +140,26 @@ def test_what_an_agent_gives_is_written_to_a_file(agent: Agent, tmp_path: Path) 
     assert agent.asked == [("GET", "/v1/flows/air/knowledge", None)]
 
 
+def test_what_is_too_old_is_deleted(agent: Agent) -> None:
+    agent.answers = {"pairs": 12, "models": 3}
+    told = agent.run("knowledge", "air", "--trim", "100")
+    assert told == "12 rows of pairs and 3 models of air are gone.\n"
+    assert agent.asked == [("POST", "/v1/flows/air/knowledge/trim", {"waves": 100})]
+
+
+def test_a_dataflow_is_removed_with_or_without_what_was_learned_of_it(agent: Agent) -> None:
+    agent.run("remove", "air")
+    agent.run("remove", "air", "--keep-knowledge")
+    assert [path for _, path, _ in agent.asked] == ["/v1/flows/air", "/v1/flows/air?knowledge=keep"]
+
+
 def test_bad_files_and_none_are_refused_with_the_cure(agent: Agent, tmp_path: Path) -> None:
     bad = tmp_path / "bad.parquet"
     bad.write_bytes(b"what is this?")
     missing = tmp_path / "missing.parquet"
     folder = tmp_path / "no" / "folder.parquet"
     for arguments, words in (
-        ((), "name one file, with --export or with --import"),
+        ((), "name one file, with --export or with --import, or --trim WAVES"),
         (("--export", str(bad), "--import", str(bad)), "name one file"),
         (("--import", str(bad)), f"{bad} is no Parquet file"),
         (("--import", str(missing)), f"{missing} cannot be read"),

@@ -119,6 +119,13 @@ class KnowledgeRequest(Struct, frozen=True, forbid_unknown_fields=True):
     pairs: tuple[PackedPairs, ...]
 
 
+class TrimRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much of what a dataflow was learned from is to stay."""
+
+    waves: Annotated[int, Meta(ge=0)]
+    """The newest, whose pairs stay."""
+
+
 class KeptPairs(Struct, frozen=True):
     """How many waves were new, counted for each output and container."""
 

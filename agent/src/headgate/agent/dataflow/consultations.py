@@ -10,7 +10,7 @@ from headgate.agent.errors import Refused
 from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.training import learned_by
 from headgate.engine import Consult, Consulted, SpecificationError
-from headgate.learning import LEARNED, Train
+from headgate.learning import LEARNED, Learned, Train
 
 
 class Consultations:
@@ -73,6 +73,15 @@ class Consultations:
                 f"`headgate flow train {self._state.name}` does"
             )
         return learning.report
+
+    def models(self) -> frozenset[str]:
+        """Return the versions of the models by which outputs are decided on."""
+        return frozenset(
+            version
+            for action in self._state.engine.actions.values()
+            if isinstance(action.policy, Learned)
+            for version in action.policy.models
+        )
 
     def ask(self, consult: Consult) -> None:
         """Have a question worked out; the engine hears of it in any case, later."""

@@ -199,8 +199,15 @@ class Agent:
         table = knowledge_table(configuration.hbase.state_table)
         own = seals.of(table)
         rows = HBaseRows(self._connections, table, own.proof, FAMILIES)
-        waves = configuration.training.kept_waves
-        return Knowledge(rows, own, waves, lambda: rows.create(configuration.start_seconds))
+        training = configuration.training
+        return Knowledge(
+            rows,
+            own,
+            training.kept_waves,
+            training.kept_models,
+            lambda: rows.create(configuration.start_seconds),
+            rows.exists,
+        )
 
     # -- life ------------------------------------------------------------------------------------
 

@@ -7,12 +7,13 @@ run, and pairs which models there are: what no agent has signed is never used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from headgate.agent.errors import AgentError
 from headgate.agent.state.log_segments import CHUNK
@@ -29,6 +30,10 @@ _PAIRS = b"pairs:"
 _PAIRS_SEAL = b"pairs:seal"
 _MODEL = b"models:"
 _MODEL_SEAL = b"models:seal"
+_NUMBER = b"models:number"
+"""Counts the models of an output, so that the newest are known; models of before have none."""
+_CONTAINER: Final = 4
+"""Parts of a pair's row up to its container."""
 _READ = 500
 """Waves read at once: a few kilobytes each."""
 
@@ -41,6 +46,14 @@ class ForeignPairs(AgentError):
     """Pairs have other features than this program computes; the message says what to do."""
 
 
+class Trimmed(Struct, frozen=True):
+    """What was deleted."""
+
+    pairs: int
+    """Rows: one for each wave, output and container."""
+    models: int
+
+
 class Knowledge:
     """The table. Every call may raise ``Unreachable``.
 
@@ -48,17 +61,27 @@ class Knowledge:
         rows: of the table.
         seals: of the table.
         waves: for how many waves pairs of a dataflow are kept.
+        models: how many models of an output are kept.
         create: makes the table where it is missing; called at the first use.
+        exists: whether the table is there; asked before anything is deleted.
     """
 
     def __init__(
-        self, rows: Rows, seals: Seals, waves: int, create: Callable[[], None] = lambda: None
+        self,
+        rows: Rows,
+        seals: Seals,
+        waves: int,
+        models: int,
+        create: Callable[[], None] = lambda: None,
+        exists: Callable[[], bool] = lambda: True,
     ) -> None:
         self._made = rows
         self._create = create
+        self._exists = exists
         self._there = False
         self._seals = seals
         self._waves = waves
+        self._models = models
 
     @property
     def _rows(self) -> Rows:
@@ -70,13 +93,19 @@ class Knowledge:
     # -- models
 
     def keep_model(self, dataflow: str, output: str, model: bytes) -> str:
-        """Keep a model, and return what it is called."""
+        """Keep a model as an output's newest, and return what it is called; the oldest go."""
         version = version_of_model(model)
         row = _model_row(dataflow, output, version)
+        prefix = _models_prefix(dataflow, output)
+        numbers = self._numbers(prefix)
         for number, start in enumerate(range(0, len(model), CHUNK)):
             self._rows.put(row, {_MODEL + b"%05d" % number: model[start : start + CHUNK]})
         # The seal comes last: without it there is no model.
-        self._rows.put(row, {_MODEL_SEAL: self._seals.seal(row, _MODEL, model)})
+        seal = self._seals.seal(row, _MODEL, model)
+        number = max(numbers.values(), default=0) + 1
+        self._rows.put(row, {_MODEL_SEAL: seal, _NUMBER: b"%d" % number})
+        numbers[row] = number
+        self._drop(sorted(numbers, key=numbers.__getitem__)[: -self._models])
         return version
 
     def model(self, dataflow: str, output: str, version: str) -> bytes:
@@ -87,6 +116,7 @@ class Knowledge:
         """
         row = _model_row(dataflow, output, version)
         columns = self._rows.get(row, (b"models",))
+        columns.pop(_NUMBER, None)
         again = f"train it again with `headgate flow train {dataflow}`"
         if not columns:
             message = f"model {version} of {output} is not in the knowledge table; {again}"
@@ -102,6 +132,15 @@ class Knowledge:
             )
             raise ModelMissing(message)
         return model
+
+    def _numbers(self, prefix: bytes) -> dict[bytes, int]:
+        """Return the models' rows behind a prefix, each with its number, 0 where it has none."""
+        stop = _after(prefix)
+        found = dict.fromkeys(self._rows.names(prefix, stop), 0)
+        for row, columns in self._rows.scan(prefix, stop, (_NUMBER,)):
+            if columns.get(_NUMBER, b"").isdigit():
+                found[row] = int(columns[_NUMBER])
+        return found
 
     # -- pairs
 
@@ -129,10 +168,7 @@ class Knowledge:
             self._rows.put(row, {**columns, _PAIRS_SEAL: seal})
             known[prefix].add(row)
         for rows in known.values():
-            kept = sorted(rows)[-self._waves :]
-            gone = sorted(rows - set(kept))
-            if gone:
-                self._rows.drop(gone)
+            self._drop(sorted(rows)[: -self._waves])
         return new
 
     def pairs(self, dataflow: str) -> Iterator[WavePairs]:
@@ -155,6 +191,50 @@ class Knowledge:
                         "no agent with this agent's key, or is damaged; delete it"
                     )
                 yield _pairs_of(row, columns)
+
+    # -- what goes
+
+    def trim(self, dataflow: str, waves: int, used: Collection[str]) -> Trimmed:
+        """Delete the older pairs and models of a dataflow.
+
+        Args:
+            dataflow: its name.
+            waves: how many of the newest waves keep their pairs; none where 0.
+            used: versions of models that decide; these and the newest of each output stay.
+        """
+        if not self._exists():
+            return Trimmed(0, 0)
+        by_container: dict[bytes, list[bytes]] = {}
+        prefix = _of_dataflow(b"pairs", dataflow)
+        for row in self._rows.names(prefix, _after(prefix)):
+            by_container.setdefault(b"/".join(row.split(b"/")[:_CONTAINER]), []).append(row)
+        pairs = [
+            row
+            for rows in by_container.values()
+            for row in sorted(rows)[: max(0, len(rows) - waves)]
+        ]
+        numbers = self._numbers(_of_dataflow(b"models", dataflow))
+        newest = {row.rpartition(b"/")[0]: row for row in sorted(numbers, key=numbers.__getitem__)}
+        named = set(map(_quoted, used))
+        models = [
+            row
+            for row in numbers
+            if row not in newest.values() and row.rpartition(b"/")[2] not in named
+        ]
+        self._drop(pairs)
+        self._drop(models)
+        return Trimmed(len(pairs), len(models))
+
+    def forget(self, dataflow: str) -> None:
+        """Delete all pairs and models of a dataflow."""
+        if self._exists():
+            for family in (b"pairs", b"models"):
+                prefix = _of_dataflow(family, dataflow)
+                self._drop(self._rows.names(prefix, _after(prefix)))
+
+    def _drop(self, rows: list[bytes]) -> None:
+        if rows:
+            self._rows.drop(rows)
 
 
 def _signed(columns: dict[bytes, bytes]) -> bytes:
@@ -180,8 +260,16 @@ def _quoted(text: str) -> bytes:
     return quote(text, safe="").encode()
 
 
+def _of_dataflow(family: bytes, dataflow: str) -> bytes:
+    return b"/".join((family, _quoted(dataflow), b""))
+
+
+def _models_prefix(dataflow: str, output: str) -> bytes:
+    return _of_dataflow(b"models", dataflow) + _quoted(output) + b"/"
+
+
 def _model_row(dataflow: str, output: str, version: str) -> bytes:
-    return b"/".join((b"models", _quoted(dataflow), _quoted(output), _quoted(version)))
+    return _models_prefix(dataflow, output) + _quoted(version)
 
 
 def _container_prefix(key: PairKey) -> bytes:

@@ -218,9 +218,21 @@ def resume(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = 
 
 
 @app.command()
-def remove(name: NameArgument, *, agent: AgentOption = None, json: JsonOption = False) -> None:
-    """Stop a dataflow and forget all of its state and history; tables stay as they are."""
-    answer = ask("DELETE", f"/v1/flows/{name}", agent, json=json)
+def remove(
+    name: NameArgument,
+    *,
+    keep_knowledge: Annotated[
+        bool,
+        typer.Option(
+            "--keep-knowledge", help="Keep what was learned of it for one of the same name."
+        ),
+    ] = False,
+    agent: AgentOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Stop a dataflow and forget all of its state, history, pairs and models; tables stay."""
+    keep = "?knowledge=keep" if keep_knowledge else ""
+    answer = ask("DELETE", f"/v1/flows/{name}{keep}", agent, json=json)
     if not printed(answer, json=json):
         _console.print(f"Dataflow {name} is removed.")
 

@@ -72,20 +72,32 @@ def knowledge(
     import_: Annotated[
         Path | None, typer.Option("--import", help="Parquet file with pairs to take in.")
     ] = None,
+    trim: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="WAVES",
+            help="Delete pairs, but of the newest so many waves, and models that do not decide.",
+        ),
+    ] = None,
     agent: AgentOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write what a dataflow was learned from to a Parquet file, or take such a file in."""
-    if (export is None) == (import_ is None):
-        fail("name one file, with --export or with --import", json=json)
+    """Write what a dataflow was learned from to a Parquet file, take one in, or delete of it."""
+    if sum(each is not None for each in (export, import_, trim)) != 1:
+        fail("name one file, with --export or with --import, or --trim WAVES", json=json)
     path = f"/v1/flows/{name}/knowledge"
-    if export is not None:
+    answer: dict[str, Any]
+    if trim is not None:
+        answer = ask("POST", f"{path}/trim", agent, {"waves": trim}, json=json)
+        said = f"{answer['pairs']} rows of pairs and {answer['models']} models of {name} are gone."
+    elif export is not None:
         content = ask_bytes("GET", path, agent, json=json)
         try:
             export.write_bytes(content)
         except OSError as error:
             fail(f"{export} cannot be written ({error.strerror}); name another file", json=json)
-        answer: dict[str, Any] = {"file": str(export), "bytes": len(content)}
+        answer = {"file": str(export), "bytes": len(content)}
         said = f"{export} has the pairs of {name}."
     else:
         assert import_ is not None  # noqa: S101 - one of both is named

@@ -318,6 +318,11 @@ class Learned(TriggerPolicy):
 
     # -- what people see, and what is kept
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Versions of the models by which the outputs are decided on that it writes."""
+        return tuple(state.model for state in self.state.outputs.values() if state.model)
+
     def report(self) -> PolicyReport:
         """Return how the outputs at the step and below are decided on; audits of its own only."""
         flow = self._flow
