@@ -18,7 +18,7 @@ from headgate.learning.calibration import (
 )
 from headgate.learning.decider import Decider, Deciders, DeciderState, Judged
 from headgate.learning.envelope import UnusableModel
-from headgate.learning.features import FEATURES, WaveContext, levels_of, row_of
+from headgate.learning.features import FEATURES, LEVELS, WaveContext, levels_of, row_of
 from headgate.learning.feedback import (
     RELEARNING_AGES,
     RELEARNING_WAVES,
@@ -34,10 +34,17 @@ from headgate.learning.fitting.models import (
     OutputReport,
     StepQuality,
     fit,
+    fit_on,
 )
 from headgate.learning.fitting.quality import Quality
 from headgate.learning.fitting.refit import LabelledRows, WeightedFitter, refit, service_pairs
-from headgate.learning.fitting.training import Fitter, Target, extra_trees, fewest_waves
+from headgate.learning.fitting.training import (
+    Fitter,
+    OutputPairs,
+    Target,
+    extra_trees,
+    fewest_waves,
+)
 from headgate.learning.forest import (
     FittedTree,
     Forest,
@@ -118,6 +125,7 @@ __all__ = [
     "FEATURES",
     "FOLLOWED",
     "LEARNED",
+    "LEVELS",
     "POLICIES",
     "RELEARNING_AGES",
     "RELEARNING_WAVES",
@@ -154,6 +162,7 @@ __all__ = [
     "Model",
     "Models",
     "ModelsWanted",
+    "OutputPairs",
     "OutputReport",
     "OutputSettings",
     "Predicted",
@@ -197,6 +206,7 @@ __all__ = [
     "features",
     "fewest_waves",
     "fit",
+    "fit_on",
     "forest_of",
     "geometric_mean",
     "graph_of",

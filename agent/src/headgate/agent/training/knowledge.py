@@ -1,8 +1,8 @@
 """What was learned of dataflows, in a table of its own: pairs of waves, and models.
 
-Rows are written once. ``pairs/DATAFLOW/OUTPUT/CONTAINER/SUBMITTED/WAVE`` holds what a wave teaches,
-``models/DATAFLOW/OUTPUT/VERSION`` a model, which is named after its bytes. Models decide when steps
-run, and pairs which models there are: what no agent has signed is never used.
+Rows are written once. ``pairs/DATAFLOW/OUTPUT/CONTAINER/SUBMITTED/WAVE/SET`` holds what a wave
+teaches, ``models/DATAFLOW/OUTPUT/VERSION`` a model, which is named after its bytes. Models decide
+when steps run, and pairs which models there are: what no agent has signed is never used.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from headgate.agent.errors import AgentError
 from headgate.agent.state.log_segments import CHUNK
 from headgate.agent.state.rows import Rows
 from headgate.agent.state.sealed import Seals
-from headgate.agent.training.pairs import FEATURE_SET, PairKey, WavePairs
+from headgate.agent.training.pairs import FEATURE_SET, PairBasis, PairKey, WavePairs
 from headgate.learning import FEATURES, version_of_model
 
 FAMILIES: Final = ("pairs", "models")
 _FEATURES = b"pairs:features"
 _ERRORS = b"pairs:errors"
 _SET = b"pairs:set"
+_BASIS = b"pairs:basis"
 _PAIRS = b"pairs:"
 _PAIRS_SEAL = b"pairs:seal"
 _MODEL = b"models:"
@@ -164,6 +165,8 @@ class Knowledge:
                 _ERRORS: one.errors.astype("<f8").tobytes(),
                 _SET: FEATURE_SET.encode(),
             }
+            if one.basis is not None:
+                columns[_BASIS] = msgspec.msgpack.encode(one.basis)
             seal = self._seals.seal(row, _PAIRS, _signed(columns))
             self._rows.put(row, {**columns, _PAIRS_SEAL: seal})
             known[prefix].add(row)
@@ -178,17 +181,31 @@ class Knowledge:
             ForeignPairs: some have other features than this program computes, or no agent's
                 signature.
         """
-        prefix = b"pairs/" + _quoted(dataflow) + b"/"
-        names = self._rows.names(prefix, _after(prefix))
+        prefix = _of_dataflow(b"pairs", dataflow)
+        yield from self._read(self._rows.names(prefix, _after(prefix)))
+
+    def pair_keys(self, dataflow: str) -> list[PairKey]:
+        """Return what there are pairs of, without reading them."""
+        prefix = _of_dataflow(b"pairs", dataflow)
+        return [_key_of(row) for row in self._rows.names(prefix, _after(prefix))]
+
+    def pairs_of(self, keys: Iterable[PairKey]) -> Iterator[WavePairs]:
+        """Yield the pairs of some keys, in the order of their rows; see ``pairs``."""
+        yield from self._read(sorted(_container_prefix(key) + _wave_end(key) for key in keys))
+
+    def _read(self, names: list[bytes]) -> Iterator[WavePairs]:
+        wanted = set(names)
         for first in range(0, len(names), _READ):
             some = names[first : first + _READ]
             for row, columns in self._rows.scan(some[0], some[-1] + b"\0", (b"pairs",)):
+                if row not in wanted:
+                    continue
                 if not self._seals.holds(
                     row, _PAIRS, _signed(columns), columns.get(_PAIRS_SEAL, b"")
                 ):
                     raise ForeignPairs(
                         f"row {row.decode(errors='replace')} of the knowledge table was signed by "
-                        "no agent with this agent's key, or is damaged; delete it"
+                        f"no agent with this agent's key, or is damaged; {_cure(row)}"
                     )
                 yield _pairs_of(row, columns)
 
@@ -238,22 +255,42 @@ class Knowledge:
 
 
 def _signed(columns: dict[bytes, bytes]) -> bytes:
-    return msgspec.msgpack.encode([columns.get(c, b"") for c in (_FEATURES, _ERRORS, _SET)])
+    signed = [columns.get(column, b"") for column in (_FEATURES, _ERRORS, _SET)]
+    # Pairs from before there was a basis are signed without it.
+    return msgspec.msgpack.encode([*signed, columns[_BASIS]] if _BASIS in columns else signed)
+
+
+def _key_of(row: bytes) -> PairKey:
+    _, dataflow, output, container, submitted, wave, *rest = map(unquote, row.decode().split("/"))
+    return PairKey(dataflow, output, container, int(submitted), int(wave), *rest)
+
+
+def _cure(row: bytes) -> str:
+    name = unquote(row.decode(errors="replace").split("/")[1])
+    return (
+        f"`headgate flow knowledge {name} --trim 0` deletes all pairs, and `headgate flow train "
+        f"{name}` makes new ones"
+    )
 
 
 def _pairs_of(row: bytes, columns: dict[bytes, bytes]) -> WavePairs:
-    parts = [unquote(part) for part in row.decode().split("/")]
-    key = PairKey(parts[1], parts[2], parts[3], int(parts[4]), int(parts[5]))
+    key = _key_of(row)
     written = columns[_SET].decode()
     if written != FEATURE_SET:
         raise ForeignPairs(
             f"pairs of {key.dataflow}, output {key.output}, wave {key.wave} have the features "
-            f"{written!r}, and this program computes {FEATURE_SET!r}; train the dataflow again"
+            f"{written!r}, and this program computes {FEATURE_SET!r}; {_cure(row)}"
         )
     measured = np.frombuffer(columns[_ERRORS], "<f8")
     shown = columns[_FEATURES]
     table = np.frombuffer(shown, "<f4").reshape(len(measured), len(FEATURES))
-    return WavePairs(key, table.astype(np.float32), measured.astype(np.float64))
+    basis = columns.get(_BASIS)
+    return WavePairs(
+        key,
+        table.astype(np.float32),
+        measured.astype(np.float64),
+        None if basis is None else msgspec.msgpack.decode(basis, type=PairBasis),
+    )
 
 
 def _quoted(text: str) -> bytes:
@@ -278,7 +315,8 @@ def _container_prefix(key: PairKey) -> bytes:
 
 
 def _wave_end(key: PairKey) -> bytes:
-    return b"%013d/%010d" % (key.submitted, key.wave)
+    end = b"%013d/%010d" % (key.submitted, key.wave)
+    return end + b"/" + _quoted(key.set) if key.set else end
 
 
 def _after(prefix: bytes) -> bytes:

@@ -35,6 +35,19 @@ class PairKey(Struct, frozen=True, order=True):
     """When the dataflow was submitted anew, in Unix milliseconds: its waves count from there."""
     wave: int
     """The later wave of each pair."""
+    set: str = ""
+    """What ``set_of`` returns of the training that measured it; empty before there were sets."""
+
+
+class PairBasis(Struct, frozen=True):
+    """What was measured by: without it pairs are looked at, and not trained on."""
+
+    metric: ErrorMetric
+    """Of the errors."""
+    levels: tuple[float, ...]
+    """Deciles of the container, by which crossings were counted."""
+    time: float
+    """The later wave's own, in Unix seconds."""
 
 
 class WavePairs(Struct, frozen=True, eq=False):
@@ -45,6 +58,22 @@ class WavePairs(Struct, frozen=True, eq=False):
     """By age from 1 on, shape (a, k)."""
     errors: Values
     """ε of the output by its own metric, shape (a,)."""
+    basis: PairBasis | None = None
+    """None where it was measured before this was noted."""
+
+
+def set_of(metric: ErrorMetric, levels: Mapping[str, Values]) -> str:
+    """Return what pairs of an output share that were measured alike, and so train one model.
+
+    Args:
+        metric: of its errors.
+        levels: deciles by container above it, shape (9,) each.
+    """
+    digest = hashlib.sha256()
+    for container in sorted(levels):
+        digest.update(f"{len(container)}/{container}/".encode())
+        digest.update(np.asarray(levels[container], "<f8").tobytes())
+    return f"{metric.value}-{digest.hexdigest()[:16]}"
 
 
 def wave_pairs(
@@ -68,13 +97,18 @@ def wave_pairs(
     found = []
     numbers = list(waves)
     for output, metric in metrics.items():
-        table = errors(measured[output], metric)
-        for container in graph.above(output):
-            if container not in measured:
-                continue  # it is opaque
+        table, times = errors(measured[output], metric), measured[output].times
+        # What is not measured is opaque.
+        above = [container for container in graph.above(output) if container in measured]
+        alike = set_of(metric, {container: measured[container].deciles for container in above})
+        for container in above:
+            levels = tuple(measured[container].deciles.tolist())
             shown = features(measured[container], measured[output].means)
             for place in range(1, len(numbers)):
                 ages = slice(1, min(place, measured[output].horizon) + 1)
-                key = PairKey(dataflow, output, container, round(1000 * submitted), numbers[place])
-                found.append(WavePairs(key, shown[place, ages], table[place, ages]))
+                key = PairKey(
+                    dataflow, output, container, round(1000 * submitted), numbers[place], alike
+                )
+                basis = PairBasis(metric, levels, float(times[place]))
+                found.append(WavePairs(key, shown[place, ages], table[place, ages], basis))
     return found

@@ -6,9 +6,9 @@ import numpy as np
 from msgspec import Struct
 
 from headgate.agent.configuration import KafkaOptions
-from headgate.agent.training.pairs import PairKey, WavePairs
+from headgate.agent.training.pairs import PairBasis, PairKey, WavePairs
 from headgate.engine import DataflowSpec
-from headgate.learning import FEATURES, FitReport
+from headgate.learning import FEATURES, LEVELS, FitReport
 
 
 class Task(Struct, frozen=True):
@@ -34,25 +34,31 @@ class PackedPairs(Struct, frozen=True, array_like=True):
     """float32, shape (a, k)."""
     errors: bytes
     """float64, shape (a,)."""
+    basis: PairBasis | None = None
 
 
 def pack(pairs: WavePairs) -> PackedPairs:
     """Return pairs as bytes."""
     shown = pairs.features.astype("<f4").tobytes()
-    return PackedPairs(pairs.key, shown, pairs.errors.astype("<f8").tobytes())
+    return PackedPairs(pairs.key, shown, pairs.errors.astype("<f8").tobytes(), pairs.basis)
 
 
 def unpack(packed: PackedPairs) -> WavePairs:
     """Return pairs from their bytes.
 
     Raises:
-        ValueError: there are none, or not as many features as errors.
+        ValueError: there are none, not as many features as errors, or levels that are none.
     """
     measured = np.frombuffer(packed.errors, "<f8")
     if not len(measured):
         raise ValueError(f"wave {packed.key.wave} of output {packed.key.output} has no pair")
     shown = np.frombuffer(packed.features, "<f4").reshape(len(measured), len(FEATURES))
-    return WavePairs(packed.key, shown, measured)
+    basis = packed.basis
+    if basis is not None and (len(basis.levels) != LEVELS or not np.isfinite(basis.levels).all()):
+        raise ValueError(
+            f"wave {packed.key.wave} of output {packed.key.output} has not {LEVELS} levels"
+        )
+    return WavePairs(packed.key, shown, measured, basis)
 
 
 class Trained(Struct, frozen=True):

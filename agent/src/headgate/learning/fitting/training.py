@@ -80,6 +80,25 @@ class Target(Struct, frozen=True):
     """Share of the violations that shall be predicted as such at least; it tightens λ only."""
 
 
+class OutputPairs(Struct, frozen=True, eq=False):
+    """All pairs of successive waves of an output, up to the horizon: what is trained on."""
+
+    errors: Table
+    """ε by wave and age, shape (T, H+1), as ``errors`` of ``pairs`` returns it."""
+    tables: Mapping[str, FeatureTable]
+    """By container above it, shape (T, H+1, k) each."""
+    levels: Mapping[str, Values]
+    """By container, the deciles by which crossings were counted, shape (9,)."""
+    first_time: float
+    """Of the first wave, in Unix seconds."""
+    last_time: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """T and H."""
+        return len(self.errors), int(self.errors.shape[1]) - 1
+
+
 class TrainedOutput(Struct, frozen=True, eq=False):
     """An output's forests, and what is predicted of its own waves out of fold."""
 
@@ -185,22 +204,41 @@ def pairs_of(waves: int, horizon: int) -> tuple[Waves, Waves]:
     return later[there], ages[there]
 
 
-def train(
-    graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target, fitter: Fitter
-) -> TrainedOutput:
-    """Return an output's forests, one for each container above it, and their scores.
+def output_pairs(
+    graph: Graph, pairs: Mapping[str, MeasuredPairs], output: str, metric: ErrorMetric
+) -> OutputPairs:
+    """Return the pairs of an output of what was measured of it and of the containers above it.
 
     Raises:
         ValueError: a container above it was measured without levels.
     """
-    measured = pairs[target.output]
-    known = errors(measured, target.metric)
-    logs = log_ratio(known, target.bound)
-    tables, forests, scores = {}, {}, {}
-    for container in graph.above(target.output):
-        table = tables[container] = features(pairs[container], measured.means)
+    measured = pairs[output]
+    above = graph.above(output)
+    return OutputPairs(
+        errors(measured, metric),
+        {container: features(pairs[container], measured.means) for container in above},
+        {container: pairs[container].deciles for container in above},
+        float(measured.times[0]) if measured.waves else 0.0,
+        float(measured.times[-1]) if measured.waves else 0.0,
+    )
+
+
+def train(
+    graph: Graph, pairs: Mapping[str, MeasuredPairs], target: Target, fitter: Fitter
+) -> TrainedOutput:
+    """Return an output's forests of measured waves; see ``output_pairs`` and ``train_on``."""
+    return train_on(output_pairs(graph, pairs, target.output, target.metric), target, fitter)
+
+
+def train_on(pairs: OutputPairs, target: Target, fitter: Fitter) -> TrainedOutput:
+    """Return an output's forests, one for each container above it, and their scores."""
+    logs = log_ratio(pairs.errors, target.bound)
+    forests, scores = {}, {}
+    for container, table in pairs.tables.items():
         forests[container], scores[container] = _scored(table, logs, target.output, fitter)
-    return TrainedOutput(target, Bounded(known, target.bound, scores), forests, tables)
+    return TrainedOutput(
+        target, Bounded(pairs.errors, target.bound, scores), forests, dict(pairs.tables)
+    )
 
 
 def _scored(table: FeatureTable, logs: Table, output: str, fitter: Fitter) -> tuple[Forest, Table]:
