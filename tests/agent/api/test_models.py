@@ -17,7 +17,7 @@ from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.knowledge import ModelMissing
 from headgate.agent.training.pairs import PairKey, WavePairs
 from headgate.agent.training.parquet import read_pairs
-from headgate.agent.training.task import PackedPairs, pack
+from headgate.agent.training.task import PackedPairs, Source, pack
 from headgate.learning import FEATURES, version_of_model
 
 
@@ -30,8 +30,10 @@ class Consultations:
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def train(self, outputs: tuple[str, ...], waves: int | None, settled: int) -> TrainingReport:
-        self.asked.append((outputs, waves, settled))
+    def train(
+        self, outputs: tuple[str, ...], waves: int | None, settled: int, source: Source
+    ) -> TrainingReport:
+        self.asked.append((outputs, waves, settled, source))
         return TrainingReport(outputs, waves or 0)
 
     def training(self) -> TrainingReport:
@@ -54,9 +56,11 @@ def test_a_training_is_asked_for_up_to_the_settled_wave(api: Any, flow: HostedFl
     answer = api.answer("POST", "/v1/flows/air/train", {"outputs": ["map"], "waves": 24})
     assert answer.status_code == 200
     assert answer.json()["seconds"] is None
-    assert flow.runtime.consultations.asked == [(("map",), 24, 7)]
+    assert flow.runtime.consultations.asked == [(("map",), 24, 7, "recording")]
     api.answer("POST", "/v1/flows/air/train", {})
-    assert flow.runtime.consultations.asked[-1] == ((), None, 7)
+    assert flow.runtime.consultations.asked[-1] == ((), None, 7, "recording")
+    api.answer("POST", "/v1/flows/air/train", {"source": "knowledge"})
+    assert flow.runtime.consultations.asked[-1] == ((), None, 7, "knowledge")
 
 
 def test_a_training_is_reported_on(api: Any) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from asked import KAFKA, SPEC
 from kept import knowledge, pairs
+from lived import dataflow
 from msgspec.structs import replace
 from simulation.rows import MemoryRows
 
@@ -16,11 +18,14 @@ from headgate.agent.errors import Unreachable
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.adviser import LearnedAdviser, TrainingReport
-from headgate.agent.training.task import Task, Trained, pack
+from headgate.agent.training.task import AnyTask, Source, StoredTask, Task, Trained, pack, unpack
 from headgate.agent.training.trainer import Done
 from headgate.learning import (
+    ErrorMetric,
+    LearnedSettings,
     Lost,
     ModelsWanted,
+    OutputSettings,
     Train,
     decode_answer,
     encode_question,
@@ -35,10 +40,10 @@ class Trains:
     """A trainer whose answers a test gives."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Task, Done]] = []
+        self.asked: list[tuple[AnyTask, Done]] = []
         self.forgotten: list[str] = []
 
-    def train(self, task: Task, done: Done) -> None:
+    def train(self, task: AnyTask, done: Done) -> None:
         self.asked.append((task, done))
 
     def forget(self, dataflow: str) -> None:
@@ -109,6 +114,38 @@ def test_models_and_reasons_are_answered_and_kept_with_their_pairs(stand: Stand)
     )
     assert (report.seconds, report.left_out, report.last) == (2.5, "10 out", 40)
     assert (stand.counted("level", "model"), stand.counted("map", "none")) == (1, 1)
+
+
+def test_stored_pairs_are_handed_to_a_training_of_their_own(stand: Stand) -> None:
+    spec = dataflow(LearnedSettings({"map": OutputSettings(0.9, ErrorMetric.RMSE)}, 0.0, 40, 4))
+    stand.adviser.use((), spec)
+    knowledge(stand.rows).keep_pairs(pairs())
+
+    stand.adviser.train_on_knowledge(Train(("map",), 1, 6), lambda *said: stand.told.put(said))
+
+    while not stand.trains.asked:
+        time.sleep(0.005)
+    [(task, _)] = stand.trains.asked
+    assert isinstance(task, StoredTask)
+    assert (task.spec, task.outputs, task.waves) == (spec, ("map",), 6)
+    found = [unpack(each).key for each in task.pairs]
+    assert {key.wave for key in found} == set(range(105, 110))
+    assert {(key.output, key.container) for key in found} == {("map", "sensors"), ("map", "areas")}
+    stand.trained(Trained({"map": b"model"}, {}, 6, 109))
+    assert stand.heard() == ({"map": b"model"}, "")
+    report = stand.adviser.report
+    assert report is not None
+    assert (report.source, report.waves, report.seconds) == (Source.KNOWLEDGE, 6, 2.5)
+
+
+def test_stored_pairs_that_do_not_fit_are_a_reason(stand: Stand) -> None:
+    stand.adviser.train_on_knowledge(QUESTION, lambda *said: stand.told.put(said))
+    assert stand.heard() == (None, "")
+    report = stand.adviser.report
+    assert report is not None
+    assert "no pairs of `level` are kept" in report.failure
+    assert "knowledge --import" in report.failure
+    assert stand.trains.asked == []
 
 
 def test_a_training_that_failed_is_a_reason(stand: Stand) -> None:

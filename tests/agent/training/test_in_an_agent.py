@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +18,10 @@ from headgate.agent.errors import Refused
 from headgate.agent.metrics import AgentMetrics
 from headgate.agent.supervision import Supervision
 from headgate.agent.training.adviser import LearnedAdviser, TrainingReport
-from headgate.agent.training.task import Task
+from headgate.agent.training.parquet import read_pairs, write_pairs
+from headgate.agent.training.task import AnyTask, Source, StoredTask, Task
 from headgate.agent.training.trainer import Done
-from headgate.agent.training.training import learn
+from headgate.agent.training.training import learn, learn_stored
 from headgate.engine import PolicyReport
 from headgate.events import DECISIONS_TOPIC, updates_topic
 from headgate.flows import parse_dataflow
@@ -49,8 +51,13 @@ class InMemory:
     def __init__(self, world: World) -> None:
         self._world = world
         self.tasks: list[Task] = []
+        self.stored: list[StoredTask] = []
 
-    def train(self, task: Task, done: Done) -> None:
+    def train(self, task: AnyTask, done: Done) -> None:
+        if isinstance(task, StoredTask):
+            self.stored.append(task)
+            done(learn_stored(task), "", 0.5)
+            return
         self.tasks.append(task)
         world = self._world
         recording = read_recording(world.dataflow.name, world.decisions)
@@ -198,6 +205,44 @@ def test_what_audits_found_is_measured_where_there_were_any(
     assert [line[-3:] for line in shown("model_age_waves")] == ["3.0", "3.0"]
     data.clear()
     assert shown("audited_violation_ratio") + shown("model_age_waves") == []
+
+
+@pytest.fixture
+def short() -> Iterator[Served]:
+    made = Served()
+    yield made
+    for adviser in made.advisers:
+        adviser.close()
+
+
+def test_a_dataflow_with_a_short_recording_learns_from_pairs_of_another(
+    served: Served, short: Served
+) -> None:
+    for number in range(1, 26):
+        served.wave(number)
+    served.until(lambda: bool(served.model()))
+    file = io.BytesIO()
+    write_pairs(file, knowledge(served.rows).pairs("air"))
+    short.wave(1)
+    knowledge(short.rows).keep_pairs(read_pairs(file, "a.parquet", "air"))
+    runtime = short.agent.runtime
+    assert runtime is not None
+    assert not short.model()
+
+    runtime.consultations.train((), None, 0, Source.KNOWLEDGE)
+    short.until(lambda: bool(short.model()))
+
+    report = runtime.consultations.training()
+    assert (report.source, report.waves, report.last, report.reasons) == (
+        Source.KNOWLEDGE,
+        24,
+        24,
+        {},
+    )
+    ran = [short.wave(number) for number in range(2, 8)]
+    assert [] in ran
+    assert short.decided()["trained_on"] == 24
+    assert short.trains.tasks == []
 
 
 def test_people_have_it_trained_earlier_and_hear_what_is_missing(served: Served) -> None:

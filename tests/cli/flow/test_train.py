@@ -16,7 +16,7 @@ from answering import Agent
 from headgate.agent import TrainingReport
 from headgate.agent.training.pairs import PairKey, WavePairs
 from headgate.agent.training.parquet import write_pairs
-from headgate.agent.training.task import PackedPairs, unpack
+from headgate.agent.training.task import PackedPairs, Source, unpack
 from headgate.cli.flow import train
 from headgate.learning import FEATURES, Calibration, FitReport, OutputReport, Quality, StepQuality
 
@@ -92,6 +92,15 @@ def test_without_waiting_it_ends_at_once(trained: Trainings) -> None:
     told = trained.run("train", "air", "--no-wait")
     assert told == "A training of air on 24 waves is under way.\n"
     assert trained.asked == [("POST", "/v1/flows/air/train", {"outputs": [], "waves": None})]
+
+
+def test_stored_pairs_are_learned_from_where_asked_for(trained: Trainings) -> None:
+    trained.run("train", "air", "--from-knowledge", "--no-wait")
+    body: Any = {"outputs": [], "waves": None, "source": "knowledge"}
+    assert trained.asked == [("POST", "/v1/flows/air/train", body)]
+    stored = msgspec.structs.replace(DONE, source=Source.KNOWLEDGE)
+    first = next(iter(train.summary("air", stored)))
+    assert first == "air was trained on 24 of 24 waves of stored pairs in 2.5 s."
 
 
 def test_as_json_it_is_the_report(trained: Trainings) -> None:

@@ -47,7 +47,7 @@ from headgate.agent.resources.sensor import (
 from headgate.agent.state.sealed import Seals, sign, unsigned
 from headgate.agent.training.adviser import TrainingReport
 from headgate.agent.training.parquet import UnusableParquet, read_pairs
-from headgate.agent.training.task import PackedPairs
+from headgate.agent.training.task import PackedPairs, Source
 from headgate.agent.training.task import pack as pack_pairs
 from headgate.settings import ConfigurationError
 
@@ -78,6 +78,7 @@ __all__ = [
     "Seals",
     "SensorConfiguration",
     "SensorKafka",
+    "Source",
     "Submit",
     "TokenEntry",
     "TrainingReport",

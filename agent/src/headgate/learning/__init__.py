@@ -44,6 +44,7 @@ from headgate.learning.fitting.training import (
     Target,
     extra_trees,
     fewest_waves,
+    output_pairs,
 )
 from headgate.learning.forest import (
     FittedTree,
@@ -219,6 +220,7 @@ __all__ = [
     "measure",
     "measured_pairs",
     "opaque_containers",
+    "output_pairs",
     "outside",
     "refit",
     "row_of",

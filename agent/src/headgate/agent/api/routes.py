@@ -207,7 +207,7 @@ class _Api:
         return await self._called(
             request,
             lambda runtime, _: runtime.consultations.train(
-                body.outputs, body.waves, runtime.waves.settled
+                body.outputs, body.waves, runtime.waves.settled, body.source
             ),
         )
 

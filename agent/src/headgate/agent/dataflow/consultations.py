@@ -8,6 +8,7 @@ from headgate.agent.dataflow.context import RuntimeContext
 from headgate.agent.dataflow.state import FlowState, RuntimePort
 from headgate.agent.errors import Refused
 from headgate.agent.training.adviser import TrainingReport
+from headgate.agent.training.task import Source
 from headgate.agent.training.training import learned_by
 from headgate.engine import Consult, Consulted, SpecificationError
 from headgate.learning import LEARNED, Learned, Train
@@ -21,13 +22,20 @@ class Consultations:
         self._port = port
         self._context = context
 
-    def train(self, outputs: Sequence[str], waves: int | None, settled: int) -> TrainingReport:
+    def train(
+        self,
+        outputs: Sequence[str],
+        waves: int | None,
+        settled: int,
+        source: Source = Source.RECORDING,
+    ) -> TrainingReport:
         """Have models trained whatever the triggers ask; they decide as soon as they are there.
 
         Args:
             outputs: bounded ones; all, where none is named.
             waves: to be learned from; as many as the dataflow says where None.
             settled: the newest wave that may be among them.
+            source: what is learned from; stored pairs need no wave to have settled.
 
         Raises:
             Refused: the dataflow has no learned triggers or no such output, no wave has settled, or
@@ -46,7 +54,7 @@ class Consultations:
                 f"{name} bounds no output {', '.join(map(repr, unknown))}; its outputs are "
                 f"{', '.join(map(repr, settings.outputs))}"
             )
-        if not settled:
+        if not settled and source is Source.RECORDING:
             raise Refused(f"no wave of {name} has settled; end some with `headgate flow mark`")
         if learning.report is not None and learning.report.seconds is None:
             raise Refused(f"a training of {name} is under way; wait until it has ended")
@@ -57,7 +65,11 @@ class Consultations:
             if found is not None:
                 self._context.post(lambda now: self._answer(writer, LEARNED, found, reason, now))
 
-        learning.train(Train(chosen, settled + 1, waves or settings.waves), trained)
+        asked = Train(chosen, settled + 1, waves or settings.waves)
+        if source is Source.KNOWLEDGE:
+            learning.train_on_knowledge(asked, trained)
+        else:
+            learning.train(asked, trained)
         return self.training()
 
     def training(self) -> TrainingReport:

@@ -9,14 +9,25 @@ from typing import Protocol
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headgate.agent.configuration import KafkaOptions
 from headgate.agent.errors import AgentError
 from headgate.agent.metrics import DataflowMetrics
 from headgate.agent.supervision import Supervision, ThreadKind, describe
 from headgate.agent.training.knowledge import Knowledge, ModelMissing
-from headgate.agent.training.task import Task, Trained, unpack
+from headgate.agent.training.stored import stretch_of
+from headgate.agent.training.task import (
+    AnyTask,
+    Source,
+    StoredTask,
+    Task,
+    Trained,
+    pack,
+    unpack,
+)
 from headgate.agent.training.trainer import Done as TrainingEnded
+from headgate.agent.training.training import demands_of
 from headgate.engine import DataflowSpec
 from headgate.learning import (
     FitReport,
@@ -36,7 +47,7 @@ Done = Callable[[bytes | None, str], None]
 class Trains(Protocol):
     """Carries trainings out; see ``Trainer``."""
 
-    def train(self, task: Task, done: TrainingEnded) -> None:
+    def train(self, task: AnyTask, done: TrainingEnded) -> None:
         """Have a training carried out, and ``done`` called from another thread."""
 
     def forget(self, dataflow: str) -> None:
@@ -65,6 +76,8 @@ class TrainingReport(Struct, frozen=True):
     """Why the training gave nothing at all."""
     test: FitReport | None = None
     """The test phase."""
+    source: Source = Source.RECORDING
+    """What was learned from."""
 
 
 class LearnedAdviser:
@@ -118,9 +131,18 @@ class LearnedAdviser:
         """Have models trained, of the waves before one."""
         task = Task(self._kafka, self._spec, asked.outputs, asked.wave - 1, asked.waves)
         self.report = TrainingReport(asked.outputs, asked.waves)
+        self._begin(task, self.report, done)
 
+    def train_on_knowledge(self, asked: Train, done: Done) -> None:
+        """Have models trained of the newest pairs that are stored and fit."""
+        self.report = TrainingReport(asked.outputs, asked.waves, source=Source.KNOWLEDGE)
+        report, spec = self.report, self._spec
+        self._soon(lambda: self._train_on_knowledge(spec, report, done))
+
+    def _begin(self, task: AnyTask, report: TrainingReport, done: Done) -> None:
         def ended(trained: Trained | None, reason: str, seconds: float) -> None:
-            self._soon(lambda: self._take(task, trained, reason, seconds, done))
+            now = replace(report, seconds=seconds)
+            self._soon(lambda: self._take(now, trained, reason, done))
 
         self._trainer.train(task, ended)
 
@@ -170,12 +192,28 @@ class LearnedAdviser:
             return
         done(encode_answer(Models(found)), "")
 
+    def _train_on_knowledge(self, spec: DataflowSpec, report: TrainingReport, done: Done) -> None:
+        try:
+            demands = demands_of(spec, report.outputs)
+            keys = stretch_of(self._knowledge.pair_keys(spec.name), demands, report.asked)
+            pairs = tuple(map(pack, self._knowledge.pairs_of(keys)))
+        except Exception as error:  # whatever it is, somebody waits for the report
+            self._fail(report, str(error) if isinstance(error, AgentError) else describe(error))
+            done(None, "")
+            if not isinstance(error, AgentError):
+                raise
+            return
+        self._begin(StoredTask(spec, report.outputs, report.asked, pairs), report, done)
+
+    def _fail(self, report: TrainingReport, words: str) -> None:
+        self._note(replace(report, seconds=report.seconds or 0.0, failure=words))
+
     def _take(
-        self, task: Task, trained: Trained | None, reason: str, seconds: float, done: Done
+        self, report: TrainingReport, trained: Trained | None, reason: str, done: Done
     ) -> None:
         name = self._spec.name
         if trained is None:
-            self._note(TrainingReport(task.outputs, task.waves, seconds=seconds, failure=reason))
+            self._fail(report, reason)
             done(None, reason)
             return
         try:
@@ -186,23 +224,20 @@ class LearnedAdviser:
             self._knowledge.keep_pairs(map(unpack, trained.pairs))
         except Exception as error:  # whatever it is, the trigger waits for an answer
             words = f"models could not be kept: {describe(error)}"
-            self._note(TrainingReport(task.outputs, task.waves, seconds=seconds, failure=words))
+            self._fail(report, words)
             done(None, words)
             if not isinstance(error, AgentError):
                 raise
             return
         self._note(
-            TrainingReport(
-                task.outputs,
-                task.waves,
-                trained.waves,
-                trained.last,
-                seconds,
-                versions,
-                trained.reasons,
-                trained.left_out,
-                "",
-                trained.report,
+            replace(
+                report,
+                waves=trained.waves,
+                last=trained.last,
+                models=versions,
+                reasons=trained.reasons,
+                left_out=trained.left_out,
+                test=trained.report,
             )
         )
         lost = {output: Lost(why) for output, why in trained.reasons.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import numpy as np
 from msgspec import Struct
 
@@ -11,7 +13,27 @@ from headgate.engine import DataflowSpec
 from headgate.learning import FEATURES, LEVELS, FitReport
 
 
-class Task(Struct, frozen=True):
+class PackedPairs(Struct, frozen=True, array_like=True):
+    """``WavePairs`` as bytes, little-endian."""
+
+    key: PairKey
+    features: bytes
+    """float32, shape (a, k)."""
+    errors: bytes
+    """float64, shape (a,)."""
+    basis: PairBasis | None = None
+
+
+class Source(StrEnum):
+    """What models are made of."""
+
+    RECORDING = "recording"
+    """Waves that were recorded, of this dataflow."""
+    KNOWLEDGE = "knowledge"
+    """Stored pairs, which may come from elsewhere."""
+
+
+class Task(Struct, frozen=True, tag="recording"):
     """Have models made of a dataflow's past."""
 
     kafka: KafkaOptions
@@ -26,15 +48,20 @@ class Task(Struct, frozen=True):
     """How many there should be."""
 
 
-class PackedPairs(Struct, frozen=True, array_like=True):
-    """``WavePairs`` as bytes, little-endian."""
+class StoredTask(Struct, frozen=True, tag="stored"):
+    """Have models made of pairs that are stored."""
 
-    key: PairKey
-    features: bytes
-    """float32, shape (a, k)."""
-    errors: bytes
-    """float64, shape (a,)."""
-    basis: PairBasis | None = None
+    spec: DataflowSpec
+    """The dataflow."""
+    outputs: tuple[str, ...]
+    """Bounded ones."""
+    waves: int
+    """How many were asked for."""
+    pairs: tuple[PackedPairs, ...]
+    """Of successive waves, the same for each output and container."""
+
+
+AnyTask = Task | StoredTask
 
 
 def pack(pairs: WavePairs) -> PackedPairs:

@@ -9,17 +9,20 @@ from msgspec.structs import replace
 
 from headgate.agent.history.recordings import Recordings
 from headgate.agent.training.pairs import wave_pairs
-from headgate.agent.training.task import Task, Trained, pack
+from headgate.agent.training.stored import Demand, output_pairs_of
+from headgate.agent.training.task import StoredTask, Task, Trained, pack, unpack
 from headgate.agent.training.teacher import Lesson, Wanted, teach
 from headgate.engine import DataflowSpec, SpecificationError
 from headgate.flows import DataflowErrors, parse_dataflow
 from headgate.learning import (
+    Fitted,
     Graph,
     LearnedSettings,
     Step,
     Target,
     encode_model,
     fit,
+    fit_on,
     graph_of,
     learned_actions,
     levels_of,
@@ -116,11 +119,7 @@ def _fitted(
         container: measured_pairs(history, settings.horizon, levels_of(history.values))
         for container, history in lesson.histories.items()
     }
-    targets = [
-        Target(output, known.metric, known.bound, known.confidence)
-        for output in task.outputs
-        if (known := settings.outputs.get(output)) is not None
-    ]
+    targets = _targets(settings, task.outputs)
     fitted = fit(numeric, measured, targets)
     pairs = wave_pairs(
         task.spec.name,
@@ -131,18 +130,63 @@ def _fitted(
         measured,
     )
     return Trained(
-        {output: encode_model(model) for output, model in fitted.models.items()},
-        {
-            each.output: each.words
-            for each in fitted.report.outputs
-            if each.output not in fitted.models
-        },
+        *_of(fitted),
         len(lesson.waves),
         lesson.waves[-1],
         lesson.words,
         fitted.report,
         tuple(map(pack, pairs)),
     )
+
+
+def demands_of(spec: DataflowSpec, outputs: Sequence[str]) -> dict[str, Demand]:
+    """Return what pairs a training of some outputs takes.
+
+    Raises:
+        SpecificationError: the dataflow has no learned triggers.
+    """
+    settings, graph = learned_by(spec)
+    numeric = _numeric(spec, graph, outputs)
+    return {
+        output: Demand(settings.outputs[output].metric, tuple(numeric.above(output)))
+        for output in outputs
+    }
+
+
+def learn_stored(task: StoredTask) -> Trained:
+    """Return what comes of a training on stored pairs.
+
+    Raises:
+        UnusablePairs: see ``output_pairs_of``.
+        SpecificationError: the dataflow has no learned triggers.
+    """
+    settings, graph = learned_by(task.spec)
+    pairs = [unpack(one) for one in task.pairs]
+    known = {
+        output: output_pairs_of([p for p in pairs if p.key.output == output], settings.horizon)
+        for output in task.outputs
+    }
+    fitted = fit_on(
+        _numeric(task.spec, graph, task.outputs), known, _targets(settings, task.outputs)
+    )
+    return Trained(
+        *_of(fitted), fitted.report.waves, max(p.key.wave for p in pairs), report=fitted.report
+    )
+
+
+def _targets(settings: LearnedSettings, outputs: Sequence[str]) -> list[Target]:
+    return [
+        Target(output, known.metric, known.bound, known.confidence)
+        for output in outputs
+        if (known := settings.outputs.get(output)) is not None
+    ]
+
+
+def _of(fitted: Fitted) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return models as bytes, and by output why there is none."""
+    models = {output: encode_model(model) for output, model in fitted.models.items()}
+    reasons = {each.output: each.words for each in fitted.report.outputs}
+    return models, {output: why for output, why in reasons.items() if output not in models}
 
 
 def _nothing(task: Task, reason: str) -> Trained:

@@ -13,7 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.agent import PackedPairs, TrainingReport, UnusableParquet, pack_pairs, read_pairs
+from headgate.agent import (
+    PackedPairs,
+    Source,
+    TrainingReport,
+    UnusableParquet,
+    pack_pairs,
+    read_pairs,
+)
 from headgate.cli.agent_client import AgentOption
 from headgate.cli.flow.asking import ask, ask_bytes, fail, printed
 from headgate.cli.json_document import JsonOption
@@ -41,6 +48,12 @@ def train(
         int | None,
         typer.Option(help="Waves to learn from; as many as the dataflow says, if none.", min=1),
     ] = None,
+    from_knowledge: Annotated[
+        bool,
+        typer.Option(
+            "--from-knowledge", help="Learn from stored pairs, those of `knowledge --import` too."
+        ),
+    ] = False,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait until it has ended, and report on it.")
     ] = True,
@@ -52,7 +65,9 @@ def train(
     The exit status is 3 where an output has no model: too few waves, or no threshold holds.
     """
     path = f"/v1/flows/{name}/train"
-    body = {"outputs": output or [], "waves": waves}
+    body: dict[str, Any] = {"outputs": output or [], "waves": waves}
+    if from_knowledge:
+        body["source"] = Source.KNOWLEDGE.value
     answer = ask("POST", path, agent, body, json=json)
     while wait and answer["seconds"] is None:
         time.sleep(_LOOK)
@@ -149,8 +164,10 @@ def summary(name: str, report: TrainingReport) -> Iterable[str]:
     if report.failure:
         yield f"The training of {name} failed: {report.failure}."
         return
+    of = " of stored pairs" if report.source is Source.KNOWLEDGE else ""
     yield (
-        f"{name} was trained on {report.waves} of {report.asked} waves in {report.seconds:.1f} s."
+        f"{name} was trained on {report.waves} of {report.asked} waves{of} in "
+        f"{report.seconds:.1f} s."
     )
     if report.left_out:
         yield f"{report.left_out}."
